@@ -1,69 +1,69 @@
-/// Every limit of the product in one place, each with its reason. Configuration may lower most of them, never raise a hard cap.
+/// All limits of the product in one place, each with its reason. Configuration may lower most of them, but never raise a hard limit.
 package enum Limits {
-    /// One mutation as JSON. Larger content is a file and belongs into a blob.
+    /// Largest mutation as JSON, bytes. Larger content belongs into a file.
     package static let mutationBytes = 128 << 10
-    /// A record after folding; twice a mutation, so that a create at the limit can still be updated.
+    /// Largest record after folding, bytes: twice a mutation, so that a create at the limit can still be updated.
     package static let documentBytes = 256 << 10
-    /// Nested arrays and objects: deep enough for forms, far from any stack.
+    /// Largest nesting of arrays and objects: deep enough for forms, and harmless for every stack.
     package static let jsonDepth = 32
-    /// Depth at which a stored document or an answer is taken for damage: earlier versions let operations build documents two
-    /// levels deeper than ``jsonDepth``.
+    /// Depth beyond which a stored document or an answer counts as damaged. Earlier versions let operations build documents two levels
+    /// deeper than ``jsonDepth``.
     package static let storedDepth = 4 * jsonDepth
-    /// The name of a field or a member as JSON text, escapes included: peers refuse what has longer ones.
+    /// Largest name of a field or a member as JSON text, bytes, escapes included: peers refuse longer ones.
     package static let nameBytes = 256
-    /// Fields of a document. Each field that was changed on its own has a stamp at the hub, and in a conflict two values with
-    /// their authors, so a record costs some 300 bytes a field beside its content; forms have a few hundred fields.
+    /// Largest number of fields of a document. Each field that was changed separately has a stamp at the hub, and in a conflict two values
+    /// with their authors. So a record costs some 300 bytes a field besides its content; forms have a few hundred fields.
     package static let documentFields = 2_048
-    /// Members of one object of a message: more than a document of ``documentBytes`` has room for.
+    /// Largest number of members of one object in a message: more than a document of ``documentBytes`` can contain.
     package static let objectMembers = 65_536
-    /// Memory that one message may take once it is read: a page of ``pullBytes`` needs up to 34 times its bytes when it is all
-    /// tiny objects, and an ordinary answer of ``hubResponseBytes`` four times.
+    /// Largest memory of a message after reading, bytes. A page of ``pullBytes`` needs up to 34 times its size when it consists of tiny
+    /// objects, and an ordinary answer of ``hubResponseBytes`` four times.
     package static let messageMemoryBytes = 64 << 20
-    /// Levels that messages put around a document, with room for newer ones; a pull puts 5.
+    /// Levels that messages put around a document, with room for newer ones; a pull uses 5.
     package static let messageDepth = 8
-    /// The name of who wrote a mutation, in the app's words.
+    /// Largest name of an author, in the app's words, bytes.
     package static let authorBytes = 256
-    /// Mutations of one atomic list, and of the first batch of a push: one hub transaction each.
+    /// Largest number of mutations in an atomic list, and in the first batch of a push: one hub transaction each.
     package static let atomicMutations = 50
     package static let batchMutations = 50
-    /// Mutations that wait one behind the other, by `depends_on` or as parents and children. Whatever ends the first of them
-    /// reaches all of them in one transaction; no form and no procedure of a working day comes near.
+    /// Longest chain of mutations that wait for each other, by `depends_on` or as parents and children. The end of the first one affects
+    /// all of them in one transaction; no form and no procedure of a working day comes near this.
     package static let chainLinks = 1_000
-    /// A batch grows to this while answers stay quick.
+    /// Size up to which a batch grows while answers stay quick.
     package static let batchMutationsMax = 500
     package static let batchBytes = 256 << 10
     package static let batchBytesMax = 1 << 20
     package static let batchBytesMetered = 64 << 10
-    /// Largest push that the hub reads, after inflating.
+    /// Largest push that the hub reads, bytes after decompression.
     package static let hubRequestBytes = 4 << 20
-    /// Largest answer of the hub that the agent reads, after inflating.
+    /// Largest answer of the hub that the agent reads, bytes after decompression.
     package static let hubResponseBytes = 16 << 20
-    /// Bytes of records in the hub's answer to a push, after which it looks at no further mutation: half of what the agent reads,
-    /// so that one more atomic list has room.
+    /// Bytes of records in the hub's answer to a push, after which it processes no further mutation: half of what the agent reads, so that
+    /// one more atomic list fits.
     package static let hubAnswerBytes = 8 << 20
-    /// Bytes of records in the hub's answer to a push, after which it shows a record to known keys once and not with each.
+    /// Bytes of records in the hub's answer to a push, after which it shows a record once for all known keys and not with each.
     package static let hubRepeatedBytes = 1 << 20
     package static let inflateRatio = 1000
-    /// Requests under way at an existing backend, about records that have nothing to do with each other.
+    /// Number of parallel requests to an existing backend, for independent records.
     package static let restParallel = 2
     package static let pullRecords = 500
     package static let pullRecordsMax = 1000
     package static let pullBytes = 1 << 20
-    /// Records of one page of a listing: as many as the hub gives, since a listing is long, or what it said it would give.
+    /// Number of records in one page of a listing: the hub's maximum, since a listing is long, or the number that the hub announced.
     package static func listedRecords(announced: Int) -> Int { announced >= pullRecords ? pullRecordsMax : announced }
-    /// Pages of one cycle: one entity with a huge backlog must not keep local changes waiting for ever.
+    /// Largest number of pages in a cycle: an entity with a huge backlog must not delay local changes for ever.
     package static let pullPagesPerCycle = 20
     package static let cycleBudget: Duration = .seconds(25)
     package static let cursorBytes = 512
-    /// Request bodies above this are gzipped; below it gzip rarely saves a packet.
+    /// Size above which request bodies are compressed, bytes; below it gzip rarely saves a packet.
     package static let compressOver = 10_240
-    /// Body of an ordinary request to the local API.
+    /// Largest body of an ordinary request to the local API, bytes.
     package static let localBodyBytes = 1 << 20
-    /// One line of a bulk enqueue: a mutation.
+    /// Largest line of a bulk enqueue, which is one mutation, bytes.
     package static let lineBytes = 128 << 10
-    /// Rows and bytes of one group commit.
+    /// Largest number of rows and bytes of one group commit.
     package static let groupRows = 256
     package static let groupBytes = 1 << 20
-    /// Answered failures of a mutation that fails alone before it is parked.
+    /// Number of answered failures after which a mutation that fails alone is parked.
     package static let attempts = 10
 }

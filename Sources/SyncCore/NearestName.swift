@@ -1,8 +1,8 @@
-/// The known name that was probably meant, or `nil` when none is close: at most a third of the letters may differ, and
-/// no more than three. Of equally close names the first is taken.
+/// The known name that was probably meant, or `nil` when none is close: at most a third of the letters may differ, and no more than three.
+/// Of equally close names the first one counts.
 package func nearestName(to written: String, among known: [String]) -> String? {
     let letters = Array(written.utf8)
-    // No key is that long, and the cost grows with the square.
+    // No key is that long, and the cost grows quadratically.
     guard letters.count <= 64 else { return nil }
     var best: (name: String, distance: Int)?
     for name in known {
@@ -14,7 +14,7 @@ package func nearestName(to written: String, among known: [String]) -> String? {
     return best?.name
 }
 
-/// Letters to insert, remove, replace or swap with their neighbour (optimal string alignment).
+/// Number of letters to insert, remove, replace or swap with their neighbour (optimal string alignment).
 private func editDistance(_ left: [UInt8], _ right: [UInt8]) -> Int {
     if left.isEmpty || right.isEmpty { return max(left.count, right.count) }
     var beforeLast: [Int] = []

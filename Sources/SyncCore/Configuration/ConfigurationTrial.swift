@@ -1,38 +1,37 @@
-/// Keeps a new way to the hub from cutting a box off for good.
+/// Prevents a new connection configuration from cutting a device off permanently.
 ///
-/// What leads to the hub (its address, what is trusted and shown, rules of links, the probe) is *proven* once the hub has
-/// answered over it. A new one is on trial: it is in force at once, and becomes the proven one with the first answer. When
-/// none comes within the window, the proven one is put back, and the new one is *refused* until somebody asks for it again or
-/// changes it. The record is kept on disk, so a restart neither ends a trial nor begins it anew, and a refused one does not
-/// come back with the files it stands in.
+/// The settings of the way to the hub (its address, trust and credentials, rules of links, the probe) are *proven* once the hub has
+/// answered over them. New settings are on trial: they are in force at once, and become proven with the first answer. If none comes within
+/// the window, the proven settings are restored, and the new ones are *refused* until they are requested again or changed. The record is
+/// kept on disk. So a restart neither ends a trial nor begins it again, and refused settings do not come back from the files.
 ///
-/// Time counts only while an attempt makes sense: a box without any link, or one that an operator has paused, proves nothing
-/// about its configuration.
+/// Time counts only while an attempt makes sense: a device without any link, or one that an operator has paused, proves nothing about its
+/// configuration.
 package struct ConfigurationTrial: Hashable, Sendable {
     package static let window: Duration = .seconds(600)
 
-    /// Names a way to the hub: a digest of its settings.
+    /// Name of a set of connection settings: a digest of them.
     package typealias Name = String
 
     package enum Choice: Hashable, Sendable {
-        /// In force, and nothing more to be done.
+        /// In force; nothing more is to be done.
         case settled
         /// In force, and on trial.
         case onTrial
-        /// The proven one is to be in force instead.
+        /// The proven settings must be in force instead.
         case useProven
     }
 
     package enum Step: Hashable, Sendable {
         case wait
-        /// The window is over: put the proven one back.
+        /// The window is over: restore the proven settings.
         case revert
     }
 
     package private(set) var proven: Name?
     package private(set) var trying: Name?
     package private(set) var refused: Name?
-    /// How long the present trial has lasted, as far as it counts.
+    /// Counted duration of the present trial.
     package private(set) var spent: Duration = .zero
     private var countedAt: Instant?
 
@@ -40,9 +39,9 @@ package struct ConfigurationTrial: Hashable, Sendable {
 
     package var isOnTrial: Bool { trying != nil && proven != nil }
 
-    /// A configuration was read.
+    /// Records that a configuration was read.
     ///
-    /// - Parameter isAsked: Somebody wants it now (a reload): then one that was refused is tried again.
+    /// - Parameter isAsked: It was requested explicitly (a reload): then refused settings are tried again.
     package mutating func consider(_ name: Name, isAsked: Bool) -> Choice {
         countedAt = nil
         if name == proven {
@@ -52,20 +51,20 @@ package struct ConfigurationTrial: Hashable, Sendable {
         if name == refused, !isAsked { return .useProven }
         if name != trying { spent = .zero }
         (trying, refused) = (name, nil)
-        // Without a proven one there is nothing to go back to: the first configuration of a box.
+        // Without proven settings there are none to restore: this is the first configuration of a device.
         return proven == nil ? .settled : .onTrial
     }
 
-    /// The hub has answered over what is in force.
+    /// Records that the hub has answered over the settings in force.
     ///
-    /// - Returns: Whether that is news, to be kept.
+    /// - Returns: Whether the record has changed and must be stored.
     package mutating func reached() -> Bool {
         guard let name = trying else { return false }
         (proven, trying, refused, spent, countedAt) = (name, nil, nil, .zero, nil)
         return true
     }
 
-    /// Time goes on.
+    /// Applies the passage of time.
     ///
     /// - Parameter counts: An attempt would make sense now.
     package mutating func tick(counts: Bool, now: Instant, window: Duration = ConfigurationTrial.window) -> Step {
@@ -87,7 +86,7 @@ package struct ConfigurationTrial: Hashable, Sendable {
         return .object(object)
     }
 
-    /// What cannot be read is no record: then nothing is proven, and nothing is put back.
+    /// An unreadable record counts as none: then no settings are proven, and none are restored.
     package init(record: JSON?) {
         func name(_ member: String) -> Name? { record?.object?[member]?.text.flatMap { $0.isEmpty ? nil : $0 } }
         (proven, trying, refused) = (name("proven"), name("trying"), name("refused"))

@@ -1,15 +1,15 @@
-/// Decides when the agent tells the hub what had gone wrong: after an outage that is over, or after something was raised, and
-/// then not again for an hour. Losing such a report is allowed, so it is tried three times at most.
+/// Decides when the agent reports faults to the hub: after an outage that is over, or after an alarm, and then not again for an hour. Such
+/// a report may be lost, so it is tried three times at most.
 package struct DiagnosticsWatch: Hashable, Sendable {
     package enum Event: Hashable, Sendable {
         case reachability(Reachability)
-        /// Something that a person should know of.
+        /// An alarm that a person should know of.
         case raised
         case sent
         case failed
     }
 
-    /// A shorter one is a flap, and its end is news to nobody.
+    /// Shortest outage that is reported; a shorter one is a flap.
     package static let outageMin: Duration = .seconds(60)
     package static let interval: Duration = .seconds(3_600)
     package static let attemptsMax = 3
@@ -37,7 +37,7 @@ package struct DiagnosticsWatch: Hashable, Sendable {
         }
     }
 
-    /// Whether a report should go now, as far as its content is concerned; the policy has the last word.
+    /// Whether a report is due by its content; the policy makes the final decision.
     package func isDue(at now: Instant) -> Bool {
         isWanted && (sentAt.map { $0.duration(to: now) >= Self.interval } ?? true)
     }

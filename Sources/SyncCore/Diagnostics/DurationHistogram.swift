@@ -1,22 +1,22 @@
-/// How long something took, counted by upper bounds that are fixed: from a fast disk to a worn card, and from a hub next
-/// door to one behind a satellite. Memory and work are the same whatever happens.
+/// Durations, counted by fixed upper bounds. They cover the range from a fast disk to a worn card, and from a near hub to one behind a
+/// satellite. Memory and work are constant.
 package struct DurationHistogram: Hashable, Sendable {
-    /// Shortest first.
+    /// Upper bounds, shortest first.
     package static let bounds: [Duration] = [
         .microseconds(250), .milliseconds(1), .milliseconds(5), .milliseconds(25), .milliseconds(100), .milliseconds(500),
         .seconds(2), .seconds(10), .seconds(30),
     ]
 
-    /// By bound, those above the last one at the end; not cumulative.
+    /// Counts by bound, with those above the last one at the end; not cumulative.
     private var counts = [Int64](repeating: 0, count: bounds.count + 1)
-    /// Of all durations.
+    /// Sum of all durations.
     package private(set) var sum: Duration = .zero
 
     package init() {}
 
     package var count: Int64 { counts.reduce(0, +) }
 
-    /// How many took no longer than each of ``bounds``.
+    /// Number of durations that are no longer than each of ``bounds``.
     package var cumulative: [Int64] {
         var sum: Int64 = 0
         return counts.dropLast().map { count in
@@ -25,7 +25,7 @@ package struct DurationHistogram: Hashable, Sendable {
         }
     }
 
-    /// A clock that was set back gives a negative duration; it counts as none.
+    /// Adds a duration. A clock that was set back gives a negative duration, which counts as zero.
     package mutating func add(_ duration: Duration) {
         let duration = max(.zero, duration)
         counts[Self.bounds.firstIndex { duration <= $0 } ?? Self.bounds.count] += 1

@@ -1,5 +1,5 @@
-/// A page of figures in Prometheus' text format 0.0.4: a HELP and a TYPE line, then a sample a line. Names end in the unit, and
-/// in `_total` where they only grow (https://prometheus.io/docs/practices/naming).
+/// A page of metrics in Prometheus' text format 0.0.4: a HELP and a TYPE line, then one sample a line. Names end in the unit, and in
+/// `_total` for counters (https://prometheus.io/docs/practices/naming).
 package struct MetricsPage: Sendable {
     package enum Kind: String, Sendable { case counter, gauge }
 
@@ -17,12 +17,12 @@ package struct MetricsPage: Sendable {
         }
     }
 
-    /// One sample: a duration that is not counted by bounds.
+    /// Adds one sample of a duration that has no histogram.
     package mutating func gauge(_ name: String, _ help: String, _ duration: Duration) {
         text += "# HELP \(name) \(help)\n# TYPE \(name) gauge\n\(name) \(seconds(duration))\n"
     }
 
-    /// One series: what took no longer than each bound, the sum, and how many in all.
+    /// Adds one histogram: the count up to each bound, the sum, and the total count.
     package mutating func histogram(_ name: String, _ help: String, _ histogram: DurationHistogram) {
         text += "# HELP \(name) \(help)\n# TYPE \(name) histogram\n"
         for (bound, count) in zip(DurationHistogram.bounds, histogram.cumulative) {
@@ -32,7 +32,7 @@ package struct MetricsPage: Sendable {
         text += "\(name)_sum \(seconds(histogram.sum))\n\(name)_count \(histogram.count)\n"
     }
 
-    /// With as many decimals as it takes, and at least one.
+    /// The seconds with as many decimals as needed, and at least one.
     private func seconds(_ duration: Duration) -> String {
         let nanoseconds = duration.nanoseconds
         var fraction = String(String(1_000_000_000 + nanoseconds % 1_000_000_000).dropFirst())

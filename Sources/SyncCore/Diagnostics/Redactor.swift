@@ -1,17 +1,16 @@
-/// Takes out of text what nobody outside may read: known secrets, whatever looks like one, and what URLs carry besides the
-/// place that they name.
+/// Removes text that must not leave the device: known secrets, text that looks like one, and the parts of URLs besides the place.
 ///
-/// It is the second line of defence. The first is that documents and secrets are never collected: what is redacted here came
-/// into a sentence by way of somebody else's words.
+/// It is the second line of defence. The first is that documents and secrets are never collected: text that is redacted here came in
+/// through messages of other programs.
 package struct Redactor: Sendable {
     package static let mark = "[redacted]"
 
-    /// Shorter ones would take ordinary words out.
+    /// Shortest secret that is removed, bytes; shorter ones would match ordinary words.
     private static let secretMin = 6
 
     private let secrets: [[UInt8]]
 
-    /// - Parameter secrets: Known ones; the longest is looked for first.
+    /// - Parameter secrets: Known secrets; the longest is searched first.
     package init(secrets: [String]) {
         self.secrets = secrets.map { Array($0.utf8) }.filter { $0.count >= Self.secretMin }.sorted { $0.count > $1.count }
     }
@@ -24,7 +23,7 @@ package struct Redactor: Sendable {
         return String(decoding: bytes, as: UTF8.self)
     }
 
-    /// All texts in it, names of members too.
+    /// Redacts all texts in a value, names of members too.
     package func json(_ json: JSON) -> JSON {
         switch json {
         case .null, .bool, .number: return json
@@ -55,7 +54,7 @@ package struct Redactor: Sendable {
         return result
     }
 
-    /// `https://user:pass@host/p?k=v#f` becomes `https://[redacted]@host/p?[redacted]`.
+    /// Turns `https://user:pass@host/p?k=v#f` into `https://[redacted]@host/p?[redacted]`.
     private static func withoutURLSecrets(_ bytes: [UInt8]) -> [UInt8] {
         var result: [UInt8] = []
         var index = 0
@@ -72,7 +71,7 @@ package struct Redactor: Sendable {
             let authorityEnd = url.firstIndex { $0 == UInt8(ascii: "/") || $0 == UInt8(ascii: "?") || $0 == UInt8(ascii: "#") } ?? end
             result += separator
             var rest = url
-            // A password may hold a slash where somebody forgot to write it as %2F: the last @ counts, wherever it stands.
+            // A password may contain a slash that was not written as %2F, so the last @ counts, wherever it is.
             if let at = url.lastIndex(of: UInt8(ascii: "@")), at < authorityEnd || url[..<at].contains(UInt8(ascii: ":")) {
                 result += mark.utf8
                 rest = url[at...]
@@ -93,8 +92,8 @@ package struct Redactor: Sendable {
             || byte == UInt8(ascii: ">") || byte == UInt8(ascii: ",") || byte == UInt8(ascii: ")")
     }
 
-    /// Words of 24 and more characters of base64 with small and capital letters and digits in them: tokens, keys, parts of PEM
-    /// files. Ids and digests are written in small letters and stay.
+    /// Removes words of 24 and more characters of base64 that contain small letters, capital letters and digits: tokens, keys, parts of PEM
+    /// files. Ids and digests are in small letters and stay.
     private static func withoutTokens(_ bytes: [UInt8]) -> [UInt8] {
         var result: [UInt8] = []
         var index = 0

@@ -1,13 +1,13 @@
-/// CRC-32C (Castagnoli, RFC 3720 appendix B.4): finds every damage of up to 32 bits in a row, and all but one in four
-/// thousand million of the rest. Guards rows against flash that lies; it is no protection against people.
+/// CRC-32C (Castagnoli, RFC 3720 appendix B.4). It detects every damage of up to 32 consecutive bits, and all but one in four thousand
+/// million of other damages. It protects rows against faulty flash, not against people.
 ///
-/// Eight tables, so that eight bytes are one step ("slicing-by-8", Intel 2006).
+/// It uses eight tables, so that eight bytes are one step ("slicing-by-8", Intel 2006).
 package struct CRC32C: Sendable {
     private var state: UInt32 = 0xFFFF_FFFF
 
     package init() {}
 
-    /// `123456789` gives 0xE3069283.
+    /// The checksum of bytes; for the text `123456789` it is 0xE3069283.
     package static func hash(_ bytes: [UInt8]) -> UInt32 {
         var digest = CRC32C()
         bytes.withUnsafeBytes { digest.update($0) }
@@ -31,13 +31,13 @@ package struct CRC32C: Sendable {
         state = crc
     }
 
-    /// The eight bytes of the number, least significant first.
+    /// Adds the eight bytes of a number, least significant first.
     package mutating func update(_ number: Int64) {
         state = Self.tables.step(state, UInt64(bitPattern: number))
     }
 
-    /// A field: its length, then its bytes, so that bytes that move from one field to the next are noticed. A field that
-    /// is absent differs from one that is empty.
+    /// Adds a field as its length and its bytes, so that bytes that move from one field to the next change the sum. An absent field differs
+    /// from an empty one.
     package mutating func update(field bytes: UnsafeRawBufferPointer?) {
         update(Int64(bytes?.count ?? -1))
         if let bytes { update(bytes) }
@@ -55,7 +55,7 @@ package struct CRC32C: Sendable {
         @inline(__always)
         func entry(_ table: Int, _ byte: UInt32) -> UInt32 { entries[table << 8 | Int(byte & 0xFF)] }
 
-        /// Eight bytes, the first of them in the lowest place.
+        /// Processes eight bytes; the first one is the least significant.
         @inline(__always)
         func step(_ crc: UInt32, _ bytes: UInt64) -> UInt32 {
             let low = UInt32(truncatingIfNeeded: bytes) ^ crc

@@ -1,10 +1,10 @@
-/// What an entity looks like from afar: 256 sums, one for each bucket of record ids (PROTOCOL A8, "cheaper weekly check").
+/// A digest of an entity's records: 256 sums, one for each bucket of record ids (PROTOCOL A8, "cheaper weekly check").
 ///
-/// A record belongs to the bucket of the first byte of SHA-256 of its id, and adds the first 8 bytes, big-endian, of
-/// SHA-256 of `<id>|<version>`, modulo 2^64. Two sides whose sums of a bucket are equal have the same ids in the same
-/// versions there, but for one case in 2^64; what differs is listed afresh. 2.7 KB for an entity of any size.
+/// A record belongs to the bucket of the first byte of SHA-256 of its id. It adds the first 8 bytes, big-endian, of SHA-256 of
+/// `<id>|<version>`, modulo 2^64. If two sides have equal sums for a bucket, they have the same ids in the same versions there, except for
+/// one case in 2^64; buckets that differ are listed again. The digest takes 2.7 KB for an entity of any size.
 ///
-/// It guards against mistakes, not against an enemy: who can forge records need not forge sums.
+/// It protects against mistakes, not against an attacker, who could forge records instead of sums.
 package struct EntityDigest: Hashable, Sendable {
     package static let buckets = 256
 
@@ -20,7 +20,7 @@ package struct EntityDigest: Hashable, Sendable {
 
     package static func bucket(of id: RecordID) -> UInt8 { SHA256.hash(Array(id.text.utf8))[0] }
 
-    /// Buckets whose sums are not the same, in order.
+    /// Buckets with different sums, in order.
     package func differences(from other: EntityDigest) -> [UInt8] {
         (0..<EntityDigest.buckets).filter { sums[$0] != other.sums[$0] }.map { UInt8($0) }
     }
@@ -29,7 +29,7 @@ package struct EntityDigest: Hashable, Sendable {
 // MARK: - On the wire
 
 extension EntityDigest {
-    /// 256 numbers of 8 bytes, big-endian, in base64 (RFC 4648, 4): 2,732 characters.
+    /// 256 numbers of 8 bytes, big-endian, in base64 (RFC 4648, section 4): 2,732 characters.
     package var text: String {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(8 * EntityDigest.buckets)
@@ -37,7 +37,7 @@ extension EntityDigest {
         return Base64.encode(bytes)
     }
 
-    /// - Returns: `nil` when the text is anything else than ``text`` makes.
+    /// - Returns: `nil` when the text is not in the format of ``text``.
     package init?(_ text: String) {
         guard text.utf8.count <= 4_096, let bytes = Base64.decode(text), bytes.count == 8 * EntityDigest.buckets else { return nil }
         for index in 0..<EntityDigest.buckets {
@@ -46,7 +46,7 @@ extension EntityDigest {
     }
 }
 
-/// base64 with padding (RFC 4648, 4).
+/// base64 with padding (RFC 4648, section 4).
 package enum Base64 {
     private static let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8)
     private static let pad = UInt8(ascii: "=")
@@ -64,7 +64,7 @@ package enum Base64 {
         return String(decoding: text, as: UTF8.self)
     }
 
-    /// - Returns: `nil` for anything that ``encode(_:)`` does not make, such as stray bits at the end.
+    /// - Returns: `nil` for any text that ``encode(_:)`` does not make, such as one with stray bits at the end.
     package static func decode(_ text: String) -> [UInt8]? {
         let characters = Array(text.utf8)
         guard characters.count % 4 == 0 else { return nil }

@@ -1,5 +1,5 @@
-/// SHA-256 (FIPS 180-4), in the core because fingerprints, cursors and clock nodes are decided here, where no library may
-/// be imported. It hashes small things; files are hashed by the system's libcrypto.
+/// SHA-256 (FIPS 180-4). It is part of the core because fingerprints, cursors and clock nodes are computed here, where no library may be
+/// imported. It hashes small data; the system's libcrypto hashes files.
 package struct SHA256: Sendable {
     private var state: [UInt32] = [
         0x6a09_e667, 0xbb67_ae85, 0x3c6e_f372, 0xa54f_f53a, 0x510e_527f, 0x9b05_688c, 0x1f83_d9ab, 0x5be0_cd19,
@@ -11,9 +11,9 @@ package struct SHA256: Sendable {
         pending.reserveCapacity(64)
     }
 
-    /// Goes on where another one stood.
+    /// Continues from an earlier state.
     ///
-    /// - Parameter midstate: What ``midstate`` gave; `nil` for anything that it cannot have given.
+    /// - Parameter midstate: The bytes of ``midstate``; other bytes give `nil`.
     package init?(midstate: [UInt8]) {
         guard midstate.count >= 40, midstate.count < 104 else { return nil }
         state = (0..<8).map { word in midstate[(word * 4)..<(word * 4 + 4)].reduce(0) { $0 << 8 | UInt32($1) } }
@@ -22,15 +22,15 @@ package struct SHA256: Sendable {
         guard length % 512 == UInt64(pending.count) * 8 else { return nil }
     }
 
-    /// Everything that a later hash needs to go on: 8 words of state, the bits so far, up to 63 bytes that no block holds yet;
-    /// big endian.
+    /// The state that a later hash needs to continue: 8 words of state, the number of bits so far, and up to 63 bytes of an incomplete
+    /// block; big-endian.
     package var midstate: [UInt8] {
         var bytes = state.flatMap { word in (0..<4).map { UInt8(truncatingIfNeeded: word >> UInt32(24 - $0 * 8)) } }
         for shift in stride(from: 56, through: 0, by: -8) { bytes.append(UInt8(truncatingIfNeeded: length >> UInt64(shift))) }
         return bytes + pending
     }
 
-    /// - Returns: 32 bytes.
+    /// - Returns: The 32 bytes of the hash.
     package static func hash(_ bytes: [UInt8]) -> [UInt8] {
         var digest = SHA256()
         digest.update(bytes)
@@ -52,7 +52,7 @@ package struct SHA256: Sendable {
         compressWhole()
     }
 
-    /// Not generic, so that other modules need not specialise it: files of uploads go through here.
+    /// Not generic, so that other modules need not specialise it: uploaded files are hashed here.
     package mutating func update(_ bytes: [UInt8]) {
         pending += bytes
         length &+= UInt64(bytes.count) &* 8
@@ -85,7 +85,7 @@ package struct SHA256: Sendable {
         pending.removeFirst(end)
     }
 
-    /// One block of 64 bytes. Plain loops over plain addresses: tests run it unoptimized some hundred thousand times.
+    /// Processes one block of 64 bytes. Plain loops over plain addresses, because tests run it unoptimised some hundred thousand times.
     private static func compress(
         _ block: UnsafePointer<UInt8>, _ constants: UnsafePointer<UInt32>, into state: inout [UInt32]
     ) {

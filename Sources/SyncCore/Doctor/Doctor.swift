@@ -1,17 +1,17 @@
-/// What a check found.
+/// The result of a check.
 package enum DoctorVerdict: Hashable, Sendable {
     case ok(String)
-    /// Worth knowing; nothing to be done now.
+    /// Useful to know; no action is needed now.
     case note(String, fix: String)
-    /// It works, and it will not for long or not as well as it should.
+    /// It works, but not for long or not as well as it should.
     case warn(String, fix: String)
     /// It does not work, or data is in danger.
     case bad(String, fix: String)
-    /// The facts for it are missing; why.
+    /// The facts for the check are missing, for this reason.
     case unknown(String)
 }
 
-/// One finding, as it is shown.
+/// One finding in the form that is shown.
 package struct DoctorFinding: Hashable, Sendable {
     package enum Severity: String, Hashable, Sendable, CaseIterable {
         case ok, note, warn, bad, unknown
@@ -19,11 +19,11 @@ package struct DoctorFinding: Hashable, Sendable {
 
     package var id: String
     package var severity: Severity
-    /// What was found, in one sentence.
+    /// The finding, in one sentence.
     package var detail: String
-    /// Why it matters, in one sentence.
+    /// The impact, in one sentence.
     package var why: String
-    /// The command or the edit that mends it; `nil` when there is nothing to mend.
+    /// The command or the edit that fixes it; `nil` when no fix is needed.
     package var fix: String?
 
     package init(id: String, severity: Severity, detail: String, why: String, fix: String? = nil) {
@@ -45,9 +45,9 @@ package struct DoctorFinding: Hashable, Sendable {
     }
 }
 
-/// One named check: a plain function of the facts.
+/// One named check: a pure function of the facts.
 package struct DoctorCheck: Sendable {
-    /// Stable: scripts and the status name it.
+    /// Stable name, used by scripts and the status.
     package let id: String
     package let why: String
     package let judge: @Sendable (DoctorFacts) -> DoctorVerdict
@@ -59,7 +59,7 @@ package struct DoctorCheck: Sendable {
     }
 }
 
-/// `agentctl doctor`: every check, in the order in which one would look.
+/// The checks of `agentctl doctor`, in the order of a manual search.
 package enum Doctor {
     package static let checks: [DoctorCheck] = agentChecks + configurationChecks + backendChecks + systemChecks + storeChecks + networkChecks + workChecks
 
@@ -70,12 +70,12 @@ package enum Doctor {
     static let noAgent = "not known while no agent runs"
 }
 
-/// The short form of all findings, for the status.
+/// Summary of all findings, for the status.
 package struct DoctorSummary: Hashable, Sendable {
     package var ok: Int
-    /// Without those whose facts are missing.
+    /// Number of checks with sufficient facts.
     package var total: Int
-    /// Of those that are not ok, the gravest first.
+    /// Findings that are not ok, the most severe first.
     package var failed: [DoctorFinding]
 
     package init(ok: Int, total: Int, failed: [DoctorFinding]) {
@@ -92,9 +92,9 @@ package struct DoctorSummary: Hashable, Sendable {
     }
 }
 
-/// Numbers as they stand in the findings' sentences.
+/// Numbers in the form of the findings' sentences.
 enum DoctorWords {
-    /// `230 B`, `18 KB`, `4 MB`, `72 GB`: whole numbers, powers of 1000, rounded down.
+    /// A size such as `230 B`, `18 KB`, `4 MB`, `72 GB`: a whole number, powers of 1000, rounded down.
     static func bytes(_ value: Int64) -> String {
         var value = max(0, value)
         for unit in ["B", "KB", "MB", "GB"] {
@@ -104,7 +104,7 @@ enum DoctorWords {
         return "\(value) TB"
     }
 
-    /// `38 s`, `41 min`, `26 h`, `9 d`.
+    /// A duration such as `38 s`, `41 min`, `26 h`, `9 d`.
     static func span(_ duration: Duration) -> String {
         let seconds = max(0, duration.components.seconds)
         switch seconds {

@@ -1,4 +1,4 @@
-// The agent as a process, and its configuration.
+// Checks of the agent's process and its configuration.
 extension Doctor {
     static let agentChecks: [DoctorCheck] = [
         DoctorCheck("agent", why: "apps can hand over nothing while no agent runs") { facts in
@@ -55,7 +55,7 @@ extension Doctor {
         },
     ]
 
-    /// 64 connections; 24 for database, log, blobs, netlink, timers and curl; the rest to spare.
+    /// Least number of open files: 64 connections; 24 for database, log, files, netlink, timers and curl; the rest in reserve.
     static let openFilesMin: Int64 = 128
 
     static let configurationChecks: [DoctorCheck] = [

@@ -1,4 +1,4 @@
-// Where the server is an existing backend: what is weaker than with a hub.
+// Checks for an existing backend: guarantees that are weaker than with a hub.
 extension Doctor {
     static let backendChecks: [DoctorCheck] = [
         DoctorCheck("backend_writes", why: "an existing backend promises less than a hub when an answer is lost or two sides write at once") { facts in

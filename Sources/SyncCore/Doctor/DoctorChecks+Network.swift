@@ -1,10 +1,10 @@
-// The way to the hub, and what it costs.
+// Checks of the way to the hub, and of its cost.
 extension Doctor {
-    /// How long before its end a certificate or token is spoken of.
+    /// Time before the end of a certificate or token from which on it is reported.
     package static let endsSoon: Duration = .seconds(21 * 86_400)
     static let endsVerySoon: Duration = .seconds(5 * 86_400)
 
-    /// - Parameter fix: What renews it.
+    /// - Parameter fix: The action that renews it.
     private static func end(_ what: String, _ end: Timestamp, _ now: Timestamp, fix: String) -> DoctorVerdict {
         let left = now.duration(to: end)
         if left <= .zero { return .bad("\(what) ended \(DoctorWords.span(.zero - left)) ago (\(end))", fix: fix) }
@@ -72,7 +72,7 @@ extension Doctor {
         },
         DoctorCheck("hub", why: "nothing that waits here is at the hub before it answers") { facts in
             guard let hub = facts.hub else { return .unknown(noAgent) }
-            // The same words as in status and `why`: all are views of one verdict.
+            // The text is the same as in status and `why`, because all of them show one verdict.
             let cause = (hub.fault?.detail ?? hub.cause).map { ": \($0)" } ?? ""
             func fix(_ usual: HubFault.Code) -> String { (hub.fault ?? HubFault(usual, "")).command(at: hub.place) }
             switch hub.reachability {
@@ -121,7 +121,7 @@ extension Doctor {
                 return .unknown("no uplink")
             }
             let text = "\(uplink) is \(link.cost.isMetered ? "metered" : "not metered")"
-            // What a cable is, is hardly ever wrong.
+            // The kind of a cable is hardly ever wrong.
             let isSure = link.kind == .ethernet || link.kind == .loopback
             guard !isSure, link.cost.evidence == .kind || link.cost.evidence == .tunnel else {
                 return .ok("\(text), by \(link.cost.evidence.rawValue)")
@@ -161,7 +161,7 @@ extension Doctor {
     ]
 }
 
-// The work itself.
+// Checks of the work.
 extension Doctor {
     static let workChecks: [DoctorCheck] = [
         DoctorCheck("counters", why: "accepted must be open plus final at every moment, or something was lost") { facts in

@@ -1,4 +1,4 @@
-// Files, disk, flash and clock.
+// Checks of files, disk, flash and clock.
 extension Doctor {
     static let systemChecks: [DoctorCheck] = [
         DoctorCheck("state_folder", why: "everything that was accepted and not sent lies there") { facts in
@@ -78,23 +78,23 @@ extension Doctor {
         },
     ]
 
-    /// A card of 32 GB with 3,000 erase cycles lasts ten years of this, with a write amplification of 5.
+    /// A card of 32 GB with 3,000 erase cycles lasts ten years at this rate, with a write amplification of 5.
     static let cardBytesPerDay: Int64 = 5_000_000_000
 }
 
 extension DoctorFacts.Flash {
-    /// `nil` until the machine has run for an hour: what it does at its start is no measure.
+    /// Bytes written per day; `nil` until the machine has run for an hour, because its start is not representative.
     var writtenPerDay: Int64? {
         guard let writtenBytes, let seconds = machineUptime?.components.seconds, seconds >= 3_600 else { return nil }
         // The product may be larger than an integer can hold.
         return Int64(min(max(0, Double(writtenBytes) / Double(seconds) * 86_400), 9e18))
     }
 
-    /// SD or eMMC.
+    /// Whether the device is an SD card or eMMC.
     var isCard: Bool { device?.hasPrefix("mmcblk") ?? false }
 }
 
-// The database.
+// Checks of the database.
 extension Doctor {
     static let storeChecks: [DoctorCheck] = [
         DoctorCheck("database", why: "it holds what was accepted and not sent, and the local copy of the records") { facts in
@@ -135,10 +135,10 @@ extension Doctor {
         },
     ]
 
-    /// `journal_size_limit` is 16 MiB; four times that is not the ebb and flow of work any more.
+    /// Largest normal size of the WAL, bytes. `journal_size_limit` is 16 MiB; four times that is no normal variation.
     static let walMax: Int64 = 64 << 20
 
-    /// Compares `3.40.1` number by number; what is no number counts as 0.
+    /// Compares versions such as `3.40.1` number by number; a part that is no number counts as 0.
     static func isBefore(_ version: String, _ other: [Int]) -> Bool {
         let parts = version.split(separator: ".").map { Int($0) ?? 0 }
         for index in other.indices {

@@ -1,5 +1,5 @@
-/// Everything that the doctor's checks look at, collected beforehand at one moment. What is `nil` is not known: the agent does
-/// not run, or the system does not tell; a check of it says so and judges nothing.
+/// All facts that the doctor's checks use, collected at one moment. A fact is `nil` when it is not known, because the agent does not run or
+/// the system does not report it; a check of it says so and judges nothing.
 package struct DoctorFacts: Hashable, Sendable {
     package var now: Timestamp
     package var agent: Agent?
@@ -17,16 +17,16 @@ package struct DoctorFacts: Hashable, Sendable {
 
     /// The running agent itself.
     package struct Agent: Hashable, Sendable {
-        /// It answered. `false`: looked at from outside, because none did.
+        /// The agent answered. `false`: the facts were collected from outside, because no agent answered.
         package var isRunning: Bool
-        /// Process that holds the state folder all the same.
+        /// Process that holds the state folder although no agent answered.
         package var holder: String?
-        /// Deaths in a row before this start; `nil` when nobody counts.
+        /// Deaths in a row before this start; `nil` when they are not counted.
         package var deaths: Int?
         package var isSafeMode = false
-        /// What it raised and nobody has settled, sentences by code.
+        /// Present alarms of the agent, sentences by code.
         package var alarms: [String: String] = [:]
-        /// Codes of what is over and was not acknowledged.
+        /// Codes of past alarms that were not acknowledged.
         package var pastAlarms: [String] = []
         /// Refusals of the local API since the start, by code.
         package var refusals: [String: Int64] = [:]
@@ -37,24 +37,24 @@ package struct DoctorFacts: Hashable, Sendable {
     }
 
     package struct Configuration: Hashable, Sendable {
-        /// The main file.
+        /// Path of the main file.
         package var file: String
-        /// Why the files, as they are now, are not in force.
+        /// The reason why the present files are not in force.
         package var error: String?
         package var isLastGood = false
-        /// Keys whose new value waits for a restart.
+        /// Keys whose new value takes effect after a restart.
         package var restartNeeded: [String] = []
-        /// What is being tried, or was taken back: one sentence.
+        /// Settings on trial, or restored ones: one sentence.
         package var trial: String?
         package var hubURL = ""
         package var isHubPlain = false
-        /// Entities whose conflicts are decided by a rule that nobody wrote down.
+        /// Entities whose conflicts are decided by an undocumented rule.
         package var undocumented: [String] = []
-        /// Entities that were met and are not configured.
+        /// Entities that were met but are not configured.
         package var unknownEntities: [String] = []
-        /// Whether a machine name was given, or derived.
+        /// A machine name was configured or derived.
         package var hasDevice = true
-        /// Where the server is an existing backend: what is weaker there than with a hub.
+        /// For an existing backend: guarantees that are weaker than with a hub.
         package var weaknesses: [RestWeakness]?
 
         package init(file: String) {
@@ -62,30 +62,30 @@ package struct DoctorFacts: Hashable, Sendable {
         }
     }
 
-    /// What the kernel and the files say.
+    /// Facts from the kernel and from files.
     package struct System: Hashable, Sendable {
         package var stateFolder: String
         package var space: Space?
-        /// `nil`: it is there and as it should be. A sentence otherwise.
+        /// The fault of the state folder, a sentence; `nil`: there is none.
         package var stateFault: String?
-        /// Sentences about the configuration files: writable by others, not readable.
+        /// Faults of the configuration files, as sentences: writable by others, not readable.
         package var configurationFaults: [String] = []
         package var token = Secret()
         package var clientKey: Secret?
         package var proxyCredentials: Secret?
         package var clientCertificate: Certificate?
         package var authorities: Certificate?
-        /// A word that says what it is, where it does not keep what is written: `tmpfs`, `NFS`.
+        /// Type of a file system that does not keep written data: `tmpfs`, `NFS`.
         package var unfitFileSystem: String?
         package var flash = Flash()
-        /// `rp_filter` in force by interface: 0 off, 1 strict, 2 loose (ip-sysctl.rst: the higher of `all` and its own).
+        /// `rp_filter` in force by interface: 0 off, 1 strict, 2 loose (ip-sysctl.rst: the higher of `all` and the interface's own).
         package var reversePathFilters: [String: Int] = [:]
         package var openFilesMax: Int64?
-        /// Somebody restarts it when it dies; and bites when it hangs.
+        /// A service manager restarts it when it dies; `hasWatchdog`: and when it hangs.
         package var isSupervised: Bool?
         package var hasWatchdog: Bool?
         package var isClockSynchronised: Bool?
-        /// Databases that were set aside as damaged.
+        /// Number of databases that were moved aside as damaged.
         package var quarantined = 0
         package var socketFault: String?
 
@@ -97,7 +97,7 @@ package struct DoctorFacts: Hashable, Sendable {
     package struct Space: Hashable, Sendable {
         package var freeBytes: Int64
         package var totalBytes: Int64
-        /// 0 of 0 where the file system makes them as it needs them.
+        /// Free inodes; 0 of 0 where the file system creates them on demand.
         package var freeInodes: Int64
         package var totalInodes: Int64
         package var isReadOnly: Bool
@@ -112,9 +112,9 @@ package struct DoctorFacts: Hashable, Sendable {
     }
 
     package struct Secret: Hashable, Sendable {
-        /// `nil`: none is named.
+        /// Path of the secret; `nil`: none is configured.
         package var path: String?
-        /// Why it cannot be used; never a byte of it.
+        /// The reason why it cannot be used; it never contains a byte of the secret.
         package var fault: String?
 
         package init(path: String? = nil, fault: String? = nil) {
@@ -125,7 +125,7 @@ package struct DoctorFacts: Hashable, Sendable {
 
     package struct Certificate: Hashable, Sendable {
         package var path: String
-        /// The first of the chain to end.
+        /// End of validity of the certificate in the chain that ends first.
         package var endsAt: Timestamp?
         package var fault: String?
 
@@ -137,41 +137,41 @@ package struct DoctorFacts: Hashable, Sendable {
     }
 
     package struct Flash: Hashable, Sendable {
-        /// The block device below the state folder, `mmcblk0`; `nil` where it is not one.
+        /// The block device below the state folder, such as `mmcblk0`; `nil` where there is none.
         package var device: String?
-        /// eMMC 5.0 and later: used share of the rated life in steps of 10 %, 1 (up to 10 %) to 11 (more than all), the worse
-        /// of its two kinds of cells; `nil` where the device does not tell.
+        /// Used share of the rated life in steps of 10 %, 1 (up to 10 %) to 11 (more than all), the worse of the two kinds of cells (eMMC
+        /// 5.0 and later); `nil` where the device does not report it.
         package var lifeUsed: Int?
         /// Spare blocks: 1 normal, 2 four fifths are used, 3 nine tenths are used.
         package var preEndOfLife: Int?
-        /// By anybody, since the machine was started.
+        /// Bytes written by all programs since the machine was started.
         package var writtenBytes: Int64?
         package var machineUptime: Duration?
 
         package init() {}
     }
 
-    /// What is known of the hub by its answers, or by their absence.
+    /// Facts about the hub from its answers, or from their absence.
     package struct Hub: Hashable, Sendable {
         package var reachability: Reachability
         package var place = HubPlace()
-        /// What the last attempt found; `nil` when it went well.
+        /// The fault that the last attempt found; `nil` when it succeeded.
         package var fault: HubFault?
-        /// Of the present reachability, in words.
+        /// The cause of the present reachability, in words.
         package var cause: String?
-        /// `nil`: nobody asked for it yet.
+        /// Whether the hub's name has an address; `nil`: it was not resolved yet.
         package var isResolved: Bool?
-        /// Numeric in the configuration: there is no name to resolve. Both are about the proxy's host where there is one.
+        /// The hub is configured as an address, so there is no name to resolve. Both are about the proxy's host where there is one.
         package var isAddress = false
-        /// Of the first certificate of its chain to end; `nil`: no handshake since the start, or no TLS.
+        /// End of validity of the certificate in its chain that ends first; `nil`: no handshake since the start, or no TLS.
         package var certificateEndsAt: Timestamp?
         package var usesTLS = true
-        /// The version both speak; `nil`: it has not answered since the start.
+        /// The protocol version in use; `nil`: the hub has not answered since the start.
         package var syncVersion: Int?
-        /// Versions that it speaks when ours is not among them.
+        /// Versions that the hub supports when ours is not among them.
         package var foreignVersions: [Int] = []
         package var tokenEndsAt: Timestamp?
-        /// When the next one is asked for; `nil`: not known.
+        /// Time at which the next token is requested; `nil`: not known.
         package var tokenRefreshAt: Timestamp?
         package var clockOffset: Duration?
 
@@ -197,7 +197,7 @@ package struct DoctorFacts: Hashable, Sendable {
 
         package var all: [Link]
         package var uplink: String?
-        /// Of the uplink.
+        /// Budgets of the uplink.
         package var budgets: [Budget] = []
 
         package init(all: [Link], uplink: String?) {
@@ -209,7 +209,7 @@ package struct DoctorFacts: Hashable, Sendable {
     package struct Power: Hashable, Sendable {
         package var state: PowerState
         package var level: PowerLevel
-        /// Supplies that were found; `nil` when nobody watches.
+        /// Number of power supplies; `nil` when they are not watched.
         package var supplies: Int?
 
         package init(state: PowerState, level: PowerLevel, supplies: Int?) {
@@ -220,19 +220,19 @@ package struct DoctorFacts: Hashable, Sendable {
     }
 
     package struct Store: Hashable, Sendable {
-        /// `ok`, or what a check of the file complained about.
+        /// `ok`, or the complaint of a check of the file.
         package var integrity: String
-        /// What could not be opened or read, and why.
+        /// The file that could not be opened or read, and the reason.
         package var fault: String?
         package var bytes: Int64
         package var maxBytes: Int64
         package var walBytes: Int64
         package var minFreeBytes: Int64
         package var sqlite: String
-        /// `full`; `nil`: nobody writes now.
+        /// The present mode, such as `full`; `nil`: no program writes now.
         package var synchronous: String?
         package var isReadOnly = false
-        /// What was repaired or lost at the last start.
+        /// Repairs or losses at the last start.
         package var recovery: String?
 
         package init(
@@ -250,7 +250,7 @@ package struct DoctorFacts: Hashable, Sendable {
     package struct Work: Hashable, Sendable {
         package var open: Int64
         package var limit: Int64
-        /// Accepted = open + final.
+        /// The number of accepted mutations equals open plus final ones.
         package var isBalanced = true
         /// Age of the oldest mutation that the hub does not have.
         package var oldest: Duration?
@@ -258,7 +258,7 @@ package struct DoctorFacts: Hashable, Sendable {
         package var parked: Int64 = 0
         package var conflicted: Int64 = 0
         package var lastSuccess: Timestamp?
-        /// When this database was made: before the first success that is what counts.
+        /// Time at which this database was created; it counts before the first success.
         package var since: Timestamp
         package var pullInterval: Duration
         package var failures: Int = 0

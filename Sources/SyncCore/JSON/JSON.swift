@@ -1,9 +1,9 @@
-/// A JSON value whose numbers and strings keep the text they were sent with.
+/// A JSON value whose numbers and strings keep their source text.
 ///
-/// Documents pass through the agent: 2^53+1, `1.10` and text in any normalisation form must come back as they came, which
-/// no `Double` and no decoded string can promise. So a number is its digits, a string is the source between its quotes,
-/// and members keep their order. Equality is by meaning all the same: `1.10` equals `1.1`, `"\u0041"` equals `"A"`, and
-/// the order of members does not matter. Text is compared by its UTF-8, never by Unicode equivalence.
+/// Documents pass through the agent unchanged: 2^53+1, `1.10` and text in any normalisation form must come back exactly, which no `Double`
+/// and no decoded string can guarantee. So a number is stored as its digits, a string as the source between its quotes, and members keep
+/// their order. Equality compares the meaning all the same: `1.10` equals `1.1`, `"\u0041"` equals `"A"`, and the order of members does not
+/// matter. Text is compared by its UTF-8, never by Unicode equivalence.
 package enum JSON: Sendable {
     case null
     case bool(Bool)
@@ -13,7 +13,7 @@ package enum JSON: Sendable {
     case object(JSONObject)
 }
 
-/// The source between the quotes of a JSON string, escapes included. Always valid: made by the reader or by escaping.
+/// The source between the quotes of a JSON string, escapes included. It is always valid, because it was made by the reader or by escaping.
 package struct JSONString: Sendable {
     package let source: String
 
@@ -21,18 +21,18 @@ package struct JSONString: Sendable {
         source = JSONString.escape(text)
     }
 
-    /// - Precondition: `source` came out of the reader, which has checked its escapes.
+    /// - Precondition: `source` comes from the reader, which has checked its escapes.
     init(validSource source: String) {
         self.source = source
     }
 
-    /// Two valid sources one after the other are valid: no escape crosses the border, and a half surrogate pair cannot
-    /// stand alone in either.
+    /// Joins two sources. Two valid sources in sequence are valid: no escape crosses the border, and neither can contain half a surrogate
+    /// pair.
     package init(joining first: JSONString, _ second: JSONString) {
         source = first.source + second.source
     }
 
-    /// The text that is meant, escapes resolved.
+    /// The decoded text.
     package var text: String { hasEscapes ? JSONString.unescape(source) : source }
 
     var hasEscapes: Bool {
@@ -41,7 +41,7 @@ package struct JSONString: Sendable {
     }
 }
 
-/// A number as its digits were sent, RFC 8259 grammar.
+/// A number as its digits were sent, in the grammar of RFC 8259.
 package struct JSONNumber: Sendable {
     package let source: String
 
@@ -60,7 +60,7 @@ package struct JSONNumber: Sendable {
         source = text.hasSuffix(".0") ? String(text.dropLast(2)) : text
     }
 
-    /// - Precondition: `source` came out of the reader, which has checked the grammar.
+    /// - Precondition: `source` comes from the reader, which has checked the grammar.
     init(validSource source: String) {
         self.source = source
     }
@@ -68,21 +68,21 @@ package struct JSONNumber: Sendable {
 
 /// Members in the order sent. Names are unique; the reader refuses duplicates.
 ///
-/// A lookup in an object of many members goes by an index of their names, and a removal leaves a gap that is closed when gaps
-/// outnumber members: so finding, replacing, adding and removing cost the same in an object of ten members and of ten thousand,
-/// and a merge is linear in its input whoever sent it. Small objects have no index: comparing a few names beats hashing one.
+/// A lookup in an object with many members uses an index of their names, and a removal leaves a gap; gaps are closed when they outnumber
+/// the members. So finding, replacing, adding and removing cost the same in an object of ten members and of ten thousand, and a merge is
+/// linear in its input, whatever the sender. Small objects have no index: comparing a few names is faster than hashing one.
 package struct JSONObject: Sendable {
     package struct Member: Sendable {
         package var name: JSONString
         package var value: JSON
     }
 
-    /// The members, and gaps where members were removed.
+    /// The members, with gaps where some were removed.
     private var slots: [Member]
     // Invariant: nil while there are at most `unindexedMax` slots, which have no gaps then.
     private var index: Index?
 
-    /// Members that are found by comparing their names.
+    /// Number of members up to which names are compared without an index.
     static let unindexedMax = 16
 
     package init() {
@@ -94,14 +94,14 @@ package struct JSONObject: Sendable {
         self.init(uniqueMembers: members, places: nil)
     }
 
-    /// - Parameter places: The place of each name among the members, if the caller knows it.
+    /// - Parameter places: The place of each name among the members, if known.
     init(uniqueMembers members: [Member], places: [JSONString: Int]?) {
         slots = members
         guard members.count > JSONObject.unindexedMax else { return }
         index = Index(places: places ?? JSONObject.places(of: members))
     }
 
-    /// Linear after a removal, which has left a gap: not to be asked for between removals.
+    /// The members. Linear after a removal, which has left a gap, so it must not be called between removals.
     package var members: [Member] {
         guard let index, !index.gaps.isEmpty else { return slots }
         JSONWork.count(slots.count)
@@ -156,14 +156,14 @@ package struct JSONObject: Sendable {
         let index = ownIndex()
         index.places[slots[place].name] = nil
         index.gaps.insert(place)
-        // What it held is freed now; only the gap stays.
+        // Its value is freed now; only the gap stays.
         slots[place].value = .null
         if 2 * index.gaps.count >= slots.count { self = JSONObject(uniqueMembers: members) }
     }
 
-    /// The index, held by this value alone.
+    /// The index, referenced by this value alone.
     private mutating func ownIndex() -> Index {
-        // Asked before the index is taken out of its property, which would be a second reference.
+        // Checked before the index is taken out of its property, which would be a second reference.
         if isKnownUniquelyReferenced(&index), let index { return index }
         let own = Index(places: index?.places ?? [:], gaps: index?.gaps ?? [])
         JSONWork.count(slots.count)
@@ -178,7 +178,7 @@ package struct JSONObject: Sendable {
         return places
     }
 
-    /// Unchecked: it changes only while one value alone holds it (``ownIndex()``).
+    /// Unchecked: it changes only while one value alone references it (``ownIndex()``).
     private final class Index: @unchecked Sendable {
         var places: [JSONString: Int]
         /// Places of removed members.
@@ -215,7 +215,7 @@ extension JSON {
         if case .object(let value) = self { value } else { nil }
     }
 
-    /// The value if it is a whole number that `Int64` holds exactly; `1.0` and `1e3` count as whole.
+    /// The value if it is a whole number that `Int64` represents exactly; `1.0` and `1e3` count as whole.
     package var int: Int64? {
         if case .number(let value) = self { value.int } else { nil }
     }
@@ -228,7 +228,7 @@ extension JSON {
         if case .null = self { true } else { false }
     }
 
-    /// What kind of value it is, for messages: `a string`.
+    /// The kind of the value, for messages: `a string`.
     package var kind: String {
         switch self {
         case .null: "null"
@@ -320,20 +320,20 @@ extension JSONString: Hashable {
     package func hash(into hasher: inout Hasher) {
         var text = text
         text.withUTF8 { hasher.combine(bytes: UnsafeRawBufferPointer($0)) }
-        // A border: the same bytes cut elsewhere are other names.
+        // A separator: the same bytes divided differently are other names.
         hasher.combine(0xFF as UInt8)
     }
 
-    /// Compares with plain text, without decoding when there is nothing to decode.
+    /// Compares with plain text, without decoding when there are no escapes.
     package func means(_ other: String) -> Bool {
         if JSONString.differAtOnce(source, other) { return false }
         if sameBytes(source, other) { return !hasEscapes }
-        // An escape is longer than what it means.
+        // An escape is longer than the character that it stands for.
         return source.utf8.count > other.utf8.count && hasEscapes && sameBytes(text, other)
     }
 
-    /// Whether the first byte tells already that the two differ: what begins no escape stands for itself. Member names are
-    /// compared again and again, and mostly differ there.
+    /// Whether the first byte already shows that the two differ: a character that begins no escape stands for itself. Member names are
+    /// compared very often, and mostly differ there.
     private static func differAtOnce(_ left: String, _ right: String) -> Bool {
         guard let first = left.utf8.first, let second = right.utf8.first else { return left.isEmpty != right.isEmpty }
         let backslash = UInt8(ascii: "\\")
@@ -344,7 +344,7 @@ extension JSONString: Hashable {
 // MARK: - Equality of spelling
 
 extension JSON {
-    /// Whether two values that may mean the same are also written the same, byte for byte.
+    /// Whether two values that may be equal also have the same spelling, byte for byte.
     package func isSpelled(as other: JSON) -> Bool {
         JSONWork.count(1)
         return switch (self, other) {
@@ -367,10 +367,10 @@ extension JSONObject {
     }
 }
 
-/// `==` of strings would take canonically equivalent ones for the same.
+/// Compares bytes: `==` of strings treats canonically equivalent ones as equal.
 func sameBytes(_ left: String, _ right: String) -> Bool {
     guard left.utf8.count == right.utf8.count else { return false }
-    // Byte by byte through the views of strings takes several times as long.
+    // Comparing byte by byte through the views of strings takes several times as long.
     let isSame = left.utf8.withContiguousStorageIfAvailable { left in
         right.utf8.withContiguousStorageIfAvailable { right in left.elementsEqual(right) }
     }
@@ -386,7 +386,7 @@ extension JSONNumber: Hashable, Comparable {
         hasher.combine(Decimal(self))
     }
 
-    /// Exact for any length of digits.
+    /// Exact for any number of digits.
     package static func < (left: JSONNumber, right: JSONNumber) -> Bool {
         Decimal(left) < Decimal(right)
     }
@@ -398,7 +398,7 @@ extension JSONNumber: Hashable, Comparable {
 
     package static let sumDigitsMax = 400
 
-    /// The digits that a sum would need, where that is more than a sum may have.
+    /// The number of digits that a sum would need, where that exceeds the limit.
     package func digitsOfSum(with other: JSONNumber) -> Int? {
         adding(other) == nil ? Decimal(self).digitsOfSum(with: Decimal(other)) : nil
     }
@@ -410,8 +410,8 @@ extension JSONNumber: Hashable, Comparable {
 }
 
 extension JSONObject: Hashable {
-    /// Each member is compared with one other, once: members that differ under the same name are not looked for in another
-    /// order, which would double the work at each level of a deep document.
+    /// Each member is compared with one other, once. Members that differ under the same name are not compared in another order, which would
+    /// double the work at each level of a deep document.
     package static func == (left: JSONObject, right: JSONObject) -> Bool {
         guard left.count == right.count else { return false }
         let (mine, theirs) = (left.members, right.members)

@@ -1,18 +1,18 @@
 extension JSONNumber {
-    /// What orders it among other numbers: the sign, at which power of ten its first digit stands, and its digits without zeros at
-    /// either end. None for zero.
+    /// The parts that order it among other numbers: the sign, the power of ten of its first digit, and its digits without zeros at either
+    /// end. Zero has no digits.
     package var orderedParts: (isNegative: Bool, place: Int, digits: String.UTF8View) {
         let decimal = Decimal(self)
         let digits = decimal.digits == "0" ? "" : decimal.digits
         return (decimal.isNegative, digits.utf8.count + decimal.exponent, digits.utf8)
     }
 
-    /// A number in normal form: `digits` times ten to `exponent`, no leading or trailing zeros, zero is `0 * 10^0`.
+    /// A number in normal form: `digits` times ten to `exponent`, without leading or trailing zeros; zero is `0 * 10^0`.
     ///
-    /// An exponent past ``exponentMax`` is clamped, so that no arithmetic on exponents can overflow; such numbers stay exact
-    /// in their source, only comparing them with one another is then approximate.
+    /// An exponent beyond ``exponentMax`` is limited, so that arithmetic on exponents cannot overflow. Such numbers stay exact in their
+    /// source; only comparing them with each other is then approximate.
     struct Decimal: Hashable {
-        /// Far beyond every number that means something, and far enough from the ends of `Int`.
+        /// Far beyond every meaningful number, and far enough from the limits of `Int`.
         static let exponentMax = 1 << 40
 
         var isNegative: Bool
@@ -74,7 +74,7 @@ extension JSONNumber {
             return digits.utf8.lexicographicallyPrecedes(other.digits.utf8)
         }
 
-        /// The digits of the sum in plain notation, but for one that is carried or taken away.
+        /// Number of digits of the sum in plain notation, except for a carried one.
         func digitsOfSum(with other: Decimal) -> Int {
             max(digits.utf8.count + exponent, other.digits.utf8.count + other.exponent, 1) - min(exponent, other.exponent, 0)
         }
@@ -97,7 +97,7 @@ extension JSONNumber {
             return Decimal(negative: negative, digits: sum, exponent: low).number
         }
 
-        /// Plain notation, without an exponent.
+        /// The number in plain notation, without an exponent.
         private var number: JSONNumber {
             var text: String
             if exponent >= 0 {

@@ -1,31 +1,30 @@
-/// Reads JSON to the letter of RFC 8259 and refuses everything else: trailing bytes, byte order marks, comments, NaN,
-/// duplicate names, invalid UTF-8, lone surrogates, NUL in strings, and anything past its limits. It never recurses
-/// deeper than `limits.depth` and never traps.
+/// Reads JSON strictly by RFC 8259 and refuses everything else: trailing bytes, byte order marks, comments, NaN, duplicate names, invalid
+/// UTF-8, lone surrogates, NUL in strings, and anything beyond its limits. It never recurses deeper than `limits.depth` and never traps.
 package struct JSONReader {
     package struct Limits: Sendable {
-        /// Nested arrays and objects.
+        /// Largest nesting of arrays and objects.
         package var depth = SyncCore.Limits.jsonDepth
-        /// UTF-8 bytes of a member name, escapes included.
+        /// Largest member name, UTF-8 bytes, escapes included.
         package var nameBytes = SyncCore.Limits.nameBytes
-        /// Values in the whole text.
+        /// Largest number of values in the whole text.
         package var values = 1_000_000
-        /// Members of one object.
+        /// Largest number of members of one object.
         package var members = SyncCore.Limits.objectMembers
-        /// Memory that the value may take, by ``JSONReader/Cost``. It bounds what a small text of many tiny values can ask for.
+        /// Largest memory of the value, bytes, by ``JSONReader/Cost``. It limits the cost of a small text with many tiny values.
         package var memoryBytes = SyncCore.Limits.messageMemoryBytes
 
         package init() {}
 
-        /// For messages that carry documents: a document may nest as deep as ``SyncCore/Limits/jsonDepth`` wherever the
-        /// message puts it, else a record that one side took would make a whole batch or page unreadable for the other.
+        /// Limits for messages that carry documents. A document may be nested as deep as ``SyncCore/Limits/jsonDepth`` wherever the message
+        /// puts it; otherwise a record that one side accepted would make a whole batch or page unreadable for the other.
         package static var message: Limits {
             var limits = Limits()
             limits.depth = SyncCore.Limits.jsonDepth + SyncCore.Limits.messageDepth
             return limits
         }
 
-        /// For answers of the hub and of a backend. A document that their side holds may be deeper, and its names longer, than
-        /// a new one may be: it must not make a whole page unreadable. Depth still protects the stack.
+        /// Limits for answers of the hub and of a backend. A document of theirs may be deeper, and its names longer, than a new one may be:
+        /// it must not make a whole page unreadable. The depth limit still protects the stack.
         package static var answer: Limits {
             var limits = stored
             limits.values = Limits().values
@@ -34,9 +33,9 @@ package struct JSONReader {
             return limits
         }
 
-        /// For what this program has checked and stored itself. Nothing that was stored may be refused when it is read, so no
-        /// limit of input applies: names and counts are bounded by the text, and depth, which protects the stack, by far more
-        /// than ``Fold`` ever built.
+        /// Limits for text that this program has checked and stored itself. Stored text must never be refused when it is read, so no limit
+        /// of input applies. Names and counts are limited by the text; the depth limit, which protects the stack, is far above everything
+        /// that ``Fold`` ever built.
         package static var stored: Limits {
             var limits = Limits()
             limits.depth = SyncCore.Limits.storedDepth
@@ -48,20 +47,20 @@ package struct JSONReader {
         }
     }
 
-    /// Memory of a value, bytes, on a 64-bit machine: what the storage of arrays and objects takes while they grow, which is up
-    /// to twice their content, and the heap that a longer string needs.
+    /// Memory of a value on a 64-bit machine, bytes: the storage of growing arrays and objects, up to twice their content, and the heap
+    /// memory of longer strings.
     private enum Cost {
         static let value = 2 * MemoryLayout<JSON>.stride
         static let container = 32
-        /// Of an object with few members; of one with an index, its entry as well.
+        /// Cost of a member of a small object; in an object with an index, that of its entry as well.
         static let member = 2 * MemoryLayout<JSONObject.Member>.stride
         static let indexedMember = member + 64
 
-        /// Up to 15 bytes stand in the value itself.
+        /// Cost of a text; up to 15 bytes are stored in the value itself.
         static func text(_ bytes: Int) -> Int { bytes <= 15 ? 0 : bytes + 32 }
     }
 
-    /// - Throws: ``JSONError`` with the byte offset and what was expected there.
+    /// - Throws: ``JSONError`` with the byte offset and the expected input.
     package static func read(_ bytes: [UInt8], limits: Limits = Limits()) throws(JSONError) -> JSON {
         let result: Result<JSON, JSONError> = bytes.withUnsafeBufferPointer { buffer in
             var reader = JSONReader(bytes: buffer, limits: limits)
@@ -82,9 +81,9 @@ package struct JSONReader {
     private let limits: Limits
     private var position = 0
     private var values = 0
-    /// By ``Cost``.
+    /// Memory so far, bytes, by ``Cost``.
     private var memory = 0
-    /// Whether the string that was read last holds an escape.
+    /// The last string contains an escape.
     private var sawEscape = false
 
     private init(bytes: UnsafeBufferPointer<UInt8>, limits: Limits) {
@@ -138,7 +137,7 @@ package struct JSONReader {
         try spend(Cost.container)
         skipSpace()
         if take(UInt8(ascii: "}")) { return JSONObject() }
-        // Most objects have a few members; growing to that step by step would be three allocations.
+        // Most objects have a few members; growing step by step would cost three allocations.
         members.reserveCapacity(4)
         while true {
             skipSpace()
@@ -148,7 +147,7 @@ package struct JSONReader {
             guard bytes[position] == UInt8(ascii: "\"") else { throw fail(.unexpected, "a member name in quotes") }
             let name = try string(limit: limits.nameBytes)
             hasEscapedName = hasEscapedName || sawEscape
-            // Few members: comparing beats hashing. Many: an index keeps it linear, here and in every lookup later.
+            // For few members, comparing is faster than hashing. For many, an index keeps the work linear, here and in every later lookup.
             let duplicate: Bool
             if members.count < JSONObject.unindexedMax, !hasEscapedName {
                 duplicate = members.contains { sameBytes($0.name.source, name.source) }
@@ -255,7 +254,7 @@ package struct JSONReader {
         return unit
     }
 
-    /// One scalar of two to four bytes, by the table of Unicode 15, 3-7 ("Well-Formed UTF-8 Byte Sequences").
+    /// Reads one scalar of two to four bytes, by table 3-7 of Unicode 15 ("Well-Formed UTF-8 Byte Sequences").
     private mutating func multibyte() throws(JSONError) {
         let first = bytes[position]
         let count: Int
@@ -350,7 +349,7 @@ func hexDigit(_ byte: UInt8) -> UInt8? {
     }
 }
 
-/// Why a text is not JSON that we take.
+/// The reason why a text is not accepted as JSON.
 package struct JSONError: Error, Hashable, Sendable, CustomStringConvertible {
     package enum Code: String, Sendable {
         case truncated, trailing, unexpected, badNumber, badEscape, badUTF8, controlCharacter, duplicateName, tooDeep
@@ -358,7 +357,7 @@ package struct JSONError: Error, Hashable, Sendable, CustomStringConvertible {
     }
 
     package var code: Code
-    /// Bytes from the start of the text.
+    /// Offset from the start of the text, bytes.
     package var offset: Int
     package var expected: String
 

@@ -1,4 +1,4 @@
-/// Writes JSON without building a tree: commas and colons come by themselves, text is escaped.
+/// Writes JSON without building a tree. It adds commas and colons, and escapes text.
 package struct JSONWriter: Sendable {
     package private(set) var bytes: [UInt8] = []
     private var needsComma = false
@@ -19,7 +19,7 @@ package struct JSONWriter: Sendable {
         close(UInt8(ascii: "]"))
     }
 
-    /// - Precondition: `name` needs no escape: it is one of ours.
+    /// - Precondition: `name` needs no escape, because it is one of ours.
     package mutating func name(_ name: StaticString) {
         if needsComma { bytes.append(UInt8(ascii: ",")) }
         bytes.append(UInt8(ascii: "\""))
@@ -61,13 +61,13 @@ package struct JSONWriter: Sendable {
         append("null")
     }
 
-    /// One whole value that is JSON already.
+    /// Writes one complete value that is JSON already.
     package mutating func raw(_ json: [UInt8]) {
         comma()
         bytes.append(contentsOf: json)
     }
 
-    /// One whole value that is JSON already.
+    /// Writes one complete value that is JSON already.
     package mutating func raw(_ json: String) {
         comma()
         append(json)
@@ -116,7 +116,7 @@ package struct JSONWriter: Sendable {
         self.value(value)
     }
 
-    /// As one copy; the view of a string's bytes would be gone through byte by byte.
+    /// Appends a text as one copy; the view of a string's bytes would be copied byte by byte.
     private mutating func append(_ text: String) {
         var text = text
         text.withUTF8 { bytes.append(contentsOf: $0) }
@@ -157,7 +157,7 @@ extension JSONObject {
 }
 
 extension JSONString {
-    /// Escapes what RFC 8259 demands and nothing else, so that text stays as it was.
+    /// Escapes only the characters that RFC 8259 requires, so that other text is unchanged.
     static func escape(_ text: String) -> String {
         var text = text
         let isPlain = text.withUTF8 { bytes in

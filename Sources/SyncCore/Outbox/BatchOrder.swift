@@ -1,13 +1,13 @@
-/// The order of mutations inside one batch (PROTOCOL C6): by priority; creates before updates before deletes; parents
-/// before children, for deletes children before parents; entity by entity; and then in the order in which they were made.
+/// The order of mutations inside one batch (PROTOCOL C6): by priority; creates before updates before deletes; parents before children, for
+/// deletes children before parents; by entity; and then in the order in which they were made.
 ///
-/// The hub applies a batch from front to back, so whatever has to be there first stands further in front. Where this order
-/// contradicts that of a record, or a dependency, as when a record is deleted and made anew, the later one waits for the
-/// next batch. So the place of a mutation is known from itself alone, and nothing has to be sorted out between them.
+/// The hub applies a batch from front to back, so a mutation that must be there first is further in front. If this order contradicts that
+/// of a record, or a dependency, as when a record is deleted and made again, the later mutation waits for the next batch. So the place of a
+/// mutation follows from itself alone, without comparing it with others.
 package struct BatchPlace: Hashable, Comparable, Sendable {
     package var priority: Priority
     package var step: Step
-    /// Entities further in front first; see ``EntityRanks``.
+    /// Rank of the entity, lowest first; see ``EntityRanks``.
     package var rank: Int
     package var entity: EntityName
     package var seq: Int64
@@ -25,7 +25,7 @@ package struct BatchPlace: Hashable, Comparable, Sendable {
         case .update: step = .update
         case .delete: step = .delete
         }
-        // Whoever is deleted must not have children any more.
+        // A deleted parent must not have children any more.
         rank = action == .delete ? -ranks[entity] : ranks[entity]
         self.entity = entity
         self.seq = seq
@@ -40,17 +40,17 @@ package struct BatchPlace: Hashable, Comparable, Sendable {
     }
 }
 
-/// How deep each entity stands below the others: 0 without parents, one more than the deepest parent otherwise.
+/// The depth of each entity below its parents: 0 without parents, otherwise one more than the deepest parent.
 package struct EntityRanks: Hashable, Sendable {
     private let ranks: [EntityName: Int]
 
-    /// A rank that the book gives counts as it is. Circles, which the configuration refuses, end at some depth.
+    /// Computes the ranks; a rank in the book is used unchanged. Circles, which the configuration refuses, end at some depth.
     package init(_ book: RuleBook) {
         var ranks: [EntityName: Int] = [:]
         func rank(of entity: EntityName, _ above: Set<EntityName>) -> Int {
             if let known = ranks[entity] { return known }
             let rules = book.entities[entity]
-            // A tree of records of one entity has no rank of its own inside; its order is that of its dependencies.
+            // A tree of records of one entity has no ranks inside; its order is that of its dependencies.
             let parents = Set(rules?.refs.values.map { $0 } ?? []).subtracting(above).subtracting([entity])
             let deepest = parents.map { rank(of: $0, above.union([entity])) }.max()
             let found = rules?.rank ?? deepest.map { $0 + 1 } ?? 0

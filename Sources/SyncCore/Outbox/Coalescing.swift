@@ -1,41 +1,41 @@
-/// Two mutations of one record that stand one after the other made into one, before anything of them was sent (PROTOCOL
-/// C6). A form that is edited ten times without a link costs one mutation then, and one version at the hub.
+/// Merges two consecutive mutations of one record into one, before any part of them was sent (PROTOCOL C6). A form that is edited ten times
+/// without a link then costs one mutation, and one version at the hub.
 ///
-/// What results does to any document what the two would have done one after the other; that holds field by field, because
-/// folding one mutation sets, removes and operates in this order, and no field looks at another:
+/// The result has the same effect on any document as the two in sequence. That holds field by field, because a mutation sets, removes and
+/// operates in this order, and no field depends on another:
 ///
 /// | older \ newer | sets or removes the field | only operates on it |
 /// |---|---|---|
 /// | sets or removes it | the newer | the older, then the newer's operations |
 /// | operates on it | the newer | both, in their order |
 ///
-/// `inc` adds up, appended lists are joined, an element is put into a set once, an extremum takes the place of a lesser
-/// one. Appended text stays in pieces: what two pieces mean depends on what the field holds at the hub.
+/// `inc` is summed, appended lists are joined, an element is added to a set once, and an extremum replaces a lesser one. Appended text
+/// stays in pieces, because the meaning of two pieces depends on the field's value at the hub.
 ///
-/// The value that an app had seen (``MutationContent/base``) is the one that was there before the older of the two: what
-/// both did is brought together with the hub's document as one change.
+/// The base (``MutationContent/base``) is the value before the older of the two: both changes are merged with the hub's document as one.
 ///
-/// What results is as late as the newer of the two; what is left in it of the older one keeps the older one's stamp
-/// (``MutationContent/stamps``, ``FieldOperation/hlc``). So who wrote a field last is decided as if both had gone by themselves.
+/// The result has the stamp of the newer mutation. Parts of the older one keep their own stamp (``MutationContent/stamps``,
+/// ``FieldOperation/hlc``). So the last writer of a field is decided as if both had been sent separately.
 package enum Coalescing {
-    /// A mutation that would grow beyond this stays as it is: it is sent again as a whole after a lost answer, and costs as
-    /// much as one of its own then.
+    /// Size beyond which mutations are not merged, bytes: after a lost answer, a mutation is sent again as a whole, and then costs as much
+    /// as a separate one.
     package static let bytesMax = 64 << 10
 
     package enum Outcome: Hashable, Sendable {
         case one(MutationContent)
-        /// A record that was to be created, and now it is not. Where the hub may have one of that id all the same, this is a deletion.
+        /// A record that was to be created and is not any more. Where the hub may have one of that id all the same, the result is a
+        /// deletion.
         case nothing
     }
 
-    /// - Parameter stamp: That of the older one; `nil` where nobody asks for stamps.
-    /// - Returns: `nil` for what has to stay two: whatever follows a deletion, and a creation that follows anything.
+    /// - Parameter stamp: The stamp of the older mutation; `nil` where stamps are not needed.
+    /// - Returns: `nil` when the two must stay separate: for every mutation after a deletion, and for a create after any other.
     package static func merge(_ older: MutationContent, _ newer: MutationContent, stamp: HybridTime? = nil) -> Outcome? {
         switch (older.action, newer.action) {
-        // A creation says of an object that it knew of none: what others had put in there would count as its own.
+        // A create implies an empty object before it: members that others have added would count as its own.
         case (.create, .update) where hasSeenMore(newer, than: older): nil
         case (.create, .update): .one(overlay(older, newer, stamp))
-        // What the older does to a member goes onto whatever is there; what had been seen before it of the whole is not known.
+        // The older mutation's operation on a member applies to any present value; the base of the whole object before it is not known.
         case (.update, .update) where older.operations.contains(where: { !$0.path.isEmpty && newer.data[$0.top] != nil }): nil
         case (.update, .update): .one(overlay(older, newer, stamp))
         case (.update, .delete): .one(MutationContent(.delete))
@@ -44,7 +44,7 @@ package enum Coalescing {
         }
     }
 
-    /// Whether an object that is merged held something that the creation before has not put there.
+    /// Whether a merged object contained members that the create before has not set.
     private static func hasSeenMore(_ newer: MutationContent, than older: MutationContent) -> Bool {
         newer.base.members.contains { member in
             let field = member.name.text
@@ -63,7 +63,7 @@ package enum Coalescing {
         if let stamp { keepMembers(of: older, newer, assigned, stamp, in: &merged.stamps) }
         for field in newer.unset { merged.data[field] = nil }
         for member in newer.data.members { merged.data[member.name.text] = member.value }
-        // A name that is set and removed by one mutation ends up removed: folding removes last.
+        // A name that one mutation both sets and removes is removed: folding removes last.
         merged.unset += newer.unset
         merged.base = base(older, newer)
         var last: [JSONString: Int] = [:]
@@ -72,7 +72,7 @@ package enum Coalescing {
         return merged
     }
 
-    /// Of an object that both write and that is merged, the members that only the older one has changed keep its time.
+    /// Keeps the time of the older mutation for members of a merged object that only it has changed, when both write the object.
     private static func keepMembers(
         of older: MutationContent, _ newer: MutationContent, _ assigned: Set<String>, _ stamp: HybridTime,
         in stamps: inout [JSONString: HybridTime]
@@ -81,7 +81,7 @@ package enum Coalescing {
         for (field, times) in named where assigned.contains(field) {
             for name in times.keys { stamps[name] = newer.stamps[name] }
         }
-        // Only a field under `merge` says what it was made of (``WireForm/bases(_:seen:rules:)``).
+        // Only a field under `merge` has a base (``WireForm/bases(_:seen:rules:)``).
         for member in newer.base.members {
             let field = member.name.text
             guard let first = older.data[field]?.object, let last = newer.data[field]?.object else { continue }
@@ -92,7 +92,7 @@ package enum Coalescing {
         }
     }
 
-    /// The stamps that are of no field but of a member, by their field.
+    /// The stamps of members, grouped by their field.
     private static func memberStamps(of content: MutationContent) -> [String: [JSONString: HybridTime]] {
         var named: [String: [JSONString: HybridTime]] = [:]
         for (name, time) in content.stamps where content.data[name.text] == nil && !content.unset.contains(name.text) {
@@ -105,7 +105,7 @@ package enum Coalescing {
         return named
     }
 
-    /// - Returns: The dotted names of the members that are the same in both, and were something else before.
+    /// - Returns: The dotted names of the members that are equal in both, and had another value before.
     private static func unchanged(
         from first: JSONObject, to last: JSONObject, since base: JSONObject, at path: String, depth: Int
     ) -> [String] {
@@ -137,7 +137,8 @@ package enum Coalescing {
         return base
     }
 
-    /// Of an object that both change: what the older one has not changed others may have, before the newer one was made.
+    /// The base of an object that both change: others may have changed the parts that the older one left alone before the newer one was
+    /// made.
     private static func base(_ first: JSONObject, _ written: JSONObject, _ seen: JSONObject, depth: Int) -> JSONObject {
         var base = first
         for name in seen.names + first.names.filter({ seen[$0] == nil }) {
@@ -165,8 +166,7 @@ package enum Coalescing {
         }
     }
 
-    /// - Returns: One operation that does what the two do one after the other, whatever the field holds; `nil` if there is
-    ///   none.
+    /// - Returns: One operation with the effect of the two in sequence, whatever the field contains; `nil` if there is none.
     private static func join(_ first: FieldOperation, _ second: FieldOperation) -> FieldOperation? {
         guard first.kind == second.kind else { return nil }
         var joined = first
@@ -187,7 +187,7 @@ package enum Coalescing {
 }
 
 extension MutationContent {
-    /// The same with the stamp of the mutation at each of its parts that has none of its own.
+    /// The same content with the stamp of the mutation at each part without one of its own.
     fileprivate func stamped(_ stamp: HybridTime?) -> MutationContent {
         guard let stamp else { return self }
         var result = self

@@ -1,5 +1,4 @@
-/// Where the power comes from and how much there is (PROTOCOL E3; the rules follow systemd's battery-util and the
-/// kernel's ABI text).
+/// The source and the charge of the power supply (PROTOCOL E3; the rules follow systemd's battery-util and the kernel's ABI text).
 package struct PowerState: Hashable, Sendable {
     package enum Source: String, Hashable, Sendable, CaseIterable {
         case mains, battery
@@ -8,9 +7,9 @@ package struct PowerState: Hashable, Sendable {
     }
 
     package var source: Source
-    /// Of all batteries together, 0 to 100; `nil` without batteries, or when they say no more than that all is well.
+    /// Charge of all batteries together, percent, 0 to 100; `nil` without batteries, or when they report only that all is well.
     package var percent: Int?
-    /// For people, when there is something to warn of.
+    /// A warning for people; `nil` if there is none.
     package var warning: String?
 
     package init(source: Source, percent: Int? = nil, warning: String? = nil) {
@@ -19,12 +18,12 @@ package struct PowerState: Hashable, Sendable {
         self.warning = warning
     }
 
-    /// Runs on its batteries, which become less.
+    /// Whether it runs on discharging batteries.
     package var isDischarging: Bool { source == .battery }
 }
 
 extension PowerState {
-    /// - Returns: `nil` when a supply that matters could not be read.
+    /// - Returns: `nil` when a relevant supply could not be read.
     package init?(_ readings: [PowerSupplyReading]) {
         guard !readings.contains(where: \.hasFailed) else { return nil }
         let ours = readings.filter(\.isOurs)
@@ -32,15 +31,15 @@ extension PowerState {
         self.init(source: isDischarging ? .battery : .mains, percent: PowerState.percent(ours.filter(\.isBattery)))
     }
 
-    /// Energy over full energy of all together; where not every battery knows its energy, charge; else the mean of what
-    /// each can tell.
+    /// The charge: total energy divided by total full energy. If not every battery reports energy, the same with charge; otherwise the mean
+    /// of the reported percentages.
     private static func percent(_ batteries: [PowerSupplyReading]) -> Int? {
         guard !batteries.isEmpty else { return nil }
         if let share = share(batteries, .energyNow, .energyFull) { return share }
         if let share = share(batteries, .chargeNow, .chargeFull) { return share }
         let capacities = batteries.compactMap { $0.number(.capacity) }.filter { $0 <= 100 }
         if !capacities.isEmpty { return Int(capacities.reduce(0, +)) / capacities.count }
-        // Words only. The worst one counts: it is the one that warns.
+        // Only words are available. The lowest one counts, because it is the one that warns.
         return batteries.compactMap { battery in
             switch battery.text(.capacityLevel) {
             case "Critical": 5
@@ -56,7 +55,7 @@ extension PowerState {
         var sumNow: Int64 = 0, sumFull: Int64 = 0
         for battery in batteries {
             guard let now = battery.number(now), let full = battery.number(full), full > 0 else { return nil }
-            // A gauge that has not learned its full charge yet may say more than that.
+            // A gauge that has not learned its full charge yet may report more than that.
             sumNow = sumNow.saturatingAdd(min(now, full))
             sumFull = sumFull.saturatingAdd(full)
         }
@@ -64,20 +63,20 @@ extension PowerState {
     }
 }
 
-/// Percent of charge at which each level begins. A threshold of 0 switches the level off.
+/// Charge at which each level begins, percent. A threshold of 0 switches the level off.
 package struct PowerThresholds: Hashable, Sendable {
     package var low = 15
     package var saver = 30
-    /// A level is left only this far above its threshold.
+    /// Distance above its threshold at which a level ends, percent.
     package var margin = 3
-    /// Below it not even critical work goes.
+    /// Charge below which not even critical work is sent, percent.
     package static let exhausted = 5
 
     package init() {}
 }
 
 extension PowerLevel {
-    /// The level after `state` was read, by hysteresis.
+    /// The next level after a reading of `state`, with hysteresis.
     ///
     ///     low 15, margin 3:  16 % -> saver   14 % -> low   17 % -> low   18 % -> saver   any, charging -> ample
     package func next(_ state: PowerState, _ thresholds: PowerThresholds) -> PowerLevel {
@@ -92,9 +91,9 @@ extension PowerLevel {
     }
 }
 
-/// Follows the power from one reading to the next.
+/// Follows the power supply from one reading to the next.
 package struct PowerMeter: Hashable, Sendable {
-    /// A gauge that fails is believed to be where it was for this long.
+    /// Time for which the last value of a failing gauge is still used.
     package static let patience: Duration = .seconds(300)
 
     package private(set) var state = PowerState(source: .mains)
@@ -103,7 +102,7 @@ package struct PowerMeter: Hashable, Sendable {
 
     package init() {}
 
-    /// - Parameter readings: `nil`: not even the folder could be read.
+    /// - Parameter readings: The readings; `nil`: not even the folder could be read.
     /// - Returns: Whether source, charge or level changed.
     @discardableResult
     package mutating func take(_ readings: [PowerSupplyReading]?, _ thresholds: PowerThresholds, now: Instant) -> Bool {

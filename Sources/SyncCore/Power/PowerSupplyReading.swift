@@ -1,7 +1,7 @@
-/// One folder of `class/power_supply` as it was read, before anybody judged it.
+/// One folder of `class/power_supply` as it was read, without judgement.
 ///
-/// The files and their words: Documentation/ABI/testing/sysfs-class-power. Any of them may be missing, and any may hold
-/// nonsense: gauges are firmware.
+/// Its files and their values are documented in Documentation/ABI/testing/sysfs-class-power. Any of them may be missing, and any may
+/// contain nonsense, because gauges are firmware.
 package struct PowerSupplyReading: Hashable, Sendable {
     package enum Attribute: String, Hashable, Sendable, CaseIterable {
         case type, scope, present, online, status, capacity
@@ -14,16 +14,16 @@ package struct PowerSupplyReading: Hashable, Sendable {
 
     package enum Value: Hashable, Sendable {
         case absent
-        /// The driver could not say now (ENODEV, EAGAIN, ETIMEDOUT): ask again later.
+        /// The driver could not answer now (ENODEV, EAGAIN, ETIMEDOUT): read it again later.
         case failed
-        /// Without the newline at its end.
+        /// The text without the newline at its end.
         case text(String)
     }
 
     /// Name of the folder: `BAT0`, `AC`, `ucsi-source-psy-USBC000:001`.
     package var name: String
     package var values: [Attribute: Value]
-    /// A USB supply whose Type-C port gives power instead of taking it.
+    /// It is a USB supply whose Type-C port delivers power instead of receiving it.
     package var isTypeCSource: Bool
 
     package init(name: String, _ values: [Attribute: Value] = [:], isTypeCSource: Bool = false) {
@@ -38,13 +38,13 @@ package struct PowerSupplyReading: Hashable, Sendable {
         if case .text(let text) = self[attribute] { text } else { nil }
     }
 
-    /// A whole number of at least 0 and at most 10^15, a thousand kilowatt hours in microwatt hours; `nil` for anything else.
+    /// A whole number from 0 to 10^15 (a thousand kilowatt hours in microwatt hours); `nil` for any other value.
     package func number(_ attribute: Attribute) -> Int64? {
         guard let value = text(attribute).flatMap({ Int64($0) }), (0...1_000_000_000_000_000).contains(value) else { return nil }
         return value
     }
 
-    /// Counts at all: not the battery of a mouse, not an empty slot, not a port that feeds somebody else.
+    /// Whether it counts: it is not the battery of a mouse, an empty slot, or a port that feeds another device.
     package var isOurs: Bool {
         guard text(.type) != nil, text(.scope) != "Device", text(.present) != "0" else { return false }
         return !isTypeCSource
@@ -52,16 +52,16 @@ package struct PowerSupplyReading: Hashable, Sendable {
 
     package var isBattery: Bool { text(.type) == "Battery" }
 
-    /// A supply that is not a battery and delivers: `online` is 1 (fixed) or 2 (programmable).
+    /// Whether it is no battery and delivers power: `online` is 1 (fixed) or 2 (programmable).
     var isOnline: Bool { !isBattery && (number(.online) ?? 0) >= 1 }
 
-    /// A battery that says nothing of its status is taken to discharge; one that is full, idle or unsure does not.
+    /// Whether a battery is discharging. One without a status counts as discharging; a full, idle or unsure one does not.
     var isDischarging: Bool {
         guard isBattery else { return false }
         return text(.status).map { $0 == "Discharging" } ?? true
     }
 
-    /// What was needed could not be read.
+    /// Whether a needed value could not be read.
     var hasFailed: Bool {
         guard isOurs else { return false }
         let needed: [Attribute] =

@@ -1,14 +1,14 @@
-/// What documents of an entity look like: a part of JSON Schema that can be checked in time proportional to the document
-/// (PROTOCOL A12): `type`, `properties`, `required`, `items`, `enum`, `minimum`, `maximum`, `maxLength`, `pattern`.
+/// The form of an entity's documents: the part of JSON Schema that can be checked in time proportional to the document (PROTOCOL A12):
+/// `type`, `properties`, `required`, `items`, `enum`, `minimum`, `maximum`, `maxLength`, `pattern`.
 ///
-/// `title` and `description` are for people and kept. Anything else is refused when the schema is read: a rule that is not
-/// enforced would be believed in. A value of `null` counts as one that is not there.
+/// `title` and `description` are for people and are kept. Any other keyword is refused when the schema is read, because users would rely on
+/// a rule that is not enforced. A value of `null` counts as missing.
 package struct DocumentSchema: Hashable, Sendable {
     package enum Kind: String, Sendable, CaseIterable {
         case object, array, string, number, integer, boolean, null
     }
 
-    /// As it was given.
+    /// The schema as it was given.
     package let json: JSON
     private let node: Node
 
@@ -16,7 +16,7 @@ package struct DocumentSchema: Hashable, Sendable {
         var kinds: Set<Kind> = []
         var properties: [String: Node] = [:]
         var required: [String] = []
-        /// At most one: what each element must be.
+        /// The schema of each element; at most one.
         var items: [Node] = []
         var allowed: [JSON]?
         var minimum: JSONNumber?
@@ -27,7 +27,7 @@ package struct DocumentSchema: Hashable, Sendable {
 
     static let depthMax = 8
 
-    /// - Throws: What is wrong, with a pointer into the schema.
+    /// - Throws: The fault, with a pointer into the schema.
     package init(_ json: JSON) throws(Problem) {
         self.json = json
         node = try Node(json, at: "", depth: 0)
@@ -36,10 +36,9 @@ package struct DocumentSchema: Hashable, Sendable {
         }
     }
 
-    /// What is wrong with what a mutation sets: each place as a JSON pointer below `/data`.
+    /// Faults of the values that a mutation sets, each place as a JSON pointer below `/data`.
     ///
-    /// A new document must have what is required; of an update only the fields that it touches are looked at, and what
-    /// operations make of them is not.
+    /// A new document must have all required fields. In an update only the changed fields are checked, and results of operations are not.
     package func faults(in content: MutationContent) -> [Problem.Pointer] {
         guard content.action != .delete else { return [] }
         var faults: [Problem.Pointer] = []
@@ -63,7 +62,7 @@ package struct DocumentSchema: Hashable, Sendable {
         return faults
     }
 
-    /// RFC 6901: `~` and `/` in a name.
+    /// A name with `~` and `/` escaped (RFC 6901).
     fileprivate static func escaped(_ name: String) -> String {
         var text = ""
         for character in name {
@@ -138,9 +137,9 @@ extension DocumentSchema.Node {
     }
 
     func check(_ value: JSON, at pointer: String, _ faults: inout [Problem.Pointer]) {
-        // Who wants a value asks for it by `required`.
+        // A required value is asked for by `required`.
         if value.isNull { return }
-        // Enough to correct by; a document of a thousand wrong fields needs no thousand sentences.
+        // Enough for a correction; a document with a thousand wrong fields needs no thousand sentences.
         guard faults.count < 50 else { return }
         func fault(_ detail: String) { faults.append(Problem.Pointer(pointer, detail)) }
         if !kinds.isEmpty, kinds.isDisjoint(with: Self.kinds(of: value)) {

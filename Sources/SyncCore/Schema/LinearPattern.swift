@@ -1,13 +1,13 @@
-/// A regular expression that takes time in proportion to the text, whatever it says (Thompson's construction, with all
-/// states stepped side by side). A pattern comes from a server, so it must not be able to hold the agent up.
+/// A regular expression that takes time proportional to the text, whatever the pattern is (Thompson's construction, with all states stepped
+/// in parallel). A pattern comes from a server, so it must not be able to delay the agent.
 ///
-/// Known: characters, `.`, classes `[a-z]` and `[^a-z]`, `\d \w \s` and their capitals, escapes, groups, `|`, `* + ?`,
-/// `{m}`, `{m,}`, `{m,n}`, and `^` `$`. As in JSON Schema a match may stand anywhere in the text. Characters are Unicode
-/// scalars. Not known, and refused: back references, look-around, named groups, flags, lazy operators.
+/// Supported: characters, `.`, classes `[a-z]` and `[^a-z]`, `\d \w \s` and their capitals, escapes, groups, `|`, `* + ?`, `{m}`, `{m,}`,
+/// `{m,n}`, and `^` `$`. As in JSON Schema, a match may be anywhere in the text. Characters are Unicode scalars. Not supported, and
+/// refused: back references, look-around, named groups, flags, lazy operators.
 package struct LinearPattern: Hashable, Sendable {
-    /// Of the source, in characters.
+    /// Largest length of the source, characters.
     package static let lengthMax = 200
-    /// Steps of the machine: repetitions are written out, so `(a{99}){99}` is refused.
+    /// Largest number of steps of the machine: repetitions are expanded, so `(a{99}){99}` is refused.
     static let stepsMax = 2_000
 
     package let source: String
@@ -28,7 +28,7 @@ package struct LinearPattern: Hashable, Sendable {
         func contains(_ scalar: UInt32) -> Bool { ranges.contains { $0.contains(scalar) } != isNegated }
     }
 
-    /// - Returns: `nil` for what is not a pattern as described above, or one that is too long.
+    /// - Returns: `nil` when the source is not a pattern as described above, or is too long.
     package init?(_ source: String) {
         guard source.unicodeScalars.count <= Self.lengthMax else { return nil }
         var parser = Parser(Array(source.unicodeScalars))
@@ -57,7 +57,7 @@ package struct LinearPattern: Hashable, Sendable {
         return false
     }
 
-    /// - Returns: Whether that is a match.
+    /// - Returns: Whether the text matches.
     private func add(_ state: Int, at position: Int, of count: Int, to states: inout Set<Int>) -> Bool {
         var work = [state]
         while let state = work.popLast() {
@@ -172,7 +172,7 @@ private struct Parser {
         case "$": return .end
         case ".": return .one(.init(ranges: [10...10, 13...13], isNegated: true))
         case "(":
-            // `(?` begins what is not known, but for a group that nobody refers to.
+            // `(?` begins an unsupported construct, except for a group without a reference.
             if take("?"), !take(":") { return nil }
             depth += 1
             guard depth < 50, let inside = alternatives(), take(")") else { return nil }
@@ -202,7 +202,7 @@ private struct Parser {
         } else {
             return node
         }
-        // A second operator would be a lazy one, or nonsense.
+        // A second operator would be a lazy one, or an error.
         if let scalar = next, ["*", "+", "?", "{"].contains(scalar) { return nil }
         return .repeated(node, least: bounds.0, most: bounds.1)
     }

@@ -1,8 +1,8 @@
-/// What of each link's budget is used: bytes of the running day and of the running month, by ``LedgerClock``.
+/// The used part of each link's budget: bytes of the running day and of the running month, by ``LedgerClock``.
 ///
-/// While a modem roams its bytes count twice, for the link and for its roaming budget: both are limits.
+/// Bytes of a roaming modem count twice, for the link and for its roaming budget, because both are limits.
 package struct BudgetBook: Hashable, Sendable {
-    /// Whose budget it is.
+    /// The owner of a budget.
     package struct Name: Hashable, Sendable {
         package var link: String
         package var isRoaming: Bool
@@ -14,12 +14,12 @@ package struct BudgetBook: Hashable, Sendable {
     }
 
     package struct Account: Hashable, Sendable {
-        /// Up and down together, never negative.
+        /// Bytes of the day, up and down together, never negative.
         package var dayBytes: Int64 = 0
         package var monthBytes: Int64 = 0
         package var anchorDay = 1
         package var monthStart: UTCDay
-        /// Of the day's and the month's bytes, those counted while the clock was not trusted.
+        /// Those bytes of the day and of the month that were counted while the clock was not trusted.
         package var unsureDayBytes: Int64 = 0
         package var unsureMonthBytes: Int64 = 0
 
@@ -28,10 +28,10 @@ package struct BudgetBook: Hashable, Sendable {
         }
     }
 
-    /// What is stored of it.
+    /// The stored state.
     package struct Saved: Hashable, Sendable {
         package var accounts: [Name: Account]
-        /// The ledger's time.
+        /// The time of the ledger.
         package var at: Timestamp
 
         package init(accounts: [Name: Account], at: Timestamp) {
@@ -40,7 +40,8 @@ package struct BudgetBook: Hashable, Sendable {
         }
     }
 
-    /// Accounts beyond this replace the one that is used least this month: names of links that come and go are no attack.
+    /// Largest number of accounts. Beyond it, a new one replaces the one that is used least this month, because names of links that come
+    /// and go are normal.
     package static let maxAccounts = 64
 
     package private(set) var accounts: [Name: Account]
@@ -62,9 +63,9 @@ package struct BudgetBook: Hashable, Sendable {
         for name in accounts.keys { accounts[name]?.turn(change, to: day, isTrusted: isTrusted) }
     }
 
-    /// Counts what a request moved.
+    /// Counts the bytes of a request.
     ///
-    /// - Parameter requests: 0 for what belongs to none.
+    /// - Parameter requests: Number of requests; 0 for bytes that belong to none.
     /// - Returns: The row for the table `usage`, with the ledger's day.
     package mutating func record(
         _ traffic: Traffic, for purpose: UsagePurpose, on link: String, isRoaming: Bool = false, anchorDay: Int = 1, requests: Int64 = 1,
@@ -80,9 +81,9 @@ package struct BudgetBook: Hashable, Sendable {
         return row
     }
 
-    /// Where the link stands; nothing for a link without limits.
+    /// The budgets of a link; empty for a link without limits.
     ///
-    /// - Parameter now: For when they begin again, which is shown by the wall clock as it is now.
+    /// - Parameter now: Present time, to show the reset times by the present wall clock.
     package func budgets(
         of link: String, _ limits: LinkBudget?, isRoaming: Bool = false, at now: Moment
     ) -> [Budget] {
@@ -107,7 +108,7 @@ package struct BudgetBook: Hashable, Sendable {
         return all
     }
 
-    /// When the ledger's day begins, by the present wall clock.
+    /// Time at which a day of the ledger begins, by the present wall clock.
     private func wall(of day: UTCDay, _ now: Moment) -> Timestamp {
         now.wall.advanced(by: clock.time(at: now).duration(to: day.start))
     }
@@ -119,7 +120,7 @@ package struct BudgetBook: Hashable, Sendable {
         }
         var account = accounts[name] ?? Account(monthStart: clock.day.monthStart(anchor: anchorDay))
         if account.anchorDay != anchorDay {
-            // Another anchor makes another month of it; what was counted stays counted.
+            // Another anchor day makes another month of it; counted bytes stay counted.
             account.anchorDay = anchorDay
             account.monthStart = clock.day.monthStart(anchor: anchorDay)
         }
@@ -156,7 +157,7 @@ extension BudgetBook.Account {
 }
 
 extension LinkBudget {
-    /// While roaming, beside the link's own.
+    /// The budget while roaming, besides the link's own.
     package static let roamingDefault: LinkBudget = {
         var budget = LinkBudget()
         budget.dayBytes = 2_000_000

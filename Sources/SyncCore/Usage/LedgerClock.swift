@@ -1,8 +1,8 @@
-/// The day by which bytes are counted, whatever the wall clock does.
+/// The day to which bytes are counted, whatever the wall clock does.
 ///
-/// A gateway without a clock chip starts in 1970, or where it was switched off, and jumps when it first hears the time; an
-/// operator may set a clock to anything. If the day of a budget were simply that of the wall clock, each such jump would
-/// begin a new day, and with it a new budget. So wall time is only taken as far as boot time confirms it:
+/// A gateway without a clock chip starts in 1970, or at the time when it was switched off, and jumps when it first learns the time. An
+/// operator may set a clock to any value. If the day of a budget were simply that of the wall clock, each such jump would begin a new day,
+/// and with it a new budget. So wall time is used only as far as boot time confirms it:
 ///
 ///     wall clock                       the ledger
 ///     trusted, keeps pace with boot    follows it; midnight begins a new day                      .began
@@ -18,11 +18,10 @@ package struct LedgerClock: Hashable, Sendable {
     private var base: Moment
     /// `base` is a wall time that was trusted in this boot.
     private var isAnchored = false
-    /// Whether the latest look was at a trusted clock.
+    /// The clock was trusted at the latest look.
     package private(set) var isTrusted = false
 
-    /// - Parameter saved: The ledger's time when it was last stored; `nil` in a new installation, which begins by the wall
-    ///   clock, trusted or not.
+    /// - Parameter saved: The stored time of the ledger; `nil` in a new installation, which begins by the wall clock, trusted or not.
     package init(saved: Timestamp?, at moment: Moment) {
         base = Moment(instant: moment.instant, wall: saved ?? moment.wall)
         day = UTCDay(base.wall)
@@ -38,7 +37,7 @@ package struct LedgerClock: Hashable, Sendable {
         guard isTrusted else { return follow(UTCDay(time(at: moment))) }
         let elapsed = max(.zero, base.instant.duration(to: moment.instant))
         if isAnchored, isInPace(moment.wall, elapsed) {
-            // Within the tolerance it may say that it is yesterday again: the day has begun all the same.
+            // Within the tolerance it may show yesterday again; the day has begun all the same.
             return follow(UTCDay(moment.wall))
         }
         let isFirst = !isAnchored
@@ -56,7 +55,7 @@ package struct LedgerClock: Hashable, Sendable {
         return .began
     }
 
-    /// A disciplined clock runs at most 500 ppm off (adjtimex(2)); a minute for the rest.
+    /// A disciplined clock is at most 500 ppm off (adjtimex(2)); a minute covers the rest.
     private func isInPace(_ wall: Timestamp, _ elapsed: Duration) -> Bool {
         let tolerance = Duration.seconds(60) + elapsed / 1_000
         let off = base.wall.advanced(by: elapsed).duration(to: wall)

@@ -1,13 +1,13 @@
-/// What may move before the ledger is stored the next time, on flash before it moves.
+/// Bytes that may move before the ledger is stored the next time; they are on flash before they move.
 ///
 /// Requests are counted when they end, and stored with the cycle. A power cut in between would leave the ledger, and with it the budget,
-/// below what the link has carried. So the database always holds more than has moved since it was stored last: what is under way at its
-/// most, and room for requests to come, so that few of them need a commit of their own. The next start counts what was left of it: all of
-/// it after a power cut; after the death of the agent alone no more than what the interface has carried beyond what was counted
+/// below the bytes that the link has carried. So the database always holds more than has moved since the last store: the largest size of
+/// the running requests, and room for further ones, so that few of them need a commit of their own. The next start counts the rest of it:
+/// all of it after a power cut; after a crash of the agent alone, no more than the interface has carried beyond the counted bytes
 /// (``Stored/used(boot:now:)``).
 ///
-///     stored 20 KB, room 32 KB:   a request of up to 4 KB goes at once         (counted 0 + under way 4 of 32)
-///                                 a batch of 40 KB waits for a commit first    (counted 4 + under way 40: 76 are booked)
+///     stored 20 KB, room 32 KB:   a request of up to 4 KB goes at once         (counted 0 + running 4 of 32)
+///                                 a batch of 40 KB waits for a commit first    (counted 4 + running 40: 76 are booked)
 package struct UsageReservation: Hashable, Sendable {
     package struct Bytes: Hashable, Sendable {
         package var up: Int64
@@ -28,15 +28,15 @@ package struct UsageReservation: Hashable, Sendable {
         func isWithin(_ other: Bytes) -> Bool { up <= other.up && down <= other.down }
     }
 
-    /// As it is in the database.
+    /// The form in the database.
     package struct Stored: Hashable, Sendable {
         package var link: String
         package var isRoaming: Bool
         package var bytes: Bytes
-        /// Of the machine when it was stored.
+        /// The boot of the machine in which it was stored.
         package var boot: String
-        /// What the interface had carried, by its own counters, of which all was counted when this was stored: what a request under way
-        /// had moved by then is beyond it. `nil`: not known.
+        /// Bytes that the interface had carried by its own counters and that were all counted when this was stored. Bytes that a running
+        /// request had moved by then are beyond it. `nil`: not known.
         package var carried: Bytes?
 
         package init(link: String, isRoaming: Bool, bytes: Bytes, boot: String, carried: Bytes?) {
@@ -47,11 +47,11 @@ package struct UsageReservation: Hashable, Sendable {
             self.carried = carried
         }
 
-        /// What the next start counts of it.
+        /// The bytes that the next start counts.
         ///
         /// - Parameter now: The interface's counters; `nil`: not known.
         package func used(boot: String, now: Bytes?) -> Bytes {
-            // The counters begin anew with the machine, and with an interface that went away and came back.
+            // The counters begin again with the machine, and with an interface that was removed and added again.
             guard boot == self.boot, let carried, let now, carried.isWithin(now) else { return bytes }
             let since = now - carried
             return Bytes(up: min(bytes.up, since.up), down: min(bytes.down, since.down))
@@ -62,20 +62,20 @@ package struct UsageReservation: Hashable, Sendable {
     private var isRoaming = false
     private var booked = Bytes()
     private var underWay = Bytes()
-    /// Since it was stored.
+    /// Bytes that were counted since it was stored.
     private var counted = Bytes()
-    /// Moved by requests that have ended, and not counted yet.
+    /// Bytes of ended requests that are not counted yet.
     private var uncounted = Bytes()
-    /// What the interface had carried when nothing was open, and what was counted since. Frames of the link are not counted, so this
-    /// can only lag behind, until nothing is open again.
+    /// Bytes that the interface had carried when nothing was open, plus the bytes counted since. Frames of the link are not counted, so
+    /// this can only be too low, until nothing is open again.
     private var explained: Bytes?
 
     package init() {}
 
-    /// A request is about to go that moves at most so much.
+    /// Begins a request that moves at most this many bytes.
     ///
     /// - Parameter carried: The counters of the interface.
-    /// - Returns: Whether something must be stored first (``stored(room:boot:carried:)``).
+    /// - Returns: Whether a store must come first (``stored(room:boot:carried:)``).
     package mutating func begin(_ bytes: Bytes, over link: String, isRoaming: Bool, carried: (String) -> Bytes?) -> Bool {
         let isOther = link != self.link || isRoaming != self.isRoaming
         if isOther { (self.link, self.isRoaming, booked, counted) = (link, isRoaming, Bytes(), Bytes()) }
@@ -84,17 +84,17 @@ package struct UsageReservation: Hashable, Sendable {
         return !(counted + uncounted + underWay).isWithin(booked)
     }
 
-    /// A request has ended.
+    /// Ends a request.
     ///
     /// - Parameters:
-    ///   - bytes: As ``begin(_:over:isRoaming:carried:)`` was told.
-    ///   - moved: What it moved, which is counted in a moment.
+    ///   - bytes: The value that was passed to ``begin(_:over:isRoaming:carried:)``.
+    ///   - moved: The bytes that it moved, which will be counted next.
     package mutating func end(_ bytes: Bytes, moved: Bytes) {
         underWay = underWay - bytes
         uncounted = uncounted + moved
     }
 
-    /// It was counted, and is not stored yet.
+    /// Records that its bytes were counted and are not stored yet.
     package mutating func count(_ bytes: Bytes, over link: String) {
         uncounted = uncounted - bytes
         guard link == self.link else { return }
@@ -102,19 +102,20 @@ package struct UsageReservation: Hashable, Sendable {
         explained = explained.map { $0 + bytes }
     }
 
-    /// Nothing moves, and all that moved is counted.
+    /// Whether nothing moves, and all moved bytes are counted.
     private var isSettled: Bool { underWay == Bytes() && uncounted == Bytes() }
 
-    /// All that was counted is about to be stored, and this with it. ``failed(_:over:)`` says of what that it could not be stored.
+    /// Records that all counted bytes are about to be stored, together with this value. ``failed(_:over:)`` returns the bytes that could
+    /// not be stored.
     ///
     /// - Parameters:
-    ///   - room: For requests to come, in each direction; 0 at the end of the run.
+    ///   - room: Bytes for further requests, in each direction; 0 at the end of the run.
     ///   - carried: The counters of the interface.
     package mutating func stored(room: Int64, boot: String, carried: (String) -> Bytes?) -> Stored? {
         counted = Bytes()
         let open = underWay + uncounted
         let most = Bytes(up: max(0, room).saturatingMultiply(2), down: max(0, room).saturatingMultiply(2)) + open
-        // What is booked serves on, as long as it is not much more than is needed.
+        // The booked bytes stay in use, as long as they are not much more than needed.
         if !open.isWithin(booked) || !booked.isWithin(most) || room <= 0 { booked = open + Bytes(up: room, down: room) }
         guard booked != Bytes() else { return nil }
         let now = carried(link)
@@ -123,12 +124,12 @@ package struct UsageReservation: Hashable, Sendable {
         return Stored(link: link, isRoaming: isRoaming, bytes: booked, boot: boot, carried: base)
     }
 
-    /// What ``count(_:over:)`` was told of could not be stored.
+    /// Records that bytes which were passed to ``count(_:over:)`` could not be stored.
     package mutating func failed(_ bytes: Bytes, over link: String) {
         if link == self.link { counted = counted + bytes }
     }
 
-    /// Beside the requests under way: a hundredth of what a day's budget has, as little as one small exchange and as much as a page.
+    /// Room besides the running requests, bytes: a hundredth of a day's budget, at least one small exchange and at most a page.
     package static func room(for budget: LinkBudget?) -> Int64 {
         guard let budget, let least = [budget.dayBytes, budget.monthBytes.map { $0 / 30 }].compactMap({ $0 }).min() else { return 1 << 20 }
         return min(max(Int64(least) / 100, 1 << 10), 32 << 10)

@@ -1,9 +1,9 @@
-/// What bytes were moved for (column `class` of the table `usage`).
+/// The purpose of traffic (column `class` of the table `usage`).
 package enum UsagePurpose: String, Hashable, Sendable, CaseIterable {
-    /// Greeting, configuration, schemas: control.
+    /// Control traffic: greeting, configuration, schemas.
     case hello
     case pull, push
-    /// Repeats of batches whose answer was lost.
+    /// Repeated batches whose answer was lost.
     case settle
     case probe, blobs, diagnostics
 }
@@ -29,11 +29,11 @@ package struct UsageRow: Hashable, Sendable {
     }
 }
 
-/// What was counted and is not stored yet. Written at the end of a cycle, and ten seconds after its first row at the
-/// latest: a crash loses no more than that.
+/// Counted rows that are not stored yet. They are written at the end of a cycle, and ten seconds after the first row at the latest: a crash
+/// loses no more than that.
 package struct UsageBatch: Hashable, Sendable {
     package static let longest: Duration = .seconds(10)
-    /// Links that come and go (`veth…`) must not fill the memory: what is beyond is counted under one name.
+    /// Largest number of rows. Links that come and go (`veth…`) must not fill the memory: further ones are counted under one name.
     package static let maxRows = 256
     package static let otherLinks = "other"
 
@@ -50,7 +50,7 @@ package struct UsageBatch: Hashable, Sendable {
 
     package var isEmpty: Bool { sums.isEmpty }
 
-    /// When it must be written; `nil` while it is empty.
+    /// Time at which it must be written; `nil` while it is empty.
     package var dueAt: Instant? { began?.advanced(by: Self.longest) }
 
     package mutating func add(_ row: UsageRow, now: Instant) {
@@ -66,7 +66,7 @@ package struct UsageBatch: Hashable, Sendable {
         began = began ?? now
     }
 
-    /// All rows, in a fixed order; nothing is left. Whoever cannot store them adds them again.
+    /// Removes and returns all rows, in a fixed order. A caller that cannot store them adds them again.
     package mutating func take() -> [UsageRow] {
         let rows = sums.values.sorted {
             ($0.day.number, $0.link, $0.purpose.rawValue) < ($1.day.number, $1.link, $1.purpose.rawValue)
