@@ -2,7 +2,7 @@ import LocalAPI
 import SyncCore
 import SyncStore
 
-// Where the server is an existing backend: its answers come as values, and the requests are on flash before they leave.
+// Handles an existing backend: its answers come as values, and the requests are on flash before they leave.
 extension Agent {
     func ask(_ backend: RestClient, _ question: RestQuestion, _ request: HubCall) {
         let sent = environment.time.now().instant
@@ -20,7 +20,7 @@ extension Agent {
             store.run { store, now throws(StoreError) in
                 try store.keepAttempt(attempt, of: key, at: now)
             } completion: { result in
-                // `try?`: what could not be written down must not leave, whatever the reason; the store tells it in status.
+                // `try?`: a request that could not be stored must not leave, whatever the reason; the store reports it in status.
                 continuation.resume(returning: (try? result.get()) ?? false)
             }
         }
@@ -44,7 +44,7 @@ extension Agent {
         handle(.backendAnswered(request.id, reply, sent: sent))
     }
 
-    /// Records that are stamped in the future: told while the lists show them.
+    /// Reports records that are stamped in the future, while the lists show them.
     private func noteTimes(of pages: [StreamPage]) {
         let code = StatusDocument.Alarm.backendClock
         let ahead = pages.compactMap { page in page.ahead.map { (page.entity, Printable.text($0, max: 40)) } }

@@ -4,9 +4,9 @@ import SyncCore
 import SyncHTTP
 import SyncStore
 
-// Events in, effects out.
+// Passes events to the engine, and performs its effects.
 extension Agent {
-    /// Opens the traffic: asks the store what it remembers and starts the engine with it.
+    /// Starts the traffic: loads the engine's memory from the store and starts the engine with it.
     package func start() {
         guard !hasBegun, !hasStopped else { return }
         let told = around.told
@@ -33,23 +33,23 @@ extension Agent {
         }
     }
 
-    /// What the store gives back at the start.
+    /// The state that the store returns at the start.
     private struct Remembered: Sendable {
         var start: EngineStart
         var book: BudgetBook.Saved?
         var reserved: UsageReservation.Stored?
         var unmeteredSeenAt: Timestamp
         var oldestNormalAt: Timestamp?
-        /// What the hub has told to work by.
+        /// The settings that the hub has sent.
         var server: String?
         var alarms: String?
         var hints: String?
     }
 
-    /// Whether the engine is about to get what the store remembers. Where the store cannot be used it gets nothing.
+    /// Whether the engine is about to get its memory from the store. If the store cannot be used, it gets none.
     var isHearingStore: Bool { mode == .serving && !hasHeardStore }
 
-    /// What stood in the way may pass, and without an engine nothing would ever be sent.
+    /// Starts later, because the obstacle may pass, and nothing would ever be sent without an engine.
     private func startLater(_ error: StoreError) {
         log.critical("the store does not tell what the engine goes on with; it is asked again", metadata: ["error": "\(error)"])
         hasHeardStore = true
@@ -67,7 +67,7 @@ extension Agent {
         var start = remembered.start
         if let safeMode = environment.safeMode { enter(safeMode, &start) }
         restore(remembered.server)
-        // What was asked for before is sent at once, and its answer counts.
+        // A request that came before is sent at once, and its answer counts.
         if environment.trials != nil { observed.way = loaded.configuration.wayToHub }
         handle(.started(start))
         considerTrial(isAsked: false)
@@ -83,9 +83,9 @@ extension Agent {
         tendIndexes()
     }
 
-    /// Writes down what the next start reads. Nothing is written before this start has read what was kept.
+    /// Stores a text for the next start. Nothing is written before this start has read the stored texts.
     ///
-    /// - Parameter loss: The agent logs this when the store cannot write it.
+    /// - Parameter loss: The message that the agent logs when the store cannot write it.
     func keep(_ text: String, as name: KeptText, loss: Logger.Message) {
         guard hasBegun else { return }
         store.run { store, now throws(StoreError) in
@@ -104,7 +104,7 @@ extension Agent {
         for action in waiting { action() }
     }
 
-    /// What the agent syncs may be what kills it. A pause that an operator made stays as it is.
+    /// Starts in safe mode, because the synced data may be the cause of the crashes. A pause by an operator stays as it is.
     private func enter(_ safeMode: AgentEnvironment.SafeMode, _ start: inout EngineStart) {
         let reason = "safe mode: the agent died \(safeMode.deaths) times in a row"
         raise("safe_mode", reason)
@@ -122,8 +122,8 @@ extension Agent {
         watchToken()
     }
 
-    /// Effects are performed in the order decided. Those of a store command or a call come back as events later; the engine
-    /// never has two of them under way.
+    /// Performs effects in the order decided. Results of a store command or a call come back as events later; the engine never has two of
+    /// them running.
     private func perform(_ effects: [SyncEffect]) {
         for effect in effects {
             switch effect {
@@ -216,14 +216,14 @@ extension Agent {
         }
     }
 
-    /// Tells the store how much room there is, at most once a second while work arrives: it refuses before the disk does.
+    /// Tells the store the free space, at most once a second while work arrives: it refuses work before the disk does.
     func measureSpace() {
         let now = environment.time.now().instant
         if let last = observed.spaceMeasuredAt, last.duration(to: now) < .seconds(1) { return }
         observed.spaceMeasuredAt = now
         lookAtClock()
         let free = environment.freeBytes()
-        // Under a quota it would only fill again what it has just made free.
+        // Under a quota, the store would only fill the space again that it has just freed.
         let keepsBallast = observed.quotaMetAt.map { $0.duration(to: now) >= Self.ballastAfterQuota } ?? true
         store.run { store, _ throws(StoreError) in
             store.freeBytes = free
@@ -233,7 +233,7 @@ extension Agent {
 
     private static let ballastAfterQuota: Duration = .seconds(300)
 
-    /// The disk was full just now. Where its file system says that it has room, something else has no more of it.
+    /// Records that the disk was full just now. If its file system reports free space, a quota or another limit was reached.
     func noteQuota() {
         let store = loaded.configuration.store
         guard let free = environment.freeBytes(), free >= Int64(store.minFreeBytes) + 2 * Int64(store.ballastBytes) else { return }
@@ -246,31 +246,31 @@ extension Agent {
         measureSpace()
     }
 
-    /// Counts what waits for the hub, to tell it with the next greeting or push. A moment behind is good enough.
+    /// Counts the mutations that wait for the hub, for the next greeting or push. The count may be slightly outdated.
     private func countWaiting() {
         observed.waitingCountedAt = environment.time.now().instant
         reader.read { reads, _ throws(StoreError) in
             try reads.waitingCount()
         } completion: { [self] result in
-            // A store that cannot say it is known otherwise.
+            // The failure of the store is reported elsewhere.
             if case .success(let count) = result { assumeIsolated { $0.hub.useWaiting(count) } }
         }
     }
 
-    /// The same at most once a second, while work arrives.
+    /// Counts at most once a second, while work arrives.
     private func countWaitingSoon() {
         if let last = observed.waitingCountedAt, last.duration(to: environment.time.now().instant) < .seconds(1) { return }
         countWaiting()
     }
 
-    /// New work whose kind is not known here.
+    /// Reports new work of unknown priority to the engine.
     func noteEnqueued() {
         noteEnqueued(.normal, ttl: loaded.configuration.rules.entities.values.compactMap(\.ttl).min())
     }
 
-    /// Tells the engine about new work, once for all the enqueues that one commit brought.
+    /// Reports new work to the engine, once for all enqueues of one commit.
     ///
-    /// - Parameter ttl: The shortest time to live among it; one that is too short costs a look, and nothing else.
+    /// - Parameter ttl: The shortest time to live among it; a value that is too short costs only one check.
     func noteEnqueued(_ priority: Priority, ttl: Duration?) {
         let expiry = ttl.map { environment.time.now().instant.advanced(by: $0) }
         if let noted = observed.enqueued {

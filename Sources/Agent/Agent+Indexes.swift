@@ -3,18 +3,18 @@ import SyncCore
 import SyncHTTP
 import SyncStore
 
-/// The work on the declared indexes of the mirror.
+/// State of the work on the declared indexes of the mirror.
 struct IndexUpkeep {
-    /// A slice is with the store, or the next one is due.
+    /// The store is processing a slice, or the next one is planned.
     var isBusy = false
     var wake: LoopTimer?
-    /// The declarations changed while a slice was with the store.
+    /// The declarations changed while the store was processing a slice.
     var isAskedAgain = false
 }
 
-// Indexes are built and removed a slice at a time, with as long a pause after each as it took: apps are served between them.
+// Builds and removes indexes in slices, with a pause after each that is as long as the slice took, so that apps are served in between.
 extension Agent {
-    /// Makes the indexes what the configuration declares.
+    /// Brings the indexes to what the configuration declares.
     func tendIndexes() {
         guard hasBegun, !hasStopped else { return }
         if indexes.isBusy { return indexes.isAskedAgain = true }

@@ -6,9 +6,9 @@ package import SyncHTTP
 package import SyncStore
 package import SyncYAML
 
-// From the first request to the last.
+// The life of the agent, from the first request to the last.
 extension Agent {
-    /// Opens the door of the local API. The network is no part of this: apps are served before any of it is there.
+    /// Opens the local API. It does not depend on the network: apps are served before there is any link.
     package nonisolated func listen(
         on endpoint: HTTPEndpoint, group: any EventLoopGroup, limits: HTTPServerLimits = .localAPI
     ) async throws(HTTPServerError) -> HTTPServer {
@@ -25,7 +25,7 @@ extension Agent {
         log.debug("refused a connection or request", metadata: ["code": "\(problem.code)", "detail": "\(problem.detail)"])
     }
 
-    /// A commit failed. What it held is either there after all or it is not; the apps that waited for it have been told.
+    /// Handles an incident of the store. After a failed commit, the work is either stored or not; the waiting apps have their answers.
     package func note(_ incident: StoreWriter.Incident) {
         switch incident {
         case .commitFailed(let error, let survived, let relaxedLost):
@@ -43,7 +43,7 @@ extension Agent {
         case .unusable(let error):
             observed.storeIsReadOnly = true
             observed.storeFault = error
-            // Of files that are away, the connection is all that is left to read.
+            // When the files are missing, the connection is the only way left to read.
             if error.code != .removed { reader.openAgain(keepingConnection: false) }
             log.critical("the database cannot be used; it is tried again every half minute", metadata: ["error": "\(error)"])
             if error.code == .removed {
@@ -75,7 +75,7 @@ extension Agent {
         case .fatal(let error):
             observed.storeIsReadOnly = true
             observed.storeFault = error
-            // What could not be read may be read again; what contradicts itself is not opened any more.
+            // Data that could not be read may be readable later; a database that contradicts itself is not opened any more.
             let next = error.isFailedRead
                 ? "the database cannot be read; the next start looks whether it can be" : "the database contradicts itself; the next start makes another one of it"
             log.critical("\(next)", metadata: ["error": "\(error)"])
@@ -86,7 +86,7 @@ extension Agent {
         observed.recovery = Recovery(text, error.code == .diskFull ? .fullDisk : .disk, at: environment.time.now().instant)
     }
 
-    /// What was found when the store was opened, for status and the log.
+    /// Records the findings of the store's opening, for status and the log.
     package func note(_ opening: StoreOpening) {
         if opening.isNew { log.notice("a new database was made") }
         if let rescue = opening.rescue { note(rescue) }
@@ -118,7 +118,7 @@ extension Agent {
 
     static let lastGoodCode = "config_last_good"
 
-    /// Ends streams and waits; nothing new is begun. What is in flight stays so, and is settled by the next run.
+    /// Ends streams and waits, and begins no new work. Mutations in flight stay so and are settled by the next run.
     package func wind() {
         events.closeAll()
         closeUsage()

@@ -3,7 +3,7 @@ import Logging
 import SyncCore
 import SyncStore
 
-// What the engine reports: one line in the log for each change of state, an event for each reader, a fact for status.
+// Handles the engine's reports: one line in the log for each change of state, an event for each reader, a fact for status.
 extension Agent {
     func note(_ report: SyncReport) {
         switch report {
@@ -53,7 +53,7 @@ extension Agent {
         case .massDelete(let entities):
             raise(
                 "mass_delete",
-                // The command comes first: a narrow screen may cut the rest.
+                // The command comes first: a narrow screen may cut off the rest.
                 "if the hub is right: agentctl sync --accept-deletions. It no longer has suspiciously many records of "
                     + "\(entities.map(\.text).joined(separator: ", ")), which were kept here")
         case .streamHeld(let entity, let detail, let isAlarm): noteHeld(entity, detail, isAlarm: isAlarm)
@@ -74,7 +74,7 @@ extension Agent {
 
     private static let heldCode = "stream_unreadable"
 
-    /// An entity is left out of the pulls. The alarm names all that are, each with its reason.
+    /// Reports an entity that is left out of the pulls. The alarm names all such entities with their reasons.
     private func noteHeld(_ entity: EntityName, _ detail: String, isAlarm: Bool) {
         log.warning("an entity is not read, and is asked for again later", metadata: ["entity": "\(entity)", "error": "\(detail)"])
         guard isAlarm || observed.attention[Self.heldCode] != nil else { return }
@@ -84,7 +84,7 @@ extension Agent {
                 + "(at once: agentctl sync). \(engine.heldStreams.sentence)")
     }
 
-    /// The hub has records that it cannot read. They stay here as they are, or are missing; everything else is synced.
+    /// Reports records that the hub has and cannot read. They stay here unchanged, or are missing; everything else is synced.
     private func noteLeftOut(_ records: LeftOutRecords) {
         guard !records.isEmpty else {
             observed.attention[StatusDocument.Alarm.recordsUnreadable] = nil
@@ -109,7 +109,7 @@ extension Agent {
             observed.failedCycles += 1
             if outcome.errorKind == .nonsense || outcome.errorKind == .foreign { observed.badReplies += 1 }
             metadata["error"] = "\(error)"
-            // The first failure is news; its repeats are the same story.
+            // Only the first failure is news.
             log.log(level: engine.memory.failures <= 1 ? .warning : .info, "sync failed", metadata: metadata)
         } else {
             observed.fault = nil
@@ -126,10 +126,10 @@ extension Agent {
                     pushed: Int64(outcome.pushed), bytesUp: Int64(outcome.bytesUp), bytesDown: Int64(outcome.bytesDown)))
         }
         answerCycleWaiters(outcome)
-        // Who asked while this cycle ran waits for the next one, and with refused credentials there is none.
+        // A caller that asked during this cycle waits for the next one, and with refused credentials there is none.
         if engine.reachability == .auth { answerHeldWaiters() }
         fetchConfigIfOffered()
-        // An existing backend gives no tokens and takes no diagnostics.
+        // An existing backend issues no tokens and accepts no diagnostics.
         if outcome.error == nil, backend == nil {
             refreshTokenIfDue()
             sendDiagnosticsIfDue()
@@ -137,7 +137,7 @@ extension Agent {
         tidyBlobs()
     }
 
-    /// Puts an event into the journal, for readers now and later. Losing one to a power cut loses no data.
+    /// Adds an event to the journal, for present and later readers. Losing one in a power cut loses no data.
     func journal(_ type: EventType, _ payload: [UInt8]) {
         let json = String(decoding: payload, as: UTF8.self)
         store.run { store, now throws(StoreError) in

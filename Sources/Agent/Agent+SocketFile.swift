@@ -3,9 +3,9 @@ import Logging
 import NIOCore
 package import SyncHTTP
 
-// The file of the socket: without it no app finds the agent, and nothing else would tell.
+// Maintains the socket file: without it no app can reach the agent, and its loss would show nowhere else.
 extension Agent {
-    /// Makes the file of the socket anew whenever it is removed. Until ``wind()``.
+    /// Creates the socket file again whenever it is removed, until ``wind()``.
     ///
     /// - Parameters:
     ///   - mode: Permissions of the file.
@@ -22,12 +22,12 @@ extension Agent {
         let group: UInt32?
     }
 
-    /// How often it is looked at where the kernel cannot be asked to tell, and tried again where it could not be made.
+    /// Interval between checks where the kernel cannot report changes, and between attempts to create the file.
     private static let socketRetry: Duration = .seconds(30)
 
     private func lookAfterSocket(_ socket: SocketFile) async {
         socketCare.isStale = true
-        // One at a time: what happens meanwhile is looked at when this one has ended.
+        // One check at a time: later changes are checked when this one has ended.
         guard !socketCare.isBusy else { return }
         socketCare.isBusy = true
         while socketCare.isStale, !hasStopped {
@@ -46,14 +46,14 @@ extension Agent {
                 try await server.listenAgain(mode: socket.mode, group: socket.group)
                 tellSocketIsBack(server.address)
             }
-            // A folder that was made anew needs a watch of its own.
+            // A folder that was created again needs a new watch.
             guard socketCare.watch?.isActive != true || !wasFound else { return }
             socketCare.watch?.close(promise: nil)
             socketCare.watch = nil
             socketCare.watch = try await server.watchFile { [weak self] in
                 if !server.isFound { self?.keepFound(server, mode: socket.mode, group: socket.group) }
             }
-            // What happened before the watch was there was told by nobody.
+            // Changes before the watch existed were not reported.
             if !server.isFound { socketCare.isStale = true }
         } catch {
             if !server.isFound { tellSocketIsGone(server.address, error) }
@@ -75,7 +75,7 @@ extension Agent {
         raise(
             StatusDocument.Alarm.socketRemoved,
             "the file of the socket \(address) was removed while agentd was listening on it, and was made anew. Find out what removes files there")
-        // It is in the log and the journal; as an alarm it would stay although all is well.
+        // The event is in the log and the journal; an alarm would stay although the socket is back.
         observed.attention[StatusDocument.Alarm.socketRemoved] = nil
     }
 
@@ -86,13 +86,13 @@ extension Agent {
     }
 }
 
-/// What the agent knows of the file of its socket.
+/// The agent's state of its socket file.
 struct SocketCare {
-    /// Tells when something happens in its folder.
+    /// Reports changes in its folder.
     var watch: (any Channel)?
     var retry: LoopTimer?
-    /// It is being looked at.
+    /// A check is running.
     var isBusy = false
-    /// Something may have happened since that look began.
+    /// The folder may have changed since the check began.
     var isStale = false
 }

@@ -3,12 +3,11 @@ package import SyncCore
 package import SyncHTTP
 package import SyncStore
 
-/// Runs the engine: feeds it events, performs its effects one after another, and serves the local API from the same event
-/// loop. It holds no rule of its own; what it decides, it decides by asking a value of the core.
+/// Runs the engine: it passes events to it, performs its effects one after another, and serves the local API from the same event loop. It
+/// contains no rules; all decisions come from values of the core.
 ///
-/// It lives on one NIO loop (``LoopExecutor``), so a request handler enters it without a hop, and an idle agent sleeps in
-/// one `epoll_wait`. The store's writer and reader and the transport have a thread each; their answers come back as calls
-/// on the loop.
+/// It lives on one NIO loop (``LoopExecutor``), so a request handler enters it without a hop, and an idle agent sleeps in one `epoll_wait`.
+/// The store's writer and reader and the transport have a thread each; their answers come back as calls on the loop.
 package actor Agent {
     package nonisolated let executor: LoopExecutor
     package nonisolated var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
@@ -17,7 +16,7 @@ package actor Agent {
     let store: StoreWriter
     let reader: StoreReader
     let hub: HubClient
-    /// An existing backend in the hub's place; it carries everything that the engine asks then.
+    /// The client of an existing backend in the hub's place; it then carries all requests of the engine.
     let backend: RestClient?
     let device: DeviceID
     let startedAt: Instant
@@ -26,34 +25,34 @@ package actor Agent {
     var configurationError: String?
     var startedFromLastGood = false
     var configurationVersion: Int64 = 1
-    /// What the hub has told; `nil` as long as it has said nothing.
+    /// The settings that the hub has sent; `nil` as long as it has sent none.
     var server: ServerConfiguration?
 
-    // The engine and what it waits for.
+    // The engine and the events that it waits for.
     var engine: SyncEngine
     var wake: LoopTimer?
     var call: Task<Void, Never>?
     var hasStopped = false
-    /// What the store can do; see ``ServiceMode``.
+    /// The abilities of the store; see ``ServiceMode``.
     var mode = ServiceMode.serving
-    /// The engine has what the store remembers.
+    /// The engine has its memory from the store.
     var hasBegun = false
-    /// The store has told that, or that it cannot.
+    /// The store has returned that memory, or failed to.
     var hasHeardStore = false
-    /// What waits for this; see ``isHearingStore``.
+    /// Work that waits for this; see ``isHearingStore``.
     var whenHeard: [@Sendable () -> Void] = []
-    /// For the nonces of probes.
+    /// Generator of the probes' nonces.
     var nonces: SeededRandom
 
-    /// Links, power and the bytes that went.
+    /// Links, power and transferred bytes.
     var around: Surroundings
-    /// Files on their way.
+    /// Uploads and received files.
     var blobs: BlobDesk
 
-    /// Looks after the file of the socket.
+    /// State of the socket file.
     var socketCare = SocketCare()
 
-    // Observers.
+    // Callers that wait, and readers of events.
     var gate: AccessGate
     var cycleWaiters: [CycleWaiter] = []
     var mutationWaiters: [MutationKey: [MutationWaiter]] = [:]
@@ -97,7 +96,7 @@ package actor Agent {
                 settings: settings, transport: environment.transport, time: environment.time, secret: environment.secret)
         }
         var random = SeededRandom(seed: environment.seed)
-        // The real one comes with the store's first answer.
+        // The real id comes with the store's first answer.
         let replica = ReplicaID(trusted: UUIDv7.make(at: now.wall, using: &random))
         nonces = SeededRandom(seed: random.next())
         let settings = configuration.engineSettings(device: parts.device, spread: environment.spread)

@@ -3,12 +3,12 @@ package import SyncCore
 package import SyncStore
 
 extension AgentConfiguration {
-    /// What of the configuration the engine decides by.
+    /// The part of the configuration that the engine uses.
     package func engineSettings(device: DeviceID, spread: Duration) -> SyncEngine.Settings {
         var settings = SyncEngine.Settings()
         settings.spread = spread
         settings.timer.debounce = sync.debounce
-        // Whoever waits longer between two changes still wants them sent together; the ceiling keeps the ratio.
+        // A longer debounce keeps the same ratio to its ceiling, so that consecutive changes are still sent together.
         settings.timer.debounceMax = max(sync.debounce * 5, .seconds(1))
         settings.timer.bulkDelay = min(sync.pullInterval, .seconds(60))
         settings.timer.phase = CycleTimer.phase(of: device)
@@ -24,14 +24,14 @@ extension AgentConfiguration {
         return settings
     }
 
-    /// Another address, authority or client certificate means that old failures say nothing about what comes now.
+    /// A name of the server. Failures under another address, authority or client certificate do not apply to it.
     private var serverName: String {
         let address = restMapping?.baseURL ?? hub.url.text
         return [address, hub.caFile ?? "", hub.clientCertificateFile ?? "", hub.pin?.description ?? "", proxy?.url.text ?? ""].joined(separator: " ")
             .trimmingSpaces
     }
 
-    /// `nil`: the server is a hub.
+    /// The mapping of an existing backend; `nil`: the server is a hub.
     package var restMapping: RestMapping? { adapter == .rest ? rest : nil }
 
     var restSettings: RestClient.Settings? {
@@ -41,21 +41,21 @@ extension AgentConfiguration {
         }
     }
 
-    /// Whom to trust as the server, and what to show it.
+    /// Trusted issuers of the server, and our own certificate.
     var tlsIdentity: TLSIdentity {
         TLSIdentity(
             caFile: hub.caFile, clientCertificateFile: hub.clientCertificateFile, clientKeyFile: hub.clientKeyFile, publicKeyPin: hub.pin)
     }
 
-    /// What every request to a server goes through, but for those that stay in this machine.
+    /// The proxy for all requests to a server, except those that stay on this machine.
     var proxy: HTTPProxy? {
         hub.proxy.map { HTTPProxy(url: $0, credentialsFile: hub.proxyCredentialsFile, exceptions: hub.noProxy) }
     }
 
-    /// The machine that a connection to the server is made to: the proxy, where one carries it.
+    /// The host of the connection: the proxy, if one carries the request, or the server.
     var nextHop: ServiceURL { proxyOfHub?.url ?? hub.url }
 
-    /// What carries the requests to the hub; `nil`: nothing does.
+    /// The proxy for requests to the hub; `nil`: none.
     var proxyOfHub: HTTPProxy? { proxy.flatMap { $0.carries(hub.url.host) ? $0 : nil } }
 
     package func hubSettings(device: DeviceID) -> HubClient.Settings {

@@ -1,7 +1,7 @@
 package import SyncCore
 
 extension AgentConfiguration {
-    /// What of the configuration the policy decides by.
+    /// The part of the configuration that the policy uses.
     package var policySettings: PolicySettings {
         var settings = PolicySettings()
         settings.allowsCritical = power.allowsCritical
@@ -25,7 +25,7 @@ extension AgentConfiguration {
 
     package var windowSchedule: WindowSchedule { WindowSchedule(sync.windows) }
 
-    /// The budget that counts on a link of that name: the operator's, else the default of a metered link, else none.
+    /// The budget of a link: the operator's, otherwise the default of a metered link, otherwise none.
     package func budget(of interface: String, isMetered: Bool) -> LinkBudget? {
         linkRule(for: interface)?.budget ?? (isMetered ? .meteredDefault : nil)
     }

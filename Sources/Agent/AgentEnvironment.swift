@@ -3,69 +3,68 @@ package import SyncCore
 import SyncStore
 package import SyncYAML
 
-/// The outside as the agent sees it. `agentd` hands in the system; a test hands in whatever it wants to happen.
+/// The environment of the agent. `agentd` passes the system's parts, and a test its own.
 package struct AgentEnvironment: Sendable {
     package var transport: any HTTPTransport
     package var compressor: any Compressor
     package var time: any TimeSource
-    /// Where files are kept; `nil`: none are taken.
+    /// Storage of files; `nil`: files are not accepted.
     package var blobs: (any BlobFolder)?
-    /// Begins to hash.
+    /// Creates a hash.
     package var hash: @Sendable () -> any RunningDigest = { SlowDigest() }
-    /// Changes with every boot of the machine.
+    /// Id that changes with every boot of the machine.
     package var bootID: String
     package var seed: UInt64
     package var token: HubClient.TokenReader
     /// Reads a secret for the headers of an existing backend: from that path, or the systemd credential of that name.
     package var secret: RestClient.SecretReader = { file in throw TransportError(.credentials, doing: "read \(file)", detail: "nobody can") }
-    /// Free bytes of the file system of the state folder; `nil` when it cannot be asked.
+    /// Free space on the file system of the state folder, bytes; `nil` when it is not known.
     package var freeBytes: @Sendable () -> Int64?
-    /// What the disk refused at the start is tried again after this.
+    /// Time after which an operation that the disk refused at the start is tried again.
     package var diskRetryAfter = StoreWriter.retryAfter
     package var accounts: Accounts
-    /// The configuration files as they are now, the main one first.
+    /// Reads the present configuration files, the main one first.
     package var configurationFiles: @Sendable () -> [ConfigurationFile]
-    /// Keeps a copy of a configuration that is in force, for the day when the files are damaged. Its failure is no reason
-    /// to stop.
+    /// Stores a copy of a configuration that is in force, for a start with damaged files. A failure does not stop the agent.
     package var keepLastGood: @Sendable (LoadedConfiguration) -> Void
     package var log: Logger
-    /// The first contact after a start or a gap is drawn from this long.
+    /// The first contact after a start or a gap is at a random moment within this time.
     package var spread: Duration = .seconds(5)
-    /// The agent died several times in a row: the apps are served, and the sync is paused for this long, or until an operator
-    /// resumes it. `nil`: all is well.
+    /// Set after several crashes in a row: apps are served, and the sync is paused for this long, or until an operator resumes it. `nil`:
+    /// normal start.
     package var safeMode: SafeMode?
-    /// `nil`: nobody writes down what is on trial, and nothing is.
+    /// Stores the state of a trial; `nil`: there are no trials.
     package var trials: TrialKeeper?
     package var trialWindow = ConfigurationTrial.window
-    /// Between two looks at the token's file, while the hub refuses the token that was shown.
+    /// Interval between checks of the token's file, while the hub refuses the token in use.
     package var tokenLooks: Duration = .seconds(10)
-    /// Where the token is kept that the hub gives.
+    /// Storage of the token that the hub issues.
     package var tokenKeeper = HubClient.TokenKeeper.none
-    /// Deaths in a row before this start; `nil` when nobody counts.
+    /// Number of crashes in a row before this start; `nil` when they are not counted.
     package var deaths: Int?
-    /// Looks at files, disk and kernel for the doctor, and answers on any thread, with `nil` when it cannot. `nil`: nobody can.
+    /// Collects facts about files, disk and kernel for the doctor. It answers on any thread, with `nil` on failure. `nil`: not available.
     package var examine: SystemReader?
-    /// `nil`: nobody watches; then a link that costs nothing is taken to be there.
+    /// Watches the links; `nil`: not available, and an unmetered link is assumed.
     package var links: (any LinkMonitor)?
-    /// Why nobody does, where somebody should.
+    /// The reason why links are not watched although they should be.
     package var linksUnwatched: String?
-    /// `nil`: nobody watches; then it is mains power.
+    /// Watches the power supply; `nil`: not available, and mains power is assumed.
     package var power: (any PowerMonitor)?
-    /// Finds the numeric addresses of a host, `nil` when that failed, and whether it was an address already. May answer on any
-    /// thread; must not block. `nil`: nobody can.
+    /// Resolves a host to numeric addresses, `nil` on failure, and tells whether it was an address already. It may answer on any thread and
+    /// must not block. `nil`: not available.
     package var resolve: HostResolver?
-    /// Runs a program of the operator with one argument, for a bounded time, and says whether it ended with 0, and how it ended in
-    /// words. May answer on any thread. `nil`: nobody can.
+    /// Runs a program of the operator with one argument, for a limited time. It returns whether the status was 0, and a description of the
+    /// end. It may answer on any thread. `nil`: not available.
     package var runProgram: ProgramRunner?
-    /// What was connected leads over a link that is gone.
+    /// Closes idle connections, which lead over a link that is gone.
     package var closeIdleConnections: @Sendable () -> Void = {}
-    /// Bytes that connections moved after the last request over them, since the last call.
+    /// Returns the bytes that connections moved after their last request, since the last call.
     package var takeLeftover: @Sendable () -> Traffic = { Traffic() }
-    /// What an interface has carried, by its own counters; `nil`: not known.
+    /// Bytes that an interface has carried, by its own counters; `nil`: not known.
     package var carried: @Sendable (_ link: String) -> UsageReservation.Bytes? = { _ in nil }
-    /// Whether the kernel says that the wall clock is kept right.
+    /// Whether the kernel reports that the wall clock is synchronised.
     package var wallIsSynchronised: @Sendable () -> Bool = { true }
-    /// Seconds that local time is ahead of UTC at a given moment.
+    /// Offset of local time from UTC at a given moment, seconds.
     package var localOffset: @Sendable (Timestamp) -> Int = { _ in 0 }
 
     package struct SafeMode: Hashable, Sendable {

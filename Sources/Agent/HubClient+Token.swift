@@ -1,10 +1,10 @@
 package import SyncCore
 
-// How the agent comes by its token, and by the next one (PROTOCOL A10).
+// Obtains the device's token, and renews it (PROTOCOL A10).
 extension HubClient {
-    /// Exchanges the one-time token for the device's own, keeps that durably, and only then says that it is there.
+    /// Exchanges the one-time token for the device's own, stores that durably, and only then reports success.
     ///
-    /// - Returns: What stood in the way; `nil` when the token is kept. `traffic` has what it cost.
+    /// - Returns: The obstacle; `nil` when the token is stored. `traffic` receives the cost.
     func enroll(_ token: String, _ request: HTTPRequest, _ traffic: inout Traffic) async -> Result<HTTPResponse, TransportError>? {
         var request = request
         request.method = .post
@@ -19,7 +19,7 @@ extension HubClient {
         return keep(response, from: token)
     }
 
-    /// Asks for the next token with the present one.
+    /// Requests the next token with the present one.
     package func refreshToken(replica: ReplicaID, over uplink: Uplink? = nil) async -> Result<HTTPResponse, TransportError> {
         var request: HTTPRequest
         let provisioned: String
@@ -46,7 +46,7 @@ extension HubClient {
         return keep(response, from: provisioned) ?? result
     }
 
-    /// - Returns: Why it was not kept; then what was shown so far stays good, because the hub has not seen the new one.
+    /// - Returns: The reason why it was not stored; then the present token stays valid, because the hub has not seen the new one.
     private func keep(_ response: HTTPResponse, from provisioned: String) -> Result<HTTPResponse, TransportError>? {
         guard response.isHubs(at: time.now().wall) else { return .success(response) }
         do {

@@ -4,13 +4,13 @@ import Synchronization
 /// Carries the engine's calls to the hub: address, credentials, headers, gzip. It decides nothing about sync.
 package final class HubClient: Sendable {
     package struct Settings: Sendable {
-        /// Without a slash at the end.
+        /// URL of the hub, without a slash at the end.
         package var baseURL: String
         package var device: DeviceID
         package var tls: TLSIdentity
         package var proxy: HTTPProxy?
         package var compressOver: Int
-        /// `agentd/` and the version.
+        /// User agent: `agentd/` and the version.
         package var userAgent: String
 
         package init(
@@ -25,8 +25,8 @@ package final class HubClient: Sendable {
         }
     }
 
-    /// Reads the bearer token, anew for each call: it may be replaced while we run, and reading a small file is cheap.
-    /// `nil` when the device has none and shows a client certificate instead.
+    /// Reads the bearer token again for each call, because it may be replaced at run time, and reading a small file is cheap. `nil` when
+    /// the device has none and uses a client certificate instead.
     package typealias TokenReader = @Sendable () throws -> String?
 
     let transport: any HTTPTransport
@@ -36,11 +36,11 @@ package final class HubClient: Sendable {
     private let keeper: TokenKeeper
     private let state: Mutex<State>
 
-    /// Where the token is kept that the hub gave, and by which it is found again after a restart.
+    /// Storage of the token that the hub issued, for use after a restart.
     package struct TokenKeeper: Sendable {
-        /// `nil` when there is none, or none that is whole.
+        /// Reads the token; `nil` when there is none, or it is incomplete.
         package var read: @Sendable () -> KeptToken?
-        /// On flash when it returns.
+        /// Stores the token; it is on flash when this returns.
         package var keep: @Sendable (KeptToken) throws -> Void
 
         package init(read: @escaping @Sendable () -> KeptToken?, keep: @escaping @Sendable (KeptToken) throws -> Void) {
@@ -48,7 +48,7 @@ package final class HubClient: Sendable {
             self.keep = keep
         }
 
-        /// Nothing is kept: the operator's token is all there is.
+        /// Stores nothing: only the operator's token is used.
         package static let none = TokenKeeper(read: { nil }, keep: { _ in throw NoKeeper() })
 
         private struct NoKeeper: Error, CustomStringConvertible {
@@ -59,15 +59,15 @@ package final class HubClient: Sendable {
     private struct State {
         var settings: Settings
         var coding: RequestCoding
-        /// Digest of the token of the latest request: whether the file has another one since.
+        /// Digest of the token in the latest request, to detect a new token in the file.
         var shown: [UInt8]?
-        /// The hub refused the token that should be shown: the other one is, until it refuses that one too.
+        /// The hub refused the preferred token, so the other one is used until it is refused too.
         var showsOther = false
-        /// Digest of the operator's token that the hub has taken in this run.
+        /// Digest of the operator's token that the hub has accepted in this run.
         var accepted: [UInt8]?
         /// Version of the hub's configuration that is in force.
         var config: Int64?
-        /// Mutations that wait for the hub; `nil`: nobody has counted yet.
+        /// Number of mutations that wait for the hub; `nil`: not counted yet.
         var waiting: Int64?
     }
 
@@ -85,7 +85,7 @@ package final class HubClient: Sendable {
 
     package func use(_ settings: Settings) {
         state.withLock { state in
-            // Another server may read gzip where the old one did not.
+            // Another server may accept gzip where the old one did not.
             if settings.baseURL != state.settings.baseURL || settings.compressOver != state.settings.compressOver {
                 state.coding = RequestCoding(compressOver: settings.compressOver)
             }
@@ -93,16 +93,16 @@ package final class HubClient: Sendable {
         }
     }
 
-    /// Whether the token is another one than in the latest request. A certificate that was replaced is not noticed.
+    /// Whether the token has changed since the latest request. A replaced certificate is not noticed.
     package func hasNewToken() -> Bool {
-        // `try?`: a file that cannot be read is no new token; the request that needs it reports why.
+        // `try?`: a file that cannot be read is no new token; the request that needs it reports the reason.
         guard let token = try? shownToken() else { return false }
         return state.withLock { $0.shown != SHA256.hash(Array(token.utf8)) }
     }
 
     var baseURL: String { state.withLock { $0.settings.baseURL } }
 
-    /// What the operator gave.
+    /// The operator's token.
     func provisioned() throws -> String? { try token() }
 
     func keepToken(_ token: KeptToken) throws {
@@ -110,10 +110,10 @@ package final class HubClient: Sendable {
         state.withLock { $0.showsOther = false }
     }
 
-    /// The token that should be shown is refused, and the other one that is there is shown instead.
+    /// Whether the preferred token was refused and the other one is used instead.
     package var showsOtherToken: Bool { state.withLock(\.showsOther) }
 
-    /// What is shown: the kept token where it goes back to the operator's, else that; after a refusal the other one.
+    /// The token in use: the kept token if it derives from the operator's, otherwise the operator's; after a refusal the other one.
     private func shownToken() throws -> String? {
         guard let provisioned = try token() else { return nil }
         guard let kept = keeper.read() else { return provisioned }
@@ -122,12 +122,12 @@ package final class HubClient: Sendable {
         return usual == kept.token ? provisioned : kept.token
     }
 
-    /// A token that the hub does not know may have another one behind it: a hub that was restored knows the older, and where an
-    /// operator put a wrong one in place, the last that worked is still here.
+    /// Records whether the hub accepts the token. If it does not know one, the other may work: a restored hub knows the older token, and
+    /// where an operator has installed a wrong one, the last working token is still here.
     private func noteVerdict(_ result: Result<HTTPResponse, TransportError>) {
-        // Whatever answers in the hub's place knows nothing about tokens: neither that one is refused nor that one is good.
+        // A server in the hub's place knows nothing about tokens: its answer neither refuses nor confirms one.
         guard case .success(let response) = result, response.isHubs(at: time.now().wall),
-            // `try?`: a token file that cannot be read now was read for the request; the next request reports it.
+            // `try?`: the file was read for the request; if it cannot be read now, the next request reports it.
             let provisioned = try? token()
         else { return }
         let kept = keeper.read()
@@ -139,7 +139,7 @@ package final class HubClient: Sendable {
         }
     }
 
-    /// The operator's token works: it is what to go back to when the next one does not.
+    /// Stores the operator's working token, for use when the next one fails.
     private func keepAccepted(_ provisioned: String) {
         let digest = SHA256.hash(Array(provisioned.utf8))
         let isNews = state.withLock { state in
@@ -147,12 +147,12 @@ package final class HubClient: Sendable {
             state.accepted = digest
             return true
         }
-        // `try?`: a copy that is not kept is a copy less; the token itself is where the operator put it.
+        // `try?`: this is only a copy; the token itself is where the operator put it.
         if isNews { try? keeper.keep(KeptToken(provisioned)) }
     }
 
-    /// - Returns: The answer, whatever its status, or why there is none. A device that has a one-time token only gets its own
-    ///   first.
+    /// - Returns: The answer, whatever its status, or the reason why there is none. A device with only a one-time token exchanges that for
+    ///   its own first.
     package func send(_ call: HubCall, replica: ReplicaID, over uplink: Uplink? = nil) async -> Result<HTTPResponse, TransportError> {
         var traffic = Traffic()
         // `try?`: a file that cannot be read ends the request itself, in `carry`, with its reason.
@@ -190,14 +190,14 @@ package final class HubClient: Sendable {
         }
     }
 
-    /// The token has ended while this device was silent, and the hub says that it is still good for asking for the next one.
+    /// Whether the token has expired while this device was silent, but may still be used to request the next one, as the hub says.
     private func mayReturn(after response: HTTPResponse) -> Bool {
         guard response.status == 401 else { return false }
         let facts = HubHeaders(reading: response.headers, now: time.now().wall)
         return facts.version != nil && facts.tokenRefreshAt != nil
     }
 
-    /// A request as all are made, without a body of its own yet.
+    /// A request with all common parts, without a body.
     func plainRequest(replica: ReplicaID) throws -> HTTPRequest {
         var request = try request(
             for: HubCall(id: 0, kind: .hello, session: "", body: []), replica: replica, state.withLock(\.settings))
@@ -239,17 +239,17 @@ package final class HubClient: Sendable {
         }
     }
 
-    /// The version of the hub's configuration that this agent works by, told with every request.
+    /// Sets the version of the hub's configuration in use, which is sent with every request.
     package func useConfig(_ version: Int64?) {
         state.withLock { $0.config = version }
     }
 
-    /// How much waits for the hub, told with what it keeps a record of: the hub's operator sees it.
+    /// Sets the number of waiting mutations, which is sent with the requests that the hub records: the hub's operator sees it.
     package func useWaiting(_ count: Int64) {
         state.withLock { $0.waiting = count }
     }
 
-    /// `GET /v1/config`; 304 when it is still the known one.
+    /// Requests `GET /v1/config`; 304 when the known version is still valid.
     package func config(
         known: Int64?, replica: ReplicaID, over uplink: Uplink? = nil
     ) async -> Result<HTTPResponse, TransportError> {
@@ -272,7 +272,7 @@ package final class HubClient: Sendable {
         return await transport.answer(to: request)
     }
 
-    /// `POST /v1/diagnostics`: packed lines about this agent. 202 when the hub keeps them.
+    /// Sends `POST /v1/diagnostics`: compressed lines about this agent. 202 when the hub accepts them.
     package func report(
         _ packed: [UInt8], replica: ReplicaID, over uplink: Uplink? = nil
     ) async -> Result<HTTPResponse, TransportError> {
@@ -292,7 +292,7 @@ package final class HubClient: Sendable {
         return await transport.answer(to: request)
     }
 
-    /// A request about a file, to the hub itself: with credentials, and without a body of its own.
+    /// A request about a file to the hub itself, with credentials and without a body.
     package func fileRequest(
         _ method: HTTPRequest.Method, _ url: String, replica: ReplicaID, over uplink: Uplink? = nil
     ) throws(TransportError) -> HTTPRequest {
@@ -311,7 +311,7 @@ package final class HubClient: Sendable {
         }
     }
 
-    /// A request to another server for files, which gets none of the hub's credentials.
+    /// A request to another file server, which gets none of the hub's credentials.
     package func foreignFileRequest(_ method: HTTPRequest.Method, _ url: String, over uplink: Uplink? = nil) -> HTTPRequest {
         let settings = state.withLock(\.settings)
         var tls = TLSIdentity()
@@ -353,7 +353,7 @@ package final class HubClient: Sendable {
         headers[HubHeader.receipt] = call.receipt
         if call.method == .get { headers["Content-Type"] = nil }
         state.withLock { $0.shown = nil }
-        // A one-time token is no bearer token, and goes into the body of one request only.
+        // A one-time token is no bearer token; it is sent in the body of one request only.
         if let token = try shownToken(), !DeviceMessages.isEnrolment(token) {
             state.withLock { $0.shown = SHA256.hash(Array(token.utf8)) }
             headers["Authorization"] = "Bearer \(token)"
@@ -373,7 +373,7 @@ package final class HubClient: Sendable {
 }
 
 extension HTTPResponse {
-    /// Whether the answer says by `Sync-Version` that it is the hub's own. Every other answer decides nothing.
+    /// Whether `Sync-Version` shows that the answer is the hub's own. Other answers decide nothing.
     func isHubs(at now: Timestamp) -> Bool {
         HubHeaders(reading: headers, now: now).version != nil
     }

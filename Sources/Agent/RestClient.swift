@@ -1,8 +1,8 @@
 package import SyncCore
 import Synchronization
 
-/// Carries the engine's questions to an existing backend (PROTOCOL A13): address, credentials, and at most two requests at a
-/// time. What goes and what an answer means is decided by ``RestExchange`` and ``RestListing``.
+/// Sends the engine's questions to an existing backend (PROTOCOL A13): it adds address and credentials, and runs at most two requests at a
+/// time. ``RestExchange`` and ``RestListing`` choose the requests and interpret the answers.
 package final class RestClient: Sendable {
     package struct Settings: Sendable {
         package var mapping: RestMapping
@@ -18,10 +18,10 @@ package final class RestClient: Sendable {
         }
     }
 
-    /// Reads a secret, anew for each request: it may be replaced while we run. The error never holds a byte of it.
+    /// Reads a secret again for each request, because it may be replaced at run time. The error never contains a byte of it.
     package typealias SecretReader = @Sendable (_ file: String) throws -> String
 
-    /// Puts a request on flash that leaves next. `false`: it must not leave.
+    /// Stores a request that is about to leave. `false`: it must not leave.
     typealias Keeper = @Sendable (RestAttempt, MutationKey) async -> Bool
 
     private let transport: any HTTPTransport
@@ -79,7 +79,7 @@ package final class RestClient: Sendable {
         var notes = Notes()
     }
 
-    /// What requests told besides.
+    /// Further facts of the requests.
     private struct Notes: Sendable {
         var traffic = Traffic()
         var wasAnswered = false
@@ -111,7 +111,7 @@ package final class RestClient: Sendable {
             rest = rest.dropFirst(Limits.restParallel)
             while let end = await group.next() {
                 ends.append(end)
-                // What was claimed is at most as many; of more, the rest stays in flight when nobody answers.
+                // The number of claimed mutations is at most as large; if it is larger, the rest stays in flight when no server answers.
                 guard end.refusal == nil, let (index, mutation) = rest.popFirst() else { continue }
                 group.addTask { await self.exchange(mutation, index, settings, over: uplink, keep: keep) }
             }
@@ -207,7 +207,7 @@ package final class RestClient: Sendable {
             guard (200...299).contains(response.status) else {
                 let problem = RestAnswer.problem(response)
                 if let refusal = RestExchange.refusal(after: response, problem, now) { return (.refused(refusal), notes) }
-                // "Gone" of a list that is read from its beginning is no reason to begin again.
+                // "Gone" for a list that is read from its beginning is no reason to begin again.
                 let isGone = response.status == 410 && stream.cursor == nil
                 return (failed(problem.detail, status: isGone ? 404 : response.status), notes)
             }

@@ -2,11 +2,11 @@ import LocalAPI
 import SyncCore
 import SyncHTTP
 
-/// Who may pass, and how often: the access rules and one token bucket for each app.
+/// Admits requests by the access rules, and limits their rate by one token bucket for each app.
 struct AccessGate {
     private(set) var rules: AccessRules
     private var buckets: [AppName: TokenBucket] = [:]
-    /// More apps than any gateway has; a flood of user ids must not grow this for ever.
+    /// Largest number of buckets, more than the apps of any gateway; a flood of user ids must not grow this without limit.
     private static let bucketsMax = 1_000
 
     init(rules: AccessRules) {
@@ -18,7 +18,7 @@ struct AccessGate {
         buckets.removeAll()
     }
 
-    /// - Throws: 403 `forbidden` when no rule matches or the role is too low, 429 `rate` with the seconds to wait.
+    /// - Throws: 403 `forbidden` when no rule matches or the role is too low, 429 `rate` with the delay in seconds.
     mutating func admit(_ peer: HTTPPeer, to route: Route, now: Instant) throws(Problem) -> Access? {
         guard let role = route.role else { return nil }
         guard case .local(let local) = peer, let access = rules.decide(uid: local.uid, gid: local.gid, groups: local.groups)

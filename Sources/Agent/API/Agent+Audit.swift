@@ -3,7 +3,7 @@ import Logging
 import SyncCore
 import SyncStore
 
-// Who decided what: written down when it is done, and shown to whoever may operate.
+// The audit trail of decisions: an entry is written when the decision is carried out, and shown to callers with the role operate.
 extension Agent {
     func showAudit(_ call: LocalCall, _ query: AuditQuery) {
         read(call) { reads, _ throws(StoreError) in
@@ -17,7 +17,7 @@ extension Agent {
         }
     }
 
-    /// Writes down what somebody has decided about the agent as a whole.
+    /// Records a person's decision about the agent as a whole.
     func audit(_ verb: String, _ target: String = "", uid: UInt32, _ json: JSONObject = [:]) {
         store.run { store, now throws(StoreError) in
             try store.audit(verb, target, uid: uid, json, at: now)

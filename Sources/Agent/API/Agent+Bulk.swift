@@ -3,7 +3,7 @@ import SyncCore
 import SyncHTTP
 import SyncStore
 
-// `POST /v1/mutations/bulk`: lines in, lines out, for as long as the client likes.
+// `POST /v1/mutations/bulk`: lines in, lines out, for as long as the client keeps the stream open.
 extension Agent {
     func enqueueLines(_ call: LocalCall) throws(Problem) {
         guard call.exchange.request.header("If-Match") == nil else {
@@ -16,13 +16,13 @@ extension Agent {
     }
 }
 
-/// Accepts one stream of lines: cuts it, hands the lines to the store in groups, and answers each in its order.
+/// Accepts one stream of lines: it splits the stream, passes the lines to the store in groups, and answers each line in its order.
 ///
-/// Two groups may be with the store at once, so that reading and committing overlap. A client that does not read its answers
-/// must not fill our memory with them, and one byte of a line may cause some hundred bytes of an answer: no group is cut and
-/// nothing is read while more than ``answersMax`` of answers wait to be sent. So a stream costs one piece of the body (64 KiB),
-/// a line (128 KiB), two groups and their answers, whatever the client does; a fast client is slowed down, and one that takes
-/// nothing is cut off (``HTTPServerLimits/writeStallTime``).
+/// Two groups may be with the store at once, so that reading and committing overlap. A client that does not read its answers must not fill
+/// our memory with them, and one byte of a line may cause some hundred bytes of an answer. So no group is made and nothing is read while
+/// more than ``answersMax`` of answers wait to be sent. A stream therefore costs one piece of the body (64 KiB), a line (128 KiB), two
+/// groups and their answers, whatever the client does. A fast client is slowed down, and one that reads nothing is disconnected
+/// (``HTTPServerLimits/writeStallTime``).
 ///
 /// A line is accepted when its answer says so. A line that a cut stream left without an answer may be stored or not: the client
 /// sends it again with the same key, and it is not stored twice.
@@ -31,7 +31,7 @@ final class LineIntake: @unchecked Sendable {
     private let call: LocalCall
     private let agent: Agent
     private var splitter = LineSplitter(bytesMax: Limits.lineBytes)
-    /// Read and not yet cut into lines.
+    /// Bytes that were read and not yet split into lines.
     private var uncut: ArraySlice<UInt8> = []
     private var accepted: Int64 = 0
     private var failed: Int64 = 0
@@ -44,7 +44,8 @@ final class LineIntake: @unchecked Sendable {
     private var isFinished = false
 
     private static let groupsMax = 2
-    /// Bytes of answers that may wait for the client before the next group is cut: what the connection tells streams to wait at.
+    /// Size of the answers that may wait for the client before the next group is made, bytes: the mark at which the connection makes
+    /// streams wait.
     private static let answersMax = 64 << 10
 
     init(call: LocalCall, agent: Agent) {
@@ -52,13 +53,13 @@ final class LineIntake: @unchecked Sendable {
         self.agent = agent
     }
 
-    /// Does all that can be done now; called again whenever something of what it waits for has come.
+    /// Does all possible work; called again whenever an awaited event has come.
     func proceed() {
         while !isBroken, groupsUnderWay < Self.groupsMax, hasRoomForAnswers() {
             if !uncut.isEmpty {
                 submit(splitter.read(Array(nextGroup())))
             } else if !bodyHasEnded {
-                // Its answer calls this again, perhaps from within.
+                // Its answer calls this again, perhaps before this call returns.
                 return read()
             } else if !lastLineIsCut {
                 lastLineIsCut = true
@@ -106,7 +107,7 @@ final class LineIntake: @unchecked Sendable {
         return false
     }
 
-    /// As many bytes as have the lines of one group, or all.
+    /// The bytes of the lines of one group, or all bytes.
     private func nextGroup() -> ArraySlice<UInt8> {
         var lines = 0
         let end = uncut.firstIndex { byte in
@@ -125,7 +126,7 @@ final class LineIntake: @unchecked Sendable {
         let work = items
         groupsUnderWay += 1
         agent.store.run { store, now throws(StoreError) in
-            // Each line stands alone: a refused one leaves nothing behind and does not disturb the others.
+            // Each line is accepted alone: a refused one leaves nothing behind and does not affect the others.
             work.map { item -> Result<Enqueued, StoreError> in
                 do throws(StoreError) {
                     let mutation = try item.mutation()
@@ -170,7 +171,7 @@ final class LineIntake: @unchecked Sendable {
         for (index, item) in items.enumerated() {
             let outcome: Result<Enqueued, StoreError> =
                 switch result {
-                // The commit failed: none of the group is stored, whatever was said inside it.
+                // The commit failed: no line of the group is stored, whatever its own result was.
                 case .failure(let error): .failure(error)
                 case .success(let list): list[index]
                 }

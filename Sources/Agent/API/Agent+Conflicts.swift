@@ -3,7 +3,7 @@ import Logging
 import SyncCore
 import SyncStore
 
-// What waits for a person, and what that person decides.
+// Conflicts that wait for a person, and the decisions about them.
 extension Agent {
     func listConflicts(_ call: LocalCall, _ query: ConflictListQuery) throws(Problem) {
         if let entity = query.entity { try call.checkEntity(entity) }
@@ -40,7 +40,7 @@ extension Agent {
             guard let conflict = try store.reads.conflict(id.number), peer.allows(conflict.record.entity) else {
                 throw .refused(LocalProblem.notFound("there is no conflict \(id)", list: "agentctl conflicts list"))
             }
-            // An app may decide about its own; whoever may operate, about all.
+            // An app may decide about its own changes, a caller with the role operate about all.
             guard peer.allows(.operate) || conflict.app == peer.app else {
                 let owner = conflict.app.map { "it is about a change of \($0); " } ?? ""
                 throw .refused(LocalProblem.forbidden.problem(owner + "this needs the role operate"))

@@ -5,20 +5,20 @@ import SyncHTTP
 import SyncStore
 package import SyncYAML
 
-// Sync, pause, resume, configuration.
+// Control of the agent: sync, pause, resume, configuration.
 extension Agent {
-    /// Somebody who waits for the end of a cycle.
+    /// A caller that waits for the end of a cycle.
     struct CycleWaiter {
-        /// `nil` until the cycle that serves the wish has begun.
+        /// The session of the cycle that serves the request; `nil` until it has begun.
         var session: String?
         var number: UInt64
         var call: LocalCall
         var timer: LoopTimer
     }
 
-    /// A cycle takes at most its 25 seconds and one round trip; a `Retry-After` may keep it from beginning for an hour.
+    /// Longest wait for a cycle. It takes at most its 25 seconds and one round trip, but a `Retry-After` may delay its start for an hour.
     private static let cycleWaitMax: Duration = .seconds(60)
-    /// Without a link there is nothing to wait for; one that is just coming up takes about so long.
+    /// Longest wait without a link; a link that is coming up takes about this long.
     private static let linkWaitMax: Duration = .seconds(5)
 
     func sync(_ call: LocalCall) throws(Problem) {
@@ -30,7 +30,7 @@ extension Agent {
             throw LocalProblem.paused.problem("the sync is paused" + (pause.reason.isEmpty ? "" : ": \(pause.reason)"))
         }
         if body.acceptsDeletions { acceptDeletions(uid: call.peer.uid) }
-        // Whoever replaced a refused token and asks for a sync means with the new one.
+        // A caller that replaced a refused token and requests a sync wants the new token to be used.
         showNewToken()
         if body.request.isForced {
             log.notice("forced sync", metadata: ["uid": "\(call.peer.uid)"])
@@ -42,7 +42,7 @@ extension Agent {
         feed(.wanted)
         handle(.requested(body.request))
         if body.request.isForced, body.request.scope == .all || body.request.scope == .full { feed(blob: .forced) }
-        // Credentials do not get better by waiting.
+        // Waiting does not improve credentials.
         if engine.reachability == .auth { answerHeldWaiters() }
         if !body.waits { call.answer(SyncAnswer(cycle: engine.cycle?.session ?? "").answer) }
     }
@@ -64,7 +64,7 @@ extension Agent {
         }
     }
 
-    /// No cycle can begin, and whoever waits for one is told why instead of being kept.
+    /// Answers waiting callers with the reason when no cycle can begin, instead of keeping them.
     func answerHeldWaiters() {
         guard engine.cycle == nil, case .defer(let wait) = engine.verdict(on: .critical, now: environment.time.now().wall),
             [.offline, .captive, .degraded, .auth].contains(wait.reason)
@@ -101,7 +101,7 @@ extension Agent {
         cycleWaiters.removeAll { $0.session == outcome.session }
     }
 
-    /// "ok: pulled 0" would let a new user believe that all is here.
+    /// A text for a cycle that asked for nothing: "ok: pulled 0" would make a new user believe that all data is here.
     private func nothingAsked(in outcome: CycleOutcome) -> String? {
         guard outcome.hadNoStreams, engine.settings.pullsAll else { return nil }
         return engine.memory.hubEntities == nil
@@ -128,17 +128,17 @@ extension Agent {
         setPause(nil, call)
     }
 
-    /// What the engine remembers could not be read: a pause of now must neither be overtaken by it nor replace it.
+    /// Refuses a pause while the engine's memory could not be read: that must neither override the new pause nor be replaced by it.
     private func checkBegun() throws(Problem) {
         guard hasBegun else {
             throw LocalProblem.starting.problem("the database did not answer at the start; it is asked again", retryAfter: 30)
         }
     }
 
-    /// In force at once; answered when it is on flash, because it must survive a restart.
+    /// Sets a pause, which is in force at once. The answer comes when it is on flash, because it must survive a restart.
     private func setPause(_ pause: EngineMemory.Pause?, _ call: LocalCall) {
         if let pause { handle(.paused(pause)) } else { handle(.resumed) }
-        // What no cycle does now has a time of its own.
+        // Work that no cycle does now needs its own timer.
         review()
         var memory = engine.memory
         memory.pause = pause
@@ -196,10 +196,10 @@ extension Agent {
         }
     }
 
-    /// Reads the files anew and puts what can be changed into force at once; work under way goes on. The power supply is read
-    /// anew as well: many gauges never say that something changed.
+    /// Reads the files again and applies the changes that need no restart; running work continues. The power supply is read again as well,
+    /// because many gauges never report a change.
     ///
-    /// - Throws: What is wrong with them. The old configuration stays in force then, and status says so.
+    /// - Throws: The faults of the files. The old configuration stays in force then, and status says so.
     @discardableResult
     package func reload() throws(ConfigurationErrors) -> ConfigurationChange {
         let new: LoadedConfiguration
@@ -220,7 +220,7 @@ extension Agent {
         }
         loaded = new
         loaded.configuration = change.inForce
-        // Whoever asks to read everything again also means what the kernel may have been silent about.
+        // A request to read everything again includes changes that the kernel did not report.
         watchPower()
         guard !change.changed.isEmpty else {
             if isWrittenAnew { environment.keepLastGood(new) }
@@ -228,7 +228,7 @@ extension Agent {
             return change
         }
         configurationVersion += 1
-        // What was found at another hub, or on another way to it, says nothing about this one.
+        // A fault of another hub, or of another way to it, says nothing about this one.
         if change.changed.contains(where: { $0.hasPrefix("hub.") }) { observed.fault = nil }
         apply(change.inForce)
         environment.keepLastGood(new)
@@ -240,7 +240,7 @@ extension Agent {
         return change
     }
 
-    /// The files as they are now, unless the disk has changed one of them.
+    /// The present files, unless the disk has changed one of them.
     func readFiles(under server: ServerConfiguration?) throws(ConfigurationErrors) -> LoadedConfiguration {
         let files = environment.configurationFiles()
         let damage = ConfigurationSource.damage(of: files, since: loaded.sources)
@@ -258,7 +258,7 @@ extension Agent {
         handle(.settings(settings))
         feed(.rules(configuration.links))
         feed(.settings(configuration.reachabilitySettings))
-        // The hub may be another one.
+        // The configuration may name another hub.
         if environment.links != nil { resolveHub() }
         review()
         let rules = configuration.rules

@@ -6,7 +6,7 @@ import SyncStore
 
 // `POST /v1/mutations`: one mutation, or an atomic list.
 extension Agent {
-    /// Somebody who waits until the hub has a mutation, or until the time is up.
+    /// A caller that waits until the hub has a mutation, or until the time is up.
     struct MutationWaiter {
         var number: UInt64
         var enqueued: Enqueued
@@ -25,7 +25,7 @@ extension Agent {
             case .atomic(let list): (list, true)
             }
         for mutation in mutations { try check(mutation, for: call) }
-        // Before, not only after: the first mutation after a quiet time may meet a disk that others have filled.
+        // Also before the enqueue: the first mutation after a quiet time may meet a disk that other programs have filled.
         measureSpace()
         let began = environment.time.now().instant
         store.enqueue(mutations, isAtomic: isAtomic, by: call.peer.requester, appKey: appKey) { [self] result in
@@ -50,8 +50,8 @@ extension Agent {
         hold(call, first, for: wait)
     }
 
-    /// - Throws: 403 for an entity or a priority that the access rules do not give; what the rules of the entity forbid is
-    ///   said by the store, inside the transaction.
+    /// - Throws: 403 for an entity or a priority that the access rules do not allow. Violations of the entity's rules are reported by the
+    ///   store, inside the transaction.
     func check(_ mutation: NewMutation, for call: LocalCall) throws(Problem) {
         try call.checkEntity(mutation.entity)
         guard let priority = mutation.priority, !call.peer.allows(priority) else { return }
@@ -60,7 +60,7 @@ extension Agent {
             errors: [Problem.Pointer("/priority", "must be \(call.peer.maxPriority.name) or less urgent")])
     }
 
-    /// The same as a value, for callers on the loop that are no part of the actor.
+    /// The same check with the problem as a value, for callers on the loop that are not part of the actor.
     nonisolated func problem(with mutation: NewMutation, for call: LocalCall) -> Problem? {
         assumeIsolated { agent in
             do throws(Problem) {
@@ -92,7 +92,7 @@ extension Agent {
         if problem.status >= 500 {
             log.error("refused a request", metadata: ["route": "\(call.route.name)", "code": "\(problem.code)", "error": "\(error)"])
         }
-        // What was measured last is no longer so.
+        // The last measurement is outdated.
         if error.code == .diskFull {
             noteQuota()
             measureSpaceAnew()
@@ -110,7 +110,7 @@ extension Agent {
         }
         mutationWaiters[enqueued.key, default: []].append(
             MutationWaiter(number: number, enqueued: enqueued, call: call, timer: timer))
-        // It may have been decided already, if this is the repeat of an old key.
+        // The hub may have decided it already, if this is the repeat of an old key.
         serveMutationWaiters()
     }
 
@@ -122,7 +122,7 @@ extension Agent {
         waiter.call.answer(EnqueueAnswer.waited(waiter.enqueued))
     }
 
-    /// Answers those whose mutation has come to rest. Called after every commit that may have done that.
+    /// Answers the callers whose mutation is settled. Called after every commit that may have settled one.
     func serveMutationWaiters() {
         guard !mutationWaiters.isEmpty else { return }
         let keys = Array(mutationWaiters.keys)
@@ -131,7 +131,7 @@ extension Agent {
             for key in keys { states[key] = try store.reads.mutation(key, at: now)?.presentState }
             return states
         } completion: { [self] result in
-            // A failed read is no verdict: they go on waiting, and their time runs out if it stays so.
+            // A failed read is no verdict: the callers keep waiting, and their time runs out if it persists.
             guard case .success(let states) = result else { return }
             assumeIsolated { agent in
                 for (key, state) in states { agent.serve(key, state) }

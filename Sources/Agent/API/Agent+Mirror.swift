@@ -3,7 +3,7 @@ import SyncCore
 import SyncHTTP
 import SyncStore
 
-// Reading: always local, never waiting for the network.
+// Reads of the mirror: always local, never waiting for the network.
 extension Agent {
     func readRecord(_ call: LocalCall, _ name: RecordName, _ view: RecordView) throws(Problem) {
         try call.checkEntity(name.entity)
@@ -26,7 +26,7 @@ extension Agent {
         let unknown = unknownEntity(query.entity)
         read(call, isLong: true) { reads, _ throws(StoreError) in
             let page = try reads.records(wanted)
-            // Most lists have records in them, and need no second look.
+            // Most lists contain records and need no second check.
             guard page.items.isEmpty, let unknown else { return (page, nil) }
             return (page, try reads.knows(query.entity) ? nil : unknown)
         } answer: { (page: RecordPage, unknown: String?) in
@@ -40,7 +40,7 @@ extension Agent {
         } answer: { $0.answer }
     }
 
-    /// Why an entity that nothing here has a record of is not known; `nil` where the configuration names it, or the hub has it.
+    /// The reason why an entity without a record here is unknown; `nil` where the configuration names it, or the hub has it.
     private func unknownEntity(_ entity: EntityName) -> String? {
         let named = loaded.configuration.rules.entities
         let hubs = engine.memory.hubEntities
@@ -106,9 +106,9 @@ extension Agent {
         }
     }
 
-    /// Reads on the reader's thread; the answer is built there as well, and only its bytes go through the loop.
+    /// Reads on the reader's thread. The answer is built there as well, and only its bytes pass through the loop.
     ///
-    /// - Parameter isLong: It may look at everything there is; short ones do not wait for it.
+    /// - Parameter isLong: The read may scan everything; short reads do not wait for it.
     func read<Value: Sendable>(
         _ call: LocalCall, isLong: Bool = false, _ work: @escaping @Sendable (StoreReads, Moment) throws(StoreError) -> Value,
         answer: @escaping @Sendable (Value) -> LocalAnswer
@@ -170,16 +170,16 @@ extension EntityItem {
 }
 
 extension EntityOverview {
-    /// How old the picture of the hub is that the mirror has of it; `nil` before its first page.
+    /// Age of the mirror's state of the hub; `nil` before its first page.
     ///
-    /// - Parameter pulledAt: When it was last asked for and read to its end: without news that is later than its last page.
+    /// - Parameter pulledAt: Time of the last complete pull: without news that is later than the last page.
     func age(pulledAt: Timestamp?, now: Timestamp) -> Duration? {
         lastPullAt.map { max(.zero, max($0, pulledAt ?? $0).duration(to: now)) }
     }
 }
 
 extension EntityRules.Kind {
-    /// What an app may do with it.
+    /// The access that an app has to the entity.
     fileprivate var access: String {
         switch self {
         case .record: "write"

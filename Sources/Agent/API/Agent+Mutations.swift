@@ -3,7 +3,7 @@ import Logging
 import SyncCore
 import SyncStore
 
-// What becomes of a mutation by somebody's word: cancel, retry, discard, undo.
+// Requested changes to a mutation: cancel, retry, discard, undo.
 extension Agent {
     func cancelMutation(_ call: LocalCall, _ key: MutationKey) {
         change(call, "cancel", key) { store, now throws(StoreError) in
@@ -54,7 +54,7 @@ extension Agent {
             guard let mutation = try store.reads.mutation(key, at: now), peer.allows(mutation.record.entity) else {
                 throw .refused(LocalProblem.notFound("there is no mutation \(key)", list: "agentctl mutations list"))
             }
-            // An app may touch its own; whoever may operate, all of them.
+            // An app may change its own mutations, a caller with the role operate all.
             guard peer.allows(.operate) || mutation.app == peer.app else {
                 throw .refused(LocalProblem.forbidden.problem("it belongs to \(mutation.app); this needs the role operate"))
             }

@@ -3,8 +3,8 @@ import SyncCore
 package import SyncHTTP
 package import SyncStore
 
-/// The readers of `GET /v1/events`. Each has a position in the journal and is fed from there, never from what happens to
-/// pass by: a reader that was away or slow misses nothing that is still kept.
+/// The readers of `GET /v1/events`. Each has a position in the journal and gets its events from there, never directly. So a reader that was
+/// away or slow misses no event that is still kept.
 package final class EventStreams: @unchecked Sendable {
     // Sendable because every method runs on the loop of `executor`; nothing else touches the state.
     private let reader: StoreReader
@@ -17,7 +17,7 @@ package final class EventStreams: @unchecked Sendable {
     /// Called when the first reader comes and when the last one leaves.
     var onPresence: (() -> Void)?
 
-    /// Events of one read; a long journal comes in many of them, with the socket's pace between.
+    /// Number of events in one read; a long journal takes many of them, at the pace of the socket.
     private static let pageSize = 200
 
     package init(reader: StoreReader, executor: LoopExecutor) {
@@ -27,21 +27,21 @@ package final class EventStreams: @unchecked Sendable {
 
     private struct Stream {
         var exchange: HTTPExchange
-        /// Who reads it.
+        /// The user that reads the stream.
         var group: PeerGroup
         var filter: JournalFilter
-        /// The last event that was sent or passed over; `nil` until the first read found the journal's end.
+        /// The last event that was sent or skipped; `nil` until the first read found the journal's end.
         var position: Int64?
         var isReading = false
-        /// The journal may have grown since the read under way began.
+        /// The journal may have grown since the running read began.
         var isStale = false
-        /// Something was written since the last keep-alive.
+        /// Bytes were written since the last keep-alive.
         var wasBusy = false
     }
 
     package var count: Int { streams.count }
 
-    /// Streams of one user at one time: half of its connections, so that its short requests find one.
+    /// Largest number of streams of one user: half of its connections, so that its short requests find one.
     static let perUserMax = 4
 
     func hasRoom(for group: PeerGroup) -> Bool {
@@ -53,8 +53,8 @@ package final class EventStreams: @unchecked Sendable {
         let number = lastNumber
         exchange.begin(
             status: 200, headers: [("Content-Type", LocalAnswer.eventStream), ("Cache-Control", "no-store")])
-        // Says at once that the stream stands, for clients that wait for the first byte. Whoever has no position yet gets
-        // the journal's end instead, as soon as it is read: from then on nothing is missed, not even by a reconnect.
+        // Confirms the stream at once, for clients that wait for the first byte. A reader without a position gets the journal's end
+        // instead, as soon as it is read: from then on no event is missed, not even over a reconnect.
         if position != nil { exchange.write(EventStream.keepAlive) }
         streams[number] = Stream(exchange: exchange, group: exchange.request.peer.group, filter: filter, position: position)
         exchange.onClose { [weak self] in self?.remove(number) }
@@ -62,7 +62,7 @@ package final class EventStreams: @unchecked Sendable {
         scheduleKeepAlive()
     }
 
-    /// The journal may have grown.
+    /// Called when the journal may have grown.
     package func poke() {
         for number in streams.keys { feed(number) }
     }
@@ -75,7 +75,7 @@ package final class EventStreams: @unchecked Sendable {
     }
 
     private func remove(_ number: UInt64) {
-        // The exchange is over; ending it is what tells it so.
+        // The exchange is over; ending the stream reports that to it.
         streams.removeValue(forKey: number)?.exchange.abort()
         if streams.isEmpty {
             keepAlive?.cancel()
@@ -94,7 +94,7 @@ package final class EventStreams: @unchecked Sendable {
         streams[number] = stream
         let (filter, position) = (stream.filter, stream.position)
         reader.read { reads, _ throws(StoreError) in
-            // Without a position the stream begins with what comes next.
+            // Without a position the stream begins with the next event.
             try reads.journal(after: position ?? .max, limit: position == nil ? 0 : Self.pageSize, filter: filter)
         } completion: { [weak self] result in
             self?.fed(number, result)
@@ -105,7 +105,7 @@ package final class EventStreams: @unchecked Sendable {
         guard var stream = streams[number] else { return }
         stream.isReading = false
         guard case .success(let page) = result else {
-            // The client reconnects with its last id; that is what ids are for.
+            // The client reconnects with its last id, which is the purpose of ids.
             streams.removeValue(forKey: number)?.exchange.abort()
             return
         }
@@ -123,7 +123,7 @@ package final class EventStreams: @unchecked Sendable {
         }
         let goesOn = stream.isStale || page.next < page.newest
         streams[number] = stream
-        // At the reader's pace: a page more only when the last one has left.
+        // At the reader's pace: the next page is read only when the last one was sent.
         if goesOn, stream.position != page.newest || stream.isStale {
             stream.exchange.whenWritable { [weak self] in self?.feed(number) }
         }
@@ -132,7 +132,7 @@ package final class EventStreams: @unchecked Sendable {
     private func text(of page: JournalPage, after position: Int64?) -> [UInt8] {
         guard let position else { return EventStream.start(at: page.newest) }
         var bytes: [UInt8] = []
-        // What lies between was thrown away, or can no longer be told: the reader must look at the records again.
+        // The events in between were removed, or can no longer be shown: the reader must read the records again.
         if position.saturatingAdd(1) < page.oldest || position > page.newest || page.isGapped { bytes += EventStream.reset(id: page.next) }
         for event in page.events {
             let (type, json) = event.text
@@ -163,7 +163,7 @@ extension Agent {
             throw LocalProblem.rate.problem(
                 "this user reads \(EventStreams.perUserMax) event streams, which is the most at one time: close one of them", retryAfter: 5)
         }
-        // Whoever may not operate sees the entities that its rules give it, and nothing about others.
+        // A caller without the role operate sees only events of the entities that its rules allow.
         var filter = JournalFilter()
         filter.types = Set((query.types ?? []).map(\.rawValue))
         if let entity = query.entity {
@@ -176,7 +176,7 @@ extension Agent {
 }
 
 extension JournalEvent {
-    /// In the shape of the local API.
+    /// The event in the form of the local API.
     var text: (type: String, json: [UInt8]) {
         switch body {
         case .mutation(let it):

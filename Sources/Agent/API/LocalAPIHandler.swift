@@ -2,7 +2,7 @@ import LocalAPI
 import SyncCore
 import SyncHTTP
 
-/// The door of the local API: what a request is and whether it may pass is decided from its head; its body is read after.
+/// The entry of the local API: the head of a request decides its route and admission; the body is read afterwards.
 final class LocalAPIHandler: HTTPHandler {
     private let agent: Agent
 
@@ -11,7 +11,7 @@ final class LocalAPIHandler: HTTPHandler {
     }
 
     func admit(_ request: RequestHead) -> HTTPAdmission {
-        // The admission holds closures for this very loop; it never leaves it.
+        // The admission holds closures for this loop; it never leaves it.
         nonisolated(unsafe) var admission: HTTPAdmission?
         agent.assumeIsolated { admission = $0.admit(request) }
         guard let admission else { preconditionFailure("a request was neither admitted nor refused") }
@@ -23,7 +23,7 @@ final class LocalAPIHandler: HTTPHandler {
 struct LocalCall {
     let exchange: HTTPExchange
     let route: Route
-    /// `nil` on the routes that anybody may use.
+    /// The caller's access; `nil` on the routes that every caller may use.
     let access: Access?
     let body: [UInt8]
 
@@ -47,7 +47,7 @@ extension HTTPExchange {
 }
 
 extension Agent {
-    /// Header fields that have one value, and that a request is read by.
+    /// Header fields that may occur only once and that decide how a request is read.
     private static let singleFields: [StaticString] = [
         "idempotency-key", "content-type", "content-encoding", "last-event-id", "if-match", "if-none-match", "range", "repr-digest",
         "blob-source",
@@ -85,15 +85,15 @@ extension Agent {
         assumeIsolated { $0.take(call) }
     }
 
-    /// Answers it, at once or when what it needs is there.
+    /// Answers a call, at once or when the needed data is there.
     func take(_ call: LocalCall) {
-        // In the first moments nobody knows whether there is a pause, or what was raised: the answer would be of no agent.
+        // In the first moments the pause and the alarms are not loaded: the answer would be wrong.
         guard !isHearingStore || !call.route.asksEngine else {
             whenHeard.append { [weak self] in self?.assumeIsolated { $0.take(call) } }
             return
         }
         do throws(Problem) {
-            // What it waited for may have told that this is none of the things that can be asked.
+            // The wait may have shown that this route cannot be used.
             try mode.check(call.route)
             try dispatch(call)
         } catch {
@@ -102,7 +102,7 @@ extension Agent {
         }
     }
 
-    /// Every route answers, now or later; what it throws is the answer.
+    /// Every route answers, now or later; a thrown problem is the answer.
     private func dispatch(_ call: LocalCall) throws(Problem) {
         switch call.route {
         case .welcome: call.answer(ControlAnswer.welcome(version: AgentVersion.current))
@@ -156,7 +156,7 @@ extension Agent {
 }
 
 extension LocalCall {
-    /// - Precondition: The route needs a role, so the gate has found who asks.
+    /// - Precondition: The route needs a role, so the gate has identified the caller.
     var peer: Access {
         guard let access else { preconditionFailure("\(route.name) was served without access") }
         return access
@@ -170,7 +170,7 @@ extension LocalCall {
 }
 
 extension Route {
-    /// The answer depends on what the engine remembers.
+    /// Whether the answer depends on the engine's memory.
     fileprivate var asksEngine: Bool {
         switch self {
         case .status, .sync, .pause, .resume, .acknowledge, .addBlob: true

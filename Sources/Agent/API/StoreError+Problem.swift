@@ -3,7 +3,7 @@ import SyncCore
 import SyncStore
 
 extension StoreError {
-    /// What an app is told. The details of the medium stay in the log.
+    /// The problem that an app gets. Details of the medium stay in the log.
     var localProblem: Problem {
         if let problem { return problem }
         switch code {
@@ -20,7 +20,7 @@ extension StoreError {
         case .tooSlow: return LocalProblem.tooSlow.problem("the query looks at more records than a read of 2 s can")
         case .locked: return LocalProblem.starting.problem("the database is busy", retryAfter: 1)
         case .constraint:
-            // Our own mistake. What was asked for was undone, and the same request may well pass later.
+            // A fault in this program. The operation was rolled back, and the same request may succeed later.
             return LocalProblem.readOnly.problem(
                 "the agent refused to store this because its own check failed; the agent's log says which", retryAfter: 30)
         default: return LocalProblem.readOnly.problem("the agent cannot write to its disk", retryAfter: 30)

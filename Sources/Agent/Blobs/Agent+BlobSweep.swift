@@ -5,9 +5,9 @@ import SyncCore
 import SyncHTTP
 import SyncStore
 
-// What a crash has left in the folder of files, at each start.
+// Cleans up the folder of files after a crash, at each start.
 extension Agent {
-    /// Looks through the folder; files are taken from then on.
+    /// Scans the folder; files are accepted from then on.
     func startBlobs() {
         guard let folder = blobs.folder, !hasStopped else { return }
         let gates = loaded.configuration.blobs.gate == .before
@@ -18,7 +18,7 @@ extension Agent {
             return try store.reads.keptDigests()
         } completion: { [self] result in
             assumeIsolated { agent in
-                // Without knowing the rows nothing can be swept.
+                // Without the rows no file can be removed.
                 guard case .success(let known) = result else { return agent.startBlobsLater("the database did not tell of them") }
                 let startedAt = agent.environment.time.now().wall
                 agent.blobs.thread.run { [self] in
@@ -39,7 +39,7 @@ extension Agent {
     private func startBlobsLater(_ reason: String) {
         guard !hasStopped else { return }
         let text = "no files are taken: \(Printable.text(reason)); it is tried again every half minute"
-        // That it is still so is no news.
+        // The same error again is not reported.
         if observed.attention[Self.noFiles] != text { raise(Self.noFiles, text) }
         goOnWithFiles()
         executor.schedule(after: environment.diskRetryAfter) { [weak self] in
@@ -53,14 +53,14 @@ extension Agent {
         for action in waiting { action() }
     }
 
-    /// Of the alarm.
+    /// Code of the alarm.
     static let noFiles = "no_files"
 
-    /// What a crash left behind. Files on their way are of no use. A whole one without a row is adopted: its row may have been
-    /// acknowledged and lost, with a damaged database or because an older copy of it was put back. One that was never
-    /// acknowledged costs an upload.
+    /// Cleans up after a crash. Incomplete files are removed. A complete file without a row is adopted: its row may have been acknowledged
+    /// and lost, with a damaged database or because an older copy of it was put back. Adopting one that was never acknowledged costs an
+    /// upload.
     ///
-    /// - Returns: A failure where the folder cannot be listed: what is not seen is not gone.
+    /// - Returns: A failure where the folder cannot be listed: a file that was not found there may still exist.
     private static func sweep(
         _ folder: any BlobFolder, known: Set<BlobDigest>, before: Timestamp
     ) -> Result<SweptBlobs, BlobError> {
@@ -69,7 +69,7 @@ extension Agent {
             for file in try folder.incoming() where file.changedAt <= before { folder.discard(incoming: file.name) }
             var swept = SweptBlobs(lost: known.subtracting(kept))
             for digest in kept.subtracting(known) {
-                // One that cannot be looked at ends this, and the whole is looked at again. What is no regular file is no evidence.
+                // A file whose status cannot be read ends the scan, and everything is scanned again. A file that is not regular is skipped.
                 if let size = try folder.size(of: digest) { swept.orphans.append((digest, size)) }
             }
             return .success(swept)
@@ -79,9 +79,9 @@ extension Agent {
     }
 
     private struct SweptBlobs: Sendable {
-        /// Whole, and without a row.
+        /// Complete files without a row.
         var orphans: [(BlobDigest, Int64)] = []
-        /// With a row, and not there.
+        /// Files with a row that are missing.
         var lost: Set<BlobDigest>
     }
 
@@ -91,7 +91,7 @@ extension Agent {
         observed.attention[Self.noFiles] = nil
         goOnWithFiles()
         store.run { store, now throws(StoreError) in
-            // Photos that the database has forgotten are evidence all the same.
+            // Photos that the database has forgotten are still valuable.
             for (digest, size) in found.orphans {
                 _ = try store.addBlob(
                     digest, size: size, type: "application/octet-stream", filename: "recovered", by: requester,

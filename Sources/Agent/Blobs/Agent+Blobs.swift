@@ -5,7 +5,7 @@ import SyncCore
 import SyncHTTP
 import SyncStore
 
-// Files over the local API (PROTOCOL B4): by stream, by descriptor, by path; listed, shown, sent back, tried again, removed.
+// Files over the local API (PROTOCOL B4): added by stream, descriptor or path; listed, shown, downloaded, retried, removed.
 extension Agent {
     func addBlob(_ call: LocalCall, _ query: BlobAddQuery) throws(Problem) {
         if backend != nil, loaded.configuration.blobs.uploadURL == nil {
@@ -15,7 +15,7 @@ extension Agent {
         if let obstacle = observed.attention[Self.noFiles] { throw LocalProblem.readOnly.problem(obstacle, retryAfter: 30) }
         guard blobs.isSwept else {
             guard hasBegun else { throw LocalProblem.starting.problem("the database did not answer at the start", retryAfter: 1) }
-            // The folder is being looked through, which takes moments.
+            // The folder is being scanned, which takes moments.
             blobs.whenSwept.append { [weak self] in self?.assumeIsolated { $0.take(call) } }
             return
         }
@@ -30,7 +30,7 @@ extension Agent {
             guard expected != nil else { throw LocalProblem.malformed.problem("Repr-Digest must be sha-256=:base64:") }
         }
         blobs.lastIntake += 1
-        // The time keeps it apart from what an earlier run may have left.
+        // The time distinguishes it from names of an earlier run.
         let name = "in-\(environment.time.now().wall.milliseconds)-\(blobs.lastIntake)"
         let intake = BlobIntake(
             call, self, folder, name: name, limit: Int64(loaded.configuration.blobs.maxSizeBytes), expected: expected)
@@ -76,7 +76,7 @@ extension Agent {
         }
     }
 
-    /// Asks for room before the first byte is taken.
+    /// Checks for room before the first byte is read.
     private func begin(_ intake: BlobIntake, _ go: @escaping @Sendable (BlobIntake) -> Void) {
         measureSpace()
         let capacity = loaded.configuration.blobCapacity
@@ -95,10 +95,10 @@ extension Agent {
         }
     }
 
-    /// Nothing more comes of it.
+    /// The intake has ended.
     func ended(_ intake: BlobIntake) { blobs.reserved = max(0, blobs.reserved - intake.announced) }
 
-    /// The bytes are on disk under their final name; now the row.
+    /// The bytes are on disk under their final name; the row follows.
     func arrived(_ digest: BlobDigest, _ size: Int64, _ intake: BlobIntake) {
         let call = intake.request
         ended(intake)
@@ -128,7 +128,7 @@ extension Agent {
         }
     }
 
-    /// There was no room for its row.
+    /// Removes a file that got no row for want of room.
     private func removeUnknown(_ digest: BlobDigest) {
         guard let folder = blobs.folder else { return }
         reader.read { reads, _ throws(StoreError) in
@@ -188,7 +188,8 @@ extension Agent {
         }
     }
 
-    /// What no record shows belongs to whoever brought it; the rest to those who may see the record.
+    /// Whether the caller may see the file. A file that no record shows belongs to the app that added it; others are visible to callers
+    /// that may see the record.
     private func maySee(_ row: BlobRow, _ call: LocalCall) -> Bool {
         call.peer.allows(.operate) || row.app == call.peer.app || row.links.contains { call.peer.allows($0.record.entity) }
     }
@@ -268,7 +269,7 @@ extension Agent {
                         do throws(BlobError) {
                             BlobOutput(call.exchange, try folder.read(row.digest), on: loop).begin(row, range: range)
                         } catch {
-                            // A disk that fails is not a file that is gone: what asks may ask again.
+                            // A failing disk does not mean that the file is gone: the caller may try again.
                             let text = "the bytes of \(id) cannot be read: \(Printable.text(error.detail))"
                             call.refuse(error.code == .notFound ? Self.noBytes(id) : LocalProblem.readOnly.problem(text, retryAfter: 30))
                         }
@@ -294,7 +295,7 @@ extension Agent {
                 case .success(let row):
                     guard let row, agent.maySee(row, call) else { return call.answer(Self.noBlob(id)) }
                     guard row.state == .failed else {
-                        // Nothing to do for those that go on by themselves.
+                        // Uploads that continue by themselves need no action.
                         guard row.state == .missing else { return call.answer(agent.item(row).answer()) }
                         return call.refuse(LocalProblem.validation.problem("the bytes of \(id) are gone; add the file again"))
                     }
@@ -343,7 +344,7 @@ extension Agent {
     }
 }
 
-/// Sends a file to a local client, as fast as it takes it.
+/// Sends a file to a local client, at the client's pace.
 private final class BlobOutput: @unchecked Sendable {
     // Unchecked: used on the files' thread only.
     private let exchange: HTTPExchange
@@ -383,9 +384,9 @@ private final class BlobOutput: @unchecked Sendable {
     private func next() {
         guard exchange.isOpen else { return exchange.abort() }
         guard offset < end else { return exchange.end() }
-        // Whatever fails here, also a read that is no damage, ends in the cut below.
+        // Every failure here, also of a read that is no damage, ends the connection below.
         guard let bytes = try? reader.read(at: offset, count: Int(min(128 << 10, end - offset))), !bytes.isEmpty else {
-            // Only a cut tells the client that this is not all.
+            // Only a closed connection shows the client that the file is incomplete.
             return exchange.abort()
         }
         offset += Int64(bytes.count)
@@ -393,9 +394,9 @@ private final class BlobOutput: @unchecked Sendable {
         exchange.whenWritable { [self] in loop.execute { self.next() } }
     }
 
-    /// One range of bytes (RFC 9110, section 14.1.2).
+    /// Parses one range of bytes (RFC 9110, section 14.1.2).
     ///
-    /// - Returns: `nil` when it is none that is understood, and all is sent; `.some(nil)` when it lies beyond the file.
+    /// - Returns: `nil` when the range is not supported, and the whole file is sent; `.some(nil)` when it lies beyond the file.
     private static func part(_ text: String, of size: Int64) -> Range<Int64>?? {
         guard text.hasPrefix("bytes="), !text.contains(",") else { return nil }
         let sides = text.dropFirst(6).split(separator: "-", maxSplits: 1, omittingEmptySubsequences: false)

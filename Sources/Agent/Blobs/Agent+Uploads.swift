@@ -5,7 +5,7 @@ import SyncCore
 import SyncHTTP
 import SyncStore
 
-// Uploads: what the uploader decides is done here, and what came of it goes back.
+// Performs the uploader's effects, and passes the results back.
 extension Agent {
     func stopBlobs() {
         blobs.wake?.cancel()
@@ -34,10 +34,10 @@ extension Agent {
             situation: engine.situation, isBusy: engine.cycle != nil, slowBatch: batch < TransferSizer.first ? batch : nil)
     }
 
-    /// Called after everything that may have changed what files may do.
+    /// Called after everything that may have changed the terms of uploads.
     func noteBlobTerms() {
         guard blobs.folder != nil, hasBegun else { return }
-        // Contact is followed also while no file waits: the first one after a quiet hour is not the first after a gap.
+        // Contact is tracked also while no file waits: the first contact after a quiet hour is not the first after a gap.
         if !blobs.isInUse, let told = blobs.told, told.situation.reachability == engine.reachability { return }
         let terms = blobTerms
         guard terms != blobs.told else { return }
@@ -118,7 +118,7 @@ extension Agent {
             } completion: { [self] result in
                 assumeIsolated { agent in
                     agent.events.poke()
-                    // What waited for the file may go, and what shows it may have been written anew.
+                    // Mutations that waited for the file can go, and records that show it may have changed.
                     agent.noteEnqueued()
                     if case .failure(let error) = result { agent.log.error("an upload was not recorded", metadata: ["error": "\(error)"]) }
                 }
@@ -127,7 +127,7 @@ extension Agent {
             blobs.hasParked = true
             let json = note(.failed, progress.offset, why)
             guard code == "digest-mismatch" else { return park(id, code, why, progress, json) }
-            // Perhaps it is our own copy that is not what it was.
+            // The local copy itself may have changed.
             compareOwnCopy(id) { agent, copy in
                 let reason: String
                 switch copy {
@@ -159,7 +159,7 @@ extension Agent {
         }
     }
 
-    /// What became of a file on this device.
+    /// The state of a file's local copy.
     private enum OwnCopy: Sendable {
         case whole, changed, gone
         /// It could not be read to its end. A disk that fails now and then is no reason to give a file up.
@@ -309,7 +309,7 @@ extension Agent {
         }
         if call.request != .lookUp { request.headers[Tus.resumable] = Tus.version }
         request.bytesPerSecond = call.bytesPerSecond
-        // A server hashes what it has before it answers about the last piece.
+        // A server hashes the whole file before it answers the last piece.
         request.deadlines.firstByte = .seconds(60)
         request.deadlines.total = .seconds(1_800)
         request.maxResponseBytes = call.request == .verify ? .max : 64 << 10
@@ -317,7 +317,7 @@ extension Agent {
         return request
     }
 
-    /// Some servers ask for a name and a type and take nothing without them (PROTOCOL H1).
+    /// Some servers require a name and a type (PROTOCOL H1).
     private func metadata(of job: UploadJob) -> [(String, String)] {
         var pairs = [
             ("filename", job.filename.isEmpty ? job.id.description : job.filename), ("filetype", job.type), ("sha256", job.digest.hex),
@@ -337,7 +337,7 @@ extension Agent {
 
     // MARK: Again, and away
 
-    /// The world is another one than when they failed.
+    /// Lets parked uploads be tried again, because conditions have changed.
     func rearmBlobs(_ id: BlobID? = nil, isDueOnly: Bool = false, then: (@Sendable (isolated Agent, Bool) -> Void)? = nil) {
         guard blobs.folder != nil, blobs.hasParked || id != nil else { return }
         if id == nil, !isDueOnly { blobs.hasParked = false }
@@ -345,7 +345,7 @@ extension Agent {
             try store.rearmBlobs(id, isDueOnly: isDueOnly, at: now)
         } completion: { [self] result in
             assumeIsolated { agent in
-                // `try?`: where the store cannot, parked files stay parked, are shown as such, and are tried again in a day.
+                // `try?`: if the store fails, parked files stay parked, are shown as such, and are tried again in a day.
                 let jobs = (try? result.get()) ?? []
                 for job in jobs { agent.feed(blob: .added(job)) }
                 if !jobs.isEmpty { agent.blobs.isInUse = true }
@@ -354,7 +354,7 @@ extension Agent {
         }
     }
 
-    /// Once in ten minutes: what was parked a day ago is tried again, and what need not be kept any longer goes.
+    /// Once in ten minutes: retries files that were parked a day ago, and removes those that need not be kept any longer.
     func tidyBlobs() {
         guard let folder = blobs.folder, !hasStopped else { return }
         let now = environment.time.now().instant
@@ -371,10 +371,10 @@ extension Agent {
         }
     }
 
-    /// Their rows say that they are not here any more.
+    /// Removes files whose rows say that they are not here any more.
     func removeFiles(_ digests: [BlobDigest], in folder: any BlobFolder) {
         let going = digests.filter { blobs.arriving[$0] == nil }
-        // `try?`: a file that cannot be removed takes room and does no harm; the sweep of the folder meets it again.
+        // `try?`: a file that cannot be removed only takes room; the sweep of the folder finds it again.
         blobs.thread.run { for digest in going { try? folder.remove(digest) } }
     }
 
@@ -400,7 +400,7 @@ extension Agent {
     }
 }
 
-/// Gives the bytes of one piece to the transport's thread.
+/// Passes the bytes of one piece to the transport's thread.
 private final class PieceSource: @unchecked Sendable {
     // Unchecked: the transport calls it from one thread at a time.
     private let reader: any BlobReader
@@ -415,7 +415,7 @@ private final class PieceSource: @unchecked Sendable {
 
     func next(upTo count: Int) -> [UInt8]? {
         guard left > 0 else { return nil }
-        // `try?`: a file that cannot be read breaks the request, which counts as an attempt; opening it for the next one tells why.
+        // `try?`: a file that cannot be read breaks the request, which counts as an attempt; opening it for the next one gives the reason.
         guard let bytes = try? reader.read(at: offset, count: min(count, left)), !bytes.isEmpty else { return nil }
         offset += Int64(bytes.count)
         left -= bytes.count
@@ -423,7 +423,7 @@ private final class PieceSource: @unchecked Sendable {
     }
 }
 
-/// Hashes what comes back.
+/// Hashes a downloaded file.
 private final class FetchedDigest: @unchecked Sendable {
     // Unchecked: filled on the transport's thread, read after the transfer.
     private let hash: any RunningDigest

@@ -5,29 +5,29 @@ import SyncCore
 import SyncHTTP
 import SyncStore
 
-/// What the agent keeps in memory of files: the uploader, what it waits for, and what is coming in.
+/// The agent's state of files in memory: the uploader, its running requests, and received files.
 struct BlobDesk {
     var uploader: BlobUploader
     let folder: (any BlobFolder)?
     let thread: FileThread
-    /// Uploads under way, by call.
+    /// Running requests of uploads, by call.
     var calls: [UInt64: Task<Void, Never>] = [:]
     var wake: LoopTimer?
-    /// What a crash left behind is gone: from here on files are taken.
+    /// The remains of a crash are cleaned up: from here on files are accepted.
     var isSwept = false
-    /// What came before that, and waits for it or for its failure.
+    /// Requests that came before that, and wait for it or for its failure.
     var whenSwept: [@Sendable () -> Void] = []
-    /// What the uploader was told last.
+    /// The terms that the uploader got last.
     var told: BlobUploader.Terms?
-    /// Nothing that waits is unknown: there is something to decide about.
+    /// There may be waiting files, so there is something to decide.
     var isInUse = false
-    /// Something is parked, and tried again when the world changes.
+    /// A file is parked, and is tried again when conditions change.
     var hasParked = false
-    /// Bytes that were announced and have not all come yet.
+    /// Announced bytes that have not arrived yet.
     var reserved: Int64 = 0
-    /// Files that are about to get their row: their bytes must not be removed as somebody else's rest.
+    /// Files that are about to get their row: their bytes must not be removed as remains.
     var arriving: [BlobDigest: Int] = [:]
-    /// When progress was last told, so that a fast link does not fill the journal.
+    /// Times of the last reported progress, so that a fast link does not fill the journal.
     var toldAt: [BlobID: Instant] = [:]
     var tidiedAt: Instant?
     var lastIntake: UInt64 = 0
@@ -39,8 +39,8 @@ struct BlobDesk {
     }
 }
 
-/// One thread for what waits for the disk. It is made with the agent, where files are taken: NIO ends the process when there is
-/// none to be had, and later that would be at the wish of an app.
+/// One thread for work that waits for the disk. It is made with the agent if files are accepted: NIO ends the process when no thread is
+/// available, and later that could be triggered by an app.
 final class FileThread: Sendable {
     private let group: MultiThreadedEventLoopGroup?
 
@@ -48,18 +48,18 @@ final class FileThread: Sendable {
         group = isNeeded ? MultiThreadedEventLoopGroup(numberOfThreads: 1) : nil
     }
 
-    /// - Precondition: Files are taken.
+    /// - Precondition: Files are accepted.
     func run(_ work: @escaping @Sendable () -> Void) {
         loop.execute(work)
     }
 
-    /// - Precondition: Files are taken.
+    /// - Precondition: Files are accepted.
     var loop: any EventLoop {
         guard let group else { preconditionFailure("no files are taken") }
         return group.next()
     }
 
-    /// What is under way ends; nothing is begun.
+    /// Running work ends, and no new work begins.
     func stop(on executor: LoopExecutor) {
         guard let group else { return }
         // Nothing waits for it: a thread that is writing ends when it has written. It fails for a group that is shut down already.

@@ -3,10 +3,10 @@ import NIOCore
 import SyncCore
 import SyncHTTP
 
-/// Takes in one file: the agent's loop reads the socket, the files' thread writes and hashes, and the next piece is read when
-/// the one before is on its way to the disk. So a file of any size costs one piece of memory.
+/// Receives one file. The agent's loop reads the socket, the files' thread writes and hashes, and the next piece is read when the one
+/// before is being written. So a file of any size costs one piece of memory.
 ///
-/// The order makes a crash harmless: bytes under a name of their own, their digest, `fsync`, the final name, and then the row.
+/// The order makes a crash harmless: bytes under a temporary name, their digest, `fsync`, the final name, and then the row.
 final class BlobIntake: @unchecked Sendable {
     // Unchecked: `file` belongs to the files' thread, the rest to the agent's loop or is constant.
     private let call: LocalCall
@@ -28,7 +28,7 @@ final class BlobIntake: @unchecked Sendable {
 
     // MARK: On the agent's loop
 
-    /// The bytes are the body.
+    /// Receives a file whose bytes are the body.
     func stream() {
         call.exchange.readBody { [self] part in
             switch part {
@@ -39,7 +39,7 @@ final class BlobIntake: @unchecked Sendable {
         }
     }
 
-    /// The bytes are in a file of somebody else's, which is opened on the files' thread.
+    /// Receives a file that belongs to another user, which is opened on the files' thread.
     func copy(_ open: @escaping @Sendable () throws(BlobError) -> BlobSource) {
         onThread { () throws(BlobError) in try self.opened().copy(try open(), atMost: self.limit) } then: { self.finish() }
     }
@@ -57,7 +57,7 @@ final class BlobIntake: @unchecked Sendable {
                         errors: [Problem.Pointer("", "Repr-Digest does not match")]))
                 }
                 onLoop { agent in
-                    // From here on nobody may take these bytes for the rest of another file.
+                    // From here on these bytes must not be removed as the remains of another file.
                     agent.blobs.arriving[digest, default: 0] += 1
                     agent.blobs.thread.run { [self] in keep(digest, size) }
                 }
@@ -131,13 +131,13 @@ final class BlobIntake: @unchecked Sendable {
     // MARK: The answer
 
     var request: LocalCall { call }
-    /// Bytes that were announced.
+    /// Number of announced bytes.
     var announced: Int64 { Int64(call.exchange.request.contentLength ?? 0) }
 
     private static func problem(_ error: BlobError) -> Problem {
         switch error.code {
         case .full:
-            // Whether the bytes fit was asked before: store.min_free is kept by that, and says nothing about inodes.
+            // Room for the bytes was checked before: that keeps store.min_free, but says nothing about inodes.
             LocalProblem.diskFull.problem(
                 "the disk of the agent has no room for another file: if it has more than store.min_free left, inodes or a quota are used up (df -i)",
                 retryAfter: 60)

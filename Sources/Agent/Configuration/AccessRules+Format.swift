@@ -14,7 +14,7 @@ extension AccessRules {
             }, back: \.rules)
     }
 
-    /// With `strict_entities` a rule for an unknown entity is a typo that would lock an app out.
+    /// With `strict_entities`, a rule for an unknown entity is a typo that would lock an app out.
     func checkEntities(_ book: RuleBook, _ root: YAMLNode, _ reading: inout Reading) {
         guard book.isStrict, case .sequence(let nodes)? = root["access"]?.content else { return }
         for (index, rule) in rules.enumerated() {
@@ -28,7 +28,7 @@ extension AccessRules {
         }
     }
 
-    /// The keys as they are written; a rule is made of them when they fit together.
+    /// The keys as written; they become a rule when they fit together.
     private struct Written: Sendable {
         var user: Account?
         var group: Account?
@@ -88,7 +88,7 @@ extension AccessRules {
         case (nil, nil): reading.report(node.position, problem: "names nobody", expected: "user or group")
         case (_?, _?): reading.report(node.position, problem: "has user and group", expected: "one of them")
         case (let user?, nil):
-            // It is everybody whom the kernel cannot tell apart here.
+            // The number stands for all users that the kernel cannot tell apart here.
             if user.id == Account.unmapped, let role = written.role, role > .read {
                 let place = node.deepest(["role"]).position
                 reading.report(place, below: "role", problem: "is too much for user \(user.id)", expected: "read")

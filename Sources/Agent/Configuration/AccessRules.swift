@@ -1,7 +1,7 @@
 package import LocalAPI
 package import SyncCore
 
-/// Who may do what through the socket. The first rule that matches a peer decides; no match means no access.
+/// Access through the socket. The first rule that matches a peer decides; without a match there is no access.
 package struct AccessRules: Hashable, Sendable {
     package var rules: [AccessRule]
 
@@ -9,8 +9,7 @@ package struct AccessRules: Hashable, Sendable {
         self.rules = rules
     }
 
-    /// What holds when the configuration names no rules: root and the agent's own user may everything, the group
-    /// `agentd` (where it exists) may enqueue.
+    /// The rules without a configuration: root and the agent's own user have full access, the group `agentd` (where it exists) may enqueue.
     package static func standard(_ accounts: Accounts) -> AccessRules {
         var rules = [AccessRule(.user(Account(name: "root", id: 0)), .admin)]
         if accounts.ownUser != 0 {
@@ -22,10 +21,10 @@ package struct AccessRules: Hashable, Sendable {
         return AccessRules(rules)
     }
 
-    /// What a peer may do, by the credentials that the kernel gave for its connection.
+    /// The access of a peer, by the credentials that the kernel gave for its connection.
     ///
-    /// The number 65534 stands for everybody whom our user namespace cannot map. As a user it is matched only by a
-    /// rule that names this very user (which may grant no more than reading); as a group it never matches.
+    /// The number 65534 stands for all users that our user namespace cannot map. As a user it is matched only by a rule that names this
+    /// very user (which may grant no more than reading); as a group it never matches.
     ///
     /// - Parameter groups: Supplementary groups (`SO_PEERGROUPS`).
     /// - Returns: `nil` when no rule matches.
@@ -50,14 +49,14 @@ package struct AccessRule: Hashable, Sendable {
 
     package var peer: Peer
     package var role: Role
-    /// `nil`: all entities.
+    /// Allowed entities; `nil`: all.
     package var entities: Set<EntityName>?
-    /// The most urgent priority that the peer may ask for.
+    /// The most urgent priority that the peer may use.
     package var maxPriority: Priority = .critical
-    /// `nil`: named after the user, see ``Access/app``.
+    /// Name of the app; `nil`: derived from the user, see ``Access/app``.
     package var app: AppName?
     package var requestsPerSecond = AccessRule.defaultRequestsPerSecond
-    /// Open mutations of the app; `nil`: no limit of its own.
+    /// Largest number of open mutations of the app; `nil`: no separate limit.
     package var quotaMutations: Int?
 
     package static let defaultRequestsPerSecond = 200
@@ -68,7 +67,7 @@ package struct AccessRule: Hashable, Sendable {
     }
 }
 
-/// What one connected peer may do.
+/// The access of one connected peer.
 package struct Access: Hashable, Sendable {
     package var uid: UInt32
     package var role: Role

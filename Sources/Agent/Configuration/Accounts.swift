@@ -1,6 +1,6 @@
-/// Users and groups of this machine. Handed in, so that the configuration can be read anywhere without asking NSS.
+/// Users and groups of this machine. They are passed in, so that the configuration can be read anywhere without asking NSS.
 package struct Accounts: Sendable {
-    /// The user that the agent runs as.
+    /// The user id that the agent runs as.
     package var ownUser: UInt32
     /// `getpwnam`: `nil` when no user has that name.
     package var user: @Sendable (_ name: String) -> UInt32?
@@ -24,16 +24,16 @@ package struct Accounts: Sendable {
         (group(name) ?? number(name)).map { Account(name: name, id: $0) }
     }
 
-    /// 2^32-1 means "no id" to the kernel (chown(2)), so it names nobody.
+    /// Reads a number. 2^32-1 means "no id" to the kernel (chown(2)), so it is refused.
     private func number(_ text: String) -> UInt32? {
         guard text.utf8.allSatisfy({ $0 >= 48 && $0 <= 57 }), let id = UInt32(text), id != .max else { return nil }
         return id
     }
 }
 
-/// A user or a group: as it was written, and its number.
+/// A user or a group: its name as written, and its number.
 package struct Account: Hashable, Sendable {
-    /// What the kernel shows for users and groups that our user namespace cannot map (user_namespaces(7)).
+    /// The number that the kernel shows for users and groups that our user namespace cannot map (user_namespaces(7)).
     package static let unmapped: UInt32 = 65_534
 
     package var name: String

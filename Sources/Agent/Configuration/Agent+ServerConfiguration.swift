@@ -4,10 +4,10 @@ import SyncCore
 import SyncStore
 import SyncYAML
 
-// What the hub tells this agent to work by: fetched between two cycles when the hub says that there is another, checked as a
-// whole with the files, kept beside the outbox, and in force until the hub says something else (PROTOCOL A12).
+// Settings that the hub sends to this agent (PROTOCOL A12). They are fetched between two cycles when the hub announces a new version,
+// checked together with the files, stored beside the outbox, and in force until the hub sends others.
 extension Agent {
-    /// The hub names the version of its configuration with every answer.
+    /// Records the version of the hub's configuration, which every answer names.
     func noteOffer(_ result: Result<HTTPResponse, TransportError>) {
         guard case .success(let response) = result else { return }
         let facts = HubHeaders(reading: response.headers, now: environment.time.now().wall)
@@ -15,7 +15,7 @@ extension Agent {
         observed.offeredConfig = offered
     }
 
-    /// - Precondition: No cycle is under way.
+    /// - Precondition: No cycle is running.
     func fetchConfigIfOffered() {
         guard let offered = observed.offeredConfig, offered != server?.version, offered != observed.refusedConfig,
             !observed.fetchesConfig, !hasStopped,
@@ -39,7 +39,7 @@ extension Agent {
         accept(response.body)
     }
 
-    /// Puts it into force, or keeps what is and says why.
+    /// Puts it into force, or keeps the present one and reports the reason.
     func accept(_ bytes: [UInt8]) {
         let offered = observed.offeredConfig
         do throws(ConfigurationErrors) {
@@ -55,7 +55,7 @@ extension Agent {
         }
     }
 
-    /// Reads it with the files as they are now, and works by it from here on.
+    /// Reads it together with the present files, and puts it into force.
     private func layOverFiles(_ server: ServerConfiguration) throws(ConfigurationErrors) -> ConfigurationChange {
         let new = try readFiles(under: server)
         let change = ConfigurationChange(from: loaded.configuration, to: new.configuration)
@@ -86,8 +86,8 @@ extension Agent {
         }
     }
 
-    /// What an earlier run was told. It was checked then; where it no longer fits the files, they count alone until the hub
-    /// is asked again.
+    /// Restores the settings that an earlier run received. They were checked then; if they no longer fit the files, only the files count
+    /// until the hub is asked again.
     func restore(_ text: String?) {
         guard let text else { return }
         do throws(ConfigurationErrors) {

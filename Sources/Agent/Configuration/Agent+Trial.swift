@@ -4,11 +4,11 @@ import NIOCore
 import SyncCore
 import SyncHTTP
 
-// A new way to the hub is on trial until the hub has answered over it (``ConfigurationTrial``).
+// Connection settings are on trial until the hub has answered over them (``ConfigurationTrial``).
 extension Agent {
-    /// Looks whether what was just put into force is proven.
+    /// Checks whether the settings that were just put into force are proven.
     ///
-    /// - Parameter isAsked: By a reload; at a start nobody may be there to see what happens.
+    /// - Parameter isAsked: A reload requested it; at a start, no person may be there to see what happens.
     func considerTrial(isAsked: Bool) {
         guard let keeper = environment.trials else { return }
         if !observed.hasReadTrial {
@@ -44,7 +44,7 @@ extension Agent {
 
     private static let lookInterval: Duration = .seconds(20)
 
-    /// Lets the hub answer the smallest request that shows who asks, and counts the time.
+    /// Sends the hub the smallest authenticated request, and counts the time.
     func lookAtTrial() {
         observed.trialWake?.cancel()
         observed.trialWake = nil
@@ -64,8 +64,8 @@ extension Agent {
         }
     }
 
-    /// Whether the time counts, and whether the hub may be asked. What the new rules themselves forbid (a budget) counts: they
-    /// would forbid it for ever.
+    /// Whether the time counts, and whether the hub may be asked. Time counts if the new rules themselves forbid traffic (a budget),
+    /// because they would forbid it for ever.
     private func trialTerms(_ now: Moment) -> (counts: Bool, tries: Bool) {
         guard around.connectivity.uplink != nil || environment.links == nil || around.connectivity.links.contains(where: \.isUsable) else {
             return (false, false)
@@ -98,8 +98,8 @@ extension Agent {
         noteWay(way, result)
     }
 
-    /// An answer proves the way that it came by, if that is still the present one: the hub names its history to nobody but
-    /// those whom it knows.
+    /// Records an answer, which proves the settings that it came over, if those are still in force: the hub names its history only to
+    /// devices that it knows.
     func noteWay(_ way: ConfigurationTrial.Name?, _ result: Result<HTTPResponse, TransportError>) {
         guard case .success(let response) = result, (200...299).contains(response.status) || response.status == 304,
             response.isHubs(at: environment.time.now().wall),
@@ -108,14 +108,14 @@ extension Agent {
         noteReached(way)
     }
 
-    /// The server was reached by that way.
+    /// Records that the server was reached over these settings.
     func noteReached(_ way: ConfigurationTrial.Name?) {
         guard let keeper = environment.trials, observed.trial.trying != nil, way == observed.way, observed.trial.reached() else {
             return
         }
         observed.trialWake?.cancel()
         observed.trialWake = nil
-        // First the configuration, then the word that it is proven: a death between them tries it once more.
+        // First the configuration, then the record that it is proven: a crash between them repeats the trial.
         keeper.keepProven(loaded.configuration)
         keeper.keepRecord(observed.trial.record)
         guard !observed.trialKeys.isEmpty else { return }
@@ -142,7 +142,7 @@ extension Agent {
         journal(.config, EventPayload.trial("reverted", keys))
     }
 
-    /// For the status: one sentence, while there is something to say.
+    /// One sentence for the status; `nil` when there is nothing to report.
     var trialSentence: String? {
         if !observed.revertedKeys.isEmpty { return observed.attention["config_reverted"] }
         guard observed.trial.isOnTrial else { return nil }

@@ -1,8 +1,8 @@
 import SyncCore
 package import SyncYAML
 
-// Every key of `agentd.yaml`: its name, its place in the value, its range. Reading, the listing of what is in force,
-// comparing and writing back all go by these tables; `etc/agentd.yaml` explains each key, and a test holds it to them.
+// Every key of `agentd.yaml`: its name, its place in the value, its range. Reading, listing, comparing and writing back use these tables.
+// `etc/agentd.yaml` explains each key, and a test compares the two.
 
 extension AgentConfiguration {
     package static var knownKeys: [KnownKey] {
@@ -39,7 +39,7 @@ extension AgentConfiguration {
 }
 
 extension Format where Value == String {
-    /// A key, or all below it.
+    /// A key, or all keys below it.
     fileprivate static var lockableKey: Format {
         .text(
             expected: "a key that a hub may say, such as sync.pull_interval; they begin with "
@@ -123,7 +123,7 @@ extension AgentConfiguration.Sync {
                 .key("metered_pull_interval", \.meteredPullInterval, .duration(.seconds(60)...(.days(7)))),
                 .key("debounce", \.debounce, .duration(.zero...(.seconds(60)))),
                 .key("max_backoff", \.maxBackoff, .duration(.seconds(1)...(.seconds(3_600)))),
-                // 30 days is how long a listing may be put off at most; tombstones at the hub live for 90.
+                // A listing may be postponed by 30 days at most; tombstones at the hub are kept for 90.
                 .key("full_sync", \.fullSync, .duration(.seconds(3_600)...(.days(30)))),
                 .key("compress_over", \.compressOverBytes, .size(0...Limits.batchBytesMax)),
                 .key("windows", \.windows, .list(.timeWindow, upTo: 50)),
@@ -137,7 +137,7 @@ extension AgentConfiguration.Probe {
         .mapping(
             Self(),
             [
-                // Carries no credentials and no data, and a captive portal shows itself best on plain HTTP.
+                // It carries no credentials and no data, and a captive portal is detected best over plain HTTP.
                 .key("url", \.url, .serviceURLOrEmpty(plain: .anywhere)),
                 .key("interval", \.interval, .duration(.seconds(10)...(.days(1)))),
                 .key("timeout", \.timeout, .duration(.milliseconds(500)...(.seconds(60)))),
@@ -198,7 +198,7 @@ extension AgentConfiguration.Blobs {
                 .key("large", \.largeBytes, .size(0...1_000_000_000)),
                 .key("concurrent", \.concurrent, .integer(1...8)),
                 .key("attempts", \.attempts, .integer(1...100)),
-                // The hub takes 2 GiB.
+                // The hub accepts 2 GiB.
                 .key("max_size", \.maxSizeBytes, .size(1_000...(2 << 30))),
                 .key("upload_url", \.uploadURL, .serviceURLOrEmpty(plain: .loopbackOnly)),
                 .key("verify", \.verify, .word),

@@ -1,9 +1,9 @@
 package import SyncCore
 import SyncYAML
 
-// What leads to the hub: the part of the configuration that can cut a box off.
+// The way to the hub: the part of the configuration that can cut a device off.
 extension AgentConfiguration {
-    /// Everything but the device's name, which needs a restart and says nothing about the way.
+    /// A digest of these settings without the device's name, which needs a restart and does not affect the way.
     var wayToHub: ConfigurationTrial.Name {
         let format = AgentConfiguration.format(accounts: Accounts(ownUser: 0, user: { _ in nil }, group: { _ in nil }))
         let all = format.write(self).object ?? [:]
@@ -18,7 +18,7 @@ extension AgentConfiguration {
 
     private static let wayKeys = ["hub", "links", "probe"]
 
-    /// With the way to the hub of another one.
+    /// The same configuration with the way to the hub of another one.
     func taking(theWayOf other: AgentConfiguration) -> AgentConfiguration {
         var configuration = self
         configuration.hub = other.hub
@@ -29,11 +29,11 @@ extension AgentConfiguration {
     }
 }
 
-/// Where a trial is written down.
+/// Storage of a trial.
 package struct TrialKeeper: Sendable {
     package var record: @Sendable () -> JSON?
     package var keepRecord: @Sendable (JSON) -> Void
-    /// The configuration over which the hub was reached last; `nil`: none, or none that reads.
+    /// The configuration over which the hub was reached last; `nil`: none, or it cannot be read.
     package var proven: @Sendable () -> AgentConfiguration?
     package var keepProven: @Sendable (AgentConfiguration) -> Void
 

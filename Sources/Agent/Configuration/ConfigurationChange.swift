@@ -1,14 +1,13 @@
 import SyncCore
 import SyncYAML
 
-/// What a reload changes.
+/// The changes of a reload.
 package struct ConfigurationChange: Hashable, Sendable {
-    /// Dotted keys whose value differs; a key that exists on one side only (an entity that came or went) stands for
-    /// all below it.
+    /// Dotted keys whose value differs. A key that exists on one side only (an added or removed entity) stands for all below it.
     package var changed: [String]
-    /// Those of `changed` that wait for a restart.
+    /// Keys of `changed` that take effect after a restart.
     package var needsRestart: [String]
-    /// What is in force from now on: the new configuration, with the old values where a restart is needed.
+    /// The configuration in force from now on: the new one, with the old values where a restart is needed.
     package var inForce: AgentConfiguration
 
     package init(from old: AgentConfiguration, to new: AgentConfiguration) {
@@ -21,12 +20,12 @@ package struct ConfigurationChange: Hashable, Sendable {
         inForce.hub.device = old.hub.device
         inForce.store.path = old.store.path
         inForce.socket = old.socket
-        // Another server's history, met at a start; until then the old way to it counts.
+        // Another server's history is handled at a start; until then the old way to it counts.
         if old.adapter != new.adapter { (inForce.adapter, inForce.rest, inForce.hub) = (old.adapter, old.rest, old.hub) }
     }
 
-    /// The database belongs to one device and one folder, and the socket is bound once: changing them under a running
-    /// agent would leave apps and hub with another one than they know.
+    /// Keys that need a restart. The database belongs to one device and one folder, and the socket is bound once: a change in a running
+    /// agent would leave apps and hub with a different one than they know.
     private static let fixedKeys = ["hub.device", "store.path", "socket", "adapter"]
 
     private static func differences(_ old: JSON, _ new: JSON, key: String) -> [String] {

@@ -1,19 +1,19 @@
 package import SyncCore
 package import SyncYAML
 
-/// A configuration that was read without an error, and where each key of it came from.
+/// A configuration that was read without errors, with the origin of each key.
 package struct LoadedConfiguration: Sendable {
     package var configuration: AgentConfiguration
     /// Every key with its value in force, in the order of the tables.
     package var settings: [EffectiveSetting]
-    /// The files in the order they were laid over one another.
+    /// Names of the files, in the order in which they override each other.
     package var files: [String]
-    /// What stood in those of them whose stamps say anything.
+    /// Contents of the files whose stamps can be used.
     package var sources: [ConfigurationSource] = []
 }
 
-/// From files to a configuration. The main file comes first, then `conf.d/*.yaml` beside it in the order of their
-/// names; later files win, key by key, and replace lists as a whole.
+/// Reads a configuration from files. The main file comes first, then `conf.d/*.yaml` beside it in the order of their names. Later files
+/// override earlier ones key by key, and replace lists as a whole.
 package enum ConfigurationLoader {
     package static func load(main path: String, accounts: Accounts) throws(ConfigurationErrors) -> LoadedConfiguration {
         try read(files(main: path), accounts: accounts)
@@ -24,8 +24,8 @@ package enum ConfigurationLoader {
         return [.read(path)] + ConfigurationFile.readAll(in: folder + "conf.d")
     }
 
-    /// - Throws: Everything that is wrong, in the order of the files. Each file must be right by itself, also where
-    ///   a later one overrides it; only what is missing and what contradicts is looked at in all of them together.
+    /// - Throws: All faults, in the order of the files. Each file must be correct by itself, also where a later one overrides it; only
+    ///   missing and contradicting keys are checked over all files together.
     package static func read(
         _ files: [ConfigurationFile], accounts: Accounts, server: ServerConfiguration? = nil
     ) throws(ConfigurationErrors) -> LoadedConfiguration {
@@ -35,12 +35,12 @@ package enum ConfigurationLoader {
     }
 }
 
-/// One try at reading a configuration, successful or not.
+/// One attempt to read a configuration, successful or not.
 struct ConfigurationAttempt {
-    /// Set if and only if there are no errors.
+    /// The result; set if and only if there are no errors.
     private(set) var loaded: LoadedConfiguration?
     private(set) var errors: [ConfigurationError] = []
-    /// Nothing is wrong but that nobody has said where the hub is.
+    /// The only fault is that the hub's address is missing.
     private(set) var lacksOnlyHub = false
     private var isComplete = true
 
@@ -49,23 +49,23 @@ struct ConfigurationAttempt {
         precondition(!files.isEmpty)
         let format = AgentConfiguration.format(accounts: accounts)
         let start = YAMLPosition(file: files[0].name, line: 1, column: 1)
-        // `hub` is there even when nobody wrote it, so that what is missing in it is named.
+        // `hub` is added even when no file contains it, so that its missing keys are named.
         let hub = YAMLMember(key: "hub", position: start, value: YAMLNode(position: start, content: .mapping([])))
         var whole = YAMLNode(position: start, content: .mapping([hub]))
         for file in files {
-            // What is missing may stand in the file that cannot be read, so nothing can be said about the whole.
+            // A missing key may be in the file that cannot be read, so the whole cannot be checked.
             if let root = read(file, format) { whole = whole.overlaid(by: root) } else { isComplete = false }
         }
         guard isComplete else { return }
         whole = Self.withAddressOfBackend(whole)
         if let server {
-            // What is locked is a list of texts, or else an error that is found below.
+            // `locked` is a list of texts, or an error that is found below.
             let locked = whole["locked"].flatMap { $0.json.array }?.compactMap(\.text) ?? []
             whole = whole.overlaid(by: server.root(without: locked))
         }
         var reading = Reading(isWhole: true)
         let value = format.read(whole, &reading)
-        // An error that a file has by itself shows again in the whole, at the same place.
+        // An error of a single file appears again in the whole, at the same place.
         func withoutGuess(_ error: ConfigurationError) -> ConfigurationError {
             var error = error
             error.nearest = nil
@@ -80,7 +80,7 @@ struct ConfigurationAttempt {
             sources: files.compactMap { ConfigurationSource($0) })
     }
 
-    /// The address of an existing backend stands where the hub's would: everything that watches the way there asks for that.
+    /// Puts the address of an existing backend in the place of the hub's, because all code that watches the connection uses that.
     private static func withAddressOfBackend(_ root: YAMLNode) -> YAMLNode {
         guard case .scalar("rest", _)? = root["adapter"]?.content, let url = root["rest"]?["base_url"], root["hub"]?["url"] == nil
         else { return root }
@@ -90,7 +90,7 @@ struct ConfigurationAttempt {
             by: YAMLNode(position: url.position, content: .mapping([YAMLMember(key: "hub", position: url.position, value: hub)])))
     }
 
-    /// Notes what is wrong with one file by itself.
+    /// Records the faults of one file by itself.
     private mutating func read(_ file: ConfigurationFile, _ format: Format<AgentConfiguration>) -> YAMLNode? {
         let bytes: [UInt8]
         switch file.contents {
@@ -112,7 +112,7 @@ package struct EffectiveSetting: Hashable, Sendable {
     package enum Origin: Hashable, Sendable, CustomStringConvertible {
         case standard
         case file(String, line: Int)
-        /// The hub has said so.
+        /// Set by the hub.
         case server
 
         package var description: String {
@@ -124,14 +124,14 @@ package struct EffectiveSetting: Hashable, Sendable {
         }
     }
 
-    /// Dotted.
+    /// Dotted name of the key.
     package var key: String
-    /// As it would be written; `null` when nothing is set. A list is one value. No key holds a secret: what is secret
-    /// is in a file, and only its path is here.
+    /// The value as it would be written; `null` when it is not set. A list is one value. No key holds a secret: secrets are in files, and
+    /// only their paths are here.
     package var value: JSON
     package var origin: Origin
 
-    /// `{"sync.pull_interval":{"value":"60s","origin":"/etc/agentd/agentd.yaml:12"},…}`
+    /// The settings as JSON: `{"sync.pull_interval":{"value":"60s","origin":"/etc/agentd/agentd.yaml:12"},…}`.
     package static func json(_ settings: [EffectiveSetting]) -> JSON {
         .object(
             settings.reduce(into: JSONObject()) { object, setting in
@@ -145,7 +145,7 @@ package struct EffectiveSetting: Hashable, Sendable {
 
     private static func leaves(_ value: JSON, _ node: YAMLNode?, key: String) -> [EffectiveSetting] {
         guard case .object(let object) = value, !object.isEmpty else {
-            // What was left empty (`links:`) says nothing; the default is in force.
+            // An empty key (`links:`) sets nothing; the default is in force.
             let given = node.flatMap { $0.isNull ? nil : $0.position }
             return [
                 EffectiveSetting(

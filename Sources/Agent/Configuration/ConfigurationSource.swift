@@ -1,15 +1,15 @@
 import SyncCore
 package import SyncYAML
 
-/// What a file of the configuration held when it was read without an error, to tell a person's edit from a bit that the medium
-/// has flipped. A flipped bit may leave valid YAML behind: `dev-1` becomes `dev-3` and a port another port.
+/// Digest of a configuration file that was read without errors. It distinguishes a person's edit from a flipped bit of the medium, which
+/// may leave valid YAML: `dev-1` becomes `dev-3`, and a port another port.
 package struct ConfigurationSource: Hashable, Sendable {
     package var name: String
     /// SHA-256, in hexadecimal digits.
     package var digest: String
     package var stamp: FileStamp
 
-    /// - Returns: `nil` where the file cannot be read or has no stamp that says anything.
+    /// - Returns: `nil` where the file cannot be read or has no usable stamp.
     package init?(_ file: ConfigurationFile) {
         guard case .success(let bytes) = file.contents, let stamp = file.stamp else { return nil }
         self.init(name: file.name, digest: Self.digest(bytes), stamp: stamp)
@@ -25,7 +25,7 @@ package struct ConfigurationSource: Hashable, Sendable {
         SHA256.hash(bytes).map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
     }
 
-    /// What is wrong with files that nobody has written since, and that hold something else all the same.
+    /// Faults of files that were not written since, but whose content has changed all the same.
     package static func damage(of files: [ConfigurationFile], since known: [ConfigurationSource]) -> [ConfigurationError] {
         files.compactMap { file in
             guard let found = ConfigurationSource(file),
@@ -40,7 +40,8 @@ package struct ConfigurationSource: Hashable, Sendable {
 
     // MARK: - As kept
 
-    /// `{"name":…,"sha256":…,"inode":…,"size_bytes":…,"mtime_ns":…,"ctime_ns":…}`; inodes may need all 64 bits, so they are text.
+    /// The stored form: `{"name":…,"sha256":…,"inode":…,"size_bytes":…,"mtime_ns":…,"ctime_ns":…}`. Inodes may need all 64 bits, so they
+    /// are text.
     var json: JSON {
         [
             "name": .string(name), "sha256": .string(digest), "inode": .string(String(stamp.inode)),

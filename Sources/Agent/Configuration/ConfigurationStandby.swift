@@ -2,27 +2,27 @@ import LocalAPI
 package import SyncCore
 import SyncYAML
 
-/// What a process does that has no configuration to serve with.
+/// The behaviour of a process without a usable configuration.
 ///
-/// Under systemd the socket is open before the agent runs. An app that asks there must get an answer: what nobody takes from the socket
-/// has systemd start the agent again and again, until it gives the socket up for good.
+/// Under systemd the socket is open before the agent runs. An app that connects must get an answer: if no process accepts the connection,
+/// systemd starts the agent again and again, until it gives the socket up permanently.
 package struct ConfigurationStandby: Sendable {
-    /// What each app is told.
+    /// The problem that each app gets.
     package var problem: Problem
-    /// Whether the start has succeeded, as far as the service manager is concerned.
+    /// Whether the start counts as successful for the service manager.
     package var isStarted: Bool
-    /// How long apps are answered before the process ends with 78; `nil`: until there is a configuration.
+    /// Time for which apps are answered before the process ends with 78; `nil`: until there is a configuration.
     package var patience: Duration?
 
-    /// Below `TimeoutStartSec=`, and long enough that an app that asks all the time causes two starts a minute.
+    /// Shorter than `TimeoutStartSec=`, and long enough that an app that asks all the time causes two starts a minute.
     package static let patience: Duration = .seconds(30)
 
     /// - Parameters:
-    ///   - isActivated: The service manager has handed over the socket.
-    ///   - isAsked: An app waits there.
+    ///   - isActivated: The service manager has passed the socket.
+    ///   - isAsked: An app has connected.
     ///   - config: The main file.
-    /// - Returns: `nil` when there is nothing to wait for: with a configuration the agent serves, and without one it ends with 78 at
-    ///   once where nobody would be left without an answer.
+    /// - Returns: `nil` when there is no reason to wait. With a configuration the agent serves. Without one it ends with 78 at once, if no
+    ///   app would be left without an answer.
     package init?(_ start: ConfigurationStart, isActivated: Bool, isAsked: Bool, config: String) {
         guard isActivated else { return nil }
         switch start {

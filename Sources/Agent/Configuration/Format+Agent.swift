@@ -6,8 +6,8 @@ extension ServiceURL {
         case loopbackOnly, anywhere
     }
 
-    /// Stands where no address was given yet; RFC 2606 promises that it never resolves. A configuration that still has
-    /// it was refused, because `hub.url` is required.
+    /// Placeholder for a missing address; RFC 2606 guarantees that it never resolves. A configuration that still has it was refused,
+    /// because `hub.url` is required.
     static let notGiven: ServiceURL = {
         do { return try ServiceURL("https://not-given.invalid") } catch { preconditionFailure("\(error)") }
     }()
@@ -36,7 +36,7 @@ extension Format where Value == ServiceURL {
 }
 
 extension Format where Value == ServiceURL? {
-    /// An empty text (`""`) is no address.
+    /// Reads a URL; an empty text (`""`) means no address.
     static func serviceURLOrEmpty(plain: ServiceURL.PlainHTTP) -> Format {
         let url = Format<ServiceURL>.serviceURL(plain: plain)
         return Format(
@@ -53,7 +53,7 @@ extension Format where Value == ServiceURL {
         .text(
             expected: "http://HOST:PORT, without a user name, a password or a path: credentials go into hub.proxy_credentials_file", hidesValue: true,
             parse: { text in
-                // `try?`: what is wrong with it is in the words above.
+                // `try?`: the fault is described by the text above.
                 guard let url = try? ServiceURL(text), !url.isSecure, url.path.isEmpty else { return nil }
                 return url
             }, write: { .string($0.text) })
@@ -69,7 +69,7 @@ extension Format where Value == HTTPProxy.Exception {
 }
 
 extension Format where Value == UInt16 {
-    /// Permission bits as `chmod` takes them, four octal digits. The agent itself must be able to use its socket.
+    /// Permission bits as for `chmod`, four octal digits. The agent itself must be able to use its socket.
     static var socketMode: Format {
         .text(
             expected: "four octal digits from 0600 to 0777, such as \"0660\"",
@@ -83,7 +83,7 @@ extension Format where Value == UInt16 {
 }
 
 extension Format where Value == String {
-    /// As libcurl takes them (CURLOPT_PINNEDPUBLICKEY): the SHA-256 of a key has 32 bytes, 44 characters in base64.
+    /// Pins as libcurl accepts them (CURLOPT_PINNEDPUBLICKEY): the SHA-256 of a key has 32 bytes, 44 characters in base64.
     static var publicKeyPins: Format {
         .text(
             expected: "sha256//BASE64, several with ; between them",
@@ -112,7 +112,7 @@ extension Format where Value == TimeWindow {
 }
 
 extension LinkRule {
-    /// Links in the order of the file: the first that matches counts, so the same pattern twice is a mistake.
+    /// Links in the order of the file: the first match counts, so a repeated pattern is a mistake.
     static var listFormat: Format<[LinkRule]> {
         Format.list(format, upTo: 100).mapped(
             { rules, node, reading in

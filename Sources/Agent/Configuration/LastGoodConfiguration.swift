@@ -1,20 +1,20 @@
 import SyncCore
 package import SyncYAML
 
-// A power cut may leave a configuration file empty, full of zeros or cut in half, weeks after anybody touched it; and whoever edits
-// one may make a mistake and restart the agent from far away. A gateway on a mast must come up all the same. So after each successful
-// load the agent keeps what it read, in one file beside its database (and where a start looks for it, when that is elsewhere); a start
-// whose files are not accepted uses it, and the status says so. A flipped bit looks like anything at all, also like a right
-// configuration: that is told by the stamps of the files that were read (``ConfigurationSource``).
+// A copy of the last good configuration. A power cut may leave a configuration file empty, full of zeros or truncated, weeks after it was
+// edited. And a person who edits one may make a mistake and restart the agent remotely. A gateway on a mast must start all the same. So
+// after each successful load the agent stores the configuration in one file beside its database (and where a start looks for it, when that
+// is elsewhere). A start whose files are not accepted uses the copy, and the status says so. A flipped bit may even leave a valid
+// configuration; the stamps of the files reveal it (``ConfigurationSource``).
 
-/// What to start with.
+/// The configuration to start with.
 package enum ConfigurationStart: Sendable {
     case loaded(LoadedConfiguration)
-    /// The files are not accepted: the last good copy is in force. To be shown loudly.
+    /// The files are not accepted, and the last good copy is in force. This must be shown prominently.
     case lastGood(LoadedConfiguration, ConfigurationErrors)
     /// The files are not accepted, and there is no good copy.
     case refused(ConfigurationErrors)
-    /// Nobody has said yet where the hub is, and nothing else is wrong.
+    /// The only fault is that the hub's address is not configured yet.
     case unconfigured(ConfigurationErrors)
 
     /// - Parameters:
@@ -45,26 +45,26 @@ package enum LastGoodConfiguration {
     private static let digestMark = "# sha256 of what follows: "
     private static let sourceMark = "# read from "
 
-    /// All values in force, defaults included, so that the copy means the same to a later version.
+    /// The text of a copy with all values in force, defaults included, so that it means the same to a later version.
     ///
-    /// - Parameter sources: The files it was read from, a line each.
+    /// - Parameter sources: The files that it was read from, one line each.
     package static func text(_ configuration: AgentConfiguration, sources: [ConfigurationSource] = []) -> String {
         let format = AgentConfiguration.format(accounts: Accounts(ownUser: 0, user: { _ in nil }, group: { _ in nil }))
-        // A comment takes no other characters than these for granted.
+        // A comment may contain only these characters.
         let plain = sources.filter { $0.name.utf8.allSatisfy { (0x20...0x7E).contains($0) } }
         let lines = plain.map { sourceMark + String(decoding: $0.json.bytes, as: UTF8.self) + "\n" }
         let settings = lines.joined() + YAMLWriter.text(format.write(configuration).object ?? [:])
         return title + digestMark + ConfigurationSource.digest(Array(settings.utf8)) + "\n" + settings
     }
 
-    /// What a kept copy says.
+    /// The configuration of a kept copy.
     package static func configuration(
         _ bytes: [UInt8], file: String, accounts: Accounts
     ) throws(ConfigurationErrors) -> AgentConfiguration {
         try read(bytes, file: file, accounts: accounts).configuration
     }
 
-    /// - Throws: When the copy is damaged too, or names what this machine no longer has (a group).
+    /// - Throws: An error when the copy is damaged too, or names a group that this machine no longer has.
     static func read(
         _ bytes: [UInt8], file: String, accounts: Accounts
     ) throws(ConfigurationErrors) -> LoadedConfiguration {
@@ -76,19 +76,19 @@ package enum LastGoodConfiguration {
         return loaded
     }
 
-    /// The files that the configuration of a kept copy was read from; none of one that is damaged, or of an earlier version.
+    /// The files that the configuration of a kept copy was read from; none if the copy is damaged, or of an earlier version.
     package static func sources(_ bytes: [UInt8]) -> [ConfigurationSource] { whole(bytes).map { sources(in: $0) } ?? [] }
 
     private static func sources(in settings: ArraySlice<UInt8>) -> [ConfigurationSource] {
         let mark = Array(sourceMark.utf8)
-        // The digest agrees: a line that cannot be read was written by another version, which had something else to say.
+        // The digest matches, so an unreadable line was written by another version in another format.
         return settings.split(separator: UInt8(ascii: "\n")).prefix { $0.starts(with: mark) }.compactMap { line in
-            // Left out, and nothing but the names of the sources that people are shown is lost with it.
+            // A line that is left out costs only the name of a source that people are shown.
             (try? JSONReader.read(Array(line.dropFirst(mark.count)))).flatMap { ConfigurationSource($0) }
         }
     }
 
-    /// What follows the digest, if it agrees with it.
+    /// The text after the digest, if it matches the digest.
     private static func whole(_ bytes: [UInt8]) -> ArraySlice<UInt8>? {
         let head = Array((title + digestMark).utf8)
         let afterHead = bytes.dropFirst(head.count)

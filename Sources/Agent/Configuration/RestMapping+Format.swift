@@ -1,8 +1,8 @@
 import SyncCore
 import SyncYAML
 
-// The key `rest`: how the requests of an existing backend look (PROTOCOL A13). What is wrong in it is found here, at load;
-// nothing about the mapping itself is left to be found out by a request.
+// The key `rest`: the requests of an existing backend (PROTOCOL A13). Its faults are found here, at load; no fault of the mapping itself
+// should only show at a request.
 
 extension RestMapping {
     static var format: Format<RestMapping> {
@@ -38,7 +38,7 @@ extension RestMapping {
         "Content-Type", "Content-Length", "Content-Encoding", "Transfer-Encoding", "Host", "If-Match", "Connection", "Accept-Encoding",
     ]
 
-    /// What the mapping and the entities say about each other.
+    /// Checks the mapping against the entities.
     static func checkEntities(_ configuration: AgentConfiguration, _ root: YAMLNode, _ reading: inout Reading) {
         guard configuration.adapter == .rest else { return }
         guard let rest = configuration.rest else {
@@ -83,7 +83,7 @@ extension RestMapping {
 }
 
 extension RestMapping.HeaderValue {
-    /// A text, or a mapping that names a file.
+    /// Reads a text, or a mapping that names a file.
     fileprivate static var format: Format<Self> {
         let file = Format<Self>.mapping(
             Self(),
@@ -118,7 +118,7 @@ extension RestMapping.Idempotency {
 }
 
 extension RestEntity.OwnIdempotency {
-    /// `none`, or what holds for this entity alone.
+    /// Reads `none`, or the settings of this entity.
     fileprivate static var format: Format<Self> {
         let own = RestMapping.Idempotency.format
         return Format(
@@ -276,7 +276,7 @@ extension RestEntity.List {
 // MARK: - Small values
 
 extension PathTemplate {
-    /// Stands where none was given yet; a path is required.
+    /// Placeholder for a missing path, which is required.
     fileprivate static let root: PathTemplate = {
         guard let root = PathTemplate("/") else { preconditionFailure("a slash is a path") }
         return root
@@ -332,7 +332,7 @@ extension Format where Value == String {
     fileprivate static var backendURL: Format {
         Format<ServiceURL>.serviceURL(plain: .loopbackOnly).mapped(
             { url, node, reading in
-                // The address of a next page has its whole path, so a part of it here would be there twice.
+                // The address of a next page has its whole path, so a part of it here would be duplicated.
                 let host = url.text.dropFirst(url.isSecure ? 8 : 7)
                 guard host.contains("/") else { return url.text }
                 reading.refuse(node, expected: "https://HOST or https://HOST:PORT; a path is part of the paths below")
@@ -351,7 +351,7 @@ extension Format where Value == String {
             write: { .string($0) })
     }
 
-    /// An absolute path, or the name of a systemd credential.
+    /// Reads an absolute path, or the name of a systemd credential.
     fileprivate static var secretFile: Format {
         .text(
             expected: "an absolute path, or the name of a systemd credential", hidesValue: true,

@@ -1,23 +1,23 @@
 package import SyncCore
 package import SyncYAML
 
-/// What the hub tells this agent to work by (PROTOCOL A12): laid over the files like one more, but for the keys that the
-/// files lock. An operator on site outranks the cloud.
+/// Settings that the hub sends to this agent (PROTOCOL A12). They override the files, except for the keys that the files lock: an operator
+/// on site takes precedence over the hub.
 package struct ServerConfiguration: Hashable, Sendable {
     package let version: Int64
-    /// As it came.
+    /// The text as received.
     package let text: String
     let root: YAMLNode
 
-    /// Stands in messages and as the origin of keys.
+    /// The name in messages, and the origin of keys.
     static let name = "server"
-    /// What a hub may say. Never who may use the socket, where the hub is, or where files lie.
+    /// Keys that a hub may set. It may never set the users of the socket, the hub's address, or the place of files.
     static let keys: Set<String> = ["entities", "strict_entities", "sync", "metered", "links"]
     static let bytesMax = 1 << 20
 
-    /// - Parameter release: Of this program. An entity that asks for a newer one is mirrored, and nobody changes it here: its
-    ///   rules may say what this program does not understand.
-    /// - Throws: What is wrong with it as a document; what its keys say is checked with the files.
+    /// - Parameter release: The release of this program. An entity that requires a newer one is mirrored and cannot be changed here,
+    ///   because its rules may contain keys that this program does not know.
+    /// - Throws: Faults of the document; its keys are checked together with the files.
     package init(_ bytes: [UInt8], release: AgentRelease?) throws(ConfigurationErrors) {
         func refusal(_ problem: String, _ expected: String) -> ConfigurationErrors {
             ConfigurationErrors([
@@ -25,7 +25,8 @@ package struct ServerConfiguration: Hashable, Sendable {
             ])
         }
         guard bytes.count <= Self.bytesMax else { throw refusal("\(bytes.count) bytes", "at most \(Self.bytesMax)") }
-        // Where it is no JSON does not matter to an agent, which cannot correct it: the old one stays in force, and that is told.
+        // The place of a syntax error does not help an agent, which cannot correct it: the old settings stay in force, and that is
+        // reported.
         guard let json = try? JSONReader.read(bytes), var object = json.object else { throw refusal("is not JSON", "a JSON object") }
         guard let version = object["version"]?.int else { throw refusal("version is missing", "a whole number") }
         self.version = version
@@ -39,7 +40,7 @@ package struct ServerConfiguration: Hashable, Sendable {
             }
             object["entities"] = .object(entities)
         }
-        // JSON is YAML.
+        // JSON is valid YAML.
         let document = YAMLDocument(JSON.object(object).bytes, file: Self.name)
         guard document.errors.isEmpty, let root = document.root else { throw ConfigurationErrors(document.errors) }
         let unknown = (root.members ?? []).filter { !Self.keys.contains($0.key) }
@@ -51,7 +52,7 @@ package struct ServerConfiguration: Hashable, Sendable {
                         expected: Self.keys.sorted().joined(separator: ", "))
                 })
         }
-        // It would let whoever holds the hub run programs on every device.
+        // It would let an attacker who controls the hub run programs on every device.
         if case .sequence(let links)? = root["links"]?.content {
             let programs = links.flatMap { ($0.members ?? []).filter { $0.key.hasPrefix("recover") } }
             guard programs.isEmpty else {
@@ -66,7 +67,7 @@ package struct ServerConfiguration: Hashable, Sendable {
         self.root = root
     }
 
-    /// Without the keys that are locked, and all below them.
+    /// The settings without the locked keys, and all below them.
     func root(without locked: [String]) -> YAMLNode {
         locked.reduce(root) { $0.without($1.split(separator: ".").map(String.init)[...]) }
     }

@@ -3,7 +3,7 @@ import Logging
 import SyncCore
 import SyncStore
 
-// What a person should look at: raised, told in status and by the doctor, and acknowledged.
+// Alarms for people: raised, shown in status and by the doctor, and acknowledged.
 extension Agent {
     func raise(_ code: String, _ detail: String) {
         observed.attention[code] = detail
@@ -13,7 +13,7 @@ extension Agent {
         if observed.alarms.note(code, detail, at: environment.time.now().wall) { keepAlarms() }
     }
 
-    /// What was told before this start and nobody has acknowledged is told on.
+    /// Restores alarms of earlier runs that were not acknowledged.
     func restoreAlarms(_ text: String?) {
         guard let text else { return }
         guard let earlier = AlarmHistory(text: text) else {
@@ -30,7 +30,7 @@ extension Agent {
             let why = observed.attention[code] == nil ? "there is no alarm \(code)" : "the alarm \(code) is not over; it ends with its cause"
             throw LocalProblem.notFound(why, list: "agentctl status")
         }
-        // Of an event nothing goes on. Two machines under one name are told as long as there are two.
+        // An event has no present state to keep. Two machines with one name are reported as long as there are two.
         for code in gone where code != "cloned_device" { observed.attention[code] = nil }
         log.notice("alarms acknowledged", metadata: ["codes": "\(gone.joined(separator: ","))", "uid": "\(call.peer.uid)"])
         for code in gone { audit("acknowledge", code, uid: call.peer.uid) }
@@ -47,7 +47,7 @@ extension Agent {
         }
     }
 
-    /// Those that are over, oldest first.
+    /// Past alarms, oldest first.
     var pastAlarms: [StatusDocument.Alarm] {
         observed.alarms.entries.filter { observed.attention[$0.code] == nil }.map { .init(code: $0.code, detail: $0.detail, at: $0.at) }
     }

@@ -5,15 +5,15 @@ import SyncCore
 import SyncHTTP
 import SyncStore
 
-// What had gone wrong, for whoever helps from afar: as a file for a person, and after an outage in short for the hub
-// (PROTOCOL A2, H2). Neither holds a document, a record's id or a secret.
+// Diagnostics for remote help: a file for a person, and after an outage a short report for the hub (PROTOCOL A2, H2). Neither contains a
+// document, a record's id or a secret.
 extension Agent {
-    /// What happened to the agent itself.
+    /// Types of events about the agent itself.
     private static let noteTypes: Set<String> = Set(
         [EventType.attention, .sync, .link, .connectivity, .policy, .power, .config].map(\.rawValue))
     private static let notesOfBundle = 2_000
     private static let notesOfReport = 500
-    /// Packed; over a metered link the policy gives less.
+    /// Largest report, bytes after compression; over a metered link the policy allows less.
     private static let reportBytesMax = 256 << 10
 
     private struct Diary: Sendable {
@@ -75,7 +75,7 @@ extension Agent {
         bundle.add(
             "config.txt",
             text: loaded.settings.map { setting in
-                // Paths of secrets are no secrets, but nobody needs them.
+                // Paths of secrets are no secrets, but they are not needed.
                 let value = setting.key.hasSuffix("token_file") || setting.key.hasSuffix("key_file") ? Redactor.mark : setting.value.json
                 return "\(setting.key): \(value)"
             }.joined(separator: "\n"))
@@ -85,7 +85,7 @@ extension Agent {
         return bundle
     }
 
-    /// Adds an answer of ours. One that is beyond the limits of what we read is added as text: it is missed where it is needed most.
+    /// Adds an answer of this agent. One that exceeds the limits of the reader is added as text, because it is needed most in that case.
     private func add(_ name: String, _ body: [UInt8], to bundle: inout DiagnosticsBundle) {
         do {
             bundle.add("\(name).json", json: try JSONReader.read(body))
@@ -95,7 +95,7 @@ extension Agent {
     }
 
     private var redactor: Redactor {
-        // A token that cannot be read is in nobody's words either.
+        // A token that cannot be read cannot be in any message either.
         let token = (try? environment.token()) ?? nil
         return Redactor(secrets: [token, around.connectivity.portalURL].compactMap { $0 })
     }
@@ -115,11 +115,11 @@ extension Agent {
 
     private static func line(_ event: JournalEvent) -> JSON? {
         guard case .note(let type, let json) = event.body else { return nil }
-        // Text that is no JSON cannot be searched for secrets by member, so it is left out and said to be.
+        // Text that is no JSON cannot be searched for secrets by member, so it is left out and marked as such.
         guard var data = try? JSONReader.read(json) else {
             return ["type": .string(type), "n": .int(event.id), "at": .string(event.at.description), "data": "unreadable"]
         }
-        // A value of the configuration that was not accepted may be a secret in the wrong place.
+        // A configuration value that was not accepted may be a secret in the wrong place.
         if type == EventType.attention.rawValue, data.object?["code"]?.text?.hasPrefix("config_") == true, var object = data.object {
             object["detail"] = .string(Redactor.mark)
             data = .object(object)
@@ -136,7 +136,7 @@ extension Agent {
 
     // MARK: For the hub
 
-    /// - Precondition: No cycle is under way, and the last one went well.
+    /// - Precondition: No cycle is running, and the last one succeeded.
     func sendDiagnosticsIfDue() {
         let now = environment.time.now()
         guard observed.diagnostics.isDue(at: now.instant), !observed.sendsDiagnostics, !hasStopped,
@@ -172,10 +172,10 @@ extension Agent {
         }
     }
 
-    /// Heads of request and answer, TLS and TCP, on a connection that is there.
+    /// Cost besides the content, bytes: heads of request and answer, TLS and TCP, on an existing connection.
     private static let overheadBytes = 2_048
 
-    /// Packed lines, the newest events that fit.
+    /// The report: compressed lines, with the newest events that fit.
     private func report(_ diary: Diary, _ now: Timestamp, room: Int) -> [UInt8]? {
         let redactor = redactor
         let head = redactor.json(summary(diary, now)).json

@@ -6,11 +6,11 @@ import SyncHTTP
 package import SyncStore
 import SyncYAML
 
-// `GET /v1/checklist`, and the short form of it in the status.
+// `GET /v1/checklist`, and its summary in the status.
 extension Agent {
-    /// What files, disk and kernel say is asked anew for the status after this long; it answers with what was found last.
+    /// Age from which on facts of files, disk and kernel are collected again for the status; it answers with the last ones.
     private static let systemAge: Duration = .seconds(600)
-    /// An answer of the hub that is younger than this says all that asking again would.
+    /// Age of an answer of the hub below which another request would add nothing.
     private static let contactAge: Duration = .seconds(60)
 
     func showChecklist(_ call: LocalCall) {
@@ -34,7 +34,7 @@ extension Agent {
         }
     }
 
-    /// For the status: from what is known, without waiting for anything.
+    /// The summary for the status, from known facts and without waiting.
     func checklist(_ view: StoreView) -> DoctorSummary {
         let now = environment.time.now().instant
         if observed.systemSeenAt.map({ $0.duration(to: now) > Self.systemAge }) ?? true { askSystem {} }
@@ -43,8 +43,8 @@ extension Agent {
 
     // MARK: Asking
 
-    /// Lets the hub answer the smallest request that there is, so that name, route, TLS and clock are looked at now. Only where
-    /// the policy lets the most urgent work go, and not when something was heard just now.
+    /// Sends the hub the smallest possible request, so that name, route, TLS and clock are checked now. Only where the policy allows the
+    /// most urgent work, and not when the hub has just answered.
     private func askHub(_ done: @escaping @Sendable () -> Void) {
         let now = environment.time.now()
         let isFresh = observed.hubAnsweredAt.map { $0.duration(to: now.instant) < Self.contactAge } ?? false
@@ -80,7 +80,7 @@ extension Agent {
         return questions
     }
 
-    /// What an answer of the hub, or its absence, tells besides what it was asked for.
+    /// Records further facts of an answer of the hub, or of its absence.
     func noteHub(_ result: Result<HTTPResponse, TransportError>) {
         guard case .success(let response) = result else { return }
         observed.hubAnsweredAt = environment.time.now().instant
@@ -93,7 +93,7 @@ extension Agent {
         observed.syncVersion = isCommon ? version : nil
     }
 
-    /// Where the hub is, and what is shown to it, for the commands that people are told.
+    /// The address of the hub and the credentials for it, for the commands that are shown to people.
     var hubPlace: HubPlace {
         let configuration = loaded.configuration
         let (url, proxy) = (configuration.hub.url, configuration.proxyOfHub?.url)
@@ -208,7 +208,7 @@ extension DoctorFacts.Configuration {
         weaknesses = configuration.restMapping.map { RestWeakness.list($0, configuration.rules) }
         let written = Set(loaded.settings.filter { $0.origin != .standard }.map(\.key))
         undocumented = configuration.rules.entities.filter { name, rules in
-            // What a person writes down is the strategy itself, or the rules of fields that are not the standard one.
+            // A documented rule is the strategy itself, or a field rule that is not the default.
             rules.kind == .record && rules.fields.isEmpty && !written.contains("entities.\(keyText(name.text)).strategy")
         }.keys.map(\.text).sorted()
     }

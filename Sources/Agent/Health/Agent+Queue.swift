@@ -3,7 +3,7 @@ import SyncCore
 import SyncHTTP
 import SyncStore
 
-// The queue over the last hours, for whoever looks later.
+// History of the queue over the last hours, for later readers.
 extension Agent {
     /// Takes a sample now and every five minutes.
     func watchQueue() {
@@ -12,7 +12,7 @@ extension Agent {
             try reads.facts(at: now).open
         } completion: { [self] result in
             assumeIsolated { agent in
-                // What cannot be read now is taken for unchanged with the next sample.
+                // A sample that cannot be read now counts as unchanged at the next one.
                 if case .success(let open) = result, agent.observed.queue.isDue(at: agent.environment.time.now().instant) {
                     agent.observed.queue.note(open, at: agent.environment.time.now())
                 }

@@ -3,14 +3,14 @@ import Logging
 package import SyncCore
 package import SyncStore
 
-/// What the store can do at the moment, and so what the local API can.
+/// The present abilities of the store, and so of the local API.
 package enum ServiceMode: Hashable {
     case serving
-    /// The database is being put in order; nothing can be asked of it yet.
+    /// The database is being repaired; it cannot be queried yet.
     case recovering
-    /// A newer program has written the database: it can be looked at, and nothing else (PROTOCOL C2).
+    /// A newer program has written the database: it can only be read (PROTOCOL C2).
     case readOnly(String)
-    /// The disk does not let it be opened: full, read-only or failing. It is tried again; what can be read of it can be asked.
+    /// The disk does not allow opening it: full, read-only or failing. It is tried again; readable parts can be queried.
     case unusable(Problem)
 
     /// - Throws: `starting` or `read-only`.
@@ -34,10 +34,10 @@ package enum ServiceMode: Hashable {
         }
     }
 
-    /// Why `GET /v1/readyz` says no; `nil` when it does not.
+    /// The reason of a negative answer to `GET /v1/readyz`; `nil` for a positive one.
     ///
-    /// - Parameter held: How long the thread that writes has been at the same job; `nil` while it waits for one. Meanwhile nothing
-    ///   can be enqueued.
+    /// - Parameter held: Time that the writing thread has spent on the present job; `nil` while it waits for one. No mutation can be
+    ///   enqueued during a job.
     package func obstacle(held: Duration?) -> String? {
         switch self {
         case .serving: held.map { $0 > StoreJobTimes.bound } == true ? "busy" : nil
@@ -47,9 +47,9 @@ package enum ServiceMode: Hashable {
     }
 }
 
-// What was found when the database was opened, and what became of it.
+// Handles the findings of the database's opening, and their consequences.
 extension Agent {
-    /// Until ``note(_:)-(StoreOpening)``: the door is open, and everything is asked to come again.
+    /// Starts the state until ``note(_:)-(StoreOpening)``: the API is open, and every caller is asked to come again.
     package func beginRecovery(_ reason: String) {
         mode = .recovering
         log.error("the database cannot be opened; what can be read of it goes into a new one", metadata: ["error": "\(reason)"])
@@ -59,14 +59,14 @@ extension Agent {
         mode = .serving
     }
 
-    /// The door is open before the database is; ``note(_:)-(StoreWriter.Incident)`` tells when it is.
+    /// The API is open before the database is; ``note(_:)-(StoreWriter.Incident)`` reports when it is.
     package func awaitStore(_ error: StoreError) {
         mode = .unusable(error.localProblem)
         note(.unusable(error))
         goOnWithWaiting()
     }
 
-    /// Reads and status work, nothing is taken, nothing is sent, and the file stays as it is.
+    /// Starts the read-only state: reads and status work, no work is accepted or sent, and the file is unchanged.
     package func refuseWork(_ error: StoreError) {
         let isForeign = error.code == .foreignFile
         let reason =
@@ -103,7 +103,7 @@ extension Agent {
             ]).bytes)
     }
 
-    /// The hub hears another database under our name.
+    /// Reports that the hub sees another database with our name.
     func noteTwins(_ count: Int64) {
         guard count > 1 else {
             observed.attention["cloned_device"] = nil
@@ -126,7 +126,7 @@ extension Agent {
         raise("lost_tail", "\(count) acknowledged mutations at the end of the database are missing")
     }
 
-    /// An operator has looked at what a listing or the feed would have removed.
+    /// Accepts the deletions that were held back, after an operator has checked them.
     func acceptDeletions(uid: UInt32) {
         store.run { store, now throws(StoreError) in
             try store.acceptDeletions(uid: uid, at: now)
@@ -143,7 +143,7 @@ extension Agent {
         }
     }
 
-    /// Ready when the store works and what records refer to is here (PROTOCOL A8, "first-sync seeding").
+    /// Ready means that the store works and the reference records are here (PROTOCOL A8, "first-sync seeding").
     func showReadiness(_ call: LocalCall) {
         if let obstacle = mode.obstacle(held: store.heldFor) { return call.answer(ControlAnswer.ready(reason: obstacle, firstSync: nil)) }
         reader.read { reads, now throws(StoreError) in
@@ -164,7 +164,7 @@ extension Agent {
         }
     }
 
-    /// How far the device has come in learning everything for the first time.
+    /// Progress of the first complete download.
     func firstSync(_ entities: [EntityOverview], isSeeded: Bool) -> StatusDocument.FirstSync {
         let mapping = loaded.configuration.restMapping
         let memory = engine.memory
@@ -175,8 +175,8 @@ extension Agent {
 
     /// - Parameters:
     ///   - announced: Entities that only the hub has named so far.
-    ///   - hasMetServer: The hub or backend has answered once. Before that nothing is known of what there is, and to have all of nothing
-    ///     would be to be ready.
+    ///   - hasMetServer: The hub or backend has answered once. Before that the entities are not known, and an empty set would count as
+    ///     complete.
     package static func firstSync(
         _ entities: [EntityOverview], of rules: RuleBook, _ mapping: RestMapping? = nil, announced: [EntityName] = [], isSeeded: Bool,
         hasMetServer: Bool
@@ -189,7 +189,7 @@ extension Agent {
         let done = names.reduce(Int64(0)) { $0.saturatingAdd(found[$1]?.records ?? 0) }
         let total = names.reduce(Int64(0)) { $0.saturatingAdd(max(found[$1]?.seedTotal ?? 0, found[$1]?.records ?? 0)) }
         let references = names.filter { rules[$0]?.kind == .reference }
-        // An existing backend knows no filters.
+        // An existing backend has no filters.
         func hasItsSeed(_ name: EntityName) -> Bool {
             mapping != nil || rules[name]?.seedFilter.isEmpty ?? true || found[name]?.isSeeded == true
         }

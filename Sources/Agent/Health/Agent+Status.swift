@@ -2,7 +2,7 @@ import LocalAPI
 import SyncCore
 import SyncStore
 
-// `GET /v1/status`: assembled from facts at the moment it is asked for; nothing in it is remembered for its own sake.
+// `GET /v1/status`: assembled from present facts at each request; nothing is stored for it.
 extension Agent {
     func showStatus(_ call: LocalCall) {
         readForStatus { [self] result in
@@ -24,7 +24,7 @@ extension Agent {
         }
     }
 
-    /// Where the database cannot be read, all the rest is told, and that: who looks then needs it most.
+    /// Where the database cannot be read, the rest is shown together with that fact, because a reader needs it most then.
     func orUnread(_ result: Result<StoreView, StoreError>) -> Result<StoreView, StoreError> {
         guard case .failure(let error) = result, error.code != .closed else { return result }
         do throws(StoreError) {
@@ -37,30 +37,30 @@ extension Agent {
         }
     }
 
-    /// Why nothing could be read. A database that could not even be made has no tables, which is no cause.
+    /// The reason why the database could not be read. A missing table in a new database is no cause; the failure of the disk is.
     private func obstacle(_ error: StoreError) -> String {
         guard let fault = observed.storeFault else { return error.description }
         return fault.code == .diskFull ? "the disk of the state folder is full (\(fault))" : fault.description
     }
 
-    /// What went wrong with the disk lately, and passed.
+    /// A past fault of the disk.
     func recoveryNews(isFull: Bool) -> String? {
         observed.recovery?.told(at: environment.time.now().instant, hasRoom: !isFull && !observed.storeIsReadOnly)
     }
 
-    /// What the store contributes.
+    /// The facts of the store.
     struct StoreView: Sendable {
         var facts: StoreFacts
         var blobs: BlobCounts
         var nextBlob: UploadJob?
         var entities: [EntityOverview]
         var attention: [MutationSnapshot]
-        /// The newest that wait for a decision.
+        /// The newest conflicts that wait for a decision.
         var conflicts: [ConflictSnapshot]
         var openConflicts: Int64
-        /// Bytes of today over all links, but for those of the last seconds.
+        /// Bytes of today over all links, without those of the last seconds.
         var usage: StatusDocument.Usage
-        /// Why nothing of this could be read; `nil`: it could.
+        /// The reason why none of this could be read; `nil`: it could.
         var obstacle: String?
     }
 
@@ -157,7 +157,7 @@ extension Agent {
         sync.breaker = engine.breaker.state.rawValue
         sync.stalls = around.stalls
         if let clock = engine.clock.offset(at: now) {
-            // Five minutes is what stamps tolerate; beyond it one of the two clocks is wrong.
+            // Stamps tolerate five minutes; beyond that one of the two clocks is wrong.
             let isSuspect = engine.clock.isDoubted || clock.offset.magnitude > HybridClock.aheadMax
             sync.clock = .init(offset: clock.offset, error: clock.error, state: isSuspect ? "suspect" : "synced")
         } else if isClockUnsynced {
@@ -182,7 +182,7 @@ extension Agent {
 }
 
 extension SyncEngine.Step {
-    /// The word for people.
+    /// The text for people.
     var phase: String {
         switch self {
         case .greeting: "hello"
@@ -199,7 +199,7 @@ extension SyncEngine.Step {
 }
 
 private enum AppUser {
-    /// An app that no rule names is called after its user; -1 for the others.
+    /// The user id of an app without a rule, which is named after its user; -1 for other apps.
     static func uid(of app: AppName) -> Int64 {
         app.text.hasPrefix("uid:") ? Int64(app.text.dropFirst(4)) ?? -1 : -1
     }

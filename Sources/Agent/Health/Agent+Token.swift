@@ -3,14 +3,14 @@ import NIOCore
 import SyncCore
 import SyncHTTP
 
-// The token's own end: the next one is asked for in time, and an operator is told before it is too late.
+// Renews the token before it expires, and warns an operator before it is too late.
 extension Agent {
-    /// After a failure it is tried again with a later cycle, not with each.
+    /// Shortest time between two attempts to renew it after a failure.
     private static let refreshPause: Duration = .seconds(3_600)
 
-    /// No cycle comes by during a pause, and a pause may be longer than the token's life.
+    /// Renews the token during a pause, because there are no cycles then, and a pause may be longer than the token's life.
     ///
-    /// - Returns: When to look again.
+    /// - Returns: Time of the next check.
     func refreshTokenInPause(_ now: Moment) -> Timestamp? {
         guard engine.memory.pause != nil, let refreshAt = observed.tokenRefreshAt else { return nil }
         guard refreshAt <= now.wall else { return refreshAt }
@@ -18,12 +18,12 @@ extension Agent {
         return now.wall.advanced(by: Self.refreshPause)
     }
 
-    /// The hub refuses this device, and another token is in place now: it is shown at once.
+    /// Uses a new token at once, if the hub refuses this device and another token is in place now.
     func showNewToken() {
         if engine.reachability == .auth, hub.hasNewToken() { handle(.credentialsChanged) }
     }
 
-    /// As long as the hub refuses this device, a token that is put in place is shown within seconds.
+    /// Watches the token's file while the hub refuses this device, so that a new token is used within seconds.
     func watchToken() {
         guard engine.reachability == .auth, around.tokenWake == nil, !hasStopped else { return }
         around.tokenWake = executor.schedule(after: environment.tokenLooks) { [weak self] in
@@ -35,7 +35,7 @@ extension Agent {
         }
     }
 
-    /// - Precondition: No cycle is under way, and the last one went well, or the sync is paused.
+    /// - Precondition: No cycle is running and the last one succeeded, or the sync is paused.
     func refreshTokenIfDue() {
         let now = environment.time.now()
         defer { warnOfTokenEnd(now.wall) }
@@ -53,7 +53,8 @@ extension Agent {
         }
     }
 
-    /// Whatever critical work may; a pause holds back work, and without a token there is none after it.
+    /// Whether a renewal is allowed, with the rules of critical work. A pause does not prevent it, because without a token there is no work
+    /// after it.
     private func mayRefresh(_ now: Timestamp) -> Bool {
         var situation = engine.situation
         situation.pause = nil
@@ -65,7 +66,7 @@ extension Agent {
         count(result.traffic, for: .hello, over: uplink)
         switch result {
         case .success(let response) where response.status == 200:
-            // It is shown with the next request, which ends the old one.
+            // The new token is used with the next request, which ends the old one.
             (observed.tokenEndsAt, observed.tokenRefreshAt, observed.refreshTriedAt) = (nil, nil, nil)
             log.notice("the token was refreshed")
         case .success(let response): log.warning("the token was not refreshed", metadata: ["status": "\(response.status)"])
@@ -86,7 +87,7 @@ extension Agent {
 
     private func warnOfTokenEnd(_ now: Timestamp) {
         let code = "token_ends"
-        // Until then it is as it should be, however soon it ends.
+        // A renewal is running, so no warning is needed, however soon the token expires.
         guard !observed.refreshesToken else { return }
         let isDue = observed.tokenRefreshAt.map { $0 <= now } ?? true
         guard isDue, let ends = observed.tokenEndsAt, now.duration(to: ends) < Doctor.endsSoon else {

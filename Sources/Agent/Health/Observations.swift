@@ -2,86 +2,86 @@ import SyncCore
 import SyncHTTP
 import SyncStore
 
-/// What the agent has seen of itself since it started: for status and metrics, never for a decision about data.
+/// Facts that the agent has collected since it started. They are for status and metrics, never for a decision about data.
 struct Observations {
-    /// Of enqueues that the engine has not been told of yet: the most urgent priority, and when the first of them expires.
+    /// Enqueues that were not reported to the engine yet: the most urgent priority, and the earliest expiry.
     var enqueued: (priority: Priority, expiry: Instant?)?
     var waiters: UInt64 = 0
     var spaceMeasuredAt: Instant?
-    /// When the disk was last full although its file system has room: of a quota, or of the largest size of a file, nobody can ask
-    /// how much is left.
+    /// Time at which the disk was last full although its file system has room. The rest of a quota, or of the largest file size, cannot be
+    /// queried.
     var quotaMetAt: Instant?
-    /// Nothing was taken since then.
+    /// No mutation was accepted since then.
     var isQuotaUsedUp = false
     var waitingCountedAt: Instant?
-    /// The last one that the store was told.
+    /// The last anchor that the store got.
     var anchor: ClockAnchor?
-    /// The configuration that the hub has last named, and the one of them that was no good.
+    /// The version of the configuration that the hub named last, and the one that was refused.
     var offeredConfig: Int64?
     var refusedConfig: Int64?
     var fetchesConfig = false
-    /// `nil` before the first look.
+    /// The last result; `nil` before the first check.
     var wallIsSynchronised: Bool?
-    /// Refusals of the local API by code.
+    /// Refused requests of the local API, by code.
     var refusals: [String: Int64] = [:]
     var cycles = 0
     var failedCycles = 0
     var badReplies: Int64 = 0
-    /// Bytes since the start, as the ledger counts them.
+    /// Bytes since the start, in the units of the ledger.
     var bytes: [TrafficSeries: (up: Int64, down: Int64)] = [:]
     var enqueueTimes = DurationHistogram()
     var pullTimes = DurationHistogram()
     var pushTimes = DurationHistogram()
     var reachableSince: Timestamp?
     var cause: String?
-    /// What the last attempt at the hub found; `nil` once a cycle has gone well.
+    /// The fault that the last attempt at the hub found; `nil` after a successful cycle.
     var fault: HubFault?
-    /// `ok`, or what the last check of the database complained about.
+    /// `ok`, or the complaint of the last check of the database.
     var integrity = "ok"
-    /// What went wrong last with the database or its disk, and passed.
+    /// The last fault of the database or its disk that has passed.
     var recovery: Recovery?
     /// A commit failed and the store could not be opened again.
     var storeIsReadOnly = false
-    /// Why the database cannot be used at the moment; `nil` while it can.
+    /// The reason why the database cannot be used at present; `nil` while it can.
     var storeFault: StoreError?
-    /// What files, disk and kernel said last, and when they were asked.
+    /// The last facts of files, disk and kernel, and the time of their collection.
     var system: DoctorFacts.System?
     var systemSeenAt: Instant?
-    /// Of the hub, by its answers since the start.
+    /// Facts about the hub, by its answers since the start.
     var hubAnsweredAt: Instant?
     var certificateEndsAt: Timestamp?
     var syncVersion: Int?
     var foreignVersions: [Int] = []
-    /// Of the token that was shown last, as the hub says.
+    /// Expiry of the token in use, by the hub's answer.
     var tokenEndsAt: Timestamp?
     var tokenRefreshAt: Timestamp?
     var refreshesToken = false
     var refreshTriedAt: Instant?
-    /// When the hub is told what had gone wrong.
+    /// Schedule of the diagnostics for the hub.
     var diagnostics = DiagnosticsWatch()
     var sendsDiagnostics = false
-    /// `nil` before the first lookup.
+    /// The last result; `nil` before the first lookup.
     var isHubResolved: Bool?
-    /// The way to the hub: what of it is on trial, and what was taken back.
+    /// State of the trial of the connection settings.
     var trial = ConfigurationTrial()
     var hasReadTrial = false
-    /// The name of the way in force; `nil` as long as nobody writes trials down.
+    /// Name of the settings in force; `nil` as long as trials are not stored.
     var way: ConfigurationTrial.Name?
     var trialKeys: [String] = []
     var revertedKeys: [String] = []
     var trialWake: LoopTimer?
     var asksInTrial = false
-    /// Keys of the files whose values wait for a restart.
+    /// Configuration keys whose values take effect after a restart.
     var restartNeeded: [String] = []
     var queue = QueueHistory()
     var queueWake: LoopTimer?
-    /// What happened and nobody has acknowledged.
+    /// Past events that were not acknowledged.
     var alarms = AlarmHistory()
-    /// Things that a person should look at, by code; the newest sentence of each.
+    /// Present alarms by code, with the newest sentence of each.
     var attention: [String: String] = [:]
 }
 
-/// What one row of `agentd_bytes_total` is about.
+/// The labels of one row of `agentd_bytes_total`.
 struct TrafficSeries: Hashable, Comparable {
     var link: String
     var purpose: UsagePurpose

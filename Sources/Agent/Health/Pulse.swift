@@ -1,20 +1,20 @@
 package import SyncCore
 
-/// Whether the service manager may be told that all is well: the loop turns, because it asks, and the store's thread has
-/// answered lately.
+/// Decides whether the service manager may be told that the agent is healthy: the loop runs, because it asks, and the store's thread has
+/// answered recently.
 ///
-/// An fsync of a worn flash card may take half a minute, and killing the agent would not make it quicker. So the store has
-/// long; it is one that never answers again that a restart mends.
+/// An fsync of a worn flash card may take half a minute, and killing the agent would not make it faster. So the store has a long time; only
+/// a store that never answers again is fixed by a restart.
 package struct Pulse: Hashable, Sendable {
-    /// How long the store may be silent.
+    /// Longest time that the store may take for an answer.
     package static let patience: Duration = .seconds(600)
 
-    /// When the question was asked that the store has not answered; `nil` while it owes none.
+    /// Time of the question that the store has not answered; `nil` if there is none.
     private var askedAt: Instant?
 
     package init() {}
 
-    /// - Returns: Whether it is to be asked now.
+    /// - Returns: Whether the store must be asked now.
     package mutating func ask(at now: Instant) -> Bool {
         guard askedAt == nil else { return false }
         askedAt = now

@@ -1,13 +1,13 @@
 package import SyncCore
 
-/// How many changes were open over the last hours, one number for each ``step``: what the graph of `status --watch` shows of the time
-/// before somebody looked. It is gone with the agent.
+/// Number of open changes over the last hours, one sample for each ``step``. The graph of `status --watch` shows it for the time before the
+/// watch. It is lost when the agent ends.
 package struct QueueHistory: Hashable, Sendable {
     package static let step: Duration = .seconds(300)
-    /// Eight hours.
+    /// Largest number of samples: eight hours.
     package static let samplesMax = 96
 
-    /// Oldest first; the last one was taken at ``lastAt``.
+    /// Samples, oldest first; the last one was taken at ``lastAt``.
     package private(set) var open: [Int64] = []
     package private(set) var lastAt: Timestamp?
     private var dueAt: Instant?
@@ -16,9 +16,9 @@ package struct QueueHistory: Hashable, Sendable {
 
     package func isDue(at now: Instant) -> Bool { dueAt.map { $0 <= now } ?? true }
 
-    /// - Parameter open: Mutations that are open now.
+    /// - Parameter open: Number of mutations that are open now.
     package mutating func note(_ open: Int64, at now: Moment) {
-        // After a suspend the steps that nobody saw are as the last one was.
+        // After a suspend, the missed steps repeat the last sample.
         if let dueAt, let last = self.open.last {
             let missed = dueAt.duration(to: now.instant).nanoseconds / Self.step.nanoseconds
             self.open += Array(repeating: last, count: Int(min(max(0, missed), Int64(Self.samplesMax))))

@@ -1,17 +1,17 @@
 package import SyncCore
 
-/// Something went wrong with the database or its disk, and is over: told for a while, and then no more.
+/// A past fault of the database or its disk, which is shown for a while.
 ///
-/// What a person has to look at is an alarm of its own (`lost_tail`, `recovered_from_corruption`) and does not end here.
+/// Faults that need a person have alarms of their own (`lost_tail`, `recovered_from_corruption`) and do not end here.
 package struct Recovery: Hashable, Sendable {
     package enum Cause: Hashable, Sendable {
-        /// Nothing was lost, and nothing is wrong with a disk that was full: it is over when there is room again.
+        /// The disk was full; no data was lost and the disk is intact. It is over when there is room again.
         case fullDisk
-        /// The disk failed or the database could not be used: it may be failing, which repeats.
+        /// The disk failed or the database could not be used: the disk may be failing, which repeats.
         case disk
     }
 
-    /// How long a failure of the disk is told after the last one.
+    /// Time for which a failure of the disk is shown after the last one.
     package static let remembered: Duration = .seconds(3_600)
 
     private let text: String
@@ -24,8 +24,8 @@ package struct Recovery: Hashable, Sendable {
         self.at = at
     }
 
-    /// - Parameter hasRoom: The disk takes work at this moment.
-    /// - Returns: One sentence; `nil` once it is no news any more.
+    /// - Parameter hasRoom: The disk accepts work now.
+    /// - Returns: One sentence; `nil` once it is no longer relevant.
     package func told(at now: Instant, hasRoom: Bool) -> String? {
         switch cause {
         case .fullDisk: hasRoom ? nil : text

@@ -3,13 +3,13 @@ import Logging
 import SyncCore
 import SyncStore
 
-// What time it is (PROTOCOL A11): the hub's answers say it, and before the first of them the kernel may.
+// Determines the time (PROTOCOL A11) by the hub's answers, and before the first of them by the kernel.
 extension Agent {
-    /// Tells the store what the engine has learned of the time. Before the engine's own wishes, so that what an answer brings
-    /// is stored by the clock that it brings.
+    /// Passes the engine's anchor to the store. This comes before the engine's effects, so that the content of an answer is stored by the
+    /// time that the answer brings.
     func tellAnchor() {
         if engine.anchor == nil, observed.anchor != nil {
-            // Its few answers disagreed with a clock that the kernel keeps right since.
+            // Its few answers disagreed with a clock that the kernel has kept synchronised since.
             observed.anchor = nil
             observed.wallIsSynchronised = nil
             lookAtClock()
@@ -19,7 +19,7 @@ extension Agent {
         learn(anchor)
     }
 
-    /// Before the hub has said anything, a clock that somebody has put right meanwhile is good enough.
+    /// Uses a synchronised system clock before the hub has answered.
     func lookAtClock() {
         guard observed.anchor == nil else { return }
         let isRight = environment.wallIsSynchronised()
@@ -27,7 +27,7 @@ extension Agent {
         observed.wallIsSynchronised = isRight
         store.run { store, now throws(StoreError) in
             store.clockTrust = isRight ? .synced : .unsynced
-            // What was made before in this boot can be dated as well.
+            // Mutations that were made earlier in this boot can be dated as well.
             if isRight { try store.learn(ClockAnchor(wall: now, error: .milliseconds(500)), at: now) }
         } completion: { [self] result in
             assumeIsolated { agent in
@@ -45,17 +45,17 @@ extension Agent {
         } completion: { [self] result in
             guard case .failure(let error) = result else { return }
             assumeIsolated { agent in
-                // Told again with the next answer.
+                // It is passed again with the next answer.
                 agent.observed.anchor = nil
                 agent.log.warning("what the time is was not written down", metadata: ["error": "\(error)"])
             }
         }
     }
 
-    /// Nobody says that our clock is right.
+    /// Whether no source confirms that our clock is right.
     var isClockUnsynced: Bool { observed.anchor == nil && !environment.wallIsSynchronised() }
 
-    /// The hub's time is not believed, or is again (`ClockRule.swift`).
+    /// Reports that the hub's time is not believed, or is believed again (`ClockRule.swift`).
     func noteHubTime(_ verdict: ClockOffset.Verdict) {
         let code = StatusDocument.Alarm.hubClock
         switch verdict {
@@ -76,7 +76,7 @@ extension Agent {
         }
     }
 
-    /// A certificate that is out of date by a clock which nobody trusts says nothing about the hub.
+    /// Reports a certificate that is invalid by an untrusted clock, which says nothing about the hub.
     func noteCertificateDate(_ result: Result<HTTPResponse, TransportError>) {
         let code = "clock_suspect"
         switch result {

@@ -4,12 +4,12 @@ import SyncCore
 import SyncHTTP
 import SyncStore
 
-// What the engine decides by: put together from what is watched, and told when it changed.
+// Collects the conditions for the engine's decisions, and reports changes.
 extension Agent {
-    /// An unmetered link that stays is written down this often.
+    /// Interval at which a lasting unmetered link is recorded.
     private static let unmeteredSaveInterval: Duration = .seconds(6 * 3600)
 
-    /// Tells the engine if anything is other than it was told.
+    /// Tells the engine if any condition has changed.
     func tellConditions() {
         let now = environment.time.now()
         noteUnmetered(now)
@@ -38,7 +38,7 @@ extension Agent {
         return conditions
     }
 
-    /// A hub that has no probe may be tried although nothing proves that it is there.
+    /// The reachability for the engine. A hub without a probe may be tried although its presence is not proven.
     private var reachability: Reachability {
         let found = around.connectivity.reachability
         return found == .degraded && around.connectivity.allowsAttempts ? .connecting : found
@@ -58,7 +58,7 @@ extension Agent {
 
     // MARK: Review
 
-    /// Looks again at what changes with time alone: windows, budgets, the age of what waits.
+    /// Checks conditions that change with time alone: windows, budgets, the age of waiting work.
     func review() {
         around.reviewWake?.cancel()
         around.reviewWake = nil
@@ -72,14 +72,14 @@ extension Agent {
         tellConditions()
         let refresh = refreshTokenInPause(now)
         guard let next = ([change, refresh].compactMap { $0 } + resets).filter({ $0 > now.wall }).min() else { return }
-        // Not longer than an hour at a time: the wall clock may be corrected meanwhile.
+        // Not longer than an hour at a time, because the wall clock may be corrected meanwhile.
         let wait = min(now.wall.duration(to: next), .seconds(3600)) + .milliseconds(20)
         around.reviewWake = executor.schedule(after: wait) { [weak self] in
             self?.assumeIsolated { $0.review() }
         }
     }
 
-    /// The wall clock was set, or the machine was suspended: nothing planned is at its time any more.
+    /// Called when the wall clock was set, or the machine was suspended: planned times are wrong now.
     package func clockStepped() {
         log.notice("the clock was set, or the machine was suspended")
         lookAtClock()
@@ -89,13 +89,13 @@ extension Agent {
         review()
     }
 
-    /// The hub agrees with it within five minutes.
+    /// Whether the hub agrees with the clock within five minutes.
     var isClockTrusted: Bool {
         guard let offset = engine.clock.offset(at: environment.time.now())?.offset else { return false }
         return offset <= HybridClock.aheadMax && offset >= .zero - HybridClock.aheadMax
     }
 
-    /// How long the oldest normal work has waited matters on a metered link only.
+    /// Loads the age of the oldest normal work, which matters on a metered link only.
     func lookForOldestNormal() {
         guard around.connectivity.uplink?.isMetered == true else { return }
         reader.read { reads, _ throws(StoreError) in

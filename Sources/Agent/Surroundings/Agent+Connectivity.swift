@@ -4,9 +4,9 @@ import NIOCore
 import SyncCore
 import SyncHTTP
 
-// Links and reachability: what the monitor sees goes into one value of the core, what it wants is done here.
+// Passes the monitor's events to the connectivity value of the core, and performs its effects.
 extension Agent {
-    /// Begins to watch. Everything is reported on other threads and comes to the loop as an event.
+    /// Starts watching. Events from other threads come to the loop.
     func startWatching() {
         environment.links?.watch(hubAddresses: []) { [weak self] table in
             guard let self else { return }
@@ -18,7 +18,7 @@ extension Agent {
         review()
     }
 
-    /// It may cost money, so a person has to hear of it.
+    /// Raises an alarm, because unwatched links may cost money.
     func noteUnwatchedLinks(_ reason: String) {
         raise(
             "links_unwatched",
@@ -43,8 +43,8 @@ extension Agent {
         }
         feed(.links(table))
         guard let before, let now = around.connectivity.links.first(where: { $0.index == before.index }) else { return }
-        // The link may be back before its loss counts, but what was connected from an address that is gone hears nothing any
-        // more, and would hang for as long as its deadlines.
+        // The link may be back before its loss counts, but connections from an address that is gone receive nothing any more, and would
+        // hang until their deadlines.
         guard !Set(before.addresses).isSubset(of: now.addresses) else { return }
         log.info("an address of the uplink is gone", metadata: ["link": "\(before.name)"])
         environment.closeIdleConnections()
@@ -109,7 +109,7 @@ extension Agent {
             ])
         journal(.link, EventPayload.link(name: name, state: state, cause: cause))
         if uplink != nil, before?.name != uplink?.name { rearmBlobs() }
-        // What was connected leads over the old link, and what is under way there may hang for as long as its deadlines.
+        // Old connections lead over the old link, and their requests may hang until their deadlines.
         guard before != nil, before?.name != uplink?.name else { return }
         countLeftover(over: before)
         environment.closeIdleConnections()
@@ -146,7 +146,7 @@ extension Agent {
         let uplink = around.connectivity.uplink
         Task(executorPreference: executor) { [weak self] in
             let result = await transport.answer(to: request)
-            // One that does not answer tells nothing, which is what it is taken for.
+            // A portal that does not answer is treated as one that says nothing.
             let portal = (try? result.get()).flatMap { CaptivePortal($0) }
             await self?.portalSaid(portal, interface, result.traffic, over: uplink)
         }
@@ -157,7 +157,7 @@ extension Agent {
         feed(.portalSaid(portal, on: interface))
     }
 
-    /// Of the hub as it is configured now, or of the proxy before it; the answer may be long in coming.
+    /// Resolves the configured hub, or the proxy before it; the answer may take long.
     func resolveHub() {
         guard let resolve = environment.resolve else { return feed(.resolved(isLiteral: true)) }
         resolve(loaded.configuration.nextHop.host) { [weak self] addresses, isLiteral in
@@ -172,7 +172,7 @@ extension Agent {
         }
     }
 
-    /// What the engine learned of the way to the hub by an answer, or by none.
+    /// Records what an answer to the engine, or its absence, shows about the way to the hub.
     func noteContact(_ result: Result<HTTPResponse, TransportError>) {
         guard environment.links != nil else { return }
         switch result {
@@ -188,7 +188,7 @@ extension Agent {
 }
 
 extension Result<HTTPResponse, TransportError> {
-    /// What it cost, answered or not.
+    /// The cost of the request, answered or not.
     var traffic: Traffic {
         switch self {
         case .success(let response): response.traffic
@@ -198,7 +198,7 @@ extension Result<HTTPResponse, TransportError> {
 }
 
 extension ProbeOutcome {
-    /// For status and the log.
+    /// The text for status and the log.
     var word: String {
         switch self {
         case .good: "ok"

@@ -2,9 +2,9 @@ import LocalAPI
 import SyncCore
 import SyncStore
 
-// `why` and `plan`: the policy asked by name, with nothing sent.
+// `why` and `plan`: they ask the policy, and send nothing.
 extension Agent {
-    /// A plan looks at so many mutations; an outbox may hold no more by default.
+    /// Largest number of mutations in a plan; an outbox may hold no more by default.
     private static let planMax = 100_000
 
     func showWhy(_ call: LocalCall, _ key: MutationKey) {
@@ -42,29 +42,29 @@ extension Agent {
         } answer: { $0.answer }
     }
 
-    /// What the policy decides by, with what the last attempt at the hub found: all that people are told comes from this.
+    /// The inputs of the policy, with the fault of the last attempt at the hub: all explanations for people come from this.
     var presentSituation: Situation {
         var situation = engine.situation
         situation.fault = observed.fault
         return situation
     }
 
-    /// Why mutations of one priority go or wait. The class may go while some of it is too large for what is left of a budget.
+    /// Explains why mutations of one priority go or wait. The class may go while some of it is too large for the rest of a budget.
     ///
-    /// - Returns: How many wait then; `nil`: all of them, or none.
+    /// - Returns: The explanation, and the number of mutations that wait; `nil`: all of them, or none.
     func explanation(of priority: Priority, in situation: Situation, now: Timestamp) -> (Explanation, count: Int?) {
         let why = Policy.explain(TrafficClass(priority), in: situation, now: now)
         guard why.deferral == nil, let withheld = engine.withheld.classes[priority] else { return (why, nil) }
         return (Policy.explain(TrafficClass(priority), in: situation, now: now, bytes: withheld.smallest), withheld.count)
     }
 
-    /// Why what waits is not sent; where nothing waits, why it would not be.
+    /// The reason why waiting work is not sent, or, without waiting work, would not be sent.
     func presentCause(in situation: Situation, waiting: Set<Priority>, now: Timestamp) -> PresentCause? {
         let asked = waiting.isEmpty ? [.critical] : waiting.sorted()
         return asked.lazy.compactMap { PresentCause(self.explanation(of: $0, in: situation, now: now).0, at: self.hubPlace) }.first
     }
 
-    /// The present situation with what the caller supposes.
+    /// The present situation with the caller's assumptions.
     private func hypothesis(_ body: PlanBody) -> (Situation, Int64?) {
         let configuration = loaded.configuration
         let now = environment.time.now()

@@ -17,7 +17,7 @@ extension Agent {
     private func recovered(_ run: LinkRecovery.Run, _ isGood: Bool, _ result: String) {
         var account = around.recoveries[run.link] ?? LinkItem.Recovery(runs: 0, at: environment.time.now().wall, result: result)
         account.runs += 1
-        // Interfaces may come under ever new names.
+        // Interfaces may appear under ever new names.
         if around.recoveries[run.link] == nil, around.recoveries.count >= Self.recoveriesMax { around.recoveries.removeAll() }
         account.at = environment.time.now().wall
         account.result = result

@@ -10,7 +10,7 @@ extension Agent {
             try reads.facts(at: now).waitingPriorities
         } completion: { [self] result in
             assumeIsolated { agent in
-                // The links are told also where the database cannot be read; status says that it cannot.
+                // Links are shown also where the database cannot be read; status reports that.
                 let waiting: Set<Priority> = if case .success(let found) = result { found } else { [] }
                 let cause = agent.presentCause(in: agent.presentSituation, waiting: waiting, now: agent.environment.time.now().wall)
                 call.answer(LinksAnswer(items: agent.linkItems, uplink: agent.around.connectivity.uplink?.name, cause: cause).answer)
@@ -30,9 +30,9 @@ extension Agent {
         try hear(LinkHint(), about: name, call)
     }
 
-    /// What scripts said before a restart holds on; after a boot they say it anew, for the modem may be elsewhere.
+    /// Restores hints from before a restart of the agent. After a boot, scripts must send them again, because the modem may be elsewhere.
     func restoreHints(_ text: String?) {
-        // What was said before the store had told what it keeps is kept now.
+        // Hints that came before the store had answered are stored now.
         defer { if around.connectivity.hints != LinkHints() { keepHints() } }
         guard let text, text.hasPrefix(environment.bootID + " ") else { return }
         let now = environment.time.now().instant
@@ -89,7 +89,7 @@ extension Agent {
         }
     }
 
-    /// What could carry the sync. The machine's own insides (loopback, container ends, queueing devices) only while they do.
+    /// Links that could carry the sync. Internal interfaces (loopback, container ends, queueing devices) are shown only while they do.
     var shownLinks: [JudgedLink] {
         let connectivity = around.connectivity
         return connectivity.links.filter { link in
@@ -101,7 +101,7 @@ extension Agent {
         }
     }
 
-    /// Of the link that carries the sync it is known what lies behind it (PROTOCOL E1).
+    /// The state of the uplink, which includes the reachability behind it (PROTOCOL E1).
     private func uplinkState(_ link: JudgedLink) -> String {
         switch engine.reachability {
         case .online, .auth: "reachable"

@@ -32,7 +32,7 @@ extension Agent {
         tellConditions()
     }
 
-    /// As the local API shows it.
+    /// The state in the form of the local API.
     var powerState: LocalAPI.PowerState {
         let state = around.power.state
         return LocalAPI.PowerState(
@@ -51,7 +51,7 @@ extension Agent {
 }
 
 extension PowerSupplyReading {
-    /// `nil` when it counts.
+    /// The reason why a supply is ignored; `nil` when it counts.
     fileprivate var whyIgnored: String? {
         if isOurs { return nil }
         if text(.type) == nil { return "its type cannot be read" }

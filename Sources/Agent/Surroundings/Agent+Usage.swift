@@ -26,15 +26,15 @@ extension Agent {
         if budget != nil { tellConditions() }
     }
 
-    /// Where nobody watches the links.
+    /// Name of the link where links are not watched.
     private static let unknownLink = "unknown"
 
-    /// What connections moved after the last request that used them: farewells, tickets, late acknowledgements.
+    /// Counts the bytes that connections moved after their last request: closing messages, session tickets, late acknowledgements.
     func countLeftover(over uplink: Uplink?) {
         count(environment.takeLeftover(), for: .hello, requests: 0, over: uplink)
     }
 
-    /// Before a request goes: what it may move is on flash when this returns, or cannot be stored.
+    /// Books a request before it is sent: its largest possible size is on flash when this returns, or cannot be stored.
     func book(_ most: UsageReservation.Bytes) async {
         let uplink = around.connectivity.uplink
         let isToBeStored = around.reservation.begin(
@@ -49,8 +49,8 @@ extension Agent {
         around.reservation.end(most, moved: moved)
     }
 
-    /// What may have moved after the ledger was stored for the last time before this start. Nobody knows what for: up as a push, down
-    /// as a pull.
+    /// Counts the bytes that may have moved after the ledger was last stored before this start. Their purpose is unknown: sent ones count
+    /// as a push, received ones as a pull.
     func countReserved(_ stored: UsageReservation.Stored) {
         let used = stored.used(boot: environment.bootID, now: environment.carried(stored.link))
         let now = environment.time.now()
@@ -69,13 +69,13 @@ extension Agent {
         storeUsage()
     }
 
-    /// Puts on flash what was counted. What cannot be stored now is tried again with what comes next.
+    /// Stores the counted bytes. If that fails now, they are stored with later ones.
     func saveUsage() {
         around.usageWake?.cancel()
         around.usageWake = nil
         guard !around.usage.isEmpty else { return }
         storeUsage()
-        // A budget that is nearly used up is looked at again when it begins anew.
+        // A budget that is nearly used up is checked again when it begins anew.
         review()
     }
 
@@ -102,7 +102,7 @@ extension Agent {
         }
     }
 
-    /// At the end of the run: what is under way is cut off, and no more is to come.
+    /// Stores the ledger at the end of the run: running requests are cut off, and no more will follow.
     func closeUsage() {
         around.usageWake?.cancel()
         around.usageWake = nil
@@ -118,7 +118,7 @@ extension Agent {
         let filter = wanted
         let budgets = ledgerBudgets(link: query.link?.text)
         saveUsage()
-        // Behind what was just handed to the writer, so that it is seen.
+        // Queued behind the work that was just passed to the writer, so that it is included.
         store.run { store, _ throws(StoreError) in
             try store.reads.usage(filter)
         } completion: { [self] result in
@@ -145,7 +145,7 @@ extension Agent {
         }
     }
 
-    /// As the local API shows them.
+    /// The budgets in the form of the local API.
     func budgets(of link: JudgedLink) -> LinkBudgets {
         let uplink = Uplink(name: link.name, isMetered: link.cost.isMetered, isRoaming: link.cost.isRoaming)
         guard let limits = loaded.configuration.budget(of: uplink) else { return LinkBudgets() }

@@ -1,7 +1,7 @@
 import SyncCore
 import Synchronization
 
-/// Lets each request go when what it may move is booked in the ledger (``UsageReservation``).
+/// Sends each request only after its largest possible size is booked in the ledger (``UsageReservation``).
 final class BookedTransport: HTTPTransport {
     private let base: any HTTPTransport
     private let ledger = Mutex<Ledger>(Ledger())
@@ -49,7 +49,8 @@ final class BookedTransport: HTTPTransport {
         return try result.get()
     }
 
-    /// Heads, a handshake, and the headers of TCP and IP: some 60 bytes for each 1,400, and acknowledgements the other way.
+    /// Largest possible traffic of a request: heads, a handshake, and the headers of TCP and IP, which are some 60 bytes for each 1,400,
+    /// with acknowledgements in the other direction.
     private static func most(of request: HTTPRequest) -> UsageReservation.Bytes {
         let up = Int64(clamping: request.body.count ?? 0), down = Int64(clamping: request.expectedBytes)
         return .init(up: up + up / 16 + down / 32 + overhead, down: down + down / 16 + up / 32 + overhead)

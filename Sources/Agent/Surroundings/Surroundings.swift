@@ -2,8 +2,8 @@ import LocalAPI
 import SyncCore
 import SyncHTTP
 
-/// What the agent knows about the world around its work: links, reachability, power, and the bytes that went over each link.
-/// Each of them decides by itself, as a value; here they are kept together for the actor that feeds them.
+/// The agent's knowledge of its environment: links, reachability, power, and the bytes of each link. Each part is a value that decides by
+/// itself; this type keeps them together for the actor that passes events to them.
 struct Surroundings {
     var connectivity: Connectivity
     var connectivityWake: LoopTimer?
@@ -16,26 +16,26 @@ struct Surroundings {
     var usageWake: LoopTimer?
     var reservation = UsageReservation()
 
-    /// The next moment at which a window, a budget or a clock changes something.
+    /// Timer of the next moment at which a window, a budget or a clock changes something.
     var reviewWake: LoopTimer?
 
-    /// The next look at the token's file.
+    /// Timer of the next check of the token's file.
     var tokenWake: LoopTimer?
 
     var unmeteredSeenAt: Timestamp?
     var unmeteredSavedAt: Instant?
     var oldestNormalAt: Timestamp?
 
-    /// What the engine was told last.
+    /// The conditions that the engine got last.
     var told: Conditions
     var cause: String?
-    /// What the machine found, for the change of reachability that follows from it.
+    /// The fault that the machine found, for the change of reachability that follows from it.
     var fault: HubFault?
     /// The outcome of the last probe that was answered or given up.
     var lastProbe: LinkItem.Probe?
     /// Runs of the operator's programs since the start, by link.
     var recoveries: [String: LinkItem.Recovery] = [:]
-    /// Cycles that the watchdog had to begin.
+    /// Number of cycles that the watchdog had to begin.
     var stalls: Int64 = 0
 
     init(_ configuration: AgentConfiguration, hasLinks: Bool, random: SeededRandom, at now: Moment) {
@@ -53,7 +53,7 @@ extension AgentConfiguration {
         return settings
     }
 
-    /// The probe: the configured address, else the hub's own.
+    /// The probe of the configured address, or the hub's own.
     var probeClient: ProbeClient {
         let tls = tlsIdentity
         var client = probe.url.map { ProbeClient(url: $0.text, tls: tls) } ?? ProbeClient(hubURL: hub.url.text, tls: tls)
@@ -66,7 +66,7 @@ extension AgentConfiguration {
         return client
     }
 
-    /// The budget of a link: its rule's, else the usual one of a metered link.
+    /// The budget of a link: that of its rule, otherwise the default of a metered link.
     func budget(of uplink: Uplink) -> LinkBudget? {
         budget(of: uplink.name, isMetered: uplink.isMetered)
     }
