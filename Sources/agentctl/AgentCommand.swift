@@ -3,7 +3,7 @@ import LocalAPI
 import SyncCore
 import SyncLinux
 
-/// A command that talks to the agent. It throws what went wrong; how that is shown and exited with is the same for all.
+/// A command that talks to the agent. It throws its failure; all failures are shown, and end the program, in the same way.
 protocol AgentCommand: ParsableCommand, Sendable {
     var global: GlobalOptions { get }
 
@@ -11,12 +11,12 @@ protocol AgentCommand: ParsableCommand, Sendable {
     func run(_ session: Session) async throws -> Int32
 }
 
-/// What a command works with.
+/// The tools of a command.
 struct Session: Sendable {
     let client: AgentClient
     let isJSON: Bool
 
-    /// An answer as it came, or as a screen for people.
+    /// Shows an answer, unchanged as JSON or as text for people.
     func show<Value>(_ reply: Reply<Value>, _ render: (Value, View) -> [String]) {
         if isJSON { return Output.json(reply.body) }
         for line in render(reply.value, View()) { Output.line(line) }
@@ -57,17 +57,17 @@ extension AgentCommand {
     }
 }
 
-/// What went wrong on this side of the socket.
+/// A failure on this side of the socket.
 struct CommandFailure: Error, Sendable {
     var exitStatus: Int32
     var problem: Problem
 
-    /// The arguments cannot mean anything: exit 64.
+    /// The arguments are invalid: exit 64.
     static func usage(_ detail: String) -> CommandFailure {
         CommandFailure(exitStatus: 64, problem: Problem("usage", status: 0, detail: detail))
     }
 
-    /// The socket is there, but not for us: exit 77.
+    /// The socket exists but may not be opened: exit 77.
     static func notAllowed(socket: String) -> CommandFailure {
         let detail =
             if let group = Environment.group(thatMayOpen: socket) {
@@ -79,7 +79,7 @@ struct CommandFailure: Error, Sendable {
         return CommandFailure(exitStatus: 77, problem: Problem("forbidden", status: 0, detail: detail))
     }
 
-    /// The answer is no: exit 1.
+    /// The answer is negative: exit 1.
     static func failed(_ code: String, _ detail: String) -> CommandFailure {
         CommandFailure(exitStatus: 1, problem: Problem(code, status: 0, detail: detail))
     }

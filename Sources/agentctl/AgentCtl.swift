@@ -4,7 +4,7 @@ import LocalAPI
 import SyncCore
 import SyncLinux
 
-/// The command line of the agent. It speaks to the socket and to nothing else.
+/// The command line of the agent. It uses only the agent's socket.
 @main
 struct AgentCtl: ParsableCommand {
     static let configuration = CommandConfiguration(
@@ -23,7 +23,7 @@ struct AgentCtl: ParsableCommand {
             ResumeCommand.self, AcknowledgeCommand.self, AuditCommand.self, ConfigCommand.self, DoctorCommand.self, DiagnoseCommand.self, VersionCommand.self, CompletionsCommand.self,
         ])
 
-    /// Options that make a list.
+    /// Options that may be repeated to make a list.
     private static let repeatable: Set = ["--type", "--where", "--sort", "--fields", "--map", "--state", "--depends-on", "--field", "--value"]
 
     /// Synchronous on purpose: the default asynchronous entry would start the threads of the default executor.
@@ -46,12 +46,12 @@ struct AgentCtl: ParsableCommand {
             try command.run()
         } catch {
             let code = exitCode(for: error)
-            // `--json` stays JSON also when the arguments are wrong; then nothing else has written to standard output.
+            // With `--json` the output is JSON even if the arguments are wrong; nothing else has been written to standard output then.
             if !(error is ExitCode), code != .success, CommandLine.arguments.contains("--json") {
                 Output.line(
                     Problem("usage", status: 0, detail: message(for: error)).json(prefix: Problem.localPrefix).json)
             }
-            // As ArgumentParser would end it, but for what the arguments themselves bring to the terminal.
+            // The same ending as by ArgumentParser, except that arguments are made safe for the terminal.
             let text = fullMessage(for: error)
             if !text.isEmpty { if code == .success { Output.line(text) } else { Output.note(text) } }
             Glibc.exit(code.rawValue)
@@ -59,7 +59,7 @@ struct AgentCtl: ParsableCommand {
     }
 }
 
-/// What every command takes.
+/// Options of every command.
 struct GlobalOptions: ParsableArguments {
     @Option(help: "The agent's socket. Default: $AGENTD_SOCKET, else \(GlobalOptions.defaultSocket).")
     var socket: String?

@@ -2,7 +2,7 @@ import ArgumentParser
 import LocalAPI
 import SyncCore
 
-/// How mutations are shown.
+/// Shows mutations.
 enum MutationList {
     static func check(limit: Int, after: Int64?) throws {
         guard (1...MutationListQuery.limitMax).contains(limit) else {
@@ -22,7 +22,7 @@ enum MutationList {
         if let next = reply.value.next { Output.note("there is more: --after \(next)") }
     }
 
-    /// One with all that is known.
+    /// Shows one mutation with all known facts.
     static func show(_ reply: Reply<MutationItem>, asJSON: Bool) {
         if asJSON { return Output.json(reply.body) }
         let item = reply.value

@@ -1,13 +1,13 @@
 import Glibc
 import SyncCore
 
-/// Another program of this machine, run to its end.
+/// Runs another program of this machine to its end.
 enum Program {
     struct Absent: Error {
         var errno: Int32
     }
 
-    /// - Returns: The exit status (128 and the signal's number after a signal), and what it complained of.
+    /// - Returns: The exit status (128 plus the signal's number after a signal), and its complaint.
     static func run(_ name: String, _ arguments: [String]) throws(CommandFailure) -> (status: Int32, complaint: String) {
         do throws(Absent) {
             let result = try run([name], arguments, hears: STDERR_FILENO)
@@ -18,17 +18,17 @@ enum Program {
     }
 
     /// - Parameters:
-    ///   - paths: The first that can be started is.
-    ///   - hears: Its descriptor of which the bytes are returned.
+    ///   - paths: Candidates; the first one that can be started is used.
+    ///   - hears: The descriptor of the program whose bytes are returned.
     static func run(_ paths: [String], _ arguments: [String], hears descriptor: Int32) throws(Absent) -> (status: Int32, bytes: [UInt8]) {
         var ends: [Int32] = [-1, -1]
         guard pipe(&ends) == 0 else { throw Absent(errno: errno) }
-        // The program gets the writing end under that one number only.
+        // The program gets the writing end only under that number.
         for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
         var actions = posix_spawn_file_actions_t()
         posix_spawn_file_actions_init(&actions)
         posix_spawn_file_actions_adddup2(&actions, ends[1], descriptor)
-        // Whoever listens to complaints has results of its own to print.
+        // A caller that reads standard error prints results of its own.
         if descriptor != STDOUT_FILENO { posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0) }
         defer {
             posix_spawn_file_actions_destroy(&actions)
@@ -41,7 +41,7 @@ enum Program {
         var child: pid_t = 0
         var error: Int32 = ENOENT
         for path in paths where error != 0 { error = posix_spawnp(&child, path, &actions, nil, pointers, environ) }
-        // Our copy of the writing end must go, or the reading never ends.
+        // Our copy of the writing end must be closed, or reading never ends.
         close(ends[1])
         guard error == 0 else { throw Absent(errno: error) }
         var bytes: [UInt8] = []
@@ -58,7 +58,7 @@ enum Program {
         return (signal == 0 ? (status >> 8) & 0xff : 128 + signal, bytes)
     }
 
-    /// What it said, in one line.
+    /// The output in one line.
     static func line(of bytes: [UInt8]) -> String {
         String(decoding: bytes, as: UTF8.self).split(separator: "\n").prefix(3).joined(separator: "; ")
     }

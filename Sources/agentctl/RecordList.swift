@@ -2,7 +2,7 @@ import ArgumentParser
 import LocalAPI
 import SyncCore
 
-/// How records are shown in lists.
+/// Shows lists of records.
 enum RecordList {
     static func check(limit: Int) throws {
         guard (1...RecordListQuery.limitMax).contains(limit) else {
@@ -10,9 +10,9 @@ enum RecordList {
         }
     }
 
-    /// One line a record: id, sync status, document.
+    /// Shows one line a record: id, sync status, document.
     ///
-    /// - Returns: The exit status: 1 where nobody knows the entity, because an empty list would look like an answer.
+    /// - Returns: The exit status: 1 when the entity is unknown, because an empty list would look like an answer.
     static func show(_ reply: Reply<RecordListPage>, of entity: EntityName, asJSON: Bool) -> Int32 {
         if asJSON { Output.json(reply.body) } else { list(reply, of: entity) }
         guard let unknown = reply.value.unknownEntity else { return 0 }
@@ -29,10 +29,10 @@ enum RecordList {
         }
     }
 
-    /// A document over several lines. It is JSON from the agent, so it reads; if not, it is shown as it came.
+    /// A document over several lines. It is JSON from the agent; if it cannot be read, it is shown unchanged.
     static func pretty(_ document: String?) -> String {
         guard let document else { return "null" }
-        // What does not read is shown as it came, made safe for the terminal.
+        // An unreadable document is shown unchanged, made safe for the terminal.
         return (try? JSONReader.read(document, limits: .answer))?.pretty ?? PlainText.safe(document)
     }
 }

@@ -73,7 +73,7 @@ struct BlobsCommand: ParsableCommand {
                 return try await session.client.addBlob(query, type: type) { pieces.next(upTo: $0) }
             }
             let socket = DescriptorSender(socketPath: session.client.socketPath)
-            // The descriptor is the input's, and must stay open until the agent has it.
+            // The descriptor belongs to the input and must stay open until the agent has it.
             defer { withExtendedLifetime(input) {} }
             return try await session.client.addBlob(query, type: type) { (head) async throws(TransportError) -> HTTPResponse in
                 try socket.send(head, with: sender)
@@ -86,7 +86,7 @@ struct BlobsCommand: ParsableCommand {
             return RecordName(entity, id)
         }
 
-        /// Of what inspectors and machines make; anything else says nothing.
+        /// The type by the extension, for common photos and machine files; other names have none.
         static func type(of name: String) -> String {
             let known = [
                 "jpg": "image/jpeg", "jpeg": "image/jpeg", "png": "image/png", "heic": "image/heic", "webp": "image/webp",
@@ -218,7 +218,7 @@ enum BlobWatch {
     }
 }
 
-/// Standard input as the body of a request.
+/// Passes standard input as the body of a request.
 private final class InputPieces: Sendable {
     private let input: InputFile
 
@@ -229,7 +229,7 @@ private final class InputPieces: Sendable {
             switch input.read(upTo: count) {
             case .bytes(let bytes): return bytes
             case .nothingYet: continue
-            // A body that ends too early would look whole: an empty piece breaks the request instead.
+            // A body that ends too early would look complete; an empty piece breaks the request instead.
             case .failed: return []
             case .end: return nil
             }

@@ -36,7 +36,7 @@ struct ConfigCommand: ParsableCommand {
                 if session.isJSON { Output.json(reply.body) } else { Output.line("good") }
                 return 0
             } catch {
-                // Whoever may not ask the agent may still ask the program: it reads what they can read.
+                // A user who may not ask the agent may still run the program, which reads only files that the user can read.
                 let problem = LocalProblem(error.problem)
                 guard error.code == .unreachable || problem == .forbidden || problem == .notConfigured else { throw error }
                 throw AgentProgram.check(file)
@@ -88,16 +88,16 @@ struct ConfigCommand: ParsableCommand {
     }
 }
 
-/// The daemon's own check, for when no agent runs.
+/// The daemon's own check, for use when no agent runs.
 enum AgentProgram {
     static let defaultFile = "/etc/agentd/agentd.yaml"
 
-    /// Beside this program first, so that a build tree and an installation each find their own.
+    /// Paths of the program. The one beside this program comes first, so that a build tree and an installation each find their own.
     private static var paths: [String] { [beside("agentd"), "agentd"].compactMap { $0 } }
 
-    /// Becomes `agentd --check --config FILE`; the exit status is that program's.
+    /// Replaces this process by `agentd --check --config FILE`; the exit status is that program's.
     ///
-    /// - Returns: Why it could not be started.
+    /// - Returns: The reason why it could not be started.
     static func check(_ file: String?) -> CommandFailure {
         let arguments = ["agentd", "--check", "--config", file ?? defaultFile]
         var pointers: [UnsafeMutablePointer<CChar>?] = arguments.map { strdup($0) }
@@ -112,7 +112,7 @@ enum AgentProgram {
                 detail: "no agent answers, and agentd could not be started to check: \(reason)"))
     }
 
-    /// What `agentd` with these arguments prints.
+    /// The output of `agentd` with these arguments.
     static func output(_ arguments: [String]) throws(CommandFailure) -> [UInt8] {
         do throws(Program.Absent) {
             return try Program.run(paths, arguments, hears: STDOUT_FILENO).bytes
@@ -121,7 +121,7 @@ enum AgentProgram {
         }
     }
 
-    /// What `agentd --check` makes of the files of this machine, and what it complains of.
+    /// The status of `agentd --check` for the files of this machine, and its complaint.
     static func judgement() throws(CommandFailure) -> (status: Int32, complaint: String) {
         do throws(Program.Absent) {
             let result = try Program.run(paths, ["--check", "--config", defaultFile], hears: STDERR_FILENO)

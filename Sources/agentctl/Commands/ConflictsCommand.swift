@@ -117,7 +117,7 @@ struct ConflictsCommand: ParsableCommand {
             }
             for text in value {
                 let (name, json) = try Resolve.split(text, "--value")
-                // Read here only to tell a slip in the argument from a refusal by the agent.
+                // Read here only to distinguish a mistake in the argument from a refusal by the agent.
                 guard let value = try? JSONReader.read(json) else {
                     throw CommandFailure.usage("--value \(name) must be JSON, such as '\(name)=\"text\"'")
                 }

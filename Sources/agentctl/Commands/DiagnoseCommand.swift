@@ -22,7 +22,7 @@ struct DiagnoseCommand: AgentCommand {
         }
         let name: String
         if let output { name = output } else { name = try await usualName(session) }
-        // Never over a file that is there, and for the owner alone.
+        // It never overwrites a file, and only the owner may read it.
         let descriptor = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600)
         guard descriptor >= 0 else { throw CommandFailure.failed("file", "cannot write \(name): " + String(cString: strerror(errno))) }
         defer { close(descriptor) }

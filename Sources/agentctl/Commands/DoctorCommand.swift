@@ -25,7 +25,7 @@ struct DoctorCommand: AgentCommand {
             guard isAbsent || LocalProblem(error.problem) == .notConfigured else { throw error }
             Output.note("agentctl: \(PlainText.safe(error.detail)); agentd looks at what can be seen without one")
             let body = try AgentProgram.output(["--doctor", "--config", config])
-            // Without a checklist from agentd, the error that led here is the one to tell.
+            // Without a checklist from agentd, the earlier error is the one to report.
             guard let json = try? JSONReader.read(body, limits: .message), let answer = DoctorAnswer(json) else { throw error }
             show(answer, json: answer.answer.body)
             return 2

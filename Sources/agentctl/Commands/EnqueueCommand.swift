@@ -73,9 +73,9 @@ struct EnqueueCommand: AgentCommand {
         return 1
     }
 
-    /// Not settled is not lost: says so, and why it waits.
+    /// A mutation that is not settled is not lost: says so, with the reason of the wait.
     private func explain(_ answer: EnqueueAnswer, _ session: Session) async {
-        // An agent that cannot say why leaves the sentence without a reason; the change itself is accepted.
+        // If the agent gives no reason, the sentence has none; the change itself is accepted.
         let why = try? await session.client.why(answer.id).value
         let view = View()
         Output.note("agentctl: " + WaitNote.enqueued(answer, why: why, now: view.now, offset: view.offset))

@@ -77,7 +77,7 @@ struct ImportCommand: AgentCommand {
             Output.note("the stream was cut: lines without an answer were not taken" + again)
         } else if let stop = report.stop {
             Output.note(PlainText.safe("stopped at line \(stop.line), which was not taken: \(stop.problem.detail). \(LocalProblem.hint(stop.problem))"))
-            // Answers come in the order of the lines: what stands before that one has its own.
+            // Answers come in the order of the lines: all lines before that one have theirs.
             let rest =
                 if keyPrefix != nil {
                     "then run it again with the same --key-prefix"

@@ -82,7 +82,7 @@ struct JoinCommand: AgentCommand {
                 lines += [("agentd", "restarted"), ("first sync", said)]
             } catch {
                 files.putBack(before)
-                // The agent that was there before goes on as before; why it does not would say nothing about the join.
+                // The former agent continues as before; a failure of it would say nothing about the join.
                 try? ServiceManager.restart()
                 throw error
             }
@@ -124,7 +124,7 @@ struct JoinCommand: AgentCommand {
 
     // MARK: The agent
 
-    /// Waits until the agent serves, and asks it for a cycle.
+    /// Waits until the agent serves, and requests a cycle.
     @discardableResult
     private func firstSync(_ session: Session) async throws -> String {
         var last = "agentd did not tell how it ended"
@@ -159,7 +159,7 @@ extension String {
     fileprivate func padding(to width: Int) -> String { self + String(repeating: " ", count: max(1, width - count)) }
 }
 
-/// The files of a join on the disk.
+/// The files of a join on disk.
 private struct JoinFiles {
     let root: String
     private let files = DurableFiles(calls: LinuxFileCalls())
@@ -167,7 +167,7 @@ private struct JoinFiles {
     init(root: String) { self.root = root }
 
     func contents(_ path: String) -> [UInt8]? {
-        // What cannot be read is written anew, and that tells what is wrong.
+        // A file that cannot be read is written again, and that reports the fault.
         try? files.read(path, maxBytes: 1 << 20)
     }
 
@@ -178,7 +178,7 @@ private struct JoinFiles {
         return line.flatMap { DeviceID(String($0.dropFirst("  device: \"".count).dropLast())) }
     }
 
-    /// - Returns: What stood there before, by path.
+    /// - Returns: The former contents, by path.
     func write(_ changes: [JoinPlan.File]) throws -> [(path: String, bytes: [UInt8]?, mode: UInt32)] {
         var before: [(path: String, bytes: [UInt8]?, mode: UInt32)] = []
         do throws(LinuxError) {
@@ -208,7 +208,7 @@ private struct JoinFiles {
         }
     }
 
-    /// Other files may contradict: the agent's own reader has the last word.
+    /// Checks all files with the agent's own reader, because other files may contradict.
     func check() throws {
         let (status, text) = try AgentProgram.judgement()
         guard status == 0 else {
@@ -220,13 +220,13 @@ private struct JoinFiles {
         var made = ""
         for part in path.split(separator: "/").dropLast() {
             made += "/" + part
-            // That it could not be made is told by the file that cannot be written.
+            // A failure shows when the file in it cannot be written.
             mkdir(made, made.hasSuffix("/credstore") ? 0o700 : 0o755)
         }
     }
 }
 
-/// systemd, as its own program speaks to it.
+/// Calls systemd through its own program.
 private enum ServiceManager {
     static func restart() throws(CommandFailure) {
         let (status, text) = try Program.run("systemctl", ["restart", "agentd.service"])

@@ -75,9 +75,9 @@ enum Metered: String, EnumerableFlag, Sendable { case metered, unmetered }
 enum Roaming: String, EnumerableFlag, Sendable { case roaming, home }
 
 extension Session {
-    /// A link may be named before it is there; a misspelt one never comes.
+    /// Warns about a missing link: it may be named before it exists, but a misspelt one never comes.
     func noteAbsent(_ name: LinkName) async {
-        // Without the list there is nothing to warn of.
+        // Without the list there is no basis for a warning.
         guard let links = try? await client.links().value.items.map(\.name), !links.contains(name.text) else { return }
         Output.note(PlainText.safe("agentctl: there is no link \(name.text) now; there are \(links.sorted().joined(separator: ", "))"))
     }

@@ -86,7 +86,7 @@ struct MutationsCommand: ParsableCommand {
             guard let id else { return try await retryMany(session) }
             var body = RetryBody(cascades: cascade)
             if let data {
-                // Read here only to tell a slip in the argument from a refusal by the agent.
+                // Read here only to distinguish a mistake in the argument from a refusal by the agent.
                 guard let object = (try? JSONReader.read(data))?.object else {
                     throw CommandFailure.usage("--data must be a JSON object")
                 }
@@ -97,7 +97,7 @@ struct MutationsCommand: ParsableCommand {
             return 0
         }
 
-        /// In the order in which they were made. One that is refused again is named, and the others go on.
+        /// Retries mutations in the order in which they were made. One that is refused again is named, and the others continue.
         private func retryMany(_ session: Session) async throws -> Int32 {
             var bulk = BulkRetry(code: code, entity: entity, conditions: conditions.map(\.filter))
             for text in map {
@@ -110,7 +110,7 @@ struct MutationsCommand: ParsableCommand {
                     MutationListQuery(states: [.rejected], after: after, limit: MutationListQuery.limitMax)).value
                 for short in page.items {
                     after = max(after, short.seq)
-                    // What fell with another one is no longer refused once that one was asked for again.
+                    // A mutation that was rejected with another one is no longer rejected after that one was retried.
                     let item = try await session.client.mutation(MutationKey(trusted: short.id)).value
                     guard item.state == MutationState.rejected.name, bulk.chooses(item) else { continue }
                     count += 1

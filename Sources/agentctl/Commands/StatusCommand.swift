@@ -21,7 +21,7 @@ struct StatusCommand: AgentCommand {
             return 0
         }
         while true {
-            // An agent that restarts is part of what one watches.
+            // A watch continues over a restart of the agent.
             do throws(AgentError) {
                 _ = show(try await session.client.status())
                 if !global.json, !brief { Output.line("") }
@@ -32,7 +32,7 @@ struct StatusCommand: AgentCommand {
         }
     }
 
-    /// Until somebody wants to quit.
+    /// Redraws the screen until the user quits.
     private func fill(_ screen: FullScreen, _ session: Session) async {
         var history = WatchHistory()
         var document: StatusDocument?
@@ -42,7 +42,7 @@ struct StatusCommand: AgentCommand {
             do throws(AgentError) {
                 let now = SystemClocks().now().wall
                 if !isSeeded {
-                    // What it cannot tell does not show; the graph grows from here then.
+                    // Without an answer the earlier part is missing; the graph grows from here then.
                     if let from = CalendarDay(String(RFC3339.text(now.advanced(by: .seconds(-86_400 * (WatchHistory.daysShown - 1)))).prefix(10))) {
                         history.seed(try await session.client.ledger(LedgerQuery(from: from)).value, at: now)
                     }

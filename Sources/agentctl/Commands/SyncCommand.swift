@@ -42,14 +42,14 @@ struct SyncCommand: AgentCommand {
         return outcome.result == "ok" ? 0 : 1
     }
 
-    /// The agent answered before a cycle had ended: says what keeps it, and until when.
+    /// Explains an answer that came before a cycle had ended: the obstacle and its end.
     private func explain(_ session: Session) async {
-        // `try?`: the answer stands without the reason.
+        // `try?`: the answer is shown without the reason then.
         guard let status = try? await session.client.status().value else {
             if wait { Output.note("agentctl: the cycle has not ended yet") }
             return
         }
-        // Who does not wait wants to hear of what stands in the way, and not that it goes.
+        // Without `--wait` only an obstacle is reported.
         guard wait || status.cause != nil || !status.outbox.deferred.isEmpty else { return }
         let view = View()
         Output.note(

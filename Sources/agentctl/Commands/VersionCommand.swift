@@ -13,7 +13,7 @@ struct VersionCommand: AgentCommand {
         do throws(AgentError) {
             agent = try await session.client.status().value.agent.version
         } catch {
-            // Our own version is an answer as well; that the agent gave none is said, not failed with.
+            // Our own version is an answer as well; the agent's missing answer is reported and is no failure.
             if !session.isJSON { Output.note("agentctl: " + PlainText.safe(error.detail)) }
         }
         if session.isJSON {

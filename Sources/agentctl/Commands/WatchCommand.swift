@@ -44,7 +44,7 @@ struct WatchCommand: AgentCommand {
             writer.member("id", event.id)
             writer.member("event", event.type)
             writer.name("data")
-            // Data of an event is JSON from the agent; anything else would break the line, so it is shown as text.
+            // The data of an event is JSON from the agent; any other data would break the line, so it is shown as text.
             if (try? JSONReader.read(event.data, limits: .answer)) != nil {
                 writer.raw(event.data.filter { $0 != UInt8(ascii: "\n") })
             } else {

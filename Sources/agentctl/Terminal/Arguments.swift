@@ -2,7 +2,7 @@ import ArgumentParser
 import LocalAPI
 import SyncCore
 
-// Values of the product as arguments. What does not read is a usage error, exit 64.
+// Values of the product as arguments. A value that cannot be read is a usage error, exit 64.
 
 extension Identifier: ExpressibleByArgument {
     package init?(argument: String) { self.init(argument) }
@@ -39,7 +39,7 @@ extension MutationState: ExpressibleByArgument {
     package static var allValueStrings: [String] { allCases.map(\.name) }
 }
 
-/// `field:op:value`.
+/// A condition, `field:op:value`.
 struct Condition: ExpressibleByArgument, Sendable {
     var filter: RecordFilter
 
@@ -49,7 +49,7 @@ struct Condition: ExpressibleByArgument, Sendable {
     }
 }
 
-/// `field`, or `-field` to go down.
+/// A sort key, `field`, or `-field` for descending order.
 struct SortArgument: ExpressibleByArgument, Sendable {
     var sort: RecordListQuery.Sort
 
@@ -68,7 +68,7 @@ struct FieldArgument: ExpressibleByArgument, Sendable {
     }
 }
 
-/// `30s`, `5m`, `2h`, `7d`.
+/// A duration, such as `30s`, `5m`, `2h`, `7d`.
 struct DurationArgument: ExpressibleByArgument, Sendable {
     var duration: Duration
 
@@ -78,7 +78,7 @@ struct DurationArgument: ExpressibleByArgument, Sendable {
     }
 }
 
-/// `2026-11-21T06:00:00Z`.
+/// A time, such as `2026-11-21T06:00:00Z`.
 struct TimeArgument: ExpressibleByArgument, Sendable {
     var time: Timestamp
 
@@ -88,7 +88,7 @@ struct TimeArgument: ExpressibleByArgument, Sendable {
     }
 }
 
-/// `5MB`, `200KB`, `10MiB`.
+/// A size, such as `5MB`, `200KB`, `10MiB`.
 struct SizeArgument: ExpressibleByArgument, Sendable {
     var bytes: Int64
 
@@ -98,7 +98,7 @@ struct SizeArgument: ExpressibleByArgument, Sendable {
     }
 }
 
-/// `12%`, or `12`: 0 to 100.
+/// A percentage, `12%` or `12`: 0 to 100.
 struct PercentArgument: ExpressibleByArgument, Sendable {
     var percent: Int64
 

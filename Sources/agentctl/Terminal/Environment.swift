@@ -1,7 +1,7 @@
 import Glibc
 import SyncCore
 
-/// What the process was started with and on.
+/// The environment of the process.
 enum Environment {
     static func value(_ name: String) -> String? {
         getenv(name).map { String(cString: $0) }
@@ -9,13 +9,13 @@ enum Environment {
 
     static func isTerminal(_ descriptor: Int32) -> Bool { isatty(descriptor) == 1 }
 
-    /// Whether it is the file's permissions, or those of a folder above, that keep us out.
+    /// Whether access fails because of permissions of the file or of a folder above it.
     static func isForbidden(_ path: String) -> Bool {
         access(path, R_OK | W_OK) != 0 && errno == EACCES
     }
 
-    /// The group whose members may open a file; `nil` where that is nobody, or cannot be told. Of a file in a folder that we may not
-    /// enter, the folder tells.
+    /// The group whose members may open a file; `nil` where there is none, or it cannot be determined. For a file in a folder that may not
+    /// be entered, the folder decides.
     static func group(thatMayOpen path: String) -> String? {
         let folder = path.lastIndex(of: "/").map { String(path[..<$0]) } ?? "."
         for place in [path, folder] {
@@ -28,27 +28,27 @@ enum Environment {
         return nil
     }
 
-    /// The user who runs this, by name, or by number where there is none.
+    /// The user who runs this program, by name, or by number where there is no name.
     static var user: String { getpwuid(geteuid()).map { String(cString: $0.pointee.pw_name) } ?? "\(geteuid())" }
 
-    /// Waits a little for a file that is not there yet: an agent that was just started has no socket before it has opened its database.
+    /// Waits a little for a missing file: an agent that was just started creates its socket after it has opened its database.
     static func awaitFile(_ path: String) {
         for _ in 0..<40 where access(path, F_OK) != 0 && errno == ENOENT { usleep(50_000) }
     }
 
-    /// Colour only on a terminal, and never with `NO_COLOR` (no-color.org: any value that is not empty).
+    /// Whether to use colour: only on a terminal, and never with `NO_COLOR` (no-color.org: any value that is not empty).
     static var usesColor: Bool {
         isTerminal(STDOUT_FILENO) && (value("NO_COLOR") ?? "").isEmpty && value("TERM") != "dumb"
     }
 
-    /// Whether the terminal is told to show more than ASCII (locale(7): the first of these that is set counts).
+    /// Whether the terminal can show more than ASCII (locale(7): the first of these that is set counts).
     static var isUTF8: Bool {
         let name = ["LC_ALL", "LC_CTYPE", "LANG"].lazy.compactMap { value($0) }.first { !$0.isEmpty } ?? ""
         let upper = name.uppercased()
         return upper.hasSuffix("UTF-8") || upper.hasSuffix("UTF8")
     }
 
-    /// Columns of the terminal; 80 when there is none.
+    /// Width of the terminal, columns; 80 when there is none.
     static var width: Int {
         var size = winsize()
         let descriptor = isTerminal(STDOUT_FILENO) ? STDOUT_FILENO : STDERR_FILENO
@@ -56,7 +56,7 @@ enum Environment {
         return Int(size.ws_col)
     }
 
-    /// Of the local time from UTC at `time`, as the C library knows it.
+    /// Offset of local time from UTC at `time`, by the C library.
     static func offset(at time: Timestamp) -> Duration {
         var seconds = time_t(time.milliseconds / 1_000)
         var parts = tm()

@@ -3,11 +3,9 @@ import LocalAPI
 import SyncLinux
 import Synchronization
 
-/// The whole terminal: its alternate screen, without a cursor, keys unechoed. However the program ends, the terminal is given
-/// back as it was.
+/// The whole terminal: its alternate screen, without a cursor and without echo. However the program ends, the terminal is restored.
 ///
-/// Frames are drawn line by line where they differ from the last one, in one write, so nothing flickers and little travels
-/// over a slow line.
+/// A frame redraws only the lines that differ from the last one, in one write, so nothing flickers and little is sent over a slow line.
 final class FullScreen: Sendable {
     enum Wish { case nothing, redraw, quit }
 
@@ -19,10 +17,10 @@ final class FullScreen: Sendable {
 
     private let state: Mutex<State>
     private let signals: Mutex<TerminalSignals?>
-    /// Wakes the one who waits for keys.
+    /// Wakes the thread that waits for keys.
     private let waker: (read: Int32, write: Int32)
 
-    /// - Returns: `nil` where there is no terminal for it.
+    /// - Returns: `nil` where there is no suitable terminal.
     init?() throws(LinuxError) {
         var before = termios()
         guard Environment.isTerminal(STDIN_FILENO), Environment.isTerminal(STDOUT_FILENO), Environment.value("TERM") != "dumb",
@@ -30,7 +28,7 @@ final class FullScreen: Sendable {
         else { return nil }
         var ends: [Int32] = [-1, -1]
         guard pipe(&ends) == 0 else { return nil }
-        // Whoever handles a signal must never wait for the one who draws.
+        // A signal handler must never wait for the drawing thread.
         _ = fcntl(ends[1], F_SETFL, O_NONBLOCK)
         waker = (ends[0], ends[1])
         state = Mutex(State(before: before))
@@ -46,23 +44,23 @@ final class FullScreen: Sendable {
         return (Int(size.ws_col), Int(size.ws_row))
     }
 
-    /// Shows these lines, the first at the top.
+    /// Shows these lines, the first one at the top.
     func draw(_ lines: [String]) {
         state.withLock { state in
             guard state.isOurs else { return }
             var text = ""
             for (index, line) in lines.enumerated() where index >= state.shown.count || state.shown[index] != line {
-                // Erased first: after a line that fills the screen the cursor still stands on its last column.
+                // Erased first: after a line that fills the screen, the cursor is still in its last column.
                 text += "\u{1B}[\(index + 1);1H\u{1B}[K\(TerminalText.escaped(line))"
             }
             if state.shown.count > lines.count { text += "\u{1B}[\(lines.count + 1);1H\u{1B}[J" }
             state.shown = lines
-            // Terminals that know it show the frame as a whole; others ignore it.
+            // Terminals that support it show the frame as a whole; others ignore it.
             if !text.isEmpty { Self.write("\u{1B}[?2026h" + text + "\u{1B}[?2026l") }
         }
     }
 
-    /// Waits for a key, a new size, or the end of that time.
+    /// Waits for a key, a new size, or the end of the time.
     func wait(_ milliseconds: Int32) -> Wish {
         var waiting = [pollfd(fd: STDIN_FILENO, events: Int16(POLLIN), revents: 0), pollfd(fd: waker.read, events: Int16(POLLIN), revents: 0)]
         guard poll(&waiting, 2, milliseconds) > 0 else { return .nothing }
@@ -70,12 +68,12 @@ final class FullScreen: Sendable {
         if waiting[1].revents != 0 { _ = read(waker.read, &bytes, bytes.count) }
         guard waiting[0].revents != 0 else { return .redraw }
         let count = read(STDIN_FILENO, &bytes, bytes.count)
-        // The terminal went away, or Ctrl-D.
+        // The terminal is gone, or Ctrl-D was pressed.
         if count <= 0 || bytes.prefix(count).contains(where: { $0 == UInt8(ascii: "q") || $0 == UInt8(ascii: "Q") || $0 == 4 }) { return .quit }
         return .redraw
     }
 
-    /// Gives the terminal back.
+    /// Restores the terminal.
     func close() {
         leave()
         signals.withLock { $0 }?.close()
@@ -93,7 +91,7 @@ final class FullScreen: Sendable {
             enter()
             wake()
         case .resized:
-            // What is on the screen now is nobody's frame.
+            // The present content of the screen is unknown.
             state.withLock { state in
                 guard state.isOurs else { return }
                 state.shown = []
@@ -116,7 +114,7 @@ final class FullScreen: Sendable {
             var ours = state.before
             ours.c_lflag &= ~tcflag_t(ECHO | ICANON)
             tcsetattr(STDIN_FILENO, TCSADRAIN, &ours)
-            // Alternate screen, cursor hidden, no wrapping at the right edge, empty.
+            // Alternate screen, cursor hidden, no wrapping at the right edge, cleared.
             Self.write("\u{1B}[?1049h\u{1B}[?25l\u{1B}[?7l\u{1B}[2J")
         }
     }
@@ -131,7 +129,7 @@ final class FullScreen: Sendable {
         }
     }
 
-    /// Like ``Output``, but a terminal that is gone is found out by whoever reads from it.
+    /// Writes like ``Output``, but the reading side detects a missing terminal.
     private static func write(_ text: String) {
         var text = text
         text.withUTF8 { bytes in

@@ -1,12 +1,12 @@
 import Glibc
 import LocalAPI
 
-/// A file, or standard input for `-`, read in pieces.
+/// A file, or standard input for `-`, which is read in pieces.
 final class InputFile: Sendable {
     private let file: Int32
-    /// Of a regular file, to be handed on.
+    /// Descriptor of a regular file, to pass it on.
     var descriptor: Int32? { size == nil ? nil : file }
-    /// Bytes; `nil` for what is no regular file.
+    /// Size, bytes; `nil` when it is no regular file.
     let size: Int64?
 
     init(_ path: String) throws(CommandFailure) {
@@ -25,7 +25,7 @@ final class InputFile: Sendable {
         if file != STDIN_FILENO { close(file) }
     }
 
-    /// - Parameter patience: A pipe or terminal that has nothing to say for this long gives `nothingYet`.
+    /// - Parameter patience: Time without data after which a pipe or terminal returns `nothingYet`.
     func read(upTo count: Int, patience: Duration? = nil) -> ImportPiece {
         if let patience, size == nil {
             var poller = pollfd(fd: file, events: Int16(POLLIN), revents: 0)

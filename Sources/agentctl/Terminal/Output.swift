@@ -2,20 +2,20 @@ import Glibc
 import LocalAPI
 import SyncCore
 
-/// Writes results to standard output and talk to standard error, at once and whole. Results are byte for byte what they are,
-/// unless they go to a terminal (``TerminalText``); talk is for people and is always escaped.
+/// Writes results to standard output and messages to standard error, at once and completely. Results are unchanged to the byte, unless they
+/// go to a terminal (``TerminalText``). Messages are for people and are always escaped.
 enum Output {
-    /// One line of a result.
+    /// Writes one line of a result.
     static func line(_ text: String) {
         result(Array((text + "\n").utf8))
     }
 
-    /// Bytes that are no text: an archive.
+    /// Writes bytes that are no text, such as an archive.
     static func bytes(_ bytes: [UInt8]) {
         write(bytes, to: STDOUT_FILENO)
     }
 
-    /// A body of the agent as it came, which is one line of JSON.
+    /// Writes a body of the agent unchanged, which is one line of JSON.
     static func json(_ body: [UInt8]) {
         result(body + [UInt8(ascii: "\n")])
     }
@@ -26,8 +26,7 @@ enum Output {
         write(isTerminal ? TerminalText.escaped(bytes) : bytes, to: STDOUT_FILENO)
     }
 
-    /// One line of talk.
-    /// The lines of a list. For a script there is nothing where nothing is, and whoever looks on is told so beside it.
+    /// Writes the lines of a list. An empty list writes nothing for scripts, and a message for people.
     static func list(_ lines: [String], nothing: String) {
         for text in lines { line(text) }
         if lines.isEmpty { note(nothing) }
@@ -37,7 +36,7 @@ enum Output {
         write(Array((TerminalText.escaped(text) + "\n").utf8), to: STDERR_FILENO)
     }
 
-    /// As it is: for a line that draws over itself. Nothing from outside goes in.
+    /// Writes a text without escapes, for a line that overwrites itself. It must not contain text from outside.
     static func talk(_ text: String) {
         write(Array(text.utf8), to: STDERR_FILENO)
     }
@@ -45,7 +44,7 @@ enum Output {
     static func report(_ error: AgentError, asJSON: Bool) {
         if asJSON { line(error.problem.json(prefix: Problem.localPrefix).json) }
         note("agentctl: " + PlainText.safe(error.detail))
-        // The sentence above has named the first one.
+        // The sentence above has named the first fault.
         for fault in error.problem.errors where !error.detail.contains("\(fault.pointer) \(fault.detail)") {
             note("  " + PlainText.safe(fault.pointer + " " + fault.detail))
         }
@@ -64,7 +63,7 @@ enum Output {
             if count > 0 {
                 rest = rest.dropFirst(count)
             } else if errno != EINTR {
-                // The reader is gone or the disk full. A result that nobody gets must not look like success.
+                // The reader is gone or the disk is full. A lost result must not look like success.
                 _exit(1)
             }
         }

@@ -2,7 +2,7 @@ import LocalAPI
 import SyncCore
 import Synchronization
 
-/// One line on standard error that shows how far an import is, redrawn at most ten times a second.
+/// One line on standard error with the progress of an import, redrawn at most ten times a second.
 final class ProgressBar: Sendable {
     private struct State {
         var bytes: Int64 = 0
@@ -16,7 +16,7 @@ final class ProgressBar: Sendable {
     private let started: Instant
     private let state = Mutex(State())
 
-    /// - Parameter total: Bytes of the file, if known.
+    /// - Parameter total: Size of the file, bytes, if known.
     init(total: Int64?, time: any TimeSource) {
         self.total = total
         self.time = time
@@ -33,7 +33,7 @@ final class ProgressBar: Sendable {
         }
     }
 
-    /// Draws the last state and leaves the line; a second call does nothing.
+    /// Draws the last state and ends the line; a second call does nothing.
     func end() {
         state.withLock { state in
             if state.hasEnded { return }

@@ -2,13 +2,13 @@ import Glibc
 import SyncCore
 import SyncLinux
 
-/// How results are shown to people here and now: the width of the terminal, the time, and the local zone.
+/// The present view of results for people: the width of the terminal, the time, and the local zone.
 struct View {
     let width = Environment.width
-    /// Lists are tables on a terminal, and whole lines for whatever else reads them.
+    /// On a terminal, lists are tables; other readers get whole lines.
     let isTerminal = Environment.isTerminal(STDOUT_FILENO)
     let now = SystemClocks().now().wall
 
-    /// Of the local time from UTC.
+    /// Offset of local time from UTC.
     var offset: Duration { Environment.offset(at: now) }
 }
