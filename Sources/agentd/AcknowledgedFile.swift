@@ -3,19 +3,19 @@ import SyncCore
 import SyncStore
 import Synchronization
 
-/// `acknowledged`: the highest mutation that an app was told about, written after every commit, outside of the database.
+/// `acknowledged`: the highest mutation that was acknowledged to an app, written after every commit, outside of the database.
 ///
-/// A log that lost its end opens without a complaint (FIELD section 3: one flipped bit, and 30 of 60 committed rows are
-/// gone); only a second witness shows it. It is written without fsync, 27 bytes in one page: after a power cut it may be
-/// behind the truth, never ahead of it, since the commit is on flash before. So it raises no false alarm, and costs one
-/// page of flash per write-back of the kernel.
+/// A log that lost its end opens without an error (FIELD section 3: after one flipped bit, 30 of 60 committed rows are gone); only a second
+/// record reveals it. The file is written without fsync, 27 bytes in one page. After a power cut it may be behind the true number, but
+/// never ahead of it, because the commit is on flash first. So it causes no false alarm, and costs one page of flash per write-back of the
+/// kernel.
 ///
-/// Numbers go on through every change of the replica, so it does not name one.
+/// Numbers continue over every change of the replica, so the file does not name one.
 ///
 ///     <number, 20 digits> <check, 5 digits>\n
 final class AcknowledgedFile: Sendable {
     private let path: String
-    /// Negative while it cannot be written; then every commit tries to open it.
+    /// The descriptor; negative while the file cannot be written. Then every commit tries to open it.
     private let descriptor: Mutex<Int32>
 
     init(stateFolder: String) {
@@ -31,7 +31,7 @@ final class AcknowledgedFile: Sendable {
         open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0o600)
     }
 
-    /// Another file may have its name by now.
+    /// Opens the file again, because another file may have its name by now.
     func openAgain() {
         descriptor.withLock { descriptor in
             close(descriptor)
@@ -39,15 +39,15 @@ final class AcknowledgedFile: Sendable {
         }
     }
 
-    /// - Returns: `nil` when there is nothing in it that was written whole.
+    /// - Returns: `nil` when the file holds no complete number.
     func read() -> Int64? {
-        // A disk that can only be read keeps the witness all the same.
+        // A read-only disk keeps the record all the same.
         let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
         guard descriptor >= 0 else { return nil }
         defer { close(descriptor) }
         var bytes = [UInt8](repeating: 0, count: 64)
         var count = pread(descriptor, &bytes, bytes.count, 0)
-        // What a disk does not give once it mostly gives the next time.
+        // A failed read mostly succeeds the second time.
         if count < 0 { count = pread(descriptor, &bytes, bytes.count, 0) }
         guard count > 0 else { return nil }
         let parts = String(decoding: bytes.prefix(count), as: UTF8.self).split(separator: "\n").first?.split(separator: " ") ?? []
@@ -56,7 +56,7 @@ final class AcknowledgedFile: Sendable {
         return number
     }
 
-    /// Must not block: it goes to the page cache.
+    /// Must not block: it writes to the page cache.
     func write(_ number: Int64) {
         let line = "\(Self.padded(number, 20)) \(Self.padded(Self.check(number), 5))\n"
         var text = line

@@ -5,7 +5,7 @@ import LocalAPI
 import SyncLinux
 import SyncYAML
 
-/// `agentd --config FILE`: the daemon. Stays in the foreground, logs to standard error, tells systemd how it is.
+/// `agentd --config FILE`: the daemon. It stays in the foreground, logs to standard error, and reports its state to systemd.
 @main
 struct AgentCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
@@ -46,10 +46,10 @@ struct AgentCommand: ParsableCommand {
         if status != 0 { throw ExitCode(status) }
     }
 
-    /// Wrong usage exits with 64 and one line, as sysexits(3) and all our programs have it.
+    /// Wrong usage exits with 64 and one line, as in sysexits(3) and in all our programs.
     static func main() {
-        // First of all: a SIGHUP that comes before anything listens would end the agent. Blocked, it waits for the listener,
-        // and there is one reload then.
+        // This comes first: a SIGHUP before its handler is installed would end the agent. While it is blocked it waits for the handler, and
+        // causes one reload then.
         HangUp.block()
         StandardDescriptors.fill()
         do {
@@ -59,7 +59,7 @@ struct AgentCommand: ParsableCommand {
             var command = try parseAsRoot()
             try command.run()
         } catch {
-            // As ArgumentParser would end it, but for what the arguments themselves bring to the terminal.
+            // The same ending as by ArgumentParser, except that arguments are made safe for the terminal.
             let (code, text) = (exitCode(for: error), fullMessage(for: error))
             if !text.isEmpty { if code == .success { print(text) } else { Say.talk(text) } }
             Glibc.exit(code.rawValue)
@@ -67,7 +67,7 @@ struct AgentCommand: ParsableCommand {
     }
 }
 
-/// One line on standard error.
+/// Writes one line to standard error.
 enum Say {
     static func error(_ text: String) {
         talk("agentd: " + text)
@@ -75,7 +75,7 @@ enum Say {
 
     static func talk(_ text: String) {
         var line = TerminalText.escaped(text) + "\n"
-        // When standard error is closed there is no reader left to tell.
+        // When standard error is closed there is no reader left.
         line.withUTF8 { bytes in _ = write(STDERR_FILENO, bytes.baseAddress, bytes.count) }
     }
 }

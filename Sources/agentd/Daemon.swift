@@ -9,10 +9,10 @@ import SyncLinux
 import SyncStore
 import SyncYAML
 
-/// Builds the agent out of the system's parts, runs it until a signal, and takes it down in order.
+/// Builds the agent from the system's parts, runs it until a signal, and stops it in order.
 ///
-/// The order of the start is the promise to the apps: configuration, state folder, store, socket, and only then anything
-/// that may need a network.
+/// The order of the start is a promise to the apps: configuration, state folder, store, socket, and only then parts that may need a
+/// network.
 enum Daemon {
     /// - Returns: The exit status.
     static func run(config: String) -> Int32 {
@@ -36,7 +36,7 @@ enum Daemon {
                 switch try StandbyServer(standby, on: socket, notifier).run(until: { Self.isUsable(Self.start(config)) }) {
                 case .stopped: return 0
                 case .configured:
-                    // Credentials that came meanwhile are handed over at a start only.
+                    // Credentials that came meanwhile are passed only at a start.
                     Say.error("there is a configuration now; the service manager starts agentd anew")
                     return 0
                 case .outOfPatience: break
@@ -49,7 +49,7 @@ enum Daemon {
         switch start {
         case .refused(let errors), .unconfigured(let errors):
             Say.error("\(errors)")
-            // One line of it for `systemctl status`.
+            // The first error for `systemctl status`.
             try? notifier?.send(.status("\(errors.errors[0])"))
             return 78
         case .loaded(let loaded): return run(loaded, insteadOf: nil, config: config, notifier)

@@ -25,7 +25,7 @@ final class DaemonRunner {
     private let agent: Agent
     private let vault: Vault
     private let identity: IdentityFile
-    /// What was wrong with it.
+    /// The fault of the identity file.
     private let identityDamage: String?
     private let clock: ClockMonitor?
     private let crashes: CrashFile
@@ -48,7 +48,7 @@ final class DaemonRunner {
         let seed = systemRandomSeed()
         log.info("starting", metadata: ["version": "\(AgentVersion.current)", "device": "\(device)", "seed": "\(seed)"])
 
-        // The event loops end the process when there is no thread for them: that is said before, and better.
+        // The event loops end the process when no thread is available: this check reports it first, with a better message.
         try SpareThreads.check(Self.threads)
         group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
         let loop = group.next()
@@ -72,7 +72,7 @@ final class DaemonRunner {
         options.fullSync.interval = configuration.sync.fullSync
         options.rest = configuration.restMapping
         #if ABLATIONS
-            // What the test of power cuts breaks on purpose, to show that it notices.
+            // Faults that the test of power cuts causes on purpose, to prove that it detects them.
             if let names = getenv("AGENTD_ABLATIONS") { options.ablations = Ablations(names: String(cString: names)) }
         #endif
         let vault = Vault(stateFolder: state.path, ballastBytes: Int64(configuration.store.ballastBytes), options)
@@ -89,7 +89,7 @@ final class DaemonRunner {
             switch incident {
             case .usableAgain(let opening): vault.note(opening)
             case .restored:
-                // What stood beside the database may have been removed with it.
+                // Files beside the database may have been removed with it.
                 do throws(LinuxError) {
                     try state.holdAgain()
                 } catch {
@@ -110,7 +110,7 @@ final class DaemonRunner {
         try vault.start(writer)
         reader = StoreReader(path: vault.path, time: clocks, deliver: deliver) { [writer] damage in
             if damage.isFailedRead { return writer.doubt(damage) }
-            // What a newer or another program has written is not ours to judge.
+            // A database that a newer or another program has written is not judged here.
             if case .open = vault.state { incident(.fatal(damage)) }
         }
         let credentials = HubCredentials(configuration.hub)
@@ -119,7 +119,7 @@ final class DaemonRunner {
         var environment = AgentEnvironment(
             transport: transport, compressor: ZlibCompressor(), time: clocks, bootID: bootID, seed: seed,
             token: { try credentials.token() },
-            // A question that cannot be answered is answered with "unknown"; the disk itself will object if it is full.
+            // `try?`: an unknown value is reported as such; a full disk shows at the next write.
             freeBytes: { (try? state.freeSpace())?.freeBytes },
             accounts: SystemAccounts.accounts, configurationFiles: { ConfigurationLoader.files(main: config) },
             keepLastGood: { kept.keep($0, in: state.path, log) }, log: log)
@@ -173,7 +173,7 @@ final class DaemonRunner {
         if case .open(let opening) = vault.state { keepIdentity(after: opening) }
     }
 
-    /// Loop, files, curl, store, reader, links, power, clock, signals and the resolver.
+    /// Number of threads: loop, files, curl, store, reader, links, power, clock, signals and the resolver.
     private static let threads = 10
 
     private static func netlink(_ configuration: AgentConfiguration, _ log: Logger) throws(LinuxError) -> NetlinkMonitor {
@@ -207,7 +207,7 @@ final class DaemonRunner {
                 }
             }
             if case .damaged(let reason) = vault.state {
-                // Before the door opens: nobody may hear that the queue is empty.
+                // Before the API opens: no app may see an empty queue.
                 executor.loop.execute { agent.assumeIsolated { $0.beginRecovery("\(reason)") } }
             }
             let endpoint = try Self.endpoint(loaded.configuration.socket)
@@ -229,7 +229,7 @@ final class DaemonRunner {
             return 73
         }
         if refused == nil { lastGood.keep(loaded, in: state.path, log) }
-        // A service manager that does not listen is no reason not to serve.
+        // A service manager that does not listen does not prevent serving.
         try? notifier?.send(.ready, .status("serving \(server.address)"))
         log.notice("serving", metadata: ["socket": "\(server.address)"])
         reloads.open()
@@ -237,19 +237,19 @@ final class DaemonRunner {
         ended.wait()
 
         log.notice("stopping")
-        // A service manager that does not listen is no reason not to stop.
+        // A service manager that does not listen does not prevent the stop.
         try? notifier?.send(.stopping)
         executor.loop.execute { agent.assumeIsolated { $0.wind() } }
         executor.wait { await server.stop(within: .seconds(5)) }
         close()
         signals.close()
-        // Whoever supervises it starts it again.
+        // The service manager starts it again.
         if restart.isMade { return 70 }
         crashes.remove()
         return 0
     }
 
-    /// Behind the open door: puts the database in order if need be, and lets the agent have it.
+    /// Runs while the API is open: repairs the database if necessary, and passes it to the agent.
     private func serveStore(_ refused: ConfigurationErrors?) throws(StoreError) {
         let agent = agent
         let opening: StoreOpening
@@ -286,26 +286,25 @@ final class DaemonRunner {
         clock?.stop()
         transport.close()
         reader.close()
-        // What it acknowledged last is read before the end, and written down beside the database.
+        // The last acknowledged number is read before the end, and stored beside the database.
         if case .open = vault.state { keepIdentity() }
         do throws(StoreError) {
             try writer.close()
         } catch {
             log.error("the store was not closed in good order", metadata: ["error": "\(error)"])
         }
-        // The process ends next; the store is closed already, so nothing hangs on the loop any more.
+        // The process ends next; the store is closed already, so the loop has no work left.
         try? group.syncShutdownGracefully()
         state.close()
     }
 
-    /// Where what is written down is not, or no longer, about this database.
+    /// Stores the identity if the stored one does not, or no longer, match this database.
     private func keepIdentity(after opening: StoreOpening) {
         guard !vault.hasMarker || identityDamage != nil || opening.isNew || opening.lostTail > 0 || opening.rescue != nil else { return }
         keepIdentity()
     }
 
-    /// Writes down which database this is and how far it has come. Without it, what is lost later is noticed later; that is no
-    /// reason not to serve.
+    /// Stores the identity and progress of this database. Without it a later loss is noticed later, which does not prevent serving.
     private func keepIdentity() {
         let answer = Mutex<Result<StoreMarker, StoreError>?>(nil)
         let done = EndSignal()
@@ -331,8 +330,8 @@ final class DaemonRunner {
     }
 }
 
-/// Reads the configuration again when SIGHUP asks for it, at the pace of ``ReloadPace``. A wish that comes during the start waits
-/// for its end: a reload tells the service manager that the agent is ready, and then that must be so.
+/// Reads the configuration again after SIGHUP, at the pace of ``ReloadPace``. A request during the start waits for its end: a reload
+/// reports to the service manager that the agent is ready, and that must be true then.
 private final class Reloads: Sendable {
     private let pace = Mutex(ReloadPace())
     private let start = Mutex((isOver: false, isWanted: false))
@@ -345,7 +344,7 @@ private final class Reloads: Sendable {
         self.notifier = notifier
     }
 
-    /// The agent serves.
+    /// Called when the agent serves.
     func open() {
         let isWanted = start.withLock { start in
             start.isOver = true
@@ -354,7 +353,7 @@ private final class Reloads: Sendable {
         if isWanted { request() }
     }
 
-    /// From the thread of the signals.
+    /// Called on the thread of the signals.
     func request() {
         let isOver = start.withLock { start in
             start.isWanted = true
@@ -369,19 +368,19 @@ private final class Reloads: Sendable {
 
     private func reload() {
         pace.withLock { [clocks] in $0.begin(at: clocks.now().instant) }
-        // A service manager that does not listen is no reason not to reload.
+        // A service manager that does not listen does not prevent the reload.
         try? notifier?.send(.reloading)
         agent.assumeIsolated { agent in
-            // What is wrong is in the log and in status already; the old configuration stays.
+            // The fault is in the log and in status already; the old configuration stays.
             _ = try? agent.reload()
         }
-        // A service manager that is not told waits until its own time-out, and says so itself.
+        // A service manager that gets no message waits until its own timeout, and reports that itself.
         try? notifier?.send(.ready)
         pace.withLock { [clocks] in $0.end(at: clocks.now().instant) }
     }
 }
 
-/// The store's thread may speak before the agent exists.
+/// Holds the agent, because the store's thread may call before the agent exists.
 private final class AgentBox: Sendable {
     private let content = Mutex<Agent?>(nil)
 
@@ -390,7 +389,7 @@ private final class AgentBox: Sendable {
     func put(_ agent: Agent) { content.withLock { $0 = agent } }
 }
 
-/// Of its own accord the agent ends only where a restart helps.
+/// The agent ends by itself only where a restart helps.
 private final class RestartWish: Sendable {
     private let wish = Atomic(false)
 

@@ -2,7 +2,7 @@ import Glibc
 import SyncHTTP
 import Synchronization
 
-/// Blocks one thread until another says so.
+/// Blocks one thread until another thread signals.
 final class EndSignal: @unchecked Sendable {
     private let mutex: UnsafeMutablePointer<pthread_mutex_t>
     private let condition: UnsafeMutablePointer<pthread_cond_t>
@@ -14,7 +14,7 @@ final class EndSignal: @unchecked Sendable {
         pthread_mutex_init(mutex, nil)
         var attributes = pthread_condattr_t()
         pthread_condattr_init(&attributes)
-        // Whoever sets the clock must not make anybody wait for years.
+        // A step of the wall clock must not make a thread wait for years.
         pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC)
         pthread_cond_init(condition, &attributes)
         pthread_condattr_destroy(&attributes)
@@ -46,7 +46,7 @@ final class EndSignal: @unchecked Sendable {
         pthread_mutex_unlock(mutex)
     }
 
-    /// - Returns: Whether somebody has said so by then.
+    /// - Returns: Whether the signal came within the time.
     func wait(atMost patience: Duration) -> Bool {
         var end = timespec()
         clock_gettime(CLOCK_MONOTONIC, &end)
@@ -64,7 +64,7 @@ final class EndSignal: @unchecked Sendable {
     }
 }
 
-// The main thread is none of the runtime's, so it may wait.
+// The main thread does not belong to the runtime, so it may block.
 extension LoopExecutor {
     /// Runs async work on this loop, and waits for its end.
     func wait<Value: Sendable>(_ work: @escaping @Sendable () async throws -> Value) throws -> Value {

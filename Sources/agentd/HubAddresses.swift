@@ -2,7 +2,7 @@ import Logging
 import SyncLinux
 import Synchronization
 
-/// The hub's numeric addresses, by a resolver for the host that is configured now.
+/// Resolves the numeric addresses of the hub that is configured now.
 final class HubAddresses: Sendable {
     private let current = Mutex<(host: String, resolver: HubResolver)?>(nil)
     private let log: Logger

@@ -3,7 +3,7 @@ import Glibc
 import SyncCore
 import SyncLinux
 
-/// The bearer token: from the configured file, else from the systemd credential `hub-token`.
+/// The bearer token: from the configured file, otherwise from the systemd credential `hub-token`.
 struct HubCredentials: Sendable {
     private let path: String?
     private let isOptional: Bool
@@ -16,7 +16,7 @@ struct HubCredentials: Sendable {
         isOptional = hub.clientCertificateFile != nil && hub.tokenFile == nil
     }
 
-    /// For a header of an existing backend: the file of that path, or the systemd credential of that name.
+    /// Reads a secret for a header of an existing backend: from the file of that path, or the systemd credential of that name.
     static func secret(_ file: String) throws(LinuxError) -> String {
         if file.hasPrefix("/") { return try SecretFiles.ofThisProcess().readToken(file) }
         guard let folder = getenv("CREDENTIALS_DIRECTORY").map({ String(cString: $0) }) else {
@@ -25,7 +25,7 @@ struct HubCredentials: Sendable {
         return try SecretFiles.ofThisProcess().readToken(folder + "/" + file)
     }
 
-    /// A token that the service manager handed over is named nowhere else.
+    /// Adds the path of a token that the service manager passed, which is in no configuration.
     func completing(_ questions: DoctorQuestions) -> DoctorQuestions {
         var questions = questions
         questions.tokenFile = path
@@ -33,7 +33,7 @@ struct HubCredentials: Sendable {
         return questions
     }
 
-    /// - Throws: `LinuxError` that says what is wrong with the file, without a byte of its content.
+    /// - Throws: A `LinuxError` with the fault of the file, without a byte of its content.
     func token() throws(LinuxError) -> String? {
         guard let path else {
             if isOptional { return nil }

@@ -5,9 +5,8 @@ import SyncStore
 
 /// `identity.json`: the proof, beside the database, that this state folder has been in use.
 ///
-/// A missing or empty database is a first boot only where there is no such file; otherwise something was lost, and
-/// pretending otherwise would hide it. It also keeps the highest mutation that was acknowledged when the agent last
-/// looked, so that a database that came back shorter is noticed.
+/// A missing or empty database is a first boot only if there is no such file; otherwise data was lost, and treating it as new would hide
+/// that. The file also holds the highest acknowledged mutation at the last check, so that a database that came back shorter is noticed.
 struct IdentityFile {
     let path: String
     private let files = DurableFiles(calls: LinuxFileCalls())
@@ -20,10 +19,10 @@ struct IdentityFile {
         /// There is no such file: this folder was never in use.
         case none
         case marker(StoreMarker)
-        /// It cannot be read or understood. The folder was in use, and that is all that is known.
+        /// It cannot be read or understood. It is only known that the folder was in use.
         case damaged(LinuxError)
 
-        /// A database that is missing is missed also where its name is not known any more.
+        /// The marker. A missing database is detected also when its name is unknown.
         var marker: StoreMarker? {
             switch self {
             case .none: nil
@@ -40,7 +39,7 @@ struct IdentityFile {
         } catch {
             return error.code == .missing ? .none : .damaged(error)
         }
-        // The write below is atomic, so what is torn or empty is the work of a damaged disk.
+        // The write below is atomic, so a torn or empty file means a damaged disk.
         guard let object = (try? JSONReader.read(bytes))?.object,
             let replica = object["replica"]?.text.flatMap({ ReplicaID($0) }), (0...(1 << 53)).contains(object["acknowledged"]?.int ?? 0)
         else {
@@ -51,7 +50,7 @@ struct IdentityFile {
         return .marker(StoreMarker(replica: replica, acknowledged: object["acknowledged"]?.int ?? 0))
     }
 
-    /// What a disk does not give once it mostly gives the next time, and then nothing is damaged.
+    /// Reads twice: a failed read mostly succeeds the second time, and then nothing is damaged.
     private func readTwice() throws(LinuxError) -> [UInt8] {
         do throws(LinuxError) {
             return try files.read(path, maxBytes: 4_096)
@@ -61,7 +60,7 @@ struct IdentityFile {
         }
     }
 
-    /// Keeps what is damaged for whoever wants to look at it; the name is free then.
+    /// Moves a damaged file aside for inspection, which frees the name.
     func moveAside() {
         rename(path, path + "-damaged")
     }

@@ -3,7 +3,7 @@ import Glibc
 import SyncCore
 import SyncLinux
 
-/// `token` in the state folder: what the hub gave this device, for the agent alone.
+/// `token` in the state folder: the token that the hub issued to this device, readable by the agent alone.
 struct KeptTokenFile: Sendable {
     private let path: String
 
@@ -15,7 +15,7 @@ struct KeptTokenFile: Sendable {
         let path = path
         return HubClient.TokenKeeper(
             read: {
-                // Missing, open to others or torn, it says nothing: then the operator's token is shown.
+                // A missing, torn or world-readable file counts as none: then the operator's token is used.
                 (try? SecretFiles.ofThisProcess().read(path)).flatMap { KeptToken(reading: $0) }
             },
             keep: { token in try DurableFiles(calls: LinuxFileCalls()).write(token.bytes, to: path) })

@@ -7,19 +7,19 @@ import SyncYAML
 
 /// The kept copies of the last good configuration.
 ///
-/// One stands in the state folder. Where that is says the configuration, which is what is damaged when the copy is needed; so
-/// when it is elsewhere than usual, another copy stands in the usual folder, under a name that says of which main file it is:
-/// two agents of one machine must not start with each other's.
+/// One is in the state folder. The configuration names that folder, and the configuration is damaged when the copy is needed. So when the
+/// state folder is not the usual one, another copy is in the usual folder. Its name identifies the main file, because two agents of one
+/// machine must not start with each other's copy.
 struct LastGoodFiles: Sendable {
-    /// systemd's word, else the default folder.
+    /// The folder that systemd names, otherwise the default one.
     private let usual: String
-    /// `last-good-0a1b2c3d.yaml`, by the first digits of the SHA-256 of the main file's path.
+    /// Name of the copy, such as `last-good-0a1b2c3d.yaml`, from the first digits of the SHA-256 of the main file's path.
     private let ownName: String
 
     private static let name = "/last-good.yaml"
 
     init(config: String) {
-        // systemd names several folders with colons in between.
+        // systemd separates several folders with colons.
         usual = getenv("STATE_DIRECTORY").flatMap { String(cString: $0).split(separator: ":").first.map(String.init) } ?? "/var/lib/agentd"
         ownName = "/last-good-\(ConfigurationSource.digest(Array(Self.absolute(config).utf8)).prefix(8)).yaml"
     }
@@ -30,19 +30,19 @@ struct LastGoodFiles: Sendable {
         return String(cString: real)
     }
 
-    /// The copy to start with, if one is needed.
+    /// The copy for a start, if one is needed.
     var found: ConfigurationFile {
         let own = ConfigurationFile.read(usual + ownName)
         if case .success = own.contents { return own }
         return ConfigurationFile.read(usual + Self.name)
     }
 
-    /// - Parameter stateFolder: `store.path`.
+    /// - Parameter stateFolder: The value of `store.path`.
     func keep(_ loaded: LoadedConfiguration, in stateFolder: String, _ log: Logger) {
         let bytes = Array(LastGoodConfiguration.text(loaded.configuration, sources: loaded.sources).utf8)
         write(bytes, stateFolder + Self.name, log)
         if Self.isSame(stateFolder, usual) {
-            // From a time when it was elsewhere: it would be found first.
+            // A copy from a time when the state folder was elsewhere: it would be found first.
             unlink(usual + ownName)
         } else if access(usual, F_OK) == 0 {
             write(bytes, usual + ownName, log)

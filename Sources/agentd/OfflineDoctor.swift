@@ -7,9 +7,9 @@ import SyncStore
 import SyncYAML
 import Synchronization
 
-/// The checks that can be made without a running agent: configuration, files, disk, and the database, which is only read.
+/// The checks that are possible without a running agent: configuration, files, disk, and the database, which is only read.
 ///
-/// `agentctl doctor` starts this when no agent answers: it opens neither the configuration nor the database itself.
+/// `agentctl doctor` starts this when no agent answers, because it opens neither the configuration nor the database itself.
 enum OfflineDoctor {
     static func findings(config: String) -> [DoctorFinding] {
         let now = SystemClocks().now()
@@ -20,7 +20,7 @@ enum OfflineDoctor {
             let holder = holder(of: loaded.configuration.store.path)
             agent.holder = holder
             facts.system = system(loaded)
-            // What another process writes is for that process to judge.
+            // A database that another process writes is judged by that process.
             if holder == nil { readDatabase(loaded, now, &facts) }
         }
         facts.agent = agent
@@ -49,7 +49,7 @@ enum OfflineDoctor {
         }
     }
 
-    /// What is wrong with the files that the configuration names. They may come later, so it is no mistake of its own.
+    /// Faults of the files that the configuration names. They may be added later, so the configuration itself is not wrong.
     static func faultsOfFiles(_ loaded: LoadedConfiguration) -> [String] {
         let system = system(loaded)
         return [system.token.fault, system.clientKey?.fault, system.clientCertificate?.fault, system.authorities?.fault].compactMap { $0 }
@@ -61,12 +61,12 @@ enum OfflineDoctor {
         return SystemExaminer.ofThisProcess.examine(questions)
     }
 
-    /// Who has locked the state folder; `nil`: nobody, or there is none.
+    /// The process that has locked the state folder; `nil`: none, or there is no folder.
     private static func holder(of folder: String) -> String? {
         let descriptor = open(folder + "/lock", O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
         guard descriptor >= 0 else { return nil }
         defer { close(descriptor) }
-        // A shared lock is refused as long as an agent holds its exclusive one, and stands in nobody's way but for this moment.
+        // A shared lock is refused as long as an agent holds its exclusive one, and blocks others only for this moment.
         guard flock(descriptor, LOCK_SH | LOCK_NB) != 0, errno == EWOULDBLOCK else { return nil }
         var bytes = [UInt8](repeating: 0, count: 16)
         let count = Glibc.read(descriptor, &bytes, bytes.count)

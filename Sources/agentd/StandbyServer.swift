@@ -5,12 +5,12 @@ import SyncCore
 import SyncHTTP
 import SyncLinux
 
-/// Answers apps while there is no configuration to serve them with (``ConfigurationStandby``), and looks for one.
+/// Answers apps while there is no usable configuration (``ConfigurationStandby``), and checks for one.
 ///
 /// The socket belongs to the service manager: it stays open, and the next start takes it over.
 struct StandbyServer {
     enum End {
-        /// The service manager, or a person, has asked for it.
+        /// The service manager or a person requested the stop.
         case stopped
         case configured
         case outOfPatience
@@ -20,26 +20,26 @@ struct StandbyServer {
     private let socket: HTTPEndpoint
     private let notifier: ReadinessNotifier?
 
-    /// Between two looks at the files.
+    /// Interval between checks of the files.
     private static let pace: Duration = .seconds(1)
 
     init(_ standby: ConfigurationStandby, on socket: HTTPEndpoint, _ notifier: ReadinessNotifier?) {
         (self.standby, self.socket, self.notifier) = (standby, socket, notifier)
     }
 
-    /// - Parameter isConfigured: Whether there is a configuration to serve with by now.
+    /// - Parameter isConfigured: Returns whether there is a usable configuration by now.
     func run(until isConfigured: () -> Bool) throws -> End {
         let ended = EndSignal()
         let signals = try SignalSource { signal in
             switch signal {
             case .terminate, .interrupt: ended.fire()
-            // The files are looked at all the time.
+            // The files are checked all the time.
             case .hangUp: break
             }
         }
         defer { signals.close() }
         let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
-        // Nothing hangs on the loop any more.
+        // The loop has no work left.
         defer { try? group.syncShutdownGracefully() }
         let executor = LoopExecutor(group.next())
         var configuration = HTTPServerConfiguration(endpoint: try socket.another(), problemBody: HTTPProblem.localBody)
@@ -60,12 +60,12 @@ struct StandbyServer {
     }
 
     private func say(_ message: ReadinessNotifier.Message) {
-        // A service manager that does not listen is no reason not to answer.
+        // A service manager that does not listen does not prevent the answers.
         try? notifier?.send(message)
     }
 }
 
-/// Refuses all requests for the same reason.
+/// Refuses all requests with the same problem.
 private struct Refusal: HTTPHandler {
     let problem: HTTPProblem
 

@@ -1,7 +1,7 @@
 import Agent
 import Glibc
 
-/// Users and groups by the system's name service.
+/// Users and groups from the system's name service.
 enum SystemAccounts {
     static let accounts = Accounts(
         ownUser: geteuid(),

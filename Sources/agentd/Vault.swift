@@ -4,22 +4,22 @@ import SyncLinux
 import SyncStore
 import Synchronization
 
-/// The database of this state folder: how it is opened, what stands beside it, and what is done when it cannot be opened
-/// (PROTOCOL C2).
+/// The database of this state folder: how it is opened, the files beside it, and the handling of a database that cannot be opened (PROTOCOL
+/// C2).
 final class Vault: Sendable {
     enum State {
         case open(StoreOpening)
-        /// Another one has to be made of what can be read of it.
+        /// A new database has to be made of its readable parts.
         case damaged(StoreError)
-        /// A newer program wrote it, which can only be read, or another one, which is left alone.
+        /// It was written by a newer program, and can only be read, or by another program, and is not touched.
         case newer(StoreError)
-        /// The disk does not let it be opened; it is tried again.
+        /// The disk does not allow opening it; it is tried again.
         case resting(StoreError)
     }
 
     let path: String
     private let quarantine: String
-    /// Somebody has read from the database what cannot be: it is not opened again.
+    /// A file that marks damage found by a read: the database is not opened again.
     private let damageMark: String
     private let unreadMark: String
     private let ballast: Ballast
@@ -43,12 +43,12 @@ final class Vault: Sendable {
         options.restoreBallast = { ballast.restore(freeBytes: $0, above: floor) }
         self.options = options
         var marker = options.marker
-        // What was written after each commit knows more than what was written at the last start or end.
+        // The file that is written after each commit is newer than the one from the last start or end.
         if let last = acknowledged.read(), let known = marker { marker?.acknowledged = max(known.acknowledged, last) }
         content = Mutex((marker, nil))
     }
 
-    /// Known after ``start(_:)``.
+    /// The state, known after ``start(_:)``.
     var state: State {
         guard let state = content.withLock({ $0.state }) else { preconditionFailure("the database was not opened yet") }
         return state
@@ -61,17 +61,17 @@ final class Vault: Sendable {
         content.withLock { $0.state = .open(opening) }
     }
 
-    /// Of the next start: another database is made of what can be read of this one; after reads that failed, only if they still
-    /// do.
+    /// Marks damage for the next start: a new database is made of the readable parts of this one. After failed reads that happens only if
+    /// they still fail.
     func noteDamage(_ error: StoreError) {
-        // Where not even this can be written, the check at the next start has to find it.
+        // If this cannot be written either, the check at the next start has to find the damage.
         close(Glibc.open(error.isFailedRead ? unreadMark : damageMark, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600))
     }
 
-    /// After files of the state folder were removed: writes down anew what is known beside the database.
+    /// Writes the files beside the database again, after files of the state folder were removed.
     func noteAgain(in identity: IdentityFile) {
         acknowledged.openAgain()
-        // Without it a database that goes missing later looks like a first start; the next end in good order writes it, too.
+        // Without the file, a later loss of the database would look like a first start; the next clean end writes it, too.
         if let marker = content.withLock({ $0.marker }) { try? identity.write(marker) }
     }
 
@@ -85,9 +85,9 @@ final class Vault: Sendable {
 
     private var present: StoreOptions { options.with(content.withLock { $0.marker }) }
 
-    /// Opens the database on the writer's thread, or finds out what stands in the way.
+    /// Opens the database on the writer's thread, or determines the obstacle.
     ///
-    /// - Throws: What another database would not help against.
+    /// - Throws: An error that a new database would not solve.
     func start(_ writer: StoreWriter) throws(StoreError) {
         let state: State
         do throws(StoreError) {
@@ -120,7 +120,7 @@ final class Vault: Sendable {
         content.withLock { $0.state = state }
     }
 
-    /// A full disk: what was kept for this moment is given back first.
+    /// Opens the database on a full disk: the reserved space is released first.
     private func startWithRoom(_ writer: StoreWriter) throws(StoreError) -> StoreOpening {
         do throws(StoreError) {
             return try writer.start()
@@ -134,7 +134,7 @@ final class Vault: Sendable {
 
     func recover(_ writer: StoreWriter, from reason: StoreError) throws(StoreError) -> StoreOpening {
         let result = try rescue.run(reason: reason.description, at: SystemClocks().now())
-        // The old marker speaks of the old database.
+        // The old marker belongs to the old database.
         content.withLock { content in
             content.marker = content.marker.map { StoreMarker(replica: $0.replica, acknowledged: 0) }
         }
