@@ -1,7 +1,7 @@
 import SyncCore
 
-/// Reads answers of the agent on the client's side: what is missing or odd becomes `nil` or empty, because a newer or
-/// older agent may say more or less; only what the caller cannot do without is demanded.
+/// Reads answers of the agent on the client's side. A missing or odd member becomes `nil` or empty, because a newer or older agent may send
+/// more or less; only members that the caller needs are required.
 struct AnswerReader {
     let object: JSONObject
 
@@ -18,20 +18,20 @@ struct AnswerReader {
     func texts(_ name: String) -> [String] { list(name).compactMap(\.text) }
     func has(_ name: String) -> Bool { object[name].map { !$0.isNull } ?? false }
 
-    /// JSON text of a member, `nil` when absent or null.
+    /// JSON text of a member; `nil` when it is absent or null.
     func source(_ name: String) -> String? {
         object[name].flatMap { $0.isNull ? nil : $0.json }
     }
 }
 
 extension JSONWriter {
-    /// A time, or null: members that say "never" say it aloud.
+    /// Writes a time, or null for "never".
     mutating func time(_ name: StaticString, _ time: Timestamp?) {
         self.name(name)
         if let time { string(time.description) } else { null() }
     }
 
-    /// JSON text that is stored already, or null.
+    /// Writes stored JSON text, or null.
     mutating func stored(_ name: StaticString, _ text: String?) {
         self.name(name)
         if let text { raw(text) } else { null() }

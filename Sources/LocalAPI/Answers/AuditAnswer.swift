@@ -1,6 +1,6 @@
 package import SyncCore
 
-/// Answer to `GET /v1/audit`: what people and apps have decided, oldest first.
+/// Answer to `GET /v1/audit`: decisions of people and apps, oldest first.
 package struct AuditAnswer: Hashable, Sendable {
     package struct Item: Hashable, Sendable {
         package var number: Int64
@@ -8,7 +8,7 @@ package struct AuditAnswer: Hashable, Sendable {
         package var uid: UInt32
         package var verb: String
         package var target: String
-        /// The source of a JSON object; `nil` when nothing more was said.
+        /// Details as the text of a JSON object; `nil` when there are none.
         package var detail: String?
 
         package init(number: Int64, at: Timestamp, uid: UInt32, verb: String, target: String, detail: String? = nil) {
@@ -22,7 +22,7 @@ package struct AuditAnswer: Hashable, Sendable {
     }
 
     package var items: [Item]
-    /// What to ask after for the rest; `nil` after the last.
+    /// The `after` of the next page; `nil` after the last one.
     package var next: Int64?
 
     package init(items: [Item], next: Int64? = nil) {

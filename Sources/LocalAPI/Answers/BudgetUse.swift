@@ -1,12 +1,12 @@
 package import SyncCore
 
-/// A period's budget of one link and what of it is used, up and down together.
+/// A period's budget of one link and its used part, up and down together.
 package struct BudgetUse: Hashable, Sendable {
-    /// Bytes.
+    /// Used part, bytes.
     package var used: Int64
-    /// Bytes.
+    /// Limit, bytes.
     package var limit: Int64
-    /// ``BudgetLevel``; a word of a newer agent is shown as it is.
+    /// ``BudgetLevel``; a level of a newer agent is shown unchanged.
     package var level: String?
     /// When the period ends and the count begins again.
     package var resetsAt: Timestamp?
@@ -24,7 +24,7 @@ package struct BudgetUse: Hashable, Sendable {
             resetsAt: budget.resetsAt)
     }
 
-    /// Only critical work goes, or nothing.
+    /// Whether only critical work goes, or none.
     package var isUsedUp: Bool {
         level == BudgetLevel.reserve.rawValue || level == BudgetLevel.spent.rawValue
     }
@@ -43,7 +43,7 @@ package struct LinkBudgets: Hashable, Sendable {
     package var isUsedUp: Bool { day?.isUsedUp == true || month?.isUsedUp == true }
     package var isEmpty: Bool { day == nil && month == nil }
 
-    /// `{"day":{"used","limit","level","resets_at"},"month":{…}}`
+    /// Writes the budgets as `{"day":{"used","limit","level","resets_at"},"month":{…}}`.
     func write(to writer: inout JSONWriter) {
         writer.object { writer in
             if let day { writer.members("day") { LinkBudgets.write(day, to: &$0) } }

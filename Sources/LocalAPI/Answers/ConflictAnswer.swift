@@ -1,6 +1,6 @@
 package import SyncCore
 
-/// A conflict as lists and `GET /v1/conflicts/{id}` show it: base, local and remote side by side, with who and when.
+/// A conflict in lists and in `GET /v1/conflicts/{id}`: base, local and remote value of each field, with author and time.
 package struct ConflictItem: Hashable, Sendable {
     package struct Side: Hashable, Sendable {
         /// `nil`: this side does not have the field.
@@ -61,12 +61,12 @@ package struct ConflictItem: Hashable, Sendable {
     package var kind: String
     package var state: String
     package var openedAt: Timestamp?
-    /// What to give as `expect_remote_version`.
+    /// Value to send as `expect_remote_version`.
     package var remoteVersion: Int64
     package var fields: [Field]
     /// The mutation that carries the decision.
     package var into: String?
-    /// Only of a single conflict, not in lists; oldest first.
+    /// Events of the conflict, oldest first; only for a single conflict, not in lists.
     package var history: [JSON]?
 
     package init(
@@ -155,13 +155,13 @@ package struct ConflictListPage: Hashable, Sendable {
 /// The answer to `POST /v1/conflicts/{id}/resolve`.
 package struct ResolveAnswer: Hashable, Sendable {
     package var state: String
-    /// Carries the decision to the hub; `nil` when the hub has it already.
+    /// The mutation that carries the decision to the hub; `nil` when the hub has it already.
     package var mutation: String?
-    /// What becomes of the atomic list that the disputed change is in; `nil` when it is in none.
+    /// Fate of the atomic list of the disputed change; `nil` when it is in none.
     package var list: List?
 
     package struct List: Hashable, Sendable {
-        /// Changes that go on, in one commit; that wait; that were let go.
+        /// Number of changes that continue in one commit; `wait` and `letGo` count those that wait and those that were given up.
         package var goOn: Int
         package var wait: Int
         package var letGo: Int
@@ -183,7 +183,7 @@ package struct ResolveAnswer: Hashable, Sendable {
                 waitsFor: (object["waits_for"]?.array ?? []).compactMap(\.text))
         }
 
-        /// For people: `its atomic list: 2 changes go on together, 1 change was let go`.
+        /// A text for people, such as `its atomic list: 2 changes go on together, 1 change was let go`.
         package var sentence: String {
             func changes(_ count: Int, _ one: String, _ many: String) -> String { count == 1 ? "1 change \(one)" : "\(count) changes \(many)" }
             var parts: [String] = []

@@ -1,8 +1,8 @@
 package import SyncCore
 
-/// The small answers of control: each writes itself and reads itself back.
+/// The small answers of control. Each type writes and reads its own JSON.
 package enum ControlAnswer {
-    /// The event loop turns.
+    /// Answer of `GET /v1/health`: the event loop runs.
     package static var health: LocalAnswer {
         LocalAnswer(200) { writer in writer.object { $0.member("ok", true) } }
     }
@@ -34,8 +34,8 @@ package enum ControlAnswer {
     package static let referencePath = "share/doc/edge-sync-agent/api/agent-v1.openapi.yaml"
 
     /// - Parameters:
-    ///   - reason: Why it is not ready, such as `seeding`; `nil` when it is.
-    ///   - cause: Why work waits now; of interest while it is not ready.
+    ///   - reason: The reason why the agent is not ready, such as `seeding`; `nil` when it is ready.
+    ///   - cause: The reason why work waits now; used while the agent is not ready.
     package static func ready(reason: String?, firstSync: StatusDocument.FirstSync?, cause: PresentCause? = nil) -> LocalAnswer {
         LocalAnswer(reason == nil ? 200 : 503, headers: reason == nil ? [:] : ["Retry-After": "1"]) { writer in
             writer.object { writer in
@@ -50,7 +50,7 @@ package enum ControlAnswer {
         }
     }
 
-    /// A mutation that was taken back, with all that cannot be without it: `{"id","state","cancelled":[…]}`.
+    /// Answer to a cancellation, with all mutations that were cancelled: `{"id","state","cancelled":[…]}`.
     package static func cancelled(_ id: MutationKey, _ all: [MutationKey]) -> LocalAnswer {
         LocalAnswer(200) { writer in
             writer.object { writer in
@@ -61,7 +61,7 @@ package enum ControlAnswer {
         }
     }
 
-    /// A mutation that was let go: `{"id","state"}`.
+    /// Answer to a discarded mutation: `{"id","state"}`.
     package static func state(_ id: MutationKey, _ state: MutationState) -> LocalAnswer {
         LocalAnswer(200) { writer in
             writer.object { writer in
@@ -71,12 +71,12 @@ package enum ControlAnswer {
         }
     }
 
-    /// `GET /v1/metrics`, Prometheus text.
+    /// Answer of `GET /v1/metrics`, Prometheus text.
     package static func metrics(_ text: String) -> LocalAnswer {
         LocalAnswer(200, contentType: "text/plain; version=0.0.4; charset=utf-8", body: Array(text.utf8))
     }
 
-    /// `{"ok":true}` for a configuration that could be loaded; a bad one is a 422 problem.
+    /// `{"ok":true}` for a valid configuration; an invalid one is a 422 problem.
     package static var configIsGood: LocalAnswer {
         LocalAnswer(200) { writer in writer.object { $0.member("ok", true) } }
     }
@@ -90,7 +90,7 @@ package struct SyncAnswer: Hashable, Sendable {
         package var detail: String?
         package var pushed: Int64
         package var pulled: Int64
-        /// Class of traffic and the reason why it had to wait.
+        /// Reasons of waiting traffic, by class.
         package var deferred: [String: String]
         package var bytesUp: Int64
         package var bytesDown: Int64
@@ -110,7 +110,7 @@ package struct SyncAnswer: Hashable, Sendable {
     }
 
     package var cycle: String
-    /// `nil` while the cycle has not ended.
+    /// The outcome; `nil` while the cycle has not ended.
     package var outcome: Outcome?
 
     package init(cycle: String, outcome: Outcome? = nil) {
@@ -118,7 +118,7 @@ package struct SyncAnswer: Hashable, Sendable {
         self.outcome = outcome
     }
 
-    /// 202 queued, or 200 with the outcome.
+    /// The answer: 202 queued, or 200 with the outcome.
     package var answer: LocalAnswer {
         LocalAnswer(outcome == nil ? 202 : 200) { writer in
             writer.object { writer in
@@ -159,7 +159,7 @@ package struct SyncAnswer: Hashable, Sendable {
 
 /// Answer to `POST /v1/pause` and `POST /v1/resume`.
 package struct PauseAnswer: Hashable, Sendable {
-    /// `nil` when nothing is paused.
+    /// The present pause; `nil` when there is none.
     package var pause: EngineMemory.Pause?
 
     package init(pause: EngineMemory.Pause?) {
@@ -209,10 +209,10 @@ package struct AcknowledgeAnswer: Hashable, Sendable {
     }
 }
 
-/// Answer to `GET /v1/config`: the effective configuration, each key with where it comes from, secrets masked.
+/// Answer to `GET /v1/config`: the effective configuration, each key with its origin, secrets masked.
 package struct ConfigAnswer: Hashable, Sendable {
     package struct Value: Hashable, Sendable {
-        /// Dotted, as the documentation writes it: `sync.pull_interval`.
+        /// Dotted name, as in the documentation: `sync.pull_interval`.
         package var key: String
         package var value: JSON
         /// `default`, `file`, `credential` or `server`.
@@ -228,7 +228,7 @@ package struct ConfigAnswer: Hashable, Sendable {
         }
     }
 
-    /// Counts the configurations that were in force since the agent started, from 1.
+    /// Number of configurations that were in force since the agent started, from 1.
     package var version: Int64
     package var values: [Value]
 
@@ -271,7 +271,7 @@ package struct ConfigAnswer: Hashable, Sendable {
 /// Answer to `POST /v1/config/reload`.
 package struct ReloadAnswer: Hashable, Sendable {
     package var changed: [String]
-    /// Keys whose new value takes effect at the next start only.
+    /// Keys whose new value takes effect only at the next start.
     package var restartNeeded: [String]
 
     package init(changed: [String], restartNeeded: [String]) {
@@ -300,12 +300,12 @@ package struct ReloadAnswer: Hashable, Sendable {
 package struct EntityItem: Hashable, Sendable {
     package var name: String
     package var kind: EntityRules.Kind
-    /// What the peer may do with it: `read`, `append` or `write`.
+    /// Access of the peer: `read`, `append` or `write`.
     package var access: String
     package var records: Int64
-    /// Open mutations.
+    /// Number of open mutations.
     package var pending: Int64
-    /// Since the last pull that reached the end of the feed; `nil` when there was none.
+    /// Time since the last complete pull; `nil` when there was none.
     package var cursorAge: Duration?
     package var rules: EntityRules
 

@@ -1,6 +1,6 @@
 package import SyncCore
 
-/// Answer to `GET /v1/checklist`: every check with what was found, and the sums.
+/// Answer to `GET /v1/checklist`: every check with its finding, and the totals.
 package struct DoctorAnswer: Hashable, Sendable {
     package var findings: [DoctorFinding]
 
@@ -10,7 +10,7 @@ package struct DoctorAnswer: Hashable, Sendable {
 
     package var summary: DoctorSummary { DoctorSummary(findings) }
 
-    /// 0: nothing to be mended. 1: something is. What is only worth knowing counts for nothing.
+    /// Exit status: 1 when a finding needs a fix, otherwise 0. Notes do not count.
     package var exitStatus: Int32 {
         findings.contains { $0.severity == .warn || $0.severity == .bad } ? 1 : 0
     }
@@ -25,7 +25,7 @@ package struct DoctorAnswer: Hashable, Sendable {
             writer.elements("items", findings) { writer, finding in
                 writer.object { writer in
                     writer.member("id", finding.id)
-                    // A fact that is missing is neither good nor bad.
+                    // A check without its facts is neither good nor bad.
                     if finding.severity != .unknown { writer.member("ok", finding.severity == .ok) }
                     writer.member("severity", finding.severity.rawValue)
                     writer.member("detail", finding.detail)
@@ -45,7 +45,7 @@ package struct DoctorAnswer: Hashable, Sendable {
         findings = reader.list("items").compactMap { element in
             let item = AnswerReader(element)
             guard let id = item.text("id") else { return nil }
-            // A word of a newer agent is taken for what it says about itself.
+            // A severity of a newer agent is unknown, so its `ok` member decides.
             let word = item.text("severity").flatMap { DoctorFinding.Severity(rawValue: $0) }
             let severity = word ?? (item.bool("ok") == true ? .ok : .warn)
             return DoctorFinding(

@@ -1,32 +1,31 @@
 package import SyncCore
 
-/// What an app gets for a mutation. It leaves only when its durability is reached, and says so when that is less than
-/// flash.
+/// The answer to an enqueue. It leaves only when its durability is reached, and says so when that is less than flash.
 package struct EnqueueAnswer: Hashable, Sendable {
     package var id: MutationKey
     package var seq: Int64
     package var state: String
     package var record: RecordName?
-    /// `relaxed`: on flash within a second. `nil` means it is on flash.
+    /// `relaxed`: on flash within a second. `nil`: on flash already.
     package var durability: EntityRules.Durability?
-    /// What an entity under `validate: warn` does not like about it; it was taken all the same.
+    /// Violations of the schema of an entity with `validate: warn`; the mutation was accepted all the same.
     package var warnings: [Problem.Pointer]
-    /// By name as in the mutation, what `max` or `min` has kept, because the mutation does not beat it.
+    /// Values that stay because the mutation's `max` or `min` does not beat them, by the name that the mutation uses.
     package var kept: JSONObject
 
-    /// 201 with `Location`; 200 for the repeat of a key.
+    /// Answer with 201 and `Location`, or 200 for a repeated key.
     package static func answer(_ enqueued: Enqueued) -> LocalAnswer {
         LocalAnswer(enqueued.isRepeat ? 200 : 201, headers: location(enqueued.key)) { write(enqueued, to: &$0) }
     }
 
-    /// For `?wait=acked`: 201 when `state` is final, else 202 because the time ran out first. `enqueued.state` is
-    /// where the mutation stands now.
+    /// Answer for `?wait=acked`: 201 when `state` is final, otherwise 202 because the time ran out first. `enqueued.state` is the present
+    /// state of the mutation.
     package static func waited(_ enqueued: Enqueued) -> LocalAnswer {
         let isFinal = enqueued.state.isTerminal || MutationListQuery.needingAttention.contains(enqueued.state)
         return LocalAnswer(isFinal ? 201 : 202, headers: location(enqueued.key)) { write(enqueued, to: &$0) }
     }
 
-    /// For an atomic list: 201 `{"results":[…]}`, or 200 when it was a repeat.
+    /// Answer for an atomic list: 201 `{"results":[…]}`, or 200 for a repeat.
     package static func answer(atomic list: [Enqueued]) -> LocalAnswer {
         LocalAnswer(list.allSatisfy(\.isRepeat) ? 200 : 201) { writer in
             writer.object { writer in writer.elements("results", list) { write($1, to: &$0) } }
@@ -81,21 +80,20 @@ package struct EnqueueAnswer: Hashable, Sendable {
     }
 
     private static func location(_ key: MutationKey) -> HTTPHeaders {
-        // An identifier has no character that a path must encode.
+        // An identifier has no character that must be escaped in a path.
         ["Location": "/v1/mutations/" + key.text]
     }
 }
 
-/// One line of the answer to a bulk enqueue, in the order of the lines sent.
+/// One line of the answer to a bulk enqueue, in the order of the sent lines.
 package enum BulkAnswer: Hashable, Sendable {
-    /// `line` counts from 1; it stands in the answer when the line had no `ref`.
-    /// `kept` as in ``EnqueueAnswer``.
+    /// `line` counts from 1; it is in the answer when the line had no `ref`. `kept` is as in ``EnqueueAnswer``.
     case accepted(line: Int64, ref: JSON?, id: MutationKey, state: String, isRepeat: Bool, kept: JSONObject = [:])
     case refused(line: Int64, ref: JSON?, Problem)
     /// The last line of a whole answer. Without it the stream was cut, and a line without an answer may be stored or not.
     case summary(accepted: Int64, failed: Int64)
 
-    /// With the line feed.
+    /// Writes the line with its line feed.
     package func write(to writer: inout JSONWriter) {
         writer.object { writer in
             switch self {
@@ -123,8 +121,7 @@ package enum BulkAnswer: Hashable, Sendable {
         return writer.bytes + [UInt8(ascii: "\n")]
     }
 
-    /// - Parameter position: The place of this answer in the stream, from 1; stands in for a line number that was not
-    ///   sent.
+    /// - Parameter position: The position of this answer in the stream, from 1; used when the line number is missing.
     package init?(_ json: JSON, position: Int64) {
         let reader = AnswerReader(json)
         let line = reader.int("line") ?? position

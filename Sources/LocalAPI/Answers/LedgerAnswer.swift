@@ -1,14 +1,14 @@
 package import SyncCore
 
-/// Answer to `GET /v1/usage`: the bytes that went over each link, by purpose and day or month.
+/// Answer to `GET /v1/usage`: the bytes of each link, by purpose and day or month.
 package struct LedgerAnswer: Hashable, Sendable {
     package struct Item: Hashable, Sendable {
         package var link: String
-        /// `2026-11-20`, or `2026-11` by month; days are those of UTC.
+        /// `2026-11-20`, or `2026-11` by month; days are UTC days.
         package var period: String
-        /// What they were for: `push`, `pull`, `probe`, …
+        /// Purpose of the traffic: `push`, `pull`, `probe`, …
         package var purpose: String
-        /// Bytes, with all headers and the overhead of TLS and TCP.
+        /// Sent bytes, with all headers and the overhead of TLS and TCP.
         package var up: Int64
         package var down: Int64
         package var requests: Int64
@@ -34,9 +34,9 @@ package struct LedgerAnswer: Hashable, Sendable {
     }
 
     package var period: LedgerQuery.Period
-    /// Oldest first.
+    /// Rows, oldest first.
     package var items: [Item]
-    /// Of the links that have any.
+    /// Budgets of the links that have any.
     package var budgets: [Budget]
 
     package init(by period: LedgerQuery.Period, items: [Item], budgets: [Budget] = []) {

@@ -1,10 +1,10 @@
 package import SyncCore
 
-/// One network interface, as `GET /v1/links` and the status show it.
+/// One network interface in `GET /v1/links` and in the status.
 package struct LinkItem: Hashable, Sendable {
     package struct Probe: Hashable, Sendable {
         package var at: Timestamp
-        /// `ok`, or the code of what went wrong.
+        /// `ok`, or the code of the failure.
         package var result: String
 
         package init(at: Timestamp, result: String) {
@@ -13,13 +13,13 @@ package struct LinkItem: Hashable, Sendable {
         }
     }
 
-    /// What the operator's program did for it (`links[].recover`).
+    /// Runs of the operator's recovery program for the link (`links[].recover`).
     package struct Recovery: Hashable, Sendable {
-        /// Since the start of the agent.
+        /// Number of runs since the start of the agent.
         package var runs: Int64
-        /// When the last one ended.
+        /// Time at which the last run ended.
         package var at: Timestamp
-        /// How it ended, in words.
+        /// Result of the last run, in words.
         package var result: String
 
         package init(runs: Int64, at: Timestamp, result: String) {
@@ -30,27 +30,26 @@ package struct LinkItem: Hashable, Sendable {
     }
 
     package var name: String
-    /// `ethernet`, `wlan`, `wwan`, …
+    /// Kind of the link: `ethernet`, `wlan`, `wwan`, …
     package var kind: String?
-    /// How far it has come: `absent`, `down`, `carrier`, `addressed`, `routed`, `reachable`, `portal`, `limited` (PROTOCOL
-    /// E1).
+    /// Progress of the link: `absent`, `down`, `carrier`, `addressed`, `routed`, `reachable`, `portal`, `limited` (PROTOCOL E1).
     package var state: String
-    /// `nil`: not known.
+    /// Whether the link has carrier; `nil`: not known.
     package var hasCarrier: Bool?
     package var isMetered: Bool
     /// The evidence that decided: `config`, `hint`, `devtype`, …
     package var meteredBy: String?
     package var isRoaming: Bool
-    /// When the hint in force runs out; `nil` without one, or when it lasts.
+    /// Expiry of the hint in force; `nil` without one, or when it does not expire.
     package var expiresAt: Timestamp?
     package var addresses: [String]
-    /// Bytes per second that the agent takes at most; `nil`: no limit.
+    /// Rate limit of the agent, bytes per second; `nil`: no limit.
     package var bytesPerSecond: Int64?
-    /// Of the last answered probe or request.
+    /// Round trip of the last answered probe or request.
     package var roundTrip: Duration?
     package var lastProbe: Probe?
     package var budget: LinkBudgets
-    /// `nil`: nothing was run.
+    /// Recovery runs; `nil`: there was none.
     package var recovery: Recovery?
 
     package init(
@@ -75,7 +74,7 @@ package struct LinkItem: Hashable, Sendable {
         self.recovery = recovery
     }
 
-    /// As it was judged; what else is known of it comes on top.
+    /// Makes the item from the judgement; further facts are added later.
     package init(_ link: JudgedLink) {
         self.init(
             name: link.name, kind: link.kind.rawValue, state: link.state.rawValue,
@@ -142,9 +141,9 @@ package struct LinkItem: Hashable, Sendable {
 /// Answer to `GET /v1/links`.
 package struct LinksAnswer: Hashable, Sendable {
     package var items: [LinkItem]
-    /// The one that carries the sync; `nil` when none does.
+    /// Name of the link that carries the sync; `nil` when there is none.
     package var uplink: String?
-    /// Why work waits now.
+    /// The reason why work waits now.
     package var cause: PresentCause?
 
     package init(items: [LinkItem], uplink: String?, cause: PresentCause? = nil) {
@@ -173,15 +172,15 @@ package struct LinksAnswer: Hashable, Sendable {
     }
 }
 
-/// Answer to `PUT` and `DELETE /v1/links/{ifname}`: what holds for the link now. A hint may speak of an interface that is
-/// not there yet; then it holds as far as it goes.
+/// Answer to `PUT` and `DELETE /v1/links/{ifname}`: the present values for the link. A hint may name an interface that does not exist yet;
+/// then the values come from the hint alone.
 package struct LinkHintAnswer: Hashable, Sendable {
     package var name: String
-    /// `nil`: nobody knows yet.
+    /// Whether the link is metered; `nil`: not known yet.
     package var isMetered: Bool?
     package var meteredBy: String?
     package var isRoaming: Bool?
-    /// When the hint runs out; `nil` when none is in force.
+    /// Expiry of the hint; `nil` when none is in force.
     package var expiresAt: Timestamp?
 
     package init(

@@ -1,14 +1,14 @@
 package import SyncCore
 
-/// One whole answer of the local API, ready to be written.
+/// One complete answer of the local API, ready to be written.
 package struct LocalAnswer: Hashable, Sendable {
     package var status: Int
-    /// `nil` when there is no body.
+    /// Content type; `nil` when there is no body.
     package var contentType: String?
-    /// Besides Content-Type and Content-Length, which follow from the rest.
+    /// Header fields besides Content-Type and Content-Length, which follow from the rest.
     package var headers: HTTPHeaders
     package var body: [UInt8]
-    /// Of a refusal: its code, for whoever counts them.
+    /// Problem code of a refusal, for the counters.
     package var problemCode: String?
 
     package init(

@@ -1,8 +1,8 @@
 package import SyncCore
 
-/// The codes of the local API: each with its HTTP status, what to do about it, and the exit status of `agentctl`.
+/// The codes of the local API: each with its HTTP status, the possible action, and the exit status of `agentctl`.
 ///
-/// This is the one table. A code is added only when a caller would act on it.
+/// This is the only table. A code is added only when a caller would act on it.
 package enum LocalProblem: String, Sendable, CaseIterable {
     case malformed
     case unknownMember = "unknown-member"
@@ -14,13 +14,13 @@ package enum LocalProblem: String, Sendable, CaseIterable {
     case exists
     case deleted
     case alreadySent = "already-sent"
-    /// The hub does not have it, or never took it: there is nothing to undo.
+    /// The hub does not have the mutation, or never accepted it: there is nothing to undo.
     case notAccepted = "not-accepted"
     case alreadyUndone = "already-undone"
     case nothingToUndo = "nothing-to-undo"
     case alreadyResolved = "already-resolved"
     case versionMismatch = "version-mismatch"
-    /// The record is not as its author read it (`If-Match`, `if_match`).
+    /// The record has changed since its author read it (`If-Match`, `if_match`).
     case preconditionFailed = "precondition-failed"
     /// A record shows this file, and its bytes are not at the server yet.
     case linked
@@ -30,13 +30,13 @@ package enum LocalProblem: String, Sendable, CaseIterable {
     case unsupportedMediaType = "unsupported-media-type"
     case validation
     case rate
-    /// The answer is not known: a write to disk failed in a way that leaves the outcome open.
+    /// The outcome is unknown because a write to disk failed.
     case outcomeUnknown = "outcome-unknown"
     case starting
-    /// There is no configuration to serve with; the detail says what is missing or wrong.
+    /// There is no usable configuration; the detail names the missing or wrong part.
     case notConfigured = "not-configured"
     case readOnly = "read-only"
-    /// A read looked at so many records that it ran out of time.
+    /// A read scanned so many records that it ran out of time.
     case tooSlow = "too-slow"
     case queueFull = "queue-full"
     case diskFull = "disk-full"
@@ -62,7 +62,7 @@ package enum LocalProblem: String, Sendable, CaseIterable {
         }
     }
 
-    /// What the person at the keyboard, or the author of the app, can do.
+    /// The possible action of the person at the keyboard, or of the app's author.
     package var hint: String {
         switch self {
         case .malformed, .unknownMember: "correct the request; nothing was changed by it"
@@ -90,7 +90,7 @@ package enum LocalProblem: String, Sendable, CaseIterable {
         case .outcomeUnknown: "repeat it with the same Idempotency-Key, then read what is stored"
         case .starting: "try again in a second"
         case .notConfigured: "write that into the file; `agentctl config check` tells what else is wrong, and agentd goes on by itself"
-        // Why, the detail has said: a disk that fails, a database of a newer program, a damaged record.
+        // The detail has named the reason: a failing disk, a database of a newer program, a damaged record.
         case .readOnly: "reading goes on; `agentctl status` and `agentctl doctor` tell more"
         case .tooSlow: "`agentctl query --explain` with the same conditions tells which index would make it quick"
         case .queueFull: "wait until the hub has taken some of it"
@@ -98,7 +98,7 @@ package enum LocalProblem: String, Sendable, CaseIterable {
         }
     }
 
-    /// The hint for one problem, which may tell more than its code: what became of the change, the setting that it comes from.
+    /// The hint for one problem, which may be more specific than its code: the fate of the change, or the setting that caused it.
     package static func hint(_ problem: Problem) -> String {
         guard let known = LocalProblem(problem) else { return "" }
         if known == .notFound, let list = problem.members["list"]?.text { return "`\(PlainText.safe(list))` lists what is there" }
@@ -123,8 +123,7 @@ package enum LocalProblem: String, Sendable, CaseIterable {
         }
     }
 
-    /// Exit status of `agentctl` when this is the answer: 1 the answer is no, 2 not reachable, 64 usage, 77 not
-    /// allowed.
+    /// Exit status of `agentctl` for this answer: 1 negative answer, 2 not reachable, 64 usage, 77 not allowed.
     package var exitStatus: Int32 {
         switch self {
         case .malformed, .unknownMember, .methodNotAllowed, .unsupportedMediaType: 64
@@ -143,12 +142,12 @@ package enum LocalProblem: String, Sendable, CaseIterable {
         Problem(rawValue, status: status, detail: detail, errors: errors, retryAfter: retryAfter, members: members)
     }
 
-    /// - Parameter list: The command that lists what is there.
+    /// - Parameter list: The command that lists the existing ones.
     package static func notFound(_ detail: String, list: String) -> Problem {
         notFound.problem(detail, members: ["list": .string(list)])
     }
 
-    /// The entry for a problem that came over the socket; `nil` for a code of a newer agent.
+    /// The code of a problem from the socket; `nil` for a code of a newer agent.
     package init?(_ problem: Problem) {
         self.init(rawValue: problem.code)
     }
@@ -157,7 +156,7 @@ package enum LocalProblem: String, Sendable, CaseIterable {
 }
 
 extension Problem {
-    /// The problem as the whole answer to a request, with `Allow` and `Retry-After` where it carries them.
+    /// The problem as a complete answer, with `Allow` and `Retry-After` where it carries them.
     package var localAnswer: LocalAnswer {
         var headers: HTTPHeaders = []
         if let allow = members["allow"]?.array { headers["Allow"] = allow.compactMap(\.text).joined(separator: ", ") }

@@ -1,6 +1,6 @@
 package import SyncCore
 
-/// A mutation as lists and `GET /v1/mutations/{id}` show it.
+/// A mutation in lists and in `GET /v1/mutations/{id}`.
 package struct MutationItem: Hashable, Sendable {
     package struct Deferral: Hashable, Sendable {
         /// One of the fixed reason codes of the policy.
@@ -40,10 +40,10 @@ package struct MutationItem: Hashable, Sendable {
     package var author: String?
     /// The mutation that this one was merged into.
     package var into: String?
-    /// The mutation that this one takes the place of.
+    /// The mutation that this one replaces.
     package var supersedes: String?
 
-    // Only of a single mutation, not in lists. JSON text as stored.
+    // Stored JSON texts, only for a single mutation and not in lists.
     package var data: String?
     package var unset: String?
     package var operations: String?
@@ -80,7 +80,7 @@ package struct MutationItem: Hashable, Sendable {
 
     package var answer: LocalAnswer { LocalAnswer(200) { write(to: &$0) } }
 
-    /// `{"items":[…],"next":"400"}`; `next` is the `after` of the next page, null at the end.
+    /// A list: `{"items":[…],"next":"400"}`; `next` is the `after` of the next page, null at the end.
     package static func list(_ items: [MutationItem], next: Int64?) -> LocalAnswer {
         LocalAnswer(200) { writer in
             writer.object { writer in

@@ -1,14 +1,15 @@
 package import SyncCore
 
-/// Answer to `POST /v1/plan`: what would be sent, in order, and what would wait and why. Nothing is sent for it.
+/// Answer to `POST /v1/plan`: the traffic that would be sent, in order, and the traffic that would wait, with the reasons. A plan sends
+/// nothing.
 package struct PlanAnswer: Hashable, Sendable {
-    /// Neighbours of one class.
+    /// Consecutive items of one class.
     package struct Send: Hashable, Sendable {
-        /// ``TrafficClass``.
+        /// Name of the ``TrafficClass``.
         package var traffic: String
         package var count: Int64
         package var bytes: Int64
-        /// The first of them, in order; fewer than ``count`` when there are many.
+        /// The first items in order; fewer than ``count`` when there are many.
         package var items: [Item]
 
         package init(traffic: String, count: Int64, bytes: Int64, items: [Item] = []) {
@@ -29,7 +30,7 @@ package struct PlanAnswer: Hashable, Sendable {
         }
     }
 
-    /// What waits for the same reason.
+    /// Items that wait for the same reason.
     package struct Wait: Hashable, Sendable {
         package var traffic: String
         package var count: Int64
@@ -38,9 +39,9 @@ package struct PlanAnswer: Hashable, Sendable {
         package var reason: String
         package var until: Timestamp?
         package var sentence: String
-        /// As ``PresentCause/code``.
+        /// Code of the cause, as ``PresentCause/code``.
         package var cause: String?
-        /// What to do next, with real values.
+        /// The next action, as a command with real values.
         package var command: String?
 
         package init(
@@ -61,12 +62,12 @@ package struct PlanAnswer: Hashable, Sendable {
     package private(set) var sends: [Send]
     package private(set) var waits: [Wait]
     package var situation: SituationNote
-    /// Of everything that would be sent.
+    /// Size of everything that would be sent, bytes.
     package private(set) var bytes: Int64
 
-    /// Items named in one answer, over all classes: enough to see the order, while a full outbox has 100,000.
+    /// Largest number of items in an answer, over all classes: enough to see the order, while a full outbox has 100,000.
     package static let itemsMax = 200
-    /// Different reasons in one answer. Reasons are few; only those with an end of their own for each item could be many.
+    /// Largest number of different reasons in an answer. Reasons are few, but each item may have an end of its own.
     package static let waitsMax = 100
 
     package init(situation: SituationNote) {
@@ -108,8 +109,8 @@ package struct PlanAnswer: Hashable, Sendable {
         }
     }
 
-    /// Joins what waits for the same reason until the same time; the first one's sentence speaks for all. Beyond
-    /// ``waitsMax`` the end is no longer told apart.
+    /// Combines items that wait for the same reason until the same time, with the sentence of the first one. Beyond ``waitsMax`` the end is
+    /// no longer distinguished.
     package mutating func wait(_ wait: Wait) {
         let isFull = waits.count >= PlanAnswer.waitsMax
         let same = waits.lastIndex {

@@ -1,15 +1,15 @@
 package import SyncCore
 
-/// What feeds the machine, and what the policy makes of it (PROTOCOL E3).
+/// The power supply of the machine, and the policy's level for it (PROTOCOL E3).
 package struct PowerState: Hashable, Sendable {
     /// `mains`, `battery`, or `unknown`, which is treated as mains.
     package var source: String
-    /// Of all batteries together, 0 to 100; `nil` without a battery, or when it does not say.
+    /// Charge of all batteries together, percent, 0 to 100; `nil` without a battery, or when it is not reported.
     package var percent: Int64?
     package var isDischarging: Bool
-    /// ``PowerLevel``; a word of a newer agent is shown as it is.
+    /// ``PowerLevel``; a level of a newer agent is shown unchanged.
     package var level: String
-    /// What is odd about the readings, in words.
+    /// A warning about odd readings, in words.
     package var warning: String?
 
     package init(
@@ -23,7 +23,7 @@ package struct PowerState: Hashable, Sendable {
         self.warning = warning
     }
 
-    /// The policy holds work back for it.
+    /// Whether the policy holds work back because of it.
     package var isLow: Bool { level == PowerLevel.low.rawValue || level == PowerLevel.exhausted.rawValue }
 
     func write(to writer: inout JSONWriter) {
@@ -48,12 +48,12 @@ package struct PowerAnswer: Hashable, Sendable {
     /// One entry of `class/power_supply`.
     package struct Supply: Hashable, Sendable {
         package var name: String
-        /// As the kernel says it: `Battery`, `Mains`, `USB`, …; `nil` when unreadable.
+        /// Type by the kernel: `Battery`, `Mains`, `USB`, …; `nil` when it cannot be read.
         package var type: String?
-        /// `Charging`, `Discharging`, `Full`, …
+        /// Status by the kernel: `Charging`, `Discharging`, `Full`, …
         package var status: String?
         package var percent: Int64?
-        /// Why it does not count; `nil` when it does.
+        /// The reason why it is ignored; `nil` when it counts.
         package var ignoredBecause: String?
 
         package init(

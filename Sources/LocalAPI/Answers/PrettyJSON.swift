@@ -1,7 +1,7 @@
 package import SyncCore
 
 extension JSON {
-    /// Indented by two spaces, numbers and strings as they were sent; for people.
+    /// The JSON indented by two spaces, with numbers and strings as they were sent; for people.
     package var pretty: String {
         var text = ""
         append(to: &text, indent: "\n")

@@ -1,8 +1,8 @@
 package import SyncCore
 
 extension Problem {
-    /// The short form inside items, events and the status: `{"code","detail","errors"}`. Whose code it is (the hub's
-    /// or the agent's own) does not matter to its reader.
+    /// Writes the short form for items, events and the status: `{"code","detail","errors"}`. It does not say whether the code is the hub's
+    /// or the agent's own.
     package func writeNote(to writer: inout JSONWriter) {
         writer.object { writer in
             writer.member("code", code)

@@ -1,6 +1,6 @@
 package import SyncCore
 
-/// What `explain` answers instead of records: the way that a query took, and what it cost.
+/// Answer to a query with `explain`: its access path and cost instead of records.
 package struct QueryExplanation: Hashable, Sendable {
     package enum Way: String, Sendable {
         /// The records in the order of their ids, until enough had matched.
@@ -13,11 +13,11 @@ package struct QueryExplanation: Hashable, Sendable {
         case scan
     }
 
-    /// A declared index, and how far it is.
+    /// A declared index and the progress of its build.
     package struct Index: Hashable, Sendable {
-        /// As the configuration has it: `site,due`.
+        /// Columns as in the configuration: `site,due`.
         package var name: String
-        /// 100: it is complete, and used.
+        /// Progress, percent; at 100 the index is complete and used.
         package var percent: Int
 
         package init(name: String, percent: Int) {
@@ -29,20 +29,20 @@ package struct QueryExplanation: Hashable, Sendable {
     package var entity: String
     package var way: String
     package var index: String?
-    /// The filter says which part of the index was read.
+    /// The filter selected the part of the index that was read.
     package var isFiltered = false
     /// The index is in the order of the query.
     package var isOrdered = false
-    /// Records that were read.
+    /// Number of records that were read.
     package var read = 0
-    /// The query takes longer than a read may, and ended before it was done.
+    /// The query exceeded the time limit of a read and was stopped.
     package var isCutOff = false
-    /// Records of the page.
+    /// Number of records of the page.
     package var found = 0
-    /// Records of the entity.
+    /// Number of records of the entity.
     package var records: Int64 = 0
     package var indexes: [Index] = []
-    /// What to add to `entities.NAME.index`, for this query to be quick.
+    /// Index to add to `entities.NAME.index` to make this query fast.
     package var suggestion: String?
 
     package init(_ entity: EntityName, _ way: Way, index: String? = nil) {
@@ -93,7 +93,7 @@ package struct QueryExplanation: Hashable, Sendable {
         suggestion = reader.text("suggestion")
     }
 
-    /// For a person: what was done, what there is, what would help.
+    /// Lines for a person: the access path, the existing indexes, and a useful one.
     package var lines: [String] {
         var lines = [done]
         if !indexes.isEmpty {

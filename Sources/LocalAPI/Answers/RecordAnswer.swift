@@ -1,6 +1,6 @@
 package import SyncCore
 
-/// A record of the mirror as an answer. Documents are spliced in as they are stored; nothing parses them again.
+/// A record of the mirror as an answer. Documents are inserted as stored and are not parsed again.
 package struct RecordAnswer: Hashable, Sendable {
     package var name: RecordName
     package var serverID: String?
@@ -12,15 +12,15 @@ package struct RecordAnswer: Hashable, Sendable {
     /// JSON text of the hub's document, only for `view=both`.
     package var base: String?
     package var syncedAt: Timestamp?
-    /// When this device first had the record.
+    /// Time at which this device first had the record.
     package var createdAt: Timestamp?
     package var updatedAt: Timestamp?
     package var pending: [String]
-    /// The conflict that waits for a decision, `c-12`.
+    /// The conflict that waits for a decision, such as `c-12`.
     package var conflict: String?
     package var etag: String
 
-    /// 200 with the record and its `ETag`, or 304 when the reader has it already.
+    /// Answer with 200, the record and its `ETag`, or 304 when the reader has it already.
     package static func answer(
         _ record: RecordSnapshot, view: RecordView = .merged, ifNoneMatch: String? = nil
     ) -> LocalAnswer {
@@ -31,7 +31,7 @@ package struct RecordAnswer: Hashable, Sendable {
     }
 
     /// One page of a list: `{"items":[…],"next":…}`.
-    /// - Parameter unknownEntity: A sentence that says so, where nobody knows the entity.
+    /// - Parameter unknownEntity: A sentence for an entity that is unknown.
     package static func list(
         _ records: [RecordSnapshot], fields: [FieldPath] = [], next: String?, unknownEntity: String? = nil
     ) -> LocalAnswer {
@@ -90,20 +90,20 @@ package struct RecordAnswer: Hashable, Sendable {
         etag = reader.text("etag") ?? ""
     }
 
-    /// RFC 9110, 13.1.2: a list of tags with weak comparison, or `*`.
+    /// Whether the header matches the tag (RFC 9110, section 13.1.2): a list of tags with weak comparison, or `*`.
     static func matches(_ header: String, _ etag: String) -> Bool {
         func opaque(_ tag: Substring) -> Substring {
             let trimmed = tag.drop { $0 == " " || $0 == "\t" }
             let bare = trimmed.hasPrefix("W/") ? trimmed.dropFirst(2) : trimmed
             return bare.lastIndex(of: "\"").map { bare[...$0] } ?? bare
         }
-        // Our own tags hold no comma, so splitting there cuts only tags that cannot match.
+        // Our own tags contain no comma, so splitting there cuts only tags that cannot match.
         return header == "*" || header.split(separator: ",").contains { opaque($0) == opaque(etag[...]) }
     }
 
-    /// The document cut down to some of its fields, nested as they were.
+    /// The document reduced to some of its fields, nested as before.
     private static func project(_ document: String?, _ fields: [FieldPath]) -> JSON {
-        // The store has checked the row; what it gave and what is no JSON all the same is shown as no document.
+        // The store has checked the row; a document that is no JSON all the same is shown as missing.
         guard let document, let object = (try? JSONReader.read(document, limits: .stored))?.object else {
             return .null
         }

@@ -1,24 +1,24 @@
 package import SyncCore
 
-/// The situation that a verdict was given in, as far as people and programs ask for it: part of `why` and `plan`.
+/// The situation of a verdict in the form for people and programs: part of `why` and `plan`.
 package struct SituationNote: Hashable, Sendable {
-    /// ``Reachability``.
+    /// Name of the ``Reachability``.
     package var reachability: String
     /// Name of the link that carries the sync; `nil`: none.
     package var uplink: String?
     package var isMetered: Bool
     package var isRoaming: Bool
-    /// ``PowerLevel``.
+    /// Name of the ``PowerLevel``.
     package var power: String
     package var batteryPercent: Int64?
-    /// ``BudgetLevel``.
+    /// Name of the ``BudgetLevel``.
     package var budget: String
-    /// Bytes that the uplink's budget has left; `nil`: no limit, or not known.
+    /// Rest of the uplink's budget, bytes; `nil`: no limit, or not known.
     package var budgetLeft: Int64?
     package var isPaused: Bool
     package var isBreakerOpen: Bool
     package var isWindowOpen: Bool
-    /// No attempt before then.
+    /// Earliest time of the next attempt.
     package var retryAt: Timestamp?
 
     package init(

@@ -1,15 +1,15 @@
 package import SyncCore
 
-/// What taking a mutation back does, or would do.
+/// The effect of undoing a mutation, real or planned.
 package struct UndoReport: Hashable, Sendable {
-    /// The mutation that was made; `nil`: it was only looked at.
+    /// The new mutation; `nil` for a dry run.
     package var made: EnqueueAnswer?
     package var record: RecordName
-    /// Fields that are taken back; empty: the whole record.
+    /// Fields that are undone; empty: the whole record.
     package var fields: [String]
     package var left: [Undo.Left]
 
-    /// - Parameter enqueued: `nil` for a dry run.
+    /// - Parameter enqueued: The new mutation; `nil` for a dry run.
     package static func answer(_ enqueued: Enqueued?, _ undo: Undo, of record: RecordName) -> LocalAnswer {
         LocalAnswer(enqueued == nil ? 200 : 201, headers: enqueued.map { ["Location": "/v1/mutations/" + $0.key.text] } ?? [:]) { writer in
             writer.object { writer in
@@ -53,7 +53,7 @@ extension Undo.Left {
 
     package var json: JSON { ["field": .string(field), "reason": .string(reason.rawValue)] }
 
-    /// For a person, after the field's name.
+    /// The reason in words for a person, to follow the field's name.
     package var sentence: String {
         switch reason {
         case .changedSince: "it was changed since then."

@@ -1,15 +1,15 @@
 package import SyncCore
 
-/// Answer to `GET /v1/why/{id}`: one sentence, and the same as data.
+/// Answer to `GET /v1/why/{id}`: one sentence, and the same facts as data.
 package struct WhyAnswer: Hashable, Sendable {
     package enum Verdict: String, Sendable, CaseIterable {
-        /// It goes with the next cycle.
+        /// The next cycle sends it.
         case allow
         /// The policy, or the order of the outbox, holds it back.
         case `defer`
-        /// It is on its way; the hub's answer is not known yet.
+        /// It was sent; the hub's answer is not known yet.
         case sent
-        /// It has its final state; nothing will happen to it any more.
+        /// It has its final state and will not change any more.
         case settled
         /// Set aside until a person decides: failed, held or refused.
         case parked
@@ -30,25 +30,25 @@ package struct WhyAnswer: Hashable, Sendable {
 
     package var id: String
     package var record: RecordName?
-    /// Of the mutation.
+    /// State of the mutation.
     package var state: String
-    /// ``Verdict``; a word of a newer agent is shown as it is.
+    /// Name of the ``Verdict``; a name of a newer agent is shown unchanged.
     package var verdict: String
     /// One of the fixed reason codes of the policy, or the code of the problem that parked it.
     package var reason: String?
     package var until: Timestamp?
-    /// When it expires if it was not sent before; in the past: it is over, and only the agent has not come to it yet.
+    /// Time at which it expires if it was not sent before. A time in the past means that the agent has not removed it yet.
     package var expiresAt: Timestamp?
     package var sentence: String
-    /// Code of the row of the policy table that decided; `nil` when none did.
+    /// Code of the row of the policy table that decided; `nil` when there is none.
     package var rule: String?
-    /// What would let it go, each by itself: completes "it goes …".
+    /// Changes that would let it go, each sufficient by itself: they complete "it goes …".
     package var wouldChange: [String]
-    /// What else holds it back: completes "it waits as well because …".
+    /// Further objections: they complete "it waits as well because …".
     package var also: [String] = []
-    /// The present cause: as ``PresentCause/code``. `nil` where nothing holds it back but its own state.
+    /// Code of the present cause, as ``PresentCause/code``. `nil` where only its own state holds it back.
     package var cause: String?
-    /// What to do next, with real values.
+    /// The next action, as a command with real values.
     package var command: String?
     package var situation: SituationNote?
 
@@ -71,7 +71,7 @@ package struct WhyAnswer: Hashable, Sendable {
         self.situation = situation
     }
 
-    /// For what waits: what the policy says of its class.
+    /// Makes the answer for a waiting item from the policy's explanation of its class.
     package init(
         id: String, record: RecordName?, state: String = MutationState.pending.name, _ explanation: Explanation, at place: HubPlace,
         situation: SituationNote? = nil

@@ -1,9 +1,9 @@
 package import SyncCore
 
 extension AgentClient {
-    /// Hands a file over by its descriptor, where the transport can do that; see ``DescriptorSender``.
+    /// Passes a file by its descriptor, where the transport supports that; see ``DescriptorSender``.
     ///
-    /// - Parameter send: Sends the head with the descriptor attached and brings the answer.
+    /// - Parameter send: Sends the head with the descriptor attached and returns the answer.
     package func addBlob(
         _ query: BlobAddQuery, type: String,
         by send: (_ head: [UInt8]) async throws(TransportError) -> HTTPResponse
@@ -21,9 +21,9 @@ extension AgentClient {
         return try Self.read(response, route) { BlobItem($0) }
     }
 
-    /// Sends the bytes of a file as they come.
+    /// Sends the bytes of a file as they become available.
     ///
-    /// - Parameter next: Called on the transport's thread; at most the given count of bytes, `nil` at the end.
+    /// - Parameter next: Called on the transport's thread; returns at most the given count of bytes, `nil` at the end.
     package func addBlob(
         _ query: BlobAddQuery, type: String, next: @escaping @Sendable (_ upTo: Int) -> [UInt8]?
     ) async throws(AgentError) -> Reply<BlobItem> {
@@ -54,7 +54,7 @@ extension AgentClient {
         try await call(.retryBlob(id)) { BlobItem($0) }
     }
 
-    /// - Parameter isForced: Also when a record shows it whose bytes the server does not have; they are lost then.
+    /// - Parameter isForced: Also remove a file that a record shows and whose bytes the server does not have; they are lost then.
     /// - Returns: `removed`; `missing` when bytes were lost; `uploaded` when only the local copy is gone.
     package func removeBlob(_ id: BlobID, isForced: Bool = false) async throws(AgentError) -> Reply<String> {
         try await call(.removeBlob(id, isForced: isForced)) { AnswerReader($0).text("state") }
@@ -65,7 +65,7 @@ extension AgentClient {
     ) throws(AgentError) -> Reply<Value> {
         let doing = doing(route)
         guard (200...299).contains(response.status) else { throw AgentError.refused(doing, problem(response)) }
-        // Whatever is wrong with the answer, it is one error.
+        // Every fault of the answer is the same error.
         guard let json = try? JSONReader.read(response.body, limits: .answer), let value = read(json) else {
             throw AgentError.badAnswer(doing, "the answer is not what it must be")
         }

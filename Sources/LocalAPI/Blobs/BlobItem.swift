@@ -1,22 +1,22 @@
 package import SyncCore
 
-/// One file, as `GET /v1/blobs` and `GET /v1/blobs/{id}` show it.
+/// One file in `GET /v1/blobs` and `GET /v1/blobs/{id}`.
 package struct BlobItem: Hashable, Sendable {
     package var id: String
     package var digest: String
-    /// Bytes.
+    /// Size, bytes.
     package var size: Int64
     package var type: String
     package var filename: String
     package var state: String
-    /// Bytes that the server has, by its last word.
+    /// Number of bytes at the server, by its last answer.
     package var offset: Int64
-    /// Attempts since that last moved.
+    /// Number of attempts since the offset last moved.
     package var attempts: Int64
     package var links: [BlobLink]
-    /// The server has shown that it has these very bytes.
+    /// The server has shown that it has exactly these bytes.
     package var isVerified: Bool
-    /// The bytes are kept here.
+    /// The bytes are kept on this device.
     package var isKept: Bool
     package var createdAt: Timestamp?
     package var doneAt: Timestamp?
@@ -107,12 +107,12 @@ package struct BlobItem: Hashable, Sendable {
         }
     }
 
-    /// - Parameter isNew: 201; the bytes were here before: 200.
+    /// - Parameter isNew: Answer with 201; if the bytes were here before, with 200.
     package func answer(isNew: Bool = false) -> LocalAnswer {
         LocalAnswer(isNew ? 201 : 200, headers: isNew ? ["Location": "/v1/blobs/\(id)"] : []) { write(to: &$0) }
     }
 
-    /// Whole percent, 100 only when it is all there.
+    /// Progress in whole percent; 100 only when it is complete.
     package var percent: Int {
         guard size > 0 else { return state == "uploaded" ? 100 : 0 }
         if state == "uploaded" { return 100 }
@@ -122,7 +122,7 @@ package struct BlobItem: Hashable, Sendable {
 
 package struct BlobListAnswer: Hashable, Sendable {
     package var items: [BlobItem]
-    /// The `after` of the next page; `nil` after the last.
+    /// The `after` of the next page; `nil` after the last one.
     package var next: Int64?
 
     package init(items: [BlobItem], next: Int64?) {
@@ -148,7 +148,7 @@ package struct BlobListAnswer: Hashable, Sendable {
 }
 
 extension EventPayload {
-    /// - Parameter offset: Bytes at the server.
+    /// - Parameter offset: Number of bytes at the server.
     package static func blob(_ id: BlobID, state: BlobState, offset: Int64, size: Int64, detail: String? = nil) -> [UInt8] {
         var writer = JSONWriter()
         writer.object { writer in

@@ -1,10 +1,10 @@
 package import SyncCore
 
-/// What the query of `POST /v1/blobs` says about the file: `?filename=p1.jpg&type=image/jpeg`.
+/// The query of `POST /v1/blobs`, which describes the file: `?filename=p1.jpg&type=image/jpeg`.
 package struct BlobAddQuery: Hashable, Sendable {
-    /// As people see it; never a path of ours.
+    /// File name for people; never a path of ours.
     package var filename: String
-    /// Media type; `nil`: the request's `Content-Type`.
+    /// Media type; `nil`: the `Content-Type` of the request.
     package var type: String?
 
     package init(filename: String = "", type: String? = nil) {
@@ -15,7 +15,7 @@ package struct BlobAddQuery: Hashable, Sendable {
     package static let filenameBytes = 255
     package static let typeBytes = 127
 
-    /// - Throws: 400 `malformed` for a name that is none, such as one with a slash, and for a type that is none.
+    /// - Throws: 400 `malformed` for an invalid name, such as one with a slash, and for an invalid type.
     init(from p: inout ParameterReader) throws(Problem) {
         self.init()
         if let name = try p.text("filename") {
@@ -35,7 +35,7 @@ package struct BlobAddQuery: Hashable, Sendable {
             && name.utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7F && $0 != UInt8(ascii: "/") }
     }
 
-    /// `type/subtype`, without parameters (RFC 9110, section 8.3.1).
+    /// Whether the text has the form `type/subtype`, without parameters (RFC 9110, section 8.3.1).
     package static func isType(_ type: String) -> Bool {
         let parts = type.utf8.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false)
         return parts.count == 2 && type.utf8.count <= typeBytes
@@ -53,9 +53,9 @@ package struct BlobAddQuery: Hashable, Sendable {
     }
 }
 
-/// Which files are listed: `GET /v1/blobs?state=pending,failed&after=&limit=`.
+/// Selects the files to list: `GET /v1/blobs?state=pending,failed&after=&limit=`.
 package struct BlobListQuery: Hashable, Sendable {
-    /// `nil` means any. `uploading` and `verifying` are pending ones that something is done about now.
+    /// States to include; `nil` means any. `uploading` and `verifying` are pending files with a running request.
     package var states: [BlobState]?
     /// Only higher ids.
     package var after: Int64
@@ -75,19 +75,19 @@ package struct BlobListQuery: Hashable, Sendable {
     }
 }
 
-/// Where the bytes of a `POST /v1/blobs` are: the header field `Blob-Source`.
+/// The place of the bytes of a `POST /v1/blobs`: the header field `Blob-Source`.
 package enum BlobSourceKind: String, Hashable, Sendable, CaseIterable {
-    /// The body.
+    /// The bytes are the body.
     case stream
-    /// A descriptor that came with the head by `SCM_RIGHTS`; the body is empty.
+    /// The bytes are in a file whose descriptor came with the head by `SCM_RIGHTS`; the body is empty.
     case fd
-    /// The body is ``BlobPathBody``.
+    /// The body is a ``BlobPathBody``.
     case path
 
     package static let header = "Blob-Source"
 }
 
-/// `{"path":"/srv/photos/p1.jpg"}`: a file below one of `blobs.import_dirs` that belongs to whoever asks.
+/// `{"path":"/srv/photos/p1.jpg"}`: a file below one of `blobs.import_dirs` that belongs to the caller.
 package struct BlobPathBody: Hashable, Sendable {
     package var path: String
 
@@ -110,7 +110,7 @@ package struct BlobPathBody: Hashable, Sendable {
         for name in object.names where name != "path" && name != "take" {
             throw LocalProblem.unknownMember.problem("\(RouteParser.shown(name)) is no member of this body")
         }
-        // A copy shares its blocks where the file system can do that, so both are the same wish.
+        // A copy shares its blocks where the file system supports that, so both have the same meaning.
         if let take = object["take"]?.text, take != "copy", take != "reflink" {
             throw LocalProblem.malformed.problem("take must be copy or reflink")
         }

@@ -1,6 +1,6 @@
 import SyncCore
 
-/// `agentctl blobs list` and `show` for people.
+/// The output of `agentctl blobs list` and `show` for people.
 package enum BlobsScreen {
     package static func list(_ items: [BlobItem], width: Int) -> [String] {
         guard !items.isEmpty else { return ["no files"] }
@@ -25,7 +25,7 @@ package enum BlobsScreen {
     package static func show(_ item: BlobItem, width: Int) -> [String] {
         var lines = [
             "\(item.id)  \(item.filename.isEmpty ? "(no name)" : item.filename)  \(item.type)",
-            // With its label in place of the prefix it fits a line of 80 columns.
+            // With a label instead of the prefix it fits into a line of 80 columns.
             "sha256    \(item.digest.split(separator: ":").last ?? "")",
             "size      \(PlainText.count(item.size)) bytes",
             "state     \(state(item))" + (item.state == "uploaded" ? (item.isVerified ? ", digest compared" : ", digest not compared") : ""),

@@ -1,19 +1,19 @@
 package import SyncCore
 
 extension StatusDocument {
-    /// Files by state; absent from an agent that takes none.
+    /// Numbers of files by state; absent from an agent that accepts none.
     package struct Blobs: Hashable, Sendable {
         package var pending: Int64
-        /// Of the pending ones, those that something is on its way of.
+        /// Number of pending files with a running request.
         package var uploading: Int64
         package var failed: Int64
         package var missing: Int64
         package var uploaded: Int64
-        /// Bytes that have still to go.
+        /// Bytes that are still to be uploaded.
         package var bytesPending: Int64
-        /// Bytes that are kept here.
+        /// Bytes that are kept on this device.
         package var bytesKept: Int64
-        /// Why the first of the pending ones waits, when it does: a reason code of the policy.
+        /// The reason why the first pending file waits, if it does: a reason code of the policy.
         package var reason: String?
         package var until: Timestamp?
         package var event: String?
@@ -61,13 +61,13 @@ extension StatusDocument {
             event = waits.text("event")
         }
 
-        /// Nothing that anybody would look for.
+        /// Whether there is nothing to show.
         var isNothing: Bool { pending == 0 && failed == 0 && missing == 0 }
     }
 }
 
 extension StatusRows {
-    /// Between what waits and what it costs; not there while no file waits.
+    /// The row between waiting work and its cost; absent while no file waits.
     var blobs: StatusRow? {
         guard let blobs = document.blobs, !blobs.isNothing else { return nil }
         var text = "\(count(blobs.pending)) pending"

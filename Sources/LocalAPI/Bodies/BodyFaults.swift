@@ -1,22 +1,22 @@
 package import SyncCore
 
-/// Everything that is wrong with one body, collected, so that its author sees it all at once.
+/// Collects all faults of one body, so that its author sees them at once.
 struct BodyFaults {
-    /// The code of the answer: a shape that we do not know outweighs a value that we refuse.
+    /// The code of the answer: an unknown form takes precedence over a refused value.
     private(set) var code: LocalProblem?
     private var errors: [Problem.Pointer] = []
 
-    /// More would only repeat itself: a body can be wrong in a million places.
+    /// Largest number of faults that are kept: a body can be wrong in a million places.
     private static let errorsMax = 20
 
     init() {}
 
-    /// The wrong type: 400 `malformed`.
+    /// Records a wrong type: 400 `malformed`.
     mutating func wrong(_ pointer: String, _ expected: String, _ found: JSON?) {
         add(.malformed, pointer, "must be \(expected), not \(found?.kind ?? "missing")")
     }
 
-    /// A shape that cannot be taken, though the type is right: 400 `malformed`.
+    /// Records a malformed value of the right type: 400 `malformed`.
     mutating func malformed(_ pointer: String, _ rule: String) {
         add(.malformed, pointer, rule)
     }
@@ -25,12 +25,12 @@ struct BodyFaults {
         add(.malformed, pointer, "is missing; it must be \(expected)")
     }
 
-    /// The right type with a value that cannot be taken: 422 `validation`.
+    /// Records a value of the right type that is not allowed: 422 `validation`.
     mutating func refused(_ pointer: String, _ rule: String) {
         add(.validation, pointer, rule)
     }
 
-    /// A member that does not exist: 400 `unknown-member`, with the one that was probably meant.
+    /// Records an unknown member: 400 `unknown-member`, with the one that was probably meant.
     mutating func unknown(_ name: String, in pointer: String, known: [String]) {
         let near = NearestName.of(name, among: known).map { "; did you mean \($0)?" } ?? ""
         add(.unknownMember, pointer + "/" + BodyFaults.escaped(name), "is not known here" + near)
@@ -53,7 +53,7 @@ struct BodyFaults {
         }
     }
 
-    /// A member name inside a JSON pointer (RFC 6901, 3), cut to what a log line bears.
+    /// A member name inside a JSON pointer (RFC 6901, section 3), cut to a length that fits a log line.
     static func escaped(_ name: String) -> String {
         var result = ""
         for scalar in name.unicodeScalars.prefix(64) {
@@ -67,7 +67,7 @@ struct BodyFaults {
     }
 }
 
-/// The first step of every body: bytes to JSON.
+/// The first step for every body: from bytes to JSON.
 package enum BodyText {
     /// - Throws: 400 `malformed` with the byte `offset`.
     package static func json(_ bytes: [UInt8]) throws(Problem) -> JSON {
@@ -80,7 +80,7 @@ package enum BodyText {
         }
     }
 
-    /// Like ``json(_:)``, for a body whose absence means `{}`.
+    /// Reads a body like ``json(_:)``; an absent body means `{}`.
     static func object(_ bytes: [UInt8]) throws(Problem) -> JSONObject {
         if bytes.isEmpty { return [:] }
         let json = try json(bytes)
@@ -94,7 +94,7 @@ package enum BodyText {
     }
 }
 
-/// Reads the members of one small body by name, and refuses those that nobody asked for.
+/// Reads the members of one small body by name, and refuses unknown ones.
 struct BodyReader {
     let object: JSONObject
     let pointer: String
@@ -106,10 +106,10 @@ struct BodyReader {
         self.pointer = pointer
     }
 
-    /// The member, `nil` when absent or null.
+    /// The member; `nil` when it is absent or null.
     mutating func value(_ name: String) -> JSON? {
         known.append(name)
-        // Not by a ternary with nil in a closure: that literal would be the JSON value null.
+        // A ternary with nil in a closure would not do: that literal would be the JSON value null.
         guard let value = object[name], !value.isNull else { return nil }
         return value
     }
@@ -165,7 +165,7 @@ struct BodyReader {
         return number
     }
 
-    /// - Throws: Every fault found, unknown members included.
+    /// - Throws: All faults, unknown members included.
     mutating func finish() throws(Problem) {
         for member in object.members where !known.contains(where: { member.name.means($0) }) {
             faults.unknown(member.name.text, in: pointer, known: known)

@@ -1,13 +1,13 @@
 package import SyncCore
 
-/// `POST /v1/sync`.
+/// The body of `POST /v1/sync`.
 package struct SyncBody: Hashable, Sendable {
-    /// What is to be done, and whether past metered, battery, window and backoff; never past `Retry-After`, auth or a
-    /// hard budget.
+    /// The requested cycle. If it is forced, it ignores metered links, battery, windows and backoff, but never `Retry-After`, refused
+    /// credentials or a hard budget.
     package var request: SyncRequest
-    /// Answer when the cycle has ended.
+    /// Answer only when the cycle has ended.
     package var waits: Bool
-    /// Remove what was kept because the hub no longer had suspiciously much: somebody has looked at it.
+    /// Remove the records that were held back because the hub no longer had suspiciously many: an operator has checked them.
     package var acceptsDeletions: Bool
 
     package init(_ request: SyncRequest = SyncRequest(), waits: Bool = false, acceptsDeletions: Bool = false) {
@@ -16,7 +16,7 @@ package struct SyncBody: Hashable, Sendable {
         self.acceptsDeletions = acceptsDeletions
     }
 
-    /// What the peer must be; more than ``Route/role`` when it asks for what costs others.
+    /// The role that the request needs; higher than ``Route/role`` when it affects others.
     package var role: Role { request.isForced || request.scope == .full || acceptsDeletions ? .operate : .enqueue }
 
     package static func read(_ bytes: [UInt8]) throws(Problem) -> SyncBody {
@@ -41,12 +41,12 @@ package struct SyncBody: Hashable, Sendable {
     }
 }
 
-/// `POST /v1/pause`. What is paused is the talk with the hub; enqueueing and reading go on.
+/// The body of `POST /v1/pause`. The traffic with the hub is paused; enqueueing and reading continue.
 package struct PauseBody: Hashable, Sendable {
     package enum Scope: String, Sendable, CaseIterable { case all }
 
     package var scope: Scope
-    /// `nil` means until somebody resumes.
+    /// End of the pause; `nil` means until it is resumed.
     package var until: Timestamp?
     package var reason: String
 
@@ -78,7 +78,7 @@ package struct PauseBody: Hashable, Sendable {
     }
 }
 
-/// `POST /v1/resume`.
+/// The body of `POST /v1/resume`.
 package struct ResumeBody: Hashable, Sendable {
     package var scope: PauseBody.Scope
 
@@ -94,9 +94,9 @@ package struct ResumeBody: Hashable, Sendable {
     }
 }
 
-/// `POST /v1/acknowledge`: an alarm that is over is told no more.
+/// The body of `POST /v1/acknowledge`: a past alarm is no longer shown.
 package struct AcknowledgeBody: Hashable, Sendable {
-    /// `nil`: all that are over.
+    /// Code of the alarm; `nil`: all past ones.
     package var code: String?
 
     package init(code: String? = nil) {
@@ -117,11 +117,11 @@ package struct AcknowledgeBody: Hashable, Sendable {
     }
 }
 
-/// `POST /v1/mutations/{id}/retry`: the same change under a new key, with a correction if that is what it needs.
+/// The body of `POST /v1/mutations/{id}/retry`: the same change under a new key, optionally with a correction.
 package struct RetryBody: Hashable, Sendable {
-    /// Replaces members of the refused `data`; `nil` repeats it as it was.
+    /// Members that replace those of the refused `data`; `nil` repeats it unchanged.
     package var data: JSONObject?
-    /// Also repeat what was refused only because this one was.
+    /// Also retry mutations that were refused only because of this one.
     package var cascades: Bool
 
     package init(data: JSONObject? = nil, cascades: Bool = false) {
@@ -151,9 +151,9 @@ package struct RetryBody: Hashable, Sendable {
     }
 }
 
-/// `POST /v1/mutations/{id}/undo`: a new mutation takes back what this one did.
+/// The body of `POST /v1/mutations/{id}/undo`: a new mutation undoes this one.
 package struct UndoBody: Hashable, Sendable {
-    /// Only say what would be taken back.
+    /// Only report what would be undone.
     package var isTrial: Bool
 
     package init(isTrial: Bool = false) {
@@ -174,7 +174,7 @@ package struct UndoBody: Hashable, Sendable {
     }
 }
 
-/// `POST /v1/mutations/{id}/discard`: somebody has seen the refused value and lets it go.
+/// The body of `POST /v1/mutations/{id}/discard`: the refused value was seen and is given up.
 package struct DiscardBody: Hashable, Sendable {
     package var reason: String
 
@@ -198,10 +198,10 @@ package struct DiscardBody: Hashable, Sendable {
     }
 }
 
-/// `POST /v1/config/check`: a configuration as text, because the agent opens no file that a client names; without a
-/// text it checks its own files, as a reload would, and changes nothing.
+/// The body of `POST /v1/config/check`. It holds a configuration as text, because the agent opens no file that a client names. Without a
+/// text the agent checks its own files, as for a reload, and changes nothing.
 package struct ConfigCheckBody: Hashable, Sendable {
-    /// Stands in the messages; nothing is opened by it.
+    /// File name for messages; no file is opened by it.
     package var name: String
     package var text: String?
 

@@ -1,9 +1,9 @@
 package import SyncCore
 
-/// The body of `POST /v1/mutations`: one mutation, or a list that is taken as a whole or not at all.
+/// The body of `POST /v1/mutations`: one mutation, or a list that is accepted as a whole or not at all.
 package enum EnqueueBody: Hashable, Sendable {
     case one(NewMutation)
-    /// 1 to ``SyncCore/Limits/atomicMutations``.
+    /// A list of 1 to ``SyncCore/Limits/atomicMutations``.
     case atomic([NewMutation])
 
     package static func read(_ bytes: [UInt8]) throws(Problem) -> EnqueueBody {
@@ -35,7 +35,7 @@ package enum EnqueueBody: Hashable, Sendable {
     ///
     /// - Throws: 400 `malformed` for a key that is empty, longer than 255 bytes, or not visible ASCII.
     ///
-    /// - Parameter condition: The header `If-Match`; with another one it is another request.
+    /// - Parameter condition: The header `If-Match`; with another value it is another request.
     package static func appKey(header: String?, body: [UInt8], condition: String? = nil) throws(Problem) -> AppKey? {
         guard let header else { return nil }
         guard isKey(header) else {
@@ -45,9 +45,9 @@ package enum EnqueueBody: Hashable, Sendable {
         return AppKey(key: header, fingerprint: fingerprint(body + condition))
     }
 
-    /// The condition of the header `If-Match` for the one mutation of a body; the member `if_match` says the same.
+    /// Adds the condition of the header `If-Match` to the one mutation of a body; it has the meaning of the member `if_match`.
     ///
-    /// - Throws: 400 `malformed` for a field that holds no etag, with a list, or beside the member.
+    /// - Throws: 400 `malformed` for a field without an etag, for a list, or together with the member.
     package func matching(header: String?) throws(Problem) -> EnqueueBody {
         guard let header else { return self }
         guard let tags = EntityTags(header) else { throw LocalProblem.malformed.problem("If-Match " + EntityTags.rule) }
@@ -73,16 +73,16 @@ package enum EnqueueBody: Hashable, Sendable {
     }
 }
 
-/// One line of `POST /v1/mutations/bulk`: a mutation with up to two members more.
+/// One line of `POST /v1/mutations/bulk`: a mutation with up to two further members.
 ///
-/// An empty line is no line: it gets no answer. A client sends one to show that it lives while it has nothing to say.
+/// An empty line is ignored and gets no answer. A client sends one as a keep-alive while it has no data.
 package struct BulkLine: Hashable, Sendable {
-    /// The sender's own name for the line, given back in its answer; a string or a number, at most 256 bytes.
+    /// The sender's own name for the line, returned in its answer; a string or a number, at most 256 bytes.
     package var ref: JSON?
-    /// The app's key for this line, as the header `Idempotency-Key` is for a single mutation: an import that was cut
-    /// can be sent again from its start, and nothing is taken twice.
+    /// The app's key for this line, with the meaning of the header `Idempotency-Key` for a single mutation: an interrupted import can be
+    /// sent again from its start, and no line is accepted twice.
     package var appKey: AppKey?
-    /// What is wrong with a line does not end the stream; it is the answer to this line.
+    /// The mutation, or the fault of the line. A fault does not end the stream; it is the answer to this line.
     package var mutation: Result<NewMutation, Problem>
 
     /// - Parameter bytes: The line without its line feed.
@@ -97,7 +97,7 @@ package struct BulkLine: Hashable, Sendable {
         }
     }
 
-    /// A line as the client sends it, with its line feed.
+    /// The line as the client sends it, with its line feed.
     package static func bytes(_ mutation: NewMutation, ref: JSON? = nil, key: String? = nil) -> [UInt8] {
         var writer = JSONWriter()
         writer.object { writer in
@@ -152,7 +152,7 @@ package struct BulkLine: Hashable, Sendable {
 }
 
 extension BulkLine {
-    /// A line that cannot even be read.
+    /// Makes a line that cannot even be read.
     package init(refusing problem: Problem) {
         self.init(mutation: .failure(problem))
     }

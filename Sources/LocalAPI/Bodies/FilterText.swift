@@ -1,6 +1,6 @@
 package import SyncCore
 
-// How a filter is written: `field:op:value` in a query parameter, `{"field","op","value"}` in a body.
+// The text form of a filter: `field:op:value` in a query parameter, `{"field","op","value"}` in a body.
 
 extension RecordFilter {
     static let operatorWords = ["eq", "ne", "lt", "le", "gt", "ge", "in", "prefix", "exists"]
@@ -9,9 +9,9 @@ extension RecordFilter {
 
     /// Reads `field:op:value`, split at the first two colons.
     ///
-    /// A value that is a JSON number, `true`, `false`, `null` or a string in quotes is that; anything else is text.
-    /// So `7` is the number and `"7"` the text. The operand of `in` is a list with commas between, where text in
-    /// quotes may hold commas itself; the operand of `prefix` is text as it stands, or what is inside quotes.
+    /// A value that is a JSON number, `true`, `false`, `null` or a string in quotes has that meaning; any other value is text. So `7` is
+    /// the number and `"7"` the text. The operand of `in` is a list separated by commas, where text in quotes may contain commas. The
+    /// operand of `prefix` is the text itself, or the text inside quotes.
     package init?(text: String) {
         let parts = text.split(separator: ":", maxSplits: 2, omittingEmptySubsequences: false).map(String.init)
         guard parts.count == 3, let path = FieldPath(parameter: parts[0]) else { return nil }
@@ -32,7 +32,7 @@ extension RecordFilter {
         self = .test(path, comparison)
     }
 
-    /// - Precondition: It is one test.
+    /// - Precondition: The filter is a single test.
     var text: String {
         guard case .test(let path, let comparison) = self else { preconditionFailure("not a single test") }
         let (word, operand) = comparison.written
@@ -42,12 +42,12 @@ extension RecordFilter {
     }
 
     struct Fault: Error {
-        /// It is about the operator, not the operand.
+        /// The fault lies in the operator, not in the operand.
         var isOperator = false
         var rule: String
     }
 
-    /// Puts operator and operand together, or says what does not fit.
+    /// Combines operator and operand, or reports the mismatch.
     static func comparison(_ word: String, _ operand: JSON) -> Result<Comparison, Fault> {
         switch (word, operand) {
         case ("eq", .array), ("eq", .object), ("ne", .array), ("ne", .object):
@@ -78,7 +78,7 @@ extension RecordFilter {
     }
 
     private static func scalar(_ text: String) -> JSON {
-        // What is not JSON is text; and a JSON array or object has no meaning here, so it is text as well.
+        // A value that is not JSON is text; a JSON array or object has no meaning here, so it is text as well.
         guard let json = try? JSONReader.read(text), isPlain(json) else { return .string(text) }
         return json
     }
@@ -111,7 +111,7 @@ extension RecordFilter {
 }
 
 extension RecordFilter.Comparison {
-    /// Operator and operand as they are written.
+    /// Operator and operand in their text form.
     var written: (word: String, operand: JSON) {
         switch self {
         case .eq(let value): ("eq", value)

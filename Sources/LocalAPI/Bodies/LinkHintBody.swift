@@ -1,12 +1,12 @@
 package import SyncCore
 
-/// `PUT /v1/links/{ifname}`: what a dispatcher script or a modem daemon knows about a link and we cannot see. It replaces
-/// what was said before.
+/// The body of `PUT /v1/links/{ifname}`: facts about a link that a dispatcher script or a modem daemon knows and the agent cannot see. It
+/// replaces the earlier hint.
 package struct LinkHintBody: Hashable, Sendable {
-    /// `nil`: nothing said.
+    /// Whether the link is metered; `nil`: not stated.
     package var isMetered: Bool?
     package var isRoaming: Bool?
-    /// Whole seconds; `nil`: as long as the agent keeps hints that nobody renews.
+    /// Life of the hint, whole seconds; `nil`: the longest life of a hint that is not renewed.
     package var life: Duration?
 
     package static let lifeMax = LinkHints.longestLife
@@ -21,7 +21,7 @@ package struct LinkHintBody: Hashable, Sendable {
         var reader = BodyReader(try BodyText.object(bytes))
         var body = LinkHintBody(isMetered: reader.bool("metered"), isRoaming: reader.bool("roaming"))
         body.life = reader.integer("ttl", in: 1...lifeMax.components.seconds).map { .seconds($0) }
-        // Only when both are absent: one of the wrong type has been complained about already.
+        // Only when both are absent: a wrong type was reported already.
         if reader.value("metered") == nil, reader.value("roaming") == nil {
             reader.faults.malformed("", "must say metered, roaming or both; DELETE takes a hint back")
         }

@@ -1,11 +1,11 @@
 package import SyncCore
 
-/// Reads one mutation as an app sends it: shape, names and ranges, everything that can be said without looking at the
-/// store. What an entity allows is decided later.
+/// Reads one mutation as an app sends it: its form, names and ranges, and every rule that needs no look at the store. The rules of the
+/// entity are checked later.
 ///
-/// Unknown members are refused, for a typo must not vanish; inside `data` everything is kept as it was sent.
+/// Unknown members are refused, because a typo must not be ignored; inside `data` everything is kept as it was sent.
 package enum MutationBody {
-    /// - Parameter size: Bytes as sent, for limits and quotas.
+    /// - Parameter size: Size as sent, bytes, for limits and quotas.
     /// - Throws: 400 `malformed` or `unknown-member`, 413 `too-large`, 422 `validation`, with pointers below `pointer`.
     package static func read(_ json: JSON, at pointer: String = "", size: Int) throws(Problem) -> NewMutation {
         guard let object = json.object else { throw notAnObject(json, at: pointer) }
@@ -20,7 +20,7 @@ package enum MutationBody {
         try read(try BodyText.json(bytes), size: bytes.count)
     }
 
-    /// What the client sends for it; reads back as the same mutation.
+    /// The bytes that the client sends; they read back as the same mutation.
     package static func bytes(_ mutation: NewMutation) -> [UInt8] {
         var writer = JSONWriter()
         writer.object { write(mutation, to: &$0) }
@@ -69,7 +69,7 @@ package enum MutationBody {
         preconditionFailure("a fault was added above")
     }
 
-    /// Ten years: longer than any queue lives, and far from overflowing milliseconds.
+    /// Longest time to live, seconds: ten years, longer than the life of any queue, and far from an overflow of milliseconds.
     static let ttlMax: Int64 = 315_360_000
     static let dependenciesMax = 50
     static let blobsMax = 64

@@ -1,6 +1,6 @@
 import SyncCore
 
-/// A mutation while it is read: one pass over the members, so that a line of a bulk import costs no more than it must.
+/// A mutation while it is read, in one pass over the members, so that a line of a bulk import costs as little as possible.
 struct MutationDraft {
     let pointer: String
     var faults = BodyFaults()
@@ -97,7 +97,7 @@ struct MutationDraft {
             durability: durability, blobs: blobs, ifMatch: ifMatch, size: size)
     }
 
-    /// What the members mean for one another.
+    /// Checks the members against each other.
     private mutating func checkTogether(_ action: NewMutation.Action) {
         if ifMatch != nil, action == .create {
             faults.refused(pointer + "/if_match", "does not go with a create: there is no record to match yet")
@@ -214,7 +214,7 @@ struct MutationDraft {
             faults.wrong(place, "a field name", value)
             return nil
         }
-        // As the name of a member is measured, which it becomes.
+        // Measured like the name of a member, which it becomes.
         if (1...MutationBody.fieldBytesMax).contains(JSONString(text).source.utf8.count) { return text }
         faults.refused(place, "must be 1 to \(MutationBody.fieldBytesMax) bytes, each escape counted as it is written")
         return nil
@@ -255,7 +255,7 @@ struct MutationDraft {
         return kind
     }
 
-    /// An operand that could never take effect is refused here, where its author still listens.
+    /// Refuses an operand that could never take effect here, where its author still gets the answer.
     private mutating func checkOperand(_ operand: JSON, _ kind: FieldOperation.Kind, _ place: String) -> Bool {
         if MutationDraft.isDeeper(operand, than: Limits.jsonDepth) {
             faults.malformed(place, MutationDraft.depthRule)

@@ -1,20 +1,20 @@
 package import SyncCore
 
-/// `POST /v1/plan`: a situation to think through. What is not said is as it is now.
+/// The body of `POST /v1/plan`: a hypothetical situation. Missing members keep their present value.
 package struct PlanBody: Hashable, Sendable {
     /// The link that would carry the sync.
     package var link: LinkName?
     package var isMetered: Bool?
     package var isRoaming: Bool?
-    /// Percent of charge, 0 to 100. Without ``isCharging`` it is taken as discharging.
+    /// Charge, percent, 0 to 100. Without ``isCharging`` the battery counts as discharging.
     package var batteryPercent: Int64?
     package var isCharging: Bool?
-    /// Bytes that the link's budget would have left.
+    /// Rest of the link's budget, bytes.
     package var budgetBytes: Int64?
-    /// Whether the hub could be reached.
+    /// The hub could be reached.
     package var isOnline: Bool?
 
-    /// More than any budget; keeps sums of it far from an overflow.
+    /// Largest budget, bytes: more than any real one, and small enough for sums without overflow.
     package static let budgetBytesMax: Int64 = 1 << 50
 
     package init(
@@ -45,7 +45,7 @@ package struct PlanBody: Hashable, Sendable {
         return body
     }
 
-    /// A size as the configuration writes it, or a whole number of bytes.
+    /// Reads a size in the form of the configuration, or a whole number of bytes.
     private static func budget(_ reader: inout BodyReader) -> Int64? {
         guard let value = reader.value("budget") else { return nil }
         if value.int != nil { return reader.integer("budget", in: 0...budgetBytesMax) }

@@ -11,7 +11,7 @@ package enum QueryBody {
         let name = entity.flatMap { EntityName($0) }
         if object["entity"] == nil { reader.faults.missing("/entity", "the name of an entity") }
         if entity != nil, name == nil { reader.faults.refused("/entity", RouteParser.identifierRule) }
-        // A stand-in while faults are collected; `finish` throws before it could be used.
+        // A placeholder while faults are collected; `finish` throws before it could be used.
         var query = RecordListQuery(name ?? EntityName(trusted: "_"))
         if let tree = reader.value("where") {
             query.filter = condition(tree, "/where", depth: 1, &reader.faults) ?? .all([])
@@ -118,7 +118,7 @@ package enum QueryBody {
         return elements
     }
 
-    /// What the client sends for a query.
+    /// The bytes that the client sends for a query.
     package static func bytes(_ query: RecordListQuery) -> [UInt8] {
         var writer = JSONWriter()
         writer.object { writer in

@@ -1,6 +1,6 @@
 package import SyncCore
 
-/// Which records of one entity a reader wants, in which order, and how many.
+/// Selects the records of one entity for a reader, with order and number.
 package struct RecordListQuery: Hashable, Sendable {
     package struct Sort: Hashable, Sendable {
         package enum Key: Hashable, Sendable {
@@ -19,25 +19,25 @@ package struct RecordListQuery: Hashable, Sendable {
 
     package var entity: EntityName
     package var filter: RecordFilter
-    /// Empty means by id, which also decides between equals.
+    /// Sort keys; empty means by id, which also decides between equal records.
     package var sort: [Sort]
-    /// Parts of the document to return; empty means the whole of it.
+    /// Parts of the document to return; empty means the whole document.
     package var fields: [FieldPath]
     package var limit: Int
-    /// Where the page before ended, in the words of whoever made that page.
+    /// End of the previous page, in the form that its answer used.
     package var cursor: String?
     package var includesDeleted: Bool
-    /// Empty means any.
+    /// States to include; empty means any.
     package var statuses: Set<RecordSnapshot.SyncStatus>
-    /// The answer is the way that the query takes (``QueryExplanation``), and not the records.
+    /// Return the access path of the query (``QueryExplanation``) instead of records.
     package var explains: Bool
 
     package static let limitDefault = 100
     package static let limitMax = 1_000
     package static let sortMax = 4
     static let fieldsMax = 64
-    /// Comparisons and list elements of a filter (``SyncCore/RecordFilter/size``), and its levels: each costs a term
-    /// of SQL.
+    /// Largest number of comparisons and list elements of a filter (``SyncCore/RecordFilter/size``); `depthMax` limits its levels. Each of
+    /// them costs work for every record.
     package static let sizeMax = 128
     static let depthMax = 8
     static let cursorBytesMax = 4_096
@@ -104,8 +104,8 @@ package struct RecordListQuery: Hashable, Sendable {
 }
 
 extension RecordListQuery.Sort {
-    /// `updated_at`, `-status`. `id`, `updated_at` and `version` are the record's own; a field of the document with
-    /// such a name is `data.id` and so on.
+    /// Reads a key such as `updated_at` or `-status`. `id`, `updated_at` and `version` are facts of the record; a field of the document
+    /// with such a name is `data.id` and so on.
     package init?(text: String) {
         let isDescending = text.hasPrefix("-")
         let name = isDescending ? String(text.dropFirst()) : text

@@ -1,6 +1,6 @@
 package import SyncCore
 
-/// `POST /v1/conflicts/{id}/resolve`: one side for all that is disputed, or a choice for each field.
+/// The body of `POST /v1/conflicts/{id}/resolve`: one side for all disputed fields, or a choice for each field.
 ///
 ///     {"choice":"local","comment":"checked on site","expect_remote_version":90207}
 ///     {"fields":{"value":"local","notes":{"value":"both of it"}}}
@@ -8,7 +8,7 @@ package import SyncCore
 package struct ResolveBody: Hashable, Sendable {
     package enum Choice: Hashable, Sendable {
         case local, remote
-        /// Neither: this instead.
+        /// Neither side: this value instead.
         case value(JSON)
     }
 
@@ -22,10 +22,10 @@ package struct ResolveBody: Hashable, Sendable {
     package var scope: Scope
     package var comment: String?
     package var author: String?
-    /// The hub's version that was looked at; a newer one refuses the decision.
+    /// The version of the hub's side that the person saw; a newer one refuses the decision.
     package var expectedRemoteVersion: Int64?
 
-    /// With the disputed change all of its atomic list is let go.
+    /// Discards the whole atomic list of the disputed change.
     package var letsGoOfList: Bool
 
     static let commentBytesMax = 512

@@ -1,10 +1,10 @@
 import SyncCore
 import Synchronization
 
-/// How an import went, counted from the answers.
+/// The result of an import, counted from the answers.
 package struct ImportOutcome: Hashable, Sendable {
     package var accepted: Int64 = 0
-    /// Of the accepted: taken before, under the same key.
+    /// Number of accepted lines that had been accepted before, under the same key.
     package var repeated: Int64 = 0
     package var failed: Int64 = 0
     /// The agent's own count came and agrees. Otherwise the stream was cut, and a line without an answer may be stored or not.
@@ -14,21 +14,20 @@ package struct ImportOutcome: Hashable, Sendable {
 }
 
 extension AgentClient {
-    /// Sends lines as they come and gives back the answers as they come; neither side is ever held whole.
+    /// Sends lines as they become available and returns the answers as they arrive; neither side is ever held completely in memory.
     ///
     /// - Parameters:
-    ///   - nextPiece: Called on the transport's thread for the next bytes of NDJSON, at most the given count; `nil` at
-    ///     the end. Lines may be cut anywhere.
+    ///   - nextPiece: Called on the transport's thread for the next bytes of NDJSON, at most the given count; `nil` at the end. Lines may
+    ///     be split anywhere.
     ///   - onAnswer: Called on the transport's thread for each line, in order.
-    /// - Throws: `.refused` when the agent takes nothing at all. A refused line is an answer, a cut stream an outcome
-    ///   that is not complete.
+    /// - Throws: `.refused` when the agent accepts no lines at all. A refused line is an answer, an interrupted stream an incomplete
+    ///   outcome.
     package func importLines(
         nextPiece: @escaping @Sendable (_ upTo: Int) -> [UInt8]?, onAnswer: @escaping @Sendable (BulkAnswer) -> Void
     ) async throws(AgentError) -> ImportOutcome {
         var request = request(.enqueueLines, headers: ["Content-Type": LocalAnswer.lines])
         request.body = .pieces(nextPiece)
-        // The pace is that of whoever makes the lines: a pipe may be silent for hours. And the answers together have
-        // no limit.
+        // The source of the lines sets the pace: a pipe may be silent for hours. The total size of the answers has no limit.
         request.deadlines.firstByte = nil
         request.deadlines.idle = nil
         request.deadlines.total = nil
@@ -39,7 +38,7 @@ extension AgentClient {
             response = try await transport.stream(
                 request, onHead: { status, _ in answers.begin(status) }, onBody: { answers.read($0) })
         } catch {
-            // What was answered before the cut stands; only a request without any answer is an error.
+            // Answers before the interruption are valid; only a request without any answer is an error.
             let outcome = answers.outcome
             if outcome.accepted + outcome.failed > 0 { return outcome }
             throw AgentError.transport(Self.doing(.enqueueLines), socket: socketPath, error)
@@ -53,20 +52,20 @@ extension AgentClient {
 
     /// One connection to the event stream, until the agent ends it or `onEvent` returns `false`.
     ///
-    /// - Parameter lastID: Resume after this event; `nil` begins now.
+    /// - Parameter lastID: Continue after this event; `nil` begins now.
     package func events(
         _ query: EventQuery, after lastID: String?, onEvent: @escaping @Sendable (LocalEvent) -> Bool
     ) async throws(AgentError) {
         try await events(query, WatchPosition(lastID), onEvent)
     }
 
-    /// Follows the event stream over restarts of the agent, each time after the last event seen, until `onEvent`
-    /// returns `false`. Nothing is missed: what is no longer kept comes as a `reset` event.
+    /// Reads the event stream over restarts of the agent, each time after the last event seen, until `onEvent` returns `false`. No event is
+    /// missed silently: a `reset` event marks events that are no longer kept.
     ///
     /// - Parameters:
-    ///   - pause: Waits that long; the caller's way to do so.
-    ///   - onGap: Told of each cut, before the wait.
-    /// - Throws: What the first connection throws, and later whatever another try cannot mend.
+    ///   - pause: Waits for this time, in the way of the caller.
+    ///   - onGap: Called for each interruption, before the wait.
+    /// - Throws: The error of the first connection, and later every error that another attempt cannot fix.
     package func watch(
         _ query: EventQuery, after lastID: String?, pause: (Duration) async -> Void,
         onGap: (AgentError) -> Void = { _ in }, onEvent: @escaping @Sendable (LocalEvent) -> Bool
@@ -82,7 +81,7 @@ extension AgentClient {
                 onGap(error)
             }
             if position.isStopped { return }
-            // A connection that brought nothing may do so again at once: 0.5, 1, 2, 4, 8, 8 … seconds.
+            // A connection without events may fail again at once: 0.5, 1, 2, 4, 8, 8 … seconds.
             failures = position.sawEvent ? 0 : min(failures + 1, 5)
             if failures > 0 { await pause(.milliseconds(250 << failures)) }
         }
@@ -95,7 +94,7 @@ extension AgentClient {
         var headers: HTTPHeaders = ["Accept": LocalAnswer.eventStream]
         if let lastID = position.lastID { headers["Last-Event-ID"] = lastID }
         var request = request(.events(query), headers: headers)
-        // The agent writes at least a comment every 15 seconds: three missed ones, and the connection is dead.
+        // The agent writes at least a comment every 15 seconds: after three missed ones the connection counts as dead.
         request.deadlines.firstByte = EventStream.keepAliveInterval * 3
         request.deadlines.idle = EventStream.keepAliveInterval * 3
         request.deadlines.total = nil
@@ -115,7 +114,7 @@ extension AgentClient {
     }
 }
 
-/// What the transport's thread has read of an import's answers. A lock, because its counts are read from elsewhere.
+/// The answers of an import that the transport's thread has read. It has a lock, because other threads read its counts.
 private final class ImportAnswers: Sendable {
     private struct State {
         var splitter = LineSplitter(bytesMax: 1 << 20)
@@ -148,11 +147,11 @@ private final class ImportAnswers: Sendable {
             var answers: [BulkAnswer] = []
             for line in state.splitter.read(piece) {
                 state.position += 1
-                // What cannot be read is told as such, with its position.
+                // An unreadable answer is reported as such, with its position.
                 guard let bytes = line.bytes, let json = try? JSONReader.read(bytes),
                     let answer = BulkAnswer(json, position: state.position)
                 else {
-                    // Not an agent's answer: from here on nothing can be matched with its line.
+                    // It is not an agent's answer: from here on answers cannot be matched with lines.
                     return (answers, false)
                 }
                 count(answer, &state.outcome)
@@ -217,13 +216,13 @@ private final class EventReader: Sendable {
                 return false
             }
         }
-        // A position without an event: where a stream that is still silent has to be resumed.
+        // A position without an event: a stream that is still silent continues from there.
         if let lastID { position.note(lastID) }
         return goesOn
     }
 }
 
-/// Where a watch stands, over all its connections.
+/// The position of a watch, over all its connections.
 private final class WatchPosition: Sendable {
     private struct State {
         var lastID: String?
@@ -240,9 +239,9 @@ private final class WatchPosition: Sendable {
 
     var lastID: String? { state.withLock { $0.lastID } }
     var isStopped: Bool { state.withLock { $0.isStopped } }
-    /// News came on this connection.
+    /// An event arrived on this connection.
     var sawEvent: Bool { state.withLock { $0.sawEvent } }
-    /// Some connection was answered with a stream.
+    /// A connection was answered with a stream.
     var wasOpen: Bool { state.withLock { $0.wasOpen } }
 
     func beginConnection() { state.withLock { $0.sawEvent = false } }

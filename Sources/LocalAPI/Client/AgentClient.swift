@@ -1,8 +1,8 @@
 package import SyncCore
 
-/// The agent's local API as calls: the one client, used by `agentctl`, the benchmark and the tests.
+/// The agent's local API as calls. It is the only client, used by `agentctl`, the benchmark and the tests.
 ///
-/// It holds no state and never retries, except ``watch(_:after:pause:onEvent:)``, whose work it is to come back.
+/// It has no state and never retries, except in ``watch(_:after:pause:onEvent:)``, which reconnects.
 package struct AgentClient: Sendable {
     package let socketPath: String
     let transport: any HTTPTransport
@@ -12,21 +12,21 @@ package struct AgentClient: Sendable {
         self.socketPath = socketPath
     }
 
-    /// Longest answer that is read whole: a page of 1,000 records.
+    /// Largest answer that is read completely, bytes: a page of 1,000 records.
     static let answerBytesMax = 64 << 20
 
     // MARK: Changes
 
     /// - Parameters:
-    ///   - key: `Idempotency-Key`; with it the call may be repeated.
-    ///   - wait: Wait this long for the hub's verdict; the reply's `status` is 202 when it did not come in time.
+    ///   - key: Value of `Idempotency-Key`; with it the call may be repeated.
+    ///   - wait: Time to wait for the hub's verdict; the reply's `status` is 202 when it did not come in time.
     package func enqueue(
         _ mutation: NewMutation, key: String? = nil, wait: Duration? = nil
     ) async throws(AgentError) -> Reply<EnqueueAnswer> {
         try await enqueue(body: MutationBody.bytes(mutation), key: key, wait: wait)
     }
 
-    /// The same with a body that is JSON already.
+    /// Enqueues a body that is JSON already.
     package func enqueue(
         body: [UInt8], key: String? = nil, wait: Duration? = nil
     ) async throws(AgentError) -> Reply<EnqueueAnswer> {
@@ -45,7 +45,7 @@ package struct AgentClient: Sendable {
         try await call(.mutation(key)) { MutationItem($0) }
     }
 
-    /// The reply names all that was taken back; an older agent names none of it.
+    /// The reply names all cancelled mutations; an older agent names none.
     package func cancel(_ key: MutationKey) async throws(AgentError) -> Reply<[MutationKey]> {
         try await call(.cancelMutation(key)) { ($0.object?["cancelled"]?.array ?? []).compactMap { $0.text.flatMap { MutationKey($0) } } }
     }
@@ -122,7 +122,7 @@ package struct AgentClient: Sendable {
         return String(decoding: response.body, as: UTF8.self)
     }
 
-    /// A packed tar file.
+    /// Returns a compressed tar file.
     package func diagnose() async throws(AgentError) -> [UInt8] {
         let response = try await send(.diagnose, headers: [], body: nil, patience: .zero)
         guard response.status == 200 else { throw AgentError.refused(Self.doing(.diagnose), Self.problem(response)) }
@@ -130,7 +130,7 @@ package struct AgentClient: Sendable {
     }
 
     package func sync(_ body: SyncBody) async throws(AgentError) -> Reply<SyncAnswer> {
-        // A cycle has a budget of its own, and blobs come on top; an hour ends a wait that nobody wants any more.
+        // A cycle has a budget of its own, and files come on top; an hour ends an abandoned wait.
         try await call(.sync, body: body.bytes, patience: body.waits ? .seconds(3_600) : .zero) { SyncAnswer($0) }
     }
 
@@ -150,7 +150,7 @@ package struct AgentClient: Sendable {
         try await call(.config) { ConfigAnswer($0) }
     }
 
-    /// - Throws: `.refused` with a 422 problem that says where the text is wrong.
+    /// - Throws: `.refused` with a 422 problem that names the place of the fault.
     package func checkConfig(_ body: ConfigCheckBody) async throws(AgentError) -> Reply<Void> {
         try await call(.checkConfig, body: body.bytes) { _ in () }
     }
@@ -165,7 +165,7 @@ package struct AgentClient: Sendable {
         try await call(.links) { LinksAnswer($0) }
     }
 
-    /// - Parameter name: Also of an interface that comes later.
+    /// - Parameter name: Name of the interface, which may not exist yet.
     package func hint(_ name: LinkName, _ body: LinkHintBody) async throws(AgentError) -> Reply<LinkHintAnswer> {
         try await call(.hintLink(name), body: body.bytes) { LinkHintAnswer($0) }
     }
@@ -194,7 +194,7 @@ package struct AgentClient: Sendable {
         try await call(.why(key)) { WhyAnswer($0) }
     }
 
-    /// Sends nothing to the hub.
+    /// Asks for a plan, which sends nothing to the hub.
     package func plan(_ body: PlanBody) async throws(AgentError) -> Reply<PlanAnswer> {
         try await call(.plan, body: body.bytes) { PlanAnswer($0) }
     }
@@ -255,9 +255,9 @@ package struct AgentClient: Sendable {
         problem(status: response.status, body: response.body)
     }
 
-    /// The problem in an answer that is not 2xx; one of our own when the body holds none.
+    /// The problem in an answer that is not 2xx; a generic one when the body has none.
     static func problem(status: Int, body: [UInt8]) -> Problem {
-        // A body that is no problem document, or none at all, leaves the status to go by.
+        // Without a problem document in the body, only the status is known.
         guard let json = try? JSONReader.read(body, limits: .answer), json.object?["type"] != nil else {
             return Problem("unknown", status: status, detail: "the agent answered with status \(status)")
         }
@@ -265,7 +265,7 @@ package struct AgentClient: Sendable {
     }
 }
 
-/// An answer of the agent: what it means, and the JSON as it came for those who want that.
+/// An answer of the agent: its value, and the JSON as received for callers that need it.
 package struct Reply<Value> {
     package var status: Int
     package var value: Value
@@ -290,7 +290,7 @@ package struct RecordListPage: Hashable, Sendable {
     package var items: [RecordAnswer]
     /// The `cursor` of the next page.
     package var next: String?
-    /// A sentence, where nobody knows the entity.
+    /// A sentence for an entity that is unknown.
     package var unknownEntity: String?
 
     init?(_ json: JSON) {

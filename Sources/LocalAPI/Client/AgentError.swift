@@ -1,23 +1,23 @@
 package import SyncCore
 
-/// Why a request to the agent did not succeed.
+/// The reason why a request to the agent did not succeed.
 package struct AgentError: Error, Hashable, Sendable, CustomStringConvertible {
     package enum Code: String, Sendable, CaseIterable {
-        /// Nobody answers at the socket, or it may not be opened.
+        /// No process answers at the socket, or it may not be opened.
         case unreachable
-        /// The agent answered no; ``problem`` is its answer.
+        /// The agent refused; ``problem`` is its answer.
         case refused
-        /// The answer broke off, or is not one of an agent.
+        /// The answer broke off, or does not come from an agent.
         case badAnswer = "bad-answer"
     }
 
     package var code: Code
-    /// What was asked, for the operator: `GET /v1/status`.
+    /// The request, for the operator: `GET /v1/status`.
     package var doing: String
     package var detail: String
-    /// The agent's own answer, or one of the same form for what went wrong on this side.
+    /// The agent's own answer, or a problem of the same form for a failure on this side.
     package var problem: Problem
-    /// Whether the same request may succeed a moment later, untouched.
+    /// Whether the same request may succeed a moment later, unchanged.
     package var isRetryable: Bool
 
     static func refused(_ doing: String, _ problem: Problem) -> AgentError {
@@ -36,10 +36,10 @@ package struct AgentError: Error, Hashable, Sendable, CustomStringConvertible {
             isRetryable: isAbsent || error.code == .broken || error.code == .timedOut)
     }
 
-    /// The system's own words, which the transport puts in brackets at the end; what stands before them speaks of a
-    /// host and a port, which a Unix socket does not have.
+    /// The system's own message, which the transport puts in brackets at the end. The text before it names a host and a port, which a Unix
+    /// socket does not have.
     private static func reason(_ detail: String) -> Substring {
-        // Without such words the queue of callers is full: the system lets no more in, and calls that no error.
+        // Without such a message the queue of connections is full: the system accepts no more, and reports no error for that.
         guard detail.hasSuffix(")"), let open = detail.lastIndex(of: "(") else { return "more callers wait there than the system lets in" }
         return detail[open...].dropFirst().dropLast()
     }
@@ -50,7 +50,7 @@ package struct AgentError: Error, Hashable, Sendable, CustomStringConvertible {
             problem: Problem(Code.badAnswer.rawValue, status: 0, detail: detail), isRetryable: false)
     }
 
-    /// What can be done about it.
+    /// The possible action.
     package var hint: String {
         switch code {
         case .unreachable: "is agentd running? --socket or AGENTD_SOCKET points elsewhere"
@@ -63,7 +63,7 @@ package struct AgentError: Error, Hashable, Sendable, CustomStringConvertible {
     package var exitStatus: Int32 {
         switch code {
         case .unreachable, .badAnswer: 2
-        // An answer without a body, as some proxies give it, still says by its status that we may not.
+        // An answer without a body, as from some proxies, still shows by its status that access is not allowed.
         case .refused: LocalProblem(problem)?.exitStatus ?? (problem.status == 401 || problem.status == 403 ? 77 : 1)
         }
     }

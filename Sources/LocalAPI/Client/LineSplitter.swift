@@ -1,9 +1,9 @@
-/// Cuts a stream of bytes into lines, however the pieces fall. Lines end with LF; a CR before it belongs to the end.
+/// Splits a stream of bytes into lines, whatever the pieces are. Lines end with LF; a CR before it belongs to the end.
 package struct LineSplitter: Sendable {
     package struct Line: Hashable, Sendable {
-        /// From 1, empty lines counted.
+        /// Number of the line, from 1, empty lines counted.
         package var number: Int64
-        /// Without its end; `nil` when it is longer than the limit.
+        /// The line without its end; `nil` when it is longer than the limit.
         package var bytes: [UInt8]?
     }
 
@@ -16,7 +16,7 @@ package struct LineSplitter: Sendable {
         self.bytesMax = bytesMax
     }
 
-    /// - Returns: The whole lines; empty ones are left out.
+    /// - Returns: The complete lines, without empty ones.
     package mutating func read(_ bytes: [UInt8]) -> [Line] {
         var lines: [Line] = []
         var rest = bytes[...]

@@ -1,10 +1,10 @@
 package import SyncCore
 
-/// What `agentctl diagnose` hands over: files about the agent for whoever helps from afar. Without documents, record ids and
-/// secrets, and never larger than ``bytesMax`` before it is packed.
+/// The output of `agentctl diagnose`: files about the agent for remote help. They contain no documents, record ids or secrets, and are
+/// never larger than ``bytesMax`` before compression.
 package struct DiagnosticsBundle: Sendable {
     package static let bytesMax = 1 << 20
-    /// One file at most; what is longer is cut, lines from the front, and says so.
+    /// Largest file, bytes. A longer one is cut, with a note; lines are removed from the front.
     package static let fileBytesMax = 512 << 10
 
     package struct File: Hashable, Sendable {
@@ -17,7 +17,7 @@ package struct DiagnosticsBundle: Sendable {
         }
     }
 
-    /// Most needed first.
+    /// Files, the most important first.
     package private(set) var files: [File] = []
     private let redactor: Redactor
     private let folder: String
@@ -28,7 +28,7 @@ package struct DiagnosticsBundle: Sendable {
     package init(device: DeviceID, at time: Timestamp, redactor: Redactor) {
         self.redactor = redactor
         self.time = time
-        // An id may hold a colon, which file systems of others do not.
+        // An id may contain a colon, which some file systems do not allow.
         folder = "agentd-" + device.text.map { $0 == ":" ? "_" : String($0) }.joined() + "/"
     }
 
@@ -40,7 +40,7 @@ package struct DiagnosticsBundle: Sendable {
         add(name, lines: text.split(separator: "\n", omittingEmptySubsequences: false).map { redactor.text(String($0)) })
     }
 
-    /// One JSON a line, oldest first: where there is no room for all, the oldest go.
+    /// Adds one JSON value a line, oldest first; without room for all, the oldest are left out.
     package mutating func add(_ name: String, lines: [JSON]) {
         add(name, lines: lines.map { redactor.json($0).json })
     }
@@ -61,7 +61,7 @@ package struct DiagnosticsBundle: Sendable {
         size += text.utf8.count
     }
 
-    /// A tar file, to be packed.
+    /// A tar file, to be compressed.
     package var archive: [UInt8] {
         var archive = TarArchive(at: time)
         for file in files { archive.add(String((folder + file.name).prefix(99)), file.bytes) }
@@ -70,7 +70,7 @@ package struct DiagnosticsBundle: Sendable {
 }
 
 extension StatusDocument {
-    /// Without what only the site may know: which records, where the portal is, which addresses.
+    /// The document without facts that only the site may know: records, the portal's address, addresses.
     package var withoutParticulars: StatusDocument {
         var document = self
         document.attention = attention.map { item in
@@ -94,14 +94,14 @@ extension StatusDocument {
 
     private var portalMark: String? { connectivity.portalURL == nil ? nil : Redactor.mark }
 
-    /// `agentd.yaml:3:7: …`: file, line and column.
+    /// The place in a message such as `agentd.yaml:3:7: …`: file, line and column.
     package static func placeAlone(_ error: String) -> String {
         (error.split(separator: " ").first.map(String.init) ?? "") + " " + Redactor.mark
     }
 }
 
 extension DoctorFinding {
-    /// Without what a file said: a configuration that was not accepted is quoted in it.
+    /// The finding without text of a file: a configuration that was not accepted is quoted in it.
     package var withoutParticulars: DoctorFinding {
         var finding = self
         if id == "configuration" || id == "configuration_trial", severity != .ok { finding.detail = Redactor.mark }

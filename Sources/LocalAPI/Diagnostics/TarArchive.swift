@@ -1,7 +1,7 @@
 import SyncCore
 
-/// A tar file of plain files, in the one form that every tar reads (POSIX.1-1988, `ustar`): for each file a head of 512 bytes
-/// and its content padded to as much, at the end two blocks of zeros.
+/// A tar file of plain files, in the form that every tar reads (POSIX.1-1988, `ustar`). Each file has a head of 512 bytes and its content
+/// padded to a multiple of that; at the end there are two blocks of zeros.
 ///
 ///     offset size field           offset size field
 ///          0  100 name                124   12 size, octal

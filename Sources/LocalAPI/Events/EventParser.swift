@@ -1,16 +1,16 @@
-/// Reads an event stream however it is cut into pieces, even inside a character or a line end.
+/// Reads an event stream in pieces of any size, even if they split a character or a line end.
 ///
 /// The WHATWG algorithm ("Interpreting an event stream"): lines end with LF, CR or CRLF; a blank line dispatches; a
 /// line that starts with a colon is a comment; an unfinished event at the end of the stream is dropped.
 package struct EventParser: Sendable {
-    /// Longest line and event; the agent's own are far smaller. What is longer ends the stream, or memory would not.
+    /// Longest line and event, bytes; the agent's own are far smaller. A longer one ends the stream, to limit memory.
     package static let bytesMax = 4 << 20
 
-    /// Set when a limit was passed; nothing is read after that.
+    /// A limit was exceeded; no more input is read.
     package private(set) var isBroken = false
-    /// Milliseconds the server asked to wait before a reconnect.
+    /// Delay before a reconnect that the server asked for, milliseconds.
     package private(set) var retry: Int64?
-    /// What `Last-Event-ID` resumes after: the id of the last block that was whole, even if it carried no event.
+    /// Value of `Last-Event-ID` for a reconnect: the id of the last complete block, even if it carried no event.
     package private(set) var lastID: String?
 
     private var line: [UInt8] = []
@@ -23,7 +23,7 @@ package struct EventParser: Sendable {
 
     package init() {}
 
-    /// - Returns: The events that are whole now, in order.
+    /// - Returns: The events that are complete now, in order.
     package mutating func read(_ bytes: some Sequence<UInt8>) -> [LocalEvent] {
         var events: [LocalEvent] = []
         for byte in bytes where !isBroken {

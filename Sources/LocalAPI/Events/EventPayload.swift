@@ -20,7 +20,7 @@ package enum EventPayload {
     }
 
     /// - Parameters:
-    ///   - isDeletion: The record went from the view.
+    ///   - isDeletion: The record was removed from the view.
     ///   - isRemote: The change came from the hub.
     package static func record(
         _ record: RecordName, isDeletion: Bool, isRemote: Bool, version: Int64, status: RecordSnapshot.SyncStatus
@@ -37,7 +37,7 @@ package enum EventPayload {
 
     /// - Parameters:
     ///   - phase: `began` or `ended`.
-    ///   - result: `ok` or what went wrong; `nil` while it is under way.
+    ///   - result: `ok` or the failure; `nil` while it is running.
     package static func sync(
         cycle: String, phase: String, result: String?, pulled: Int64, pushed: Int64, bytesUp: Int64, bytesDown: Int64
     ) -> [UInt8] {
@@ -55,8 +55,8 @@ package enum EventPayload {
     }
 
     /// - Parameters:
-    ///   - state: How far the link is now: `absent`, `down`, `carrier`, `addressed`, `routed`, …
-    ///   - cause: Code of what happened: `link_up`, `carrier_lost`, …
+    ///   - state: Progress of the link: `absent`, `down`, `carrier`, `addressed`, `routed`, …
+    ///   - cause: Code of the change: `link_up`, `carrier_lost`, …
     package static func link(name: String, state: String, cause: String) -> [UInt8] {
         object { writer in
             writer.member("name", name)
@@ -65,7 +65,7 @@ package enum EventPayload {
         }
     }
 
-    /// - Parameter portalURL: Where a person can log in, when a captive portal said so.
+    /// - Parameter portalURL: Address for a login, when a captive portal has named one.
     package static func connectivity(
         from: Reachability, to: Reachability, cause: String, portalURL: String? = nil
     ) -> [UInt8] {
@@ -114,7 +114,7 @@ package enum EventPayload {
         }
     }
 
-    /// Something that a person should know of: a code for programs, a sentence for people.
+    /// An alarm for a person: a code for programs and a sentence for people.
     package static func attention(code: String, detail: String) -> [UInt8] {
         object { writer in
             writer.member("code", code)

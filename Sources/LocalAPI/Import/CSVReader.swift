@@ -1,12 +1,11 @@
 /// Reads CSV by RFC 4180 from pieces of any size, row by row.
 ///
-/// Fields are separated by commas; a field in double quotes may hold commas, line ends and doubled quotes. Lines end
-/// with LF or CRLF. A byte order mark at the start and empty lines are skipped. A row that breaks the rules is
-/// reported, and reading goes on after its line.
+/// Fields are separated by commas; a field in double quotes may contain commas, line ends and doubled quotes. Lines end with LF or CRLF. A
+/// byte order mark at the start and empty lines are skipped. A row that breaks the rules is reported, and reading continues after its line.
 package struct CSVReader: Sendable {
     package struct Field: Hashable, Sendable {
         package var bytes: [UInt8]
-        /// Stood in quotes: text, whatever it looks like.
+        /// The field was in quotes: it is text, whatever its form.
         package var isQuoted: Bool
 
         package init(_ bytes: [UInt8], isQuoted: Bool) {
@@ -16,14 +15,14 @@ package struct CSVReader: Sendable {
     }
 
     package enum Row: Hashable, Sendable {
-        /// - Parameter line: Where the row starts in the file, from 1.
+        /// - Parameter line: Line of the file where the row starts, from 1.
         case fields(line: Int64, [Field])
         case fault(line: Int64, String)
     }
 
     private enum State {
         case fieldStart, plain, quoted
-        /// After a quote inside quotes: doubled, or the end of the field.
+        /// After a quote inside quotes: it is doubled, or ends the field.
         case quoteInQuotes
         /// A fault was reported; the rest of the line is skipped.
         case skipping
@@ -44,7 +43,7 @@ package struct CSVReader: Sendable {
         self.rowBytesMax = rowBytesMax
     }
 
-    /// - Returns: The rows that are whole now.
+    /// - Returns: The rows that are complete now.
     package mutating func read(_ bytes: some Sequence<UInt8>) -> [Row] {
         var rows: [Row] = []
         for byte in bytes {
@@ -91,7 +90,7 @@ package struct CSVReader: Sendable {
             if byte == UInt8(ascii: "\n") { line += 1 }
             return content(byte, &rows)
         }
-        // A CR is part of a line end only when LF follows; alone it is content, as any other byte.
+        // A CR is part of a line end only before LF; alone it is content, like any other byte.
         if lastWasCR {
             lastWasCR = false
             if byte != UInt8(ascii: "\n") { content(UInt8(ascii: "\r"), &rows) }

@@ -1,6 +1,6 @@
-/// Lengths of time as people write them: `500ms`, `30s`, `5m`, `2h`, `7d`.
+/// Durations as people write them: `500ms`, `30s`, `5m`, `2h`, `7d`.
 package enum DurationText {
-    /// - Returns: `nil` for anything else, for a negative one, and for more than 10,000 years.
+    /// - Returns: `nil` for any other text, for a negative duration, and for more than 10,000 years.
     package static func parse(_ text: String) -> Duration? {
         let digits = text.prefix { $0.isASCII && $0.isNumber }
         guard !digits.isEmpty, let count = Int64(digits), count <= 3_650_000 * 86_400 else { return nil }

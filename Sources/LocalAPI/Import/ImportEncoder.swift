@@ -1,6 +1,6 @@
 package import SyncCore
 
-/// What an import makes of each document of a file.
+/// The treatment of each document of an imported file.
 package struct ImportPlan: Hashable, Sendable {
     package enum Format: String, Sendable, CaseIterable {
         /// A header and rows. Each row becomes an object with the columns as members.
@@ -12,11 +12,11 @@ package struct ImportPlan: Hashable, Sendable {
     package var entity: EntityName
     package var format: Format
     package var action: NewMutation.Action
-    /// The column or member whose value names the record; without it, and without ``idPrefix``, the agent mints ids.
+    /// The column or member whose value is the record's id. Without it, and without ``idPrefix``, the agent makes ids.
     package var idColumn: String?
-    /// Before the value of ``idColumn``, or before the number of the document in the file.
+    /// Text before the value of ``idColumn``, or before the number of the document in the file.
     package var idPrefix: String?
-    /// The key of each line is this and the number of the line: an import that was cut can be run again from its start.
+    /// Text before the number of the line, together the key of the line: an interrupted import can be run again from its start.
     package var keyPrefix: String?
     package var priority: Priority?
     package var ttl: Duration?
@@ -38,7 +38,7 @@ package struct ImportPlan: Hashable, Sendable {
 
 /// A line of the file that did not become a mutation.
 package struct ImportFailure: Hashable, Sendable {
-    /// In the file, from 1.
+    /// Number of the line in the file, from 1.
     package var line: Int64
     package var problem: Problem
 
@@ -48,13 +48,13 @@ package struct ImportFailure: Hashable, Sendable {
     }
 }
 
-/// Turns the bytes of a file into lines of a bulk enqueue, piece by piece; neither is ever held whole.
+/// Turns the bytes of a file into lines of a bulk enqueue, piece by piece; neither is ever held completely in memory.
 package struct ImportEncoder: Sendable {
     package let plan: ImportPlan
-    /// Why nothing of the file can be used: its header. Reading ends there.
+    /// The fault of the header, which makes the whole file unusable. Reading ends there.
     package private(set) var headerFault: Problem?
 
-    /// Wider tables are no records; and the time for a row grows with the square.
+    /// Largest number of columns. Wider tables are no records, and the time for a row grows quadratically.
     private static let columnsMax = 1_000
 
     private var rows = CSVReader(rowBytesMax: Limits.lineBytes)
@@ -66,7 +66,7 @@ package struct ImportEncoder: Sendable {
         self.plan = plan
     }
 
-    /// - Returns: NDJSON for the agent, and what could not be turned into it.
+    /// - Returns: NDJSON for the agent, and the lines that could not be converted.
     package mutating func read(_ bytes: [UInt8]) -> (lines: [UInt8], failures: [ImportFailure]) {
         switch plan.format {
         case .csv: take(rows.read(bytes))
@@ -183,12 +183,12 @@ package struct ImportEncoder: Sendable {
         return document
     }
 
-    /// A field that is a number by the grammar of JSON becomes that number, digit for digit; quotes make it text.
+    /// The JSON value of a field. A number by the grammar of JSON becomes that number, digit for digit; quotes make it text.
     private static func value(_ field: CSVReader.Field) throws(Problem) -> JSON {
-        // A number ends with a digit; the reader alone would also take white space around it.
+        // A number ends with a digit; the reader alone would also accept white space around it.
         if !field.isQuoted, let first = field.bytes.first, first == UInt8(ascii: "-") || isDigit(first),
             let last = field.bytes.last, isDigit(last),
-            // Not JSON means text, which is no failure.
+            // A field that is not JSON is text, which is no failure.
             case .number(let number)? = try? JSONReader.read(field.bytes)
         {
             return .number(number)

@@ -1,35 +1,35 @@
 package import SyncCore
 import Synchronization
 
-/// What reading a file for an import gave.
+/// The result of one read of an imported file.
 package enum ImportPiece: Hashable, Sendable {
     case bytes([UInt8])
-    /// A pipe or terminal that has been silent for a while.
+    /// A pipe or terminal has been silent for a while.
     case nothingYet
     case end
-    /// Why it cannot be read on.
+    /// The reason why it cannot be read further.
     case failed(String)
 }
 
-/// Between a file and ``AgentClient/importLines(nextPiece:onAnswer:)``: encodes what is read, counts what is
-/// answered, and stops when the agent has no room.
+/// Connects a file with ``AgentClient/importLines(nextPiece:onAnswer:)``: it encodes the input, counts the answers, and stops when the
+/// agent has no room.
 ///
-/// A bad line does not stop an import, for the next one may be good. A full queue does: whatever else were sent would
-/// only be refused, and a file of a million lines with it.
+/// A bad line does not stop an import, because the next one may be good. A full queue does: further lines would only be refused, and a file
+/// of a million lines with them.
 package final class ImportFeed: Sendable {
     package struct Report: Hashable, Sendable {
         package var bytesRead: Int64 = 0
         package var answered: Int64 = 0
-        /// Lines that never became a mutation.
+        /// Number of lines that never became a mutation.
         package var unsent: Int64 = 0
-        /// The first ones, in the order of the file: unsent and refused lines.
+        /// The first failures in the order of the file: unsent and refused lines.
         package var failures: [ImportFailure] = []
         /// The first line for which the agent had no room; the rest of the file was not sent.
         package var stop: ImportFailure?
         package var isStopped: Bool { stop != nil }
-        /// Lines behind that one which were taken all the same: there was room again, or they need less.
+        /// Number of lines after that one which were accepted all the same: there was room again, or they need less.
         package var takenAfterStop: Int64 = 0
-        /// Why the file, or the rest of it, could not be used.
+        /// The reason why the file, or the rest of it, could not be used.
         package var fault: Problem?
     }
 
@@ -42,7 +42,7 @@ package final class ImportFeed: Sendable {
         var isAtEnd = false
     }
 
-    /// Kept for the report; the rest is only counted.
+    /// Largest number of failures in the report; further ones are only counted.
     package static let failuresMax = 10
 
     private let read: @Sendable () -> ImportPiece
@@ -50,7 +50,7 @@ package final class ImportFeed: Sendable {
     private let state: Mutex<State>
 
     /// - Parameters:
-    ///   - read: The next piece of the file; may wait.
+    ///   - read: Returns the next piece of the file; may block.
     ///   - onProgress: Called after each answer; must not call back.
     package init(
         _ plan: ImportPlan, read: @escaping @Sendable () -> ImportPiece,
@@ -76,7 +76,7 @@ package final class ImportFeed: Sendable {
             while state.output.isEmpty {
                 if state.isAtEnd { return nil }
                 switch read() {
-                // An empty line shows the agent that we live, and gives its answers a chance to come in.
+                // An empty line is a keep-alive for the agent, and lets its answers come in.
                 case .nothingYet: return [UInt8(ascii: "\n")]
                 case .bytes(let bytes):
                     state.report.bytesRead += Int64(bytes.count)
@@ -122,7 +122,7 @@ package final class ImportFeed: Sendable {
         onProgress(bytesRead, answered)
     }
 
-    /// Leaves the rest of the line under way, for half a line would be read as a bad one, and nothing else.
+    /// Keeps only the rest of the running line, because half a line would be read as a bad one.
     private func cutOff(_ state: inout State) {
         state.isAtEnd = true
         let end = state.isInLine ? state.output.firstIndex(of: UInt8(ascii: "\n")) : nil

@@ -1,12 +1,11 @@
-/// Numbers of bytes as people write them: `200B`, `64KB`, `5MB`, `2GB` in powers of 1000, `10KiB`, `1MiB`, `1GiB` in powers
-/// of 1024.
+/// Sizes as people write them: `200B`, `64KB`, `5MB`, `2GB` in powers of 1000, `10KiB`, `1MiB`, `1GiB` in powers of 1024.
 package enum SizeText {
     private static let units: [(name: String, bytes: Int64)] = [
         ("B", 1), ("KB", 1_000), ("MB", 1_000_000), ("GB", 1_000_000_000), ("KiB", 1 << 10), ("MiB", 1 << 20),
         ("GiB", 1 << 30),
     ]
 
-    /// - Returns: `nil` for anything else, also for a number without a unit, and for what does not fit 63 bits.
+    /// - Returns: `nil` for any other text, also for a number without a unit, and for one that does not fit into 63 bits.
     package static func parse(_ text: String) -> Int64? {
         let digits = text.prefix { $0.isASCII && $0.isNumber }
         let name = text.dropFirst(digits.count)

@@ -1,23 +1,23 @@
 package import SyncCore
 
-/// The files that connect a machine to a hub, and what they hold.
+/// The files that connect a machine to a hub, with their contents.
 package struct JoinPlan: Hashable, Sendable {
     package struct File: Hashable, Sendable {
-        /// For people: `settings`, `token`, `authorities`.
+        /// Name for people: `settings`, `token`, `authorities`.
         package var name: String
         package var path: String
         package var bytes: [UInt8]
         package var mode: UInt32
     }
 
-    /// In the order in which they are written. The settings come last: with them the agent begins.
+    /// Files in the order of writing. The settings come last, because the agent starts with them.
     package var files: [File]
 
     /// - Parameters:
-    ///   - authorities: The file of certificates that vouch for the hub; `nil`: those of the system.
-    ///   - device: `nil`: the name that the agent gives itself.
-    ///   - proxy: What leads to the hub; `nil`: nothing does.
-    ///   - root: Before each path; empty for this machine.
+    ///   - authorities: Content of the file of certificate authorities for the hub; `nil`: those of the system.
+    ///   - device: Id of the device; `nil`: the agent's default.
+    ///   - proxy: Proxy for the hub; `nil`: none.
+    ///   - root: Prefix of each path; empty for this machine.
     package init(url: ServiceURL, token: String, authorities: [UInt8]?, device: DeviceID?, proxy: Proxy? = nil, root: String = "") {
         files = [File(name: "token", path: root + Self.tokenPath, bytes: Array((token + "\n").utf8), mode: 0o600)]
         if let credentials = proxy?.credentials {
@@ -34,18 +34,18 @@ package struct JoinPlan: Hashable, Sendable {
         files.append(File(name: "settings", path: root + Self.settingsPath, bytes: Array(text.utf8), mode: 0o644))
     }
 
-    /// Read after the files that come with the package and those of most operators.
+    /// Path of the settings, which are read after the files of the package and of most operators.
     package static let settingsPath = "/etc/agentd/conf.d/90-join.yaml"
     package static let authoritiesPath = "/etc/agentd/hub-ca.pem"
-    /// The unit hands it over as a credential.
+    /// Path of the token; the unit passes it as a credential.
     package static let tokenPath = "/etc/credstore/hub-token"
 
     package static let proxyCredentialsPath = "/etc/credstore/\(HTTPProxy.credentialName)"
 
     package struct Proxy: Hashable, Sendable {
-        /// `http://HOST:PORT`
+        /// URL, `http://HOST:PORT`.
         package var url: ServiceURL
-        /// The content of the file with `USER:PASSWORD`; `nil`: it asks for none.
+        /// Content of the file with `USER:PASSWORD`; `nil`: the proxy needs none.
         package var credentials: [UInt8]?
 
         package init(url: ServiceURL, credentials: [UInt8]?) {
@@ -54,11 +54,11 @@ package struct JoinPlan: Hashable, Sendable {
         }
     }
 
-    /// What differs from what is there.
+    /// The files that differ from the present ones.
     package func changes(from present: (String) -> [UInt8]?) -> [File] {
         files.filter { present($0.path) != $0.bytes }
     }
 
-    /// JSON strings are YAML.
+    /// JSON strings are valid YAML.
     private static func quoted(_ text: String) -> String { JSON.string(JSONString(text)).json }
 }

@@ -7,14 +7,14 @@ package struct JoinTrial: Sendable {
     private let url: String
     private let token: String
     private let device: DeviceID
-    /// Whether somebody has said the name, so that a one-time token must be of that one.
+    /// The name was given explicitly, so a one-time token must be for that name.
     private let isNamed: Bool
     private let tls: TLSIdentity
     private let proxy: HTTPProxy?
 
     /// - Parameters:
-    ///   - caFile: `nil`: the authorities of the system.
-    ///   - proxy: What leads to the hub; `nil`: nothing does.
+    ///   - caFile: Path of the authorities; `nil`: those of the system.
+    ///   - proxy: Proxy for the hub; `nil`: none.
     package init(
         _ transport: any HTTPTransport, _ time: any TimeSource, url: ServiceURL, token: String, device: DeviceID, isNamed: Bool,
         caFile: String?, proxy: HTTPProxy? = nil
@@ -25,15 +25,15 @@ package struct JoinTrial: Sendable {
         tls = TLSIdentity(caFile: caFile)
     }
 
-    /// What the hub has said.
+    /// The positive answer of the hub.
     package struct Welcome: Hashable, Sendable {
-        /// The name that the hub knows this device by.
+        /// The hub's name for this device.
         package var device: DeviceID
-        /// How far the hub's clock is ahead of ours.
+        /// Offset of the hub's clock from ours.
         package var clockOffset: Duration?
     }
 
-    /// - Throws: The cause, and what to do about it, as a problem with the code `join`.
+    /// - Throws: The cause and the next action, as a problem with the code `join`.
     package func ask() async throws(Problem) -> Welcome {
         let probe = try await send(HTTPRequest(.get, url + "/v1/probe?nonce=join", headers: headers, tls: tls))
         guard probe.headers[HubHeader.version] != nil else {
@@ -42,7 +42,7 @@ package struct JoinTrial: Sendable {
                     + "the way")
         }
         let offset = probe.headers[HubHeader.time].flatMap { Int64($0) }.map { time.now().wall.duration(to: Timestamp(milliseconds: $0)) }
-        // Further off, its edits would lose their order.
+        // With a larger offset, its edits would lose their order.
         if let offset, offset.magnitude > HybridClock.aheadMax {
             let way = offset > .zero ? "behind" : "ahead of"
             throw Self.refusal(
@@ -56,7 +56,7 @@ package struct JoinTrial: Sendable {
 
     private var headers: HTTPHeaders { [HubHeader.version: "1", "Accept": "application/json"] }
 
-    /// Until the token that comes back is shown, the one-time token stays good: the agent enrols with it in a moment.
+    /// The one-time token stays valid until the returned token is used: the agent enrols with it in a moment.
     private func enrolled() async throws(Problem) -> DeviceID {
         var request = HTTPRequest(
             .post, url + "/v1/devices/enroll", headers: headers, body: .bytes(DeviceMessages.enrolment(token)), tls: tls)
@@ -88,7 +88,7 @@ package struct JoinTrial: Sendable {
     }
 
     private func refusal(of answer: HTTPResponse) -> Problem {
-        // Whatever else stands in the way may answer with a page: its status is told all the same.
+        // A device in between may answer with a page: its status is reported all the same.
         let said = (try? JSONReader.read(answer.body))?.object?["detail"]?.text.map { Printable.text($0, max: 300) }
         let words = said.map { ": \($0)" } ?? ""
         switch answer.status {

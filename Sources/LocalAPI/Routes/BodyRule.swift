@@ -1,19 +1,19 @@
 package import SyncCore
 
-/// What a route takes as a body, checked from the head of the request, before a byte of the body is kept.
+/// The body that a route accepts, checked by the head of the request, before a byte of the body is stored.
 package enum BodyRule: Hashable, Sendable {
     case none
-    /// One JSON text. Not required: an empty body stands for `{}`.
+    /// One JSON text. If it is not required, an empty body means `{}`.
     case json(maxBytes: Int, isRequired: Bool)
     /// Any number of JSON texts, one a line, each of at most `maxBytes`.
     case lines(maxBytes: Int)
-    /// The bytes of a file, of any type and length; how many are too many, the configuration says.
+    /// The bytes of a file, of any type and length; the configuration limits the size.
     case file
 
     /// - Parameters:
-    ///   - contentLength: As declared; `nil` when absent.
+    ///   - contentLength: The declared length; `nil` when absent.
     ///   - isChunked: A body without a declared length follows.
-    /// - Throws: 415 `unsupported-media-type`, 413 `too-large`, 400 `malformed` for a body where none belongs.
+    /// - Throws: 415 `unsupported-media-type`, 413 `too-large`, 400 `malformed` for a body where none is allowed.
     package func check(
         contentType: String?, contentEncoding: String?, contentLength: Int?, isChunked: Bool
     ) throws(Problem) {
@@ -33,13 +33,13 @@ package enum BodyRule: Hashable, Sendable {
                 throw LocalProblem.unsupportedMediaType.problem("files are taken without a Content-Encoding")
             }
         case .lines:
-            // A stream without a line is an answer without a line: nothing to refuse.
+            // A stream without a line gets an answer without a line: there is nothing to refuse.
             guard hasBody else { return }
             try BodyRule.check(contentType, is: LocalAnswer.lines, contentEncoding)
         }
     }
 
-    /// The refusal when a body turns out larger than its limit, or a line than the limit of lines.
+    /// The refusal of a body beyond its limit, or a line beyond the limit of lines.
     package static func tooLarge(_ maxBytes: Int) -> Problem {
         LocalProblem.tooLarge.problem("the body is larger than \(maxBytes) bytes")
     }
@@ -48,7 +48,7 @@ package enum BodyRule: Hashable, Sendable {
         if let encoding, !asciiCaseEqual(encoding, "identity") {
             throw LocalProblem.unsupportedMediaType.problem("bodies are taken without a Content-Encoding")
         }
-        // What nearly every client sends.
+        // Nearly every client sends this.
         if type == expected { return }
         let parts = (type ?? "").split(separator: ";", omittingEmptySubsequences: false).map(trimmed)
         guard let first = parts.first, asciiCaseEqual(first, expected) else {

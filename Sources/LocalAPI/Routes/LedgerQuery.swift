@@ -1,18 +1,18 @@
 package import SyncCore
 
-/// Which counts of the byte ledger are asked for: `GET /v1/usage?link=&from=&to=&by=`.
+/// Selects counts of the byte ledger: `GET /v1/usage?link=&from=&to=&by=`.
 package struct LedgerQuery: Hashable, Sendable {
     package enum Period: String, Sendable, CaseIterable {
         case day, month
     }
 
-    /// `nil`: all links.
+    /// Name of the link; `nil`: all links.
     package var link: LinkName?
-    /// The first day; `nil`: as far back as the ledger goes.
+    /// The first day; `nil`: the beginning of the ledger.
     package var from: CalendarDay?
-    /// The last day, itself included; `nil`: today.
+    /// The last day, included; `nil`: today.
     package var to: CalendarDay?
-    /// How the days are added up.
+    /// The period over which days are summed.
     package var period: Period
 
     package init(link: LinkName? = nil, from: CalendarDay? = nil, to: CalendarDay? = nil, by period: Period = .day) {
@@ -22,7 +22,7 @@ package struct LedgerQuery: Hashable, Sendable {
         self.period = period
     }
 
-    /// - Throws: 400 `malformed` for a value that does not read, and when the days are the wrong way round.
+    /// - Throws: 400 `malformed` for a value that cannot be read, and when the days are in the wrong order.
     init(from p: inout ParameterReader) throws(Problem) {
         self.init()
         if let text = try p.text("link") {
@@ -46,7 +46,7 @@ package struct LedgerQuery: Hashable, Sendable {
 package struct CalendarDay: Hashable, Comparable, Sendable, CustomStringConvertible {
     package let text: String
 
-    /// - Returns: `nil` for what is no day of the calendar.
+    /// - Returns: `nil` when the text is no day of the calendar.
     package init?(_ text: String) {
         guard text.utf8.count == 10, RFC3339.timestamp(text + "T00:00:00Z") != nil else { return nil }
         self.text = text
@@ -54,7 +54,7 @@ package struct CalendarDay: Hashable, Comparable, Sendable, CustomStringConverti
 
     package static let rule = "must be a day such as 2026-11-19"
 
-    /// When the day begins.
+    /// Time at which the day begins.
     package var start: Timestamp {
         guard let start = RFC3339.timestamp(text + "T00:00:00Z") else { preconditionFailure("checked when it was made") }
         return start
@@ -62,7 +62,7 @@ package struct CalendarDay: Hashable, Comparable, Sendable, CustomStringConverti
 
     package var description: String { text }
 
-    // Ten digits and dashes of fixed places: the order of the text is the order of the days.
+    // The text has digits and dashes in fixed places, so its order is the order of the days.
     package static func < (left: CalendarDay, right: CalendarDay) -> Bool {
         left.text.utf8.lexicographicallyPrecedes(right.text.utf8)
     }

@@ -1,7 +1,7 @@
 import SyncCore
 
-/// The name of a network interface, as far as it can be one (``LinkHints/canBeName(_:)``). Whether there is such an
-/// interface is another question; a script may speak of one that comes later.
+/// A possible name of a network interface (``LinkHints/canBeName(_:)``). The interface need not exist: a script may name one that comes
+/// later.
 package struct LinkName: Hashable, Sendable, CustomStringConvertible {
     package let text: String
 

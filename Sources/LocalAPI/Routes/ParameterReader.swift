@@ -1,8 +1,8 @@
 import SyncCore
 
-/// Takes the query parameters of one route one by one, and refuses what is left.
+/// Reads the query parameters of one route one by one, and refuses the rest.
 ///
-/// Unknown parameters are an error because a misspelt filter that is ignored would show everything.
+/// Unknown parameters are an error, because ignoring a misspelt filter would show everything.
 struct ParameterReader {
     private var rest: [RequestTarget.Parameter]
     private var allowed: [String] = []
@@ -50,7 +50,7 @@ struct ParameterReader {
         return identifier
     }
 
-    /// Words separated by commas, each one of `words`.
+    /// Reads words separated by commas, each one of `words`.
     mutating func words<Word: Hashable>(
         _ name: String, _ words: [(String, Word)]
     ) throws(Problem) -> [Word]? {
@@ -65,7 +65,7 @@ struct ParameterReader {
         return found
     }
 
-    /// - Throws: 400 `malformed` that names what is left and the nearest parameter of the route.
+    /// - Throws: 400 `malformed` with the first unknown parameter and the nearest one of the route.
     func finish() throws(Problem) {
         guard let unknown = rest.first else { return }
         let near = NearestName.of(unknown.name, among: allowed).map { "; did you mean \($0)?" } ?? ""

@@ -1,13 +1,13 @@
 package import SyncCore
 
-/// The target of a request line, taken apart to the letter of RFC 3986: nothing is normalised, nothing guessed.
+/// The target of a request line, parsed strictly by RFC 3986: it is not normalised or guessed.
 ///
-/// A path names a route, never a file, and yet it is read as if it did: dot segments, encoded slashes, NUL and doubly
-/// encoded text are refused, so that no proxy, log or later handler can see another path than we do.
+/// A path names a route, never a file, but is checked as if it named a file: dot segments, encoded slashes, NUL and doubly encoded text are
+/// refused, so that no proxy, log or later handler can see another path than we do.
 package struct RequestTarget: Hashable, Sendable {
-    /// Longest target that is read; a request line is at most 8 KiB.
+    /// Longest target that is read, bytes; a request line is at most 8 KiB.
     package static let bytesMax = 8 << 10
-    /// Far more than any route has; bounds the work that one line can ask for.
+    /// Largest number of parameters, far more than any route has; it limits the work for one line.
     static let parametersMax = 64
 
     /// Decoded segments; empty for `/`.
@@ -24,10 +24,10 @@ package struct RequestTarget: Hashable, Sendable {
         }
     }
 
-    /// Reads `/path?name=value&…`. `+` stands for itself, so that a time zone offset needs no escape.
+    /// Reads `/path?name=value&…`. `+` is an ordinary character, so that a time zone offset needs no escape.
     ///
-    /// - Throws: 400 `malformed` for what is not a target, 404 `not-found` for a path that no route can have: dot
-    ///   segments, empty segments, a trailing slash.
+    /// - Throws: 400 `malformed` when the text is no target, 404 `not-found` for a path that no route can have: dot segments, empty
+    ///   segments, a trailing slash.
     package init(_ target: String) throws(Problem) {
         let bytes = Array(target.utf8)
         guard bytes.count <= RequestTarget.bytesMax else {
@@ -46,8 +46,7 @@ package struct RequestTarget: Hashable, Sendable {
         var segments: [String] = []
         for part in path.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false) {
             let text = try decode(part, isAllowed: isPathByte)
-            // A slash or a percent sign that was hidden by encoding: the path would mean something else to whoever
-            // decodes it before or after us.
+            // An encoded slash or percent sign: the path would have another meaning for a program that decodes it before or after us.
             if text.utf8.contains(UInt8(ascii: "/")) || text.utf8.contains(UInt8(ascii: "%")) {
                 throw LocalProblem.malformed.problem("the path holds an encoded / or %")
             }
@@ -114,7 +113,7 @@ package struct RequestTarget: Hashable, Sendable {
         }
     }
 
-    /// `pchar` of RFC 3986, 3.3, without the percent sign.
+    /// Whether the byte is a `pchar` of RFC 3986, section 3.3, without the percent sign.
     private static func isPathByte(_ byte: UInt8) -> Bool {
         switch byte {
         case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
@@ -124,19 +123,19 @@ package struct RequestTarget: Hashable, Sendable {
         }
     }
 
-    /// `query` of RFC 3986, 3.4, without the percent sign.
+    /// Whether the byte belongs to the `query` of RFC 3986, section 3.4, without the percent sign.
     private static func isQueryByte(_ byte: UInt8) -> Bool {
         isPathByte(byte) || byte == UInt8(ascii: "/") || byte == UInt8(ascii: "?")
     }
 
-    /// The target that means `segments` and `parameters`; what the client sends.
+    /// The text of a target that means `segments` and `parameters`, as the client sends it.
     package static func text(_ segments: [String], _ parameters: [Parameter] = []) -> String {
         let path = "/" + segments.map { encode($0) }.joined(separator: "/")
         if parameters.isEmpty { return path }
         return path + "?" + parameters.map { encode($0.name) + "=" + encode($0.value) }.joined(separator: "&")
     }
 
-    /// Everything but the unreserved characters and `:` and `,`, which are common here and safe in both parts.
+    /// Escapes everything except the unreserved characters and `:` and `,`, which are common here and safe in both parts.
     private static func encode(_ text: String) -> String {
         var result = ""
         for byte in text.utf8 {

@@ -1,11 +1,11 @@
-/// What a peer may do, from its credentials and the access rules. Each role includes the ones before it. The raw
-/// value is the word in the configuration and in messages.
+/// The role of a peer, by its credentials and the access rules. Each role includes the ones before it. The raw value is the word in the
+/// configuration and in messages.
 package enum Role: String, Sendable, CaseIterable, Comparable {
     /// Read the mirror, the mutations, the status and the events.
     case read
-    /// Ask for changes, take back and repeat one's own.
+    /// Enqueue changes, and cancel and retry one's own.
     case enqueue
-    /// Force a sync, pause, resume, say what a link costs, and touch the mutations of others.
+    /// Force a sync, pause, resume, set the cost of a link, and change the mutations of others.
     case operate
     /// Check and reload the configuration.
     case admin

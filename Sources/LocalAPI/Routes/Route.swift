@@ -1,9 +1,9 @@
 package import SyncCore
 
-/// One request of the local API, as far as its method and target say it. Bodies are read by the types in `Bodies`.
+/// One request of the local API by its method and target. The types in `Bodies` read the bodies.
 ///
-/// To add a route: a case here, its row in ``RouteParser``, its role and body below, and what the client sends for it
-/// in ``RouteTarget``. The compiler asks for the last three.
+/// To add a route: a case here, its row in ``RouteParser``, its role and body below, and the client's form in ``RouteTarget``. The compiler
+/// asks for the last three.
 package enum Route: Hashable, Sendable {
     // Changes
     case enqueue(wait: Duration?)
@@ -15,7 +15,7 @@ package enum Route: Hashable, Sendable {
     case discardMutation(MutationKey)
     case undoMutation(MutationKey)
 
-    // What people decide
+    // Decisions of people
     case conflicts(ConflictListQuery)
     case conflict(ConflictID)
     case resolveConflict(ConflictID)
@@ -32,7 +32,7 @@ package enum Route: Hashable, Sendable {
     case blob(BlobID)
     case blobContent(BlobID)
     case retryBlob(BlobID)
-    /// - Parameter isForced: Also when a record shows it whose bytes the server does not have.
+    /// - Parameter isForced: Also remove a file that a record shows and whose bytes the server does not have.
     case removeBlob(BlobID, isForced: Bool)
 
     // Control and observation
@@ -48,7 +48,7 @@ package enum Route: Hashable, Sendable {
     case sync
     case pause
     case resume
-    /// What happened and is over is told no more.
+    /// Marks past alarms as seen.
     case acknowledge
     case config
     case checkConfig
@@ -60,37 +60,37 @@ package enum Route: Hashable, Sendable {
     case clearLinkHint(LinkName)
     case power
     case ledger(LedgerQuery)
-    /// Of a mutation, or of a blob.
+    /// The reason why a mutation or a file waits.
     case why(MutationKey)
     case plan
-    /// Who decided what.
+    /// Recorded decisions with their authors.
     case audit(AuditQuery)
-    /// Every check of the doctor, made now.
+    /// Runs every check of the doctor now.
     case checklist
-    /// Files about the agent, packed.
+    /// Files about the agent, compressed.
     case diagnose
 
-    /// - Parameter method: As sent; methods are case-sensitive.
+    /// - Parameter method: The method as sent; methods are case-sensitive.
     /// - Throws: 404 `not-found`, 405 `method-not-allowed` with `allow`, 400 `malformed` for the target or a parameter.
     package static func parse(method: String, target: String) throws(Problem) -> Route {
-        // By far the most requests; there is nothing to take apart in it.
+        // The most frequent request by far; it has nothing to parse.
         if method == "POST", target == "/v1/mutations" { return .enqueue(wait: nil) }
         return try RouteParser.parse(method: method, target: RequestTarget(target))
     }
 
-    /// The least role that may use it; `nil` means anybody who can connect. A body may ask for more: ``SyncBody/role``.
+    /// The least role for the route; `nil`: open to every caller that can connect. A body may need more: ``SyncBody/role``.
     package var role: Role? {
         switch self {
         case .welcome, .reference, .health, .ready: nil
         case .mutations, .mutation, .record, .records, .query, .entities, .status, .metrics, .events, .links, .power,
             .ledger, .why, .plan, .blobs, .blob, .blobContent, .conflicts, .conflict:
             .read
-        // Whose mutation it is, the handler decides: an app may touch its own, an operator all.
+        // The handler checks the owner of the mutation: an app may change its own, an operator all.
         case .enqueue, .enqueueLines, .cancelMutation, .retryMutation, .discardMutation, .undoMutation, .resolveConflict, .sync, .addBlob,
             .retryBlob, .removeBlob:
             .enqueue
         case .pause, .resume, .acknowledge, .config, .hintLink, .clearLinkHint, .audit, .checklist, .diagnose: .operate
-        // Checking names files in its answer, as seen with the agent's rights.
+        // The answer of a check names files, as seen with the agent's rights.
         case .checkConfig, .reloadConfig: .admin
         }
     }
@@ -162,34 +162,34 @@ package enum Route: Hashable, Sendable {
         }
     }
 
-    /// The longest time that `?wait=acked` may hold an answer back, and what it is without `timeout`.
+    /// Longest time that `?wait=acked` may delay an answer; `waitDefault` is the time without `timeout`.
     package static let waitMax: Duration = .seconds(300)
     package static let waitDefault: Duration = .seconds(20)
 }
 
-/// Which side of a record is asked for.
+/// The requested side of a record.
 package enum RecordView: String, Sendable, CaseIterable {
-    /// The hub's document with the open mutations on top.
+    /// The hub's document with the open mutations applied.
     case merged
     /// The hub's document alone.
     case server
     case both
 }
 
-/// Which mutations a list shows, in the order of `seq`.
+/// Selects the mutations of a list, in the order of `seq`.
 package struct MutationListQuery: Hashable, Sendable {
     package enum App: Hashable, Sendable {
-        /// The app that asks.
+        /// The app of the caller.
         case me
         case named(AppName)
     }
 
-    /// `nil` means any.
+    /// States to include; `nil` means any.
     package var states: [MutationState]?
     package var entity: EntityName?
     package var recordID: RecordID?
     package var app: App?
-    /// Only higher `seq`.
+    /// Only a higher `seq`.
     package var after: Int64?
     package var limit: Int
 
@@ -208,16 +208,16 @@ package struct MutationListQuery: Hashable, Sendable {
         self.limit = limit
     }
 
-    /// States that wait for a person: what `/v1/rejected` lists.
+    /// States that wait for a person, as listed by `/v1/rejected`.
     package static let needingAttention: [MutationState] = [.rejected, .failed, .held]
 }
 
-/// Which conflicts a list shows, oldest first.
+/// Selects the conflicts of a list, oldest first.
 package struct ConflictListQuery: Hashable, Sendable {
-    /// `nil` means those that wait for a decision.
+    /// States to include; `nil` means conflicts that wait for a decision.
     package var states: [ConflictState]?
     package var entity: EntityName?
-    /// Only newer ones.
+    /// Only newer conflicts.
     package var after: ConflictID?
     package var limit: Int
 
@@ -232,7 +232,7 @@ package struct ConflictListQuery: Hashable, Sendable {
     }
 }
 
-/// Which decisions are listed, oldest first: `GET /v1/audit?after=&limit=`.
+/// Selects the decisions of a list, oldest first: `GET /v1/audit?after=&limit=`.
 package struct AuditQuery: Hashable, Sendable {
     /// Only entries with a higher number.
     package var after: Int64?
@@ -248,7 +248,7 @@ package enum ConflictState: String, Sendable, CaseIterable {
     case open
     /// Still open; the hub's side has changed since.
     case stale
-    /// Decided, and the hub has not heard of it yet.
+    /// Decided, but the hub has not accepted the decision yet.
     case resolving
     case resolved
     /// There was nothing left to decide.
@@ -257,7 +257,7 @@ package enum ConflictState: String, Sendable, CaseIterable {
     package var isOpen: Bool { self == .open || self == .stale }
 }
 
-/// `c-12`.
+/// Id of a conflict, such as `c-12`.
 package struct ConflictID: Hashable, Sendable, CustomStringConvertible {
     package var number: Int64
 
@@ -278,9 +278,9 @@ package struct ConflictID: Hashable, Sendable, CustomStringConvertible {
     package var description: String { "c-\(number)" }
 }
 
-/// Which events a stream carries.
+/// Selects the events of a stream.
 package struct EventQuery: Hashable, Sendable {
-    /// `nil` means all; so for `entity`, which leaves events without an entity in.
+    /// Types of events; `nil` means all. A `nil` entity means all as well; a filter by entity keeps events without one.
     package var types: [EventType]?
     package var entity: EntityName?
 

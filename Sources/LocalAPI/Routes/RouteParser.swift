@@ -1,7 +1,7 @@
 import SyncCore
 
-/// Path first, then method, then parameters: so that an unknown path is 404 for every method, a known path answers 405
-/// with what it takes, and only a whole match complains about parameters.
+/// Matches the path first, then the method, then the parameters. So an unknown path is 404 for every method, a known path answers 405 with
+/// its methods, and only a complete match reports faults of parameters.
 enum RouteParser {
     static let identifierRule = "must be 1 to 64 characters out of A-Z a-z 0-9 . _ : -"
 
@@ -194,7 +194,7 @@ enum RouteParser {
         return identifier
     }
 
-    /// Outside text as it may stand in a message: control characters are refused earlier, length is cut here.
+    /// Outside text for a message: control characters were refused earlier, and the length is limited here.
     static func shown(_ text: String) -> String {
         text.utf8.count <= 80 ? text : String(text.prefix(80)) + "…"
     }

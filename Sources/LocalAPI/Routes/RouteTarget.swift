@@ -1,6 +1,6 @@
 package import SyncCore
 
-/// A route as the client asks for it; ``Route/parse(method:target:)`` reads it back.
+/// A route in the client's form; ``Route/parse(method:target:)`` reads it back.
 package struct RouteTarget: Hashable, Sendable {
     package var method: HTTPRequest.Method
     package var target: String
@@ -115,7 +115,7 @@ package struct RouteTarget: Hashable, Sendable {
         target = RequestTarget.text(path.isEmpty ? [] : ["v1"] + path, parameters)
     }
 
-    /// - Precondition: The filter is one that query parameters can say: a test, or tests that must all hold.
+    /// - Precondition: The filter can be expressed as query parameters: a test, or tests that must all hold.
     private static func tests(_ filter: RecordFilter) -> [String] {
         switch filter {
         case .test: [filter.text]

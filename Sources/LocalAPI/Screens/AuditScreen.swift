@@ -1,6 +1,6 @@
 package import SyncCore
 
-/// `agentctl audit` for people: when, who, what, about what, and what was said.
+/// The output of `agentctl audit` for people: time, author, action, target and details.
 package enum AuditScreen {
     package static func list(
         _ items: [AuditAnswer.Item], width: Int = 80, now: Timestamp, offset: Duration = .zero
@@ -24,9 +24,9 @@ package enum AuditScreen {
         return PlainText.safe("\(item.number)  \(item.at)  uid \(item.uid)  \(item.verb)\(target)\(detail)")
     }
 
-    /// `{"scope":"all","reason":""}` as `scope: all`; what is empty says nothing.
+    /// Details in words: `{"scope":"all","reason":""}` becomes `scope: all`; empty members are left out.
     private static func words(_ detail: String) -> String? {
-        // What does not read as JSON is shown as it came.
+        // Details that are no JSON are shown unchanged.
         guard let object = (try? JSONReader.read(detail, limits: .answer))?.object else { return detail }
         let parts = object.members.compactMap { member -> String? in
             let text = member.value.text ?? member.value.json

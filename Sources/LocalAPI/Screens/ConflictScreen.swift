@@ -1,6 +1,7 @@
 package import SyncCore
 
-/// `agentctl conflicts` for people: what is disputed, both sides next to each other, who and when, and what to type.
+/// The output of `agentctl conflicts` for people: the disputed fields, both sides next to each other with author and time, and the command
+/// to type.
 package enum ConflictScreen {
     package static func list(_ items: [ConflictItem], width: Int = 80) -> [String] {
         if items.isEmpty { return [PlainText.clip("no conflicts", to: width)] }
@@ -46,7 +47,7 @@ package enum ConflictScreen {
         return lines
     }
 
-    /// One field with its values whole, one after the other over the full width, as long as they are.
+    /// One field with its complete values, one after the other over the full width.
     package static func field(
         _ field: ConflictItem.Field, width: Int = 80, now: Timestamp, offset: Duration = .zero
     ) -> [String] {
@@ -61,13 +62,13 @@ package enum ConflictScreen {
             }
     }
 
-    /// Lines that the values of all fields may take together before each is cut to ``rowsMin``: whoever decides reads what
-    /// is decided, but a hundred long fields must not bury the last line, which says what to type.
+    /// Number of lines that the values of all fields may take together before each is cut to ``rowsMin``. A person must read the values to
+    /// decide, but a hundred long fields must not hide the last line with the command to type.
     private static let rowsMax = 60
     private static let rowsMin = 6
 
-    /// Field by field: a line of names, then three columns of values, wrapped so that they stay side by side. What is left
-    /// out of a very long one is told, with how to see it.
+    /// One field: a line of names, then three columns of values, wrapped so that they stay side by side. A note says what was left out of a
+    /// very long one, and how to see it.
     private static func side(
         _ field: ConflictItem.Field, of id: ConflictID, rows most: Int, _ width: Int, _ now: Timestamp, _ offset: Duration
     ) -> [String] {
@@ -98,14 +99,14 @@ package enum ConflictScreen {
         return [side.author, side.device, at].compactMap { $0 }.joined(separator: ", ")
     }
 
-    /// A value, whole: its own lines stay lines.
+    /// A complete value: its own lines stay lines.
     private static func wrapped(_ text: String, to width: Int) -> [String] {
         text.split(omittingEmptySubsequences: false, whereSeparator: \.isNewline).flatMap {
             PlainText.wrap(PlainText.safe(String($0)), to: width, lines: .max)
         }
     }
 
-    /// Text as it is, without quotes; anything else as JSON.
+    /// Text without quotes; other values as JSON.
     static func text(_ value: JSON) -> String {
         value.text ?? value.json
     }
@@ -114,7 +115,7 @@ package enum ConflictScreen {
         side.isDeleted ? "(deleted)" : side.value.map { text($0) } ?? "-"
     }
 
-    /// The line of the status screen: `finding: local "fail" (ines) / remote "pass" (tom)`.
+    /// The line for the status screen: `finding: local "fail" (ines) / remote "pass" (tom)`.
     package static func line(_ field: ConflictItem.Field) -> String {
         func side(_ side: ConflictItem.Side) -> String {
             value(side) + ((side.author ?? side.device).map { " (\($0))" } ?? "")

@@ -1,11 +1,11 @@
 import SyncCore
 
-/// `agentctl doctor` for people: what must be mended first, each with why and how, then what is worth knowing, then one line
-/// for each check that is fine.
+/// The output of `agentctl doctor` for people: first the findings that need a fix, each with impact and fix, then notes, then one line for
+/// each check that is fine.
 package enum DoctorScreen {
     private static let nameWidth = 21
 
-    /// - Parameter showsAll: Also what is fine, each on its line; otherwise their number.
+    /// - Parameter showsAll: Also show each check that is fine on its line; otherwise only their number.
     package static func render(_ answer: DoctorAnswer, width: Int = 80, color: Bool = false, showsAll: Bool = false) -> [String] {
         var lines: [String] = []
         let findings = answer.findings

@@ -1,6 +1,6 @@
 package import SyncCore
 
-/// `agentctl ledger` for people: what went over each link and for what, the sum, and the budgets.
+/// The output of `agentctl ledger` for people: the bytes of each link by purpose, the sum, and the budgets.
 package enum LedgerScreen {
     package static func render(
         _ answer: LedgerAnswer, width: Int = 80, now: Timestamp, offset: Duration = .zero

@@ -1,6 +1,6 @@
 package import SyncCore
 
-/// `agentctl links` for people: a line for each link, and below it what does not fit into a table.
+/// The output of `agentctl links` for people: a line for each link, and below it the facts that do not fit into a table.
 package enum LinksScreen {
     package static func render(
         _ answer: LinksAnswer, width: Int = 80, now: Timestamp, offset: Duration = .zero
@@ -56,24 +56,24 @@ package enum LinksScreen {
         return notes
     }
 
-    /// The dearest word; the line below the table has them all.
+    /// The most expensive property; the line below the table has all of them.
     private static func cost(_ link: LinkItem) -> String {
         link.isRoaming ? "roaming" : link.isMetered ? "metered" : "free"
     }
 
-    /// `down` alone does not say which end: no carrier is the usual one.
+    /// The state in words. `down` alone does not name the cause; most often it is a missing carrier.
     static func state(_ link: LinkItem) -> String {
         link.state == "down" && link.hasCarrier == false ? "no carrier" : link.state
     }
 
-    /// `3.1/20 MB`, `900 KB/20 MB`.
+    /// The use of a budget: `3.1/20 MB`, `900 KB/20 MB`.
     static func use(_ use: BudgetUse) -> String {
         let used = PlainText.bytes(use.used), limit = PlainText.bytes(use.limit)
         let unit = limit.split(separator: " ").last ?? ""
         return (used.hasSuffix(" " + unit) ? String(used.dropLast(unit.count + 1)) : used) + "/" + limit
     }
 
-    /// Said after a hint was given or taken back.
+    /// The message after a hint was set or removed.
     package static func hint(_ answer: LinkHintAnswer, now: Timestamp, offset: Duration = .zero) -> String {
         var parts: [String] = []
         switch answer.isMetered {

@@ -1,11 +1,11 @@
 package import SyncCore
 
-/// `agentctl mutations` and `agentctl rejected` for people: a table of changes, why some of them wait or were refused, and
-/// what can be done.
+/// The output of `agentctl mutations` and `agentctl rejected` for people: a table of changes, the reasons why some of them wait or were
+/// refused, and the possible actions.
 package enum MutationScreen {
-    /// The ids are for copying, so they are never cut.
+    /// A table of changes. Ids are for copying, so they are never cut.
     ///
-    /// - Parameter nothing: What an empty list says.
+    /// - Parameter nothing: The text for an empty list.
     package static func list(
         _ items: [MutationItem], nothing: String = "no changes", width: Int = 80, now: Timestamp, offset: Duration = .zero
     ) -> [String] {
@@ -30,7 +30,7 @@ package enum MutationScreen {
         return "waits: " + (SyncCore.Deferral.Reason(rawValue: deferral.reason)?.sentence ?? deferral.reason) + until
     }
 
-    /// One line for scripts and logs, with everything in it that the table shows.
+    /// One line for scripts and logs, with everything that the table shows.
     package static func line(_ item: MutationItem) -> String {
         var text = "\(item.seq)  \(item.id)  \(item.state)  \(item.action) \(item.record)  \(item.priority)"
         if item.attempts > 0 { text += "  attempts \(item.attempts)" }
@@ -39,9 +39,9 @@ package enum MutationScreen {
         return PlainText.safe(text)
     }
 
-    /// What can be done about a change that waits for a person. Nothing is offered that would be refused.
+    /// The possible actions on a change that waits for a person. An action that would be refused is not offered.
     ///
-    /// - Returns: Empty when it waits for nobody.
+    /// - Returns: Empty when it does not wait for a person.
     package static func choices(_ item: MutationItem) -> [String] {
         guard let state = MutationState(name: item.state), MutationListQuery.needingAttention.contains(state) else { return [] }
         let acknowledge = "let go: agentctl rejected acknowledge \(item.id)"

@@ -1,8 +1,8 @@
 package import SyncCore
 
-/// `agentctl plan` for people: what would be sent, in order, and what would wait and why.
+/// The output of `agentctl plan` for people: the traffic that would be sent, in order, and the traffic that would wait, with the reasons.
 package enum PlanScreen {
-    /// Items named in each group; `--json` has more.
+    /// Number of items shown in each group; `--json` has more.
     private static let itemsShown = 3
 
     package static func render(

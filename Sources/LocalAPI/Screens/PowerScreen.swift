@@ -1,6 +1,6 @@
 import SyncCore
 
-/// `agentctl power` for people: what feeds the machine, what that means for the sync, and what was found.
+/// The output of `agentctl power` for people: the power supply, its effect on the sync, and the readings.
 package enum PowerScreen {
     package static func render(_ answer: PowerAnswer, width: Int = 80) -> [String] {
         let state = answer.state
@@ -27,7 +27,7 @@ package enum PowerScreen {
         return lines
     }
 
-    /// A level of a newer agent is shown as it is.
+    /// A level of a newer agent is shown unchanged.
     private static func meaning(_ level: String) -> String {
         switch PowerLevel(rawValue: level) {
         case .ample?: "ample: it holds nothing back"

@@ -1,15 +1,15 @@
 import SyncCore
 
-/// `agentctl sync --wait`: how the cycle went, and what had to wait.
+/// The output of `agentctl sync --wait`: the result of the cycle, and the traffic that had to wait.
 package enum SyncScreen {
-    /// What waits is told by reason, because one reason mostly holds for many classes.
+    /// Waiting traffic is grouped by reason, because one reason mostly applies to many classes.
     package static func render(_ outcome: SyncAnswer.Outcome, width: Int = 80) -> [String] {
         var lines = wrapped(result(outcome), width)
         if let detail = outcome.detail { lines += wrapped(detail, width) }
         let reasons = Dictionary(grouping: outcome.deferred.keys.sorted()) { outcome.deferred[$0] ?? "" }
         for (reason, classes) in reasons.sorted(by: { $0.key < $1.key }) {
             let sentence = Deferral.Reason(rawValue: reason)?.sentence ?? reason
-            // What the detail says already is not said twice.
+            // A sentence of the detail is not repeated.
             let why = sentence == outcome.detail ? "" : ": " + sentence
             lines += wrapped("\(classes.joined(separator: ", ")) \(classes.count == 1 ? "waits" : "wait")\(why)", width)
         }

@@ -1,9 +1,8 @@
-/// What leaves a program for a terminal: text from outside must not move the cursor, change the title, hide or turn around
-/// what stands beside it. Every command of `agentctl` and `agenthub` writes through this where its output is a terminal; what
-/// is piped stays byte for byte.
+/// Makes text safe for a terminal: text from outside must not move the cursor, change the title, or hide or reverse the text beside it.
+/// Every command of `agentctl` and `agenthub` writes through this if its output is a terminal; piped output is unchanged to the byte.
 package enum TerminalText {
-    /// `text` with each control and format character as `\u` and four hexadecimal digits (two of those beyond U+FFFF, as in
-    /// JSON, so JSON stays the same JSON). Line feeds and tabs stay, and so do the codes for colours that our own screens use.
+    /// The text with each control and format character as `\u` and four hexadecimal digits (two such escapes beyond U+FFFF, as in JSON, so
+    /// JSON stays the same JSON). Line feeds and tabs stay, and so do the colour codes that our own screens use.
     package static func escaped(_ text: String) -> String {
         guard !text.utf8.allSatisfy({ $0 >= 0x20 && $0 < 0x7F }) else { return text }
         var result = ""
@@ -27,14 +26,14 @@ package enum TerminalText {
         return result
     }
 
-    /// The same for bytes; what is not UTF-8 becomes U+FFFD.
+    /// Does the same for bytes; invalid UTF-8 becomes U+FFFD.
     package static func escaped(_ bytes: [UInt8]) -> [UInt8] {
         if bytes.allSatisfy({ $0 >= 0x20 && $0 < 0x7F || $0 == 0x0A }) { return bytes }
         return Array(escaped(String(decoding: bytes, as: UTF8.self)).utf8)
     }
 
-    /// Control characters (C0, DEL and C1, which many terminals obey as they do ESC), format characters (zero width, direction,
-    /// tags, soft hyphen, byte order mark), and separators of lines and paragraphs.
+    /// Whether a character is unsafe: control characters (C0, DEL and C1, which many terminals obey like ESC), format characters (zero
+    /// width, direction, tags, soft hyphen, byte order mark), and separators of lines and paragraphs.
     package static func isUnsafe(_ scalar: Unicode.Scalar) -> Bool {
         if scalar.value >= 0x20 && scalar.value < 0x7F { return false }
         switch scalar.properties.generalCategory {
@@ -43,7 +42,7 @@ package enum TerminalText {
         }
     }
 
-    /// Where `ESC [ digits and ; m` ends, if `text` begins with it. Colours harm nobody.
+    /// The end of a colour code (`ESC [` digits and `;`, then `m`), if `text` begins with one. Colours are harmless.
     private static func colorEnd(_ text: Substring.UnicodeScalarView) -> String.Index? {
         let after = text.dropFirst()
         guard after.first == "[" else { return nil }

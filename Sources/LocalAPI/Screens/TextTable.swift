@@ -1,15 +1,14 @@
-/// A plain table for a terminal: columns as wide as their content, two spaces between, numbers to the right. When it is
-/// wider than the screen, the columns that can be done without go, and then those that may give way are cut, the widest first;
-/// text from outside is made safe.
+/// A plain table for a terminal: columns as wide as their content, two spaces between them, numbers to the right. If it is wider than the
+/// screen, dispensable columns are removed, and then columns that may shrink are cut, the widest first. Text from outside is made safe.
 package struct TextTable {
     package struct Column {
         package enum Side { case left, right }
 
         var title: String
         var side: Side
-        /// The least width that it may be cut to; `nil`: it is never cut.
+        /// Smallest width to which it may be cut; `nil`: it is never cut.
         var widthMin: Int?
-        /// Those with the highest number go first; 0: it stays.
+        /// Order of removal: columns with the highest number are removed first; 0: it stays.
         var dispensable: Int
 
         package init(_ title: String, _ side: Side = .left, widthMin: Int? = nil, dispensable: Int = 0) {
@@ -64,9 +63,9 @@ package struct TextTable {
         }
     }
 
-    /// The same, with what there is to say about a row: in a last column if all of it fits, else below the row, on at most
-    /// two lines.
+    /// The table with a note for each row: in a last column if all of them fit, otherwise below the row, on at most two lines.
     ///
+    /// - Precondition: One note for each row.
     /// - Precondition: One note for each row.
     package func lines(width: Int, notes: [String?], title: String) -> [String] {
         precondition(notes.count == rows.count, "a row has a note or nil")
@@ -83,7 +82,7 @@ package struct TextTable {
         }
     }
 
-    /// Columns of the screen with which nothing is cut.
+    /// Width with which nothing is cut, columns.
     private var widthWanted: Int {
         let used = columns.indices.filter { column in rows.contains { !$0[column].isEmpty } }
         let widths = used.map { column in

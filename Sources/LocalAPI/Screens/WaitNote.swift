@@ -1,8 +1,8 @@
 package import SyncCore
 
-/// What `--wait` says when the wait has ended and the work has not: that nothing is lost, why it waits, and until when.
+/// The message of `--wait` when the wait has ended and the work has not: nothing is lost, the reason of the wait, and its end.
 package enum WaitNote {
-    /// - Parameter why: `nil` when the agent does not say, because it is an older one or the peer may not ask.
+    /// - Parameter why: The explanation; `nil` when there is none, because the agent is older or the peer may not ask.
     /// - Returns: One line.
     package static func enqueued(
         _ answer: EnqueueAnswer, why: WhyAnswer?, now: Timestamp, offset: Duration = .zero
@@ -23,15 +23,15 @@ package enum WaitNote {
 
     private static func until(_ why: WhyAnswer, _ now: Timestamp, _ offset: Duration) -> String {
         guard let until = why.until else { return "" }
-        // The agent's sentence may name the end itself.
+        // The agent's sentence may contain the end itself.
         let clock = PlainText.clock(until, now: now, offset: offset)
         if why.sentence.contains(until.description) || why.sentence.contains(clock) { return "" }
         return "; until " + clock + left(until, now)
     }
 
-    /// Why a cycle that was asked for has not run, from the status right after.
+    /// The reason why a requested cycle has not run, from the status right after the request.
     ///
-    /// - Parameter isForced: It was asked for with `--force`, so that is no advice any more.
+    /// - Parameter isForced: It was requested with `--force`, so the message does not suggest that.
     /// - Returns: One line.
     package static func sync(
         _ document: StatusDocument, isForced: Bool, now: Timestamp, offset: Duration = .zero
@@ -48,7 +48,7 @@ package enum WaitNote {
         var yieldsToForce = false
     }
 
-    /// In the order in which the agent itself asks: what stops everything first, what the policy says last.
+    /// The present obstacle, in the order in which the agent itself asks: first what stops everything, last the policy.
     private static func hold(_ document: StatusDocument, _ now: Timestamp, _ offset: Duration) -> Hold {
         func clock(_ time: Timestamp) -> String { PlainText.clock(time, now: now, offset: offset) }
         let sync = document.sync
@@ -85,7 +85,7 @@ package enum WaitNote {
             let tries = sync.attempt == 1 ? "the last attempt failed" : "the last \(sync.attempt) attempts failed"
             return Hold(text: tries + error + next, yieldsToForce: true)
         }
-        // What waits in the outbox first; without it, what the policy says of any class.
+        // Waiting work of the outbox first; without any, the policy's verdict on any class.
         if let wait = document.outbox.deferred.first {
             let end = wait.until.map { ", until " + clock($0) + left($0, now) } ?? ""
             let event = wait.event.map { (wait.until == nil ? "; " : " or ") + $0 } ?? ""
@@ -99,7 +99,7 @@ package enum WaitNote {
         return Hold(text: "the cycle has not ended yet\(next); agentctl status shows how it goes")
     }
 
-    /// Whether `--force` beats this reason (PROTOCOL B6, F): never the hub's wish, credentials or a hard budget.
+    /// Whether `--force` overrides this reason (PROTOCOL B6, F): never a delay of the hub, credentials or a hard budget.
     package static func yieldsToForce(_ reason: String) -> Bool {
         switch Deferral.Reason(rawValue: reason) {
         case .backoff?, .lowBattery?, .batterySaver?, .metered?, .roaming?, .window?: true
@@ -109,7 +109,7 @@ package enum WaitNote {
         }
     }
 
-    /// A code of a newer agent is shown as it is.
+    /// A code of a newer agent is shown unchanged.
     private static func sentence(_ reason: String) -> String {
         Deferral.Reason(rawValue: reason)?.sentence ?? reason
     }

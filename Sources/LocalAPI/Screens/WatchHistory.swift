@@ -1,11 +1,11 @@
 package import SyncCore
 
-/// What a viewer shows of an agent over time: of the queue the last hours as the agent kept them, with what is seen now at their end,
-/// and of the bytes what the ledger knows. An agent that keeps no hours is shown since somebody began to look.
+/// The history that a viewer of the agent shows: for the queue the last hours as stored by the agent, with the present values at the end,
+/// and for the bytes the days of the ledger. For an agent without stored hours it begins with the watch.
 package struct WatchHistory: Hashable, Sendable {
     package struct Sample: Hashable, Sendable {
         package var at: Timestamp
-        /// Open mutations.
+        /// Number of open mutations.
         package var open: Int64
     }
 
@@ -20,12 +20,12 @@ package struct WatchHistory: Hashable, Sendable {
         }
     }
 
-    /// Oldest first.
+    /// Samples, oldest first.
     package private(set) var samples: [Sample] = []
-    /// Oldest first, without a gap, today last.
+    /// Days, oldest first, without a gap, today last.
     package private(set) var days: [Day] = []
 
-    /// As many as the widest screen shows; at one every two seconds that is a quarter of an hour.
+    /// Largest number of samples, as many as the widest screen shows; at one every two seconds that is a quarter of an hour.
     package static let samplesMax = 512
     package static let daysShown: Int64 = 14
 
@@ -51,7 +51,7 @@ package struct WatchHistory: Hashable, Sendable {
         }
     }
 
-    /// Takes over what the ledger knows. Days on which nothing moved are not in it, and are 0.
+    /// Adds the days of the ledger. Days without traffic are not in it, and are 0.
     package mutating func seed(_ ledger: LedgerAnswer, at now: Timestamp) {
         var sums: [String: Int64] = [:]
         for item in ledger.items { sums[item.period, default: 0] = sums[item.period, default: 0].saturatingAdd(item.up).saturatingAdd(item.down) }
@@ -61,6 +61,6 @@ package struct WatchHistory: Hashable, Sendable {
         }
     }
 
-    /// Days are those of UTC, as in the ledger.
+    /// Days are UTC days, as in the ledger.
     private static func name(of time: Timestamp) -> String { String(RFC3339.text(time).prefix(10)) }
 }

@@ -1,14 +1,14 @@
 package import SyncCore
 
-/// `agentctl status --watch`: the status, below it small graphs of the queue and the data use, and a last line. Fills exactly
-/// the screen it is given; a pure function, so that each situation has a picture in the tests.
+/// The output of `agentctl status --watch`: the status, below it small graphs of the queue and the data use, and a last line. It fills
+/// exactly the given screen. It is a pure function, so that the tests can have a picture of each situation.
 package struct WatchScreen: Sendable {
     package var width: Int
     package var height: Int
     package var color: Bool
-    /// Of the local time from UTC.
+    /// Offset of local time from UTC.
     package var offset: Duration
-    /// Blocks of Unicode; otherwise ASCII.
+    /// Use Unicode blocks; otherwise ASCII.
     package var hasBlocks: Bool
 
     package init(width: Int, height: Int, color: Bool, offset: Duration = .zero, hasBlocks: Bool = true) {
@@ -20,12 +20,12 @@ package struct WatchScreen: Sendable {
     }
 
     private static let labelWidth = 10
-    /// `999 KB today, most 999 KB in 14 d`, and two spaces.
+    /// Width of a text such as `999 KB today, most 999 KB in 14 d`, and two spaces.
     private static let textWidth = 38
     private static let keys = "q quits"
 
     /// - Parameters:
-    ///   - trouble: Why there is no newer document than this, in words.
+    ///   - trouble: The reason why there is no newer document, in words.
     /// - Returns: ``height`` lines, none wider than ``width``.
     package func render(_ document: StatusDocument?, _ history: WatchHistory, now: Timestamp, trouble: String? = nil) -> [String] {
         let graphs = graphs(history, now)
@@ -56,7 +56,7 @@ package struct WatchScreen: Sendable {
     // MARK: Graphs
 
     private func graphs(_ history: WatchHistory, _ now: Timestamp) -> [String] {
-        // Two lines each on a screen that has them.
+        // Two lines each on a large screen.
         let rows = height >= 32 ? 2 : 1
         return queue(history, now, rows) + data(history, rows)
     }
@@ -74,7 +74,7 @@ package struct WatchScreen: Sendable {
     private func data(_ history: WatchHistory, _ rows: Int) -> [String] {
         guard let today = history.days.last else { return [] }
         let columns = max(8, width - Self.labelWidth - Self.textWidth)
-        // A day is as wide as it can be.
+        // A day is as wide as possible.
         let each = max(1, min(3, columns / max(1, history.days.count)))
         let values = history.days.flatMap { Array(repeating: $0.bytes, count: each) }
         let most = history.days.map(\.bytes).max() ?? 0
@@ -100,7 +100,7 @@ package struct WatchScreen: Sendable {
     }
 }
 
-/// Bars of a row of numbers, the newest on the right; the highest fills the height, and whatever is not 0 shows.
+/// Bars of a row of numbers, the newest on the right; the highest fills the height, and every value except 0 is visible.
 package struct Sparkline: Sendable {
     private let steps: [Character]
 
@@ -115,7 +115,7 @@ package struct Sparkline: Sendable {
         let full = Int64(rows * (steps.count - 1))
         let heights = shown.map { value -> Int64 in
             guard value > 0, most > 0 else { return 0 }
-            // In floating point: the product may be larger than an integer can hold.
+            // In floating point, because the product may be larger than an integer can hold.
             return max(1, min(full, Int64((Double(value) / Double(most) * Double(full)).rounded())))
         }
         let margin = String(repeating: " ", count: max(0, columns - heights.count))

@@ -1,6 +1,6 @@
 package import SyncCore
 
-/// `agentctl why ID` for people: the sentence, until when, what would change it, and what it was judged by.
+/// The output of `agentctl why ID` for people: the sentence, its end, the changes that would help, and the facts behind the verdict.
 package enum WhyScreen {
     package static func render(
         _ answer: WhyAnswer, width: Int = 80, now: Timestamp, offset: Duration = .zero
@@ -31,7 +31,7 @@ package enum WhyScreen {
         return lines
     }
 
-    /// `online via wwan0 (metered, roaming), battery 12 % (low), budget reserve (1.2 MB left), time window closed`.
+    /// The situation in words: `online via wwan0 (metered, roaming), battery 12 % (low), budget reserve (1.2 MB left), time window closed`.
     static func words(_ situation: SituationNote) -> String {
         var parts = [situation.reachability]
         if let uplink = situation.uplink {

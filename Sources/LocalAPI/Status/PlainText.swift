@@ -1,8 +1,8 @@
 package import SyncCore
 
-/// Numbers, times and outside text as people read them on a terminal.
+/// Numbers, times and outside text in the form for a terminal.
 package enum PlainText {
-    /// `8,123`.
+    /// A number with separators, such as `8,123`.
     package static func count(_ value: Int64) -> String {
         let digits = String(value.magnitude)
         var text = ""
@@ -13,7 +13,7 @@ package enum PlainText {
         return value < 0 ? "-" + text : text
     }
 
-    /// Powers of 1000 with one decimal below 10 of a unit: `230 B`, `4.6 MB`, `18 KB`.
+    /// A size in powers of 1000, with one decimal below 10 of a unit: `230 B`, `4.6 MB`, `18 KB`.
     package static func bytes(_ value: Int64) -> String {
         if value < 1_000 { return "\(max(0, value)) B" }
         var unit: Int64 = 1_000
@@ -21,14 +21,14 @@ package enum PlainText {
             let tenths = value.saturatingAdd(unit / 20) / (unit / 10)
             if tenths < 100 { return "\(tenths / 10).\(tenths % 10) \(name)" }
             let whole = value.saturatingAdd(unit / 2) / unit
-            // What rounds to 1000 is better said in the next unit.
+            // A value that rounds to 1000 uses the next unit.
             if whole < 1_000 || name == "TB" { return "\(whole) \(name)" }
             unit *= 1_000
         }
         return "\(value) B"
     }
 
-    /// `38 s`, `41 min`, `3 h 04 min`, `3 d 04 h`; never negative.
+    /// A duration such as `38 s`, `41 min`, `3 h 04 min`, `3 d 04 h`; never negative.
     package static func duration(_ duration: Duration) -> String {
         let seconds = max(0, duration.components.seconds)
         switch seconds {
@@ -39,14 +39,14 @@ package enum PlainText {
         }
     }
 
-    /// The first part of ``duration(_:)``, to be read at a glance: `38 s`, `41 min`, `3 h`, `3 d`.
+    /// The first part of ``duration(_:)``, for a quick look: `38 s`, `41 min`, `3 h`, `3 d`.
     package static func roughDuration(_ duration: Duration) -> String {
         self.duration(duration).split(separator: " ").prefix(2).joined(separator: " ")
     }
 
-    /// The time of day when `time` is on the same day as `now`, else with its date. `Z` marks UTC.
+    /// The time of day when `time` is on the same day as `now`, otherwise with its date. `Z` marks UTC.
     ///
-    /// - Parameter offset: Of the local time from UTC.
+    /// - Parameter offset: Offset of local time from UTC.
     package static func clock(_ time: Timestamp, now: Timestamp, offset: Duration) -> String {
         let local = RFC3339.text(time.advanced(by: offset))
         let today = RFC3339.text(now.advanced(by: offset))
@@ -57,8 +57,8 @@ package enum PlainText {
 
     private static func two(_ value: Int64) -> String { value < 10 ? "0\(value)" : "\(value)" }
 
-    /// Text from outside as it may stand in one line of a screen or a log: `?` for each character that ``TerminalText`` would
-    /// escape, line feeds and tabs included.
+    /// Text from outside, made safe for one line of a screen or a log: `?` for each character that ``TerminalText`` would escape, line
+    /// feeds and tabs included.
     package static func safe(_ text: String) -> String {
         var result = ""
         for scalar in text.unicodeScalars {
@@ -67,12 +67,12 @@ package enum PlainText {
         return result
     }
 
-    /// Columns that `text` takes on a terminal: two for East Asian wide characters and pictographs, none for marks.
+    /// Width of `text` on a terminal, columns: two for East Asian wide characters and pictographs, none for marks.
     package static func columns(_ text: String) -> Int {
         text.unicodeScalars.reduce(0) { $0 + columns($1) }
     }
 
-    /// `text` in at most `width` columns, with `…` where it was cut.
+    /// `text` in at most `width` columns, with `…` at a cut.
     package static func clip(_ text: String, to width: Int) -> String {
         if columns(text) <= width { return text }
         var result = ""
@@ -85,7 +85,7 @@ package enum PlainText {
         return width < 1 ? "" : result + "…"
     }
 
-    /// `text` in lines of at most `width` columns, broken at spaces where there are any; the last one is clipped.
+    /// `text` in lines of at most `width` columns, broken at spaces if possible; the last line is clipped.
     package static func wrap(_ text: String, to width: Int, lines most: Int) -> [String] {
         var lines: [String] = []
         var rest = text.unicodeScalars[...]
@@ -98,9 +98,9 @@ package enum PlainText {
                 if rest[end] == " ", end > rest.startIndex { space = end }
                 end = rest.index(after: end)
             }
-            // A word that ends exactly at the edge fits whole.
+            // A word that ends exactly at the edge fits completely.
             if end < rest.endIndex, rest[end] == " " { space = end }
-            // Not even one character fits: take it all the same, or this would never end.
+            // Not even one character fits: it is taken all the same, or the loop would never end.
             if end == rest.startIndex { end = rest.index(after: end) }
             lines.append(String(rest[..<(space ?? end)]))
             rest = rest[(space ?? end)...].drop { $0 == " " }
@@ -108,7 +108,7 @@ package enum PlainText {
         return rest.isEmpty && !lines.isEmpty ? lines : lines + [clip(String(rest), to: width)]
     }
 
-    /// Looks no further than it must: a long text is asked for each of its lines.
+    /// Stops as early as possible, because a long text is checked for each of its lines.
     private static func isWider(_ text: Substring.UnicodeScalarView, than width: Int) -> Bool {
         var used = 0
         for scalar in text {

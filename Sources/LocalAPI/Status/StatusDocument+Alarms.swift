@@ -1,8 +1,8 @@
 package import SyncCore
 
-// What happened to the data itself, and what a person should know about it.
+// Events of the data itself that a person should know about.
 extension StatusDocument {
-    /// One thing that the agent noticed about its database, its hub or its own identity.
+    /// One fact that the agent noticed about its database, its hub or its own identity.
     package struct Alarm: Hashable, Sendable {
         /// `recovered_from_corruption`, `lost_tail`, `mass_delete`, `cloned_device`, `newer_schema`, `replica_regressed`,
         /// `epoch_changed`, `identity_damaged`, `foreign_database`,
@@ -12,7 +12,7 @@ extension StatusDocument {
         package var code: String
         /// One sentence for people.
         package var detail: String
-        /// When it was told; `nil`: not known.
+        /// Time of the report; `nil`: not known.
         package var at: Timestamp?
 
         package init(code: String, detail: String, at: Timestamp? = nil) {
@@ -21,21 +21,21 @@ extension StatusDocument {
             self.at = at
         }
 
-        /// Files of the database were moved or removed while it was in use; with `read_only`, they still are.
+        /// Files of the database were moved or removed while it was in use; with `read_only`, they still are missing.
         package static let databaseRemoved = "database_removed"
-        /// Nothing that comes out of the database is known: what status tells of it are zeros.
+        /// The database cannot be read: its numbers in the status are zeros.
         package static let databaseUnreadable = "database_unreadable"
-        /// The file of the local socket is gone and cannot be made anew: who is connected is served, and no other app.
+        /// The file of the local socket is gone and cannot be created again: connected apps are served, and no others.
         package static let socketRemoved = "socket_removed"
-        /// The hub has records that it cannot read itself; they are as they were here, or missing.
+        /// The hub has records that it cannot read itself; they are unchanged here, or missing.
         package static let recordsUnreadable = "records_unreadable"
         /// The hub's time is not used because it cannot be right, or too few answers agree with it.
         package static let hubClock = "hub_clock"
         /// An existing backend lists records that are stamped in the future.
         package static let backendClock = "backend_clock"
-        /// What heals by itself and is only told. Everything else asks for a look, also what we do not know.
+        /// Alarms that recover automatically and are only reported. All others, also unknown ones, need a person.
         package static let healing: Set<String> = ["replica_regressed", "epoch_changed", hubClock, backendClock]
-        /// What belongs into the status; other things that were raised show in their own members.
+        /// Alarms of the status; other alarms show in their own members.
         package static let codes: Set<String> = [
             "recovered_from_corruption", "lost_tail", "mass_delete", "cloned_device", "newer_schema", "replica_regressed",
             "epoch_changed", "identity_damaged", "foreign_database", "links_unwatched",

@@ -1,7 +1,7 @@
 package import SyncCore
 
 extension StatusDocument {
-    /// The doctor's checks in short. The whole answer is `GET /v1/checklist`.
+    /// Summary of the doctor's checks. The complete answer is `GET /v1/checklist`.
     package struct Checklist: Hashable, Sendable {
         package struct Worst: Hashable, Sendable {
             package var id: String
@@ -16,11 +16,11 @@ extension StatusDocument {
         }
 
         package var ok: Int64
-        /// Of those that could be made.
+        /// Number of checks that could run.
         package var total: Int64
-        /// The names of those that are not ok, the gravest first.
+        /// Names of the checks that are not ok, the most severe first.
         package var failed: [String]
-        /// The first of them.
+        /// The most severe one.
         package var worst: Worst?
 
         package init(ok: Int64, total: Int64, failed: [String] = [], worst: Worst? = nil) {

@@ -79,7 +79,7 @@ extension StatusDocument {
         }
     }
 
-    /// - Returns: `nil` when it is not a status document at all.
+    /// - Returns: `nil` when the JSON is no status document.
     package init?(_ json: JSON) {
         let reader = AnswerReader(json)
         guard reader.has("agent"), reader.has("outbox"), reader.has("sync") else { return nil }

@@ -1,8 +1,8 @@
 package import SyncCore
 
-// What the status tells about the work: whether it flows, what waits and why.
+// The status of the work: whether it flows, and which parts wait and why.
 extension StatusDocument {
-    /// What the policy says about one class of traffic: `critical`, `normal`, `bulk`, `pull`.
+    /// The policy's verdict on one class of traffic: `critical`, `normal`, `bulk`, `pull`.
     package struct ClassVerdict: Hashable, Sendable {
         package enum Verdict: Hashable, Sendable {
             case allow
@@ -24,27 +24,27 @@ extension StatusDocument {
     }
 
     package struct Sync: Hashable, Sendable {
-        /// `idle`, `settle`, `pull`, `push`, `waiting`.
+        /// Phase of the cycle: `idle`, `settle`, `pull`, `push`, `waiting`.
         package var phase: String
         package var lastSuccess: Timestamp?
         package var lastError: String?
         package var lastErrorAt: Timestamp?
-        /// When the next cycle begins by itself.
+        /// Time at which the next cycle begins by itself.
         package var nextAt: Timestamp?
-        /// Failed cycles since the last success.
+        /// Number of failed cycles since the last success.
         package var attempt: Int64
-        /// The hub asked for silence until then.
+        /// Time until which the hub asked for silence.
         package var notBefore: Timestamp?
         package var pause: EngineMemory.Pause?
         package var isCaughtUp: Bool
         package var firstSync: FirstSync?
         package var clock: Clock?
         package var server: Server?
-        /// Answers that were not the hub's, or not readable, since the start.
+        /// Number of answers since the start that were not the hub's, or not readable.
         package var badReplies: Int64
-        /// `closed`, `half_open`, or `open`: only a probe is sent (PROTOCOL G3); `nil` when there is none.
+        /// State of the breaker: `closed`, `half_open`, or `open` (only a probe is sent, PROTOCOL G3); `nil` when there is none.
         package var breaker: String?
-        /// Cycles that stood still and were ended by the watchdog, since the start; `nil` when nothing watches.
+        /// Number of stalled cycles that the watchdog has ended since the start; `nil` when there is no watchdog.
         package var stalls: Int64?
 
         package init(
@@ -73,7 +73,7 @@ extension StatusDocument {
     }
 
     package struct FirstSync: Hashable, Sendable {
-        /// `waiting`, `seeding`, `seeded`, `done`.
+        /// Phase of the first download: `waiting`, `seeding`, `seeded`, `done`.
         package var phase: String
         package var done: Int64?
         package var total: Int64?
@@ -85,11 +85,11 @@ extension StatusDocument {
         }
     }
 
-    /// How far our wall clock is from the hub's.
+    /// Offset of our wall clock from the hub's.
     package struct Clock: Hashable, Sendable {
         package var offset: Duration
         package var error: Duration
-        /// `synced`, `unsynced`, `suspect`.
+        /// State of the clock: `synced`, `unsynced`, `suspect`.
         package var state: String
 
         package init(offset: Duration, error: Duration, state: String) {
@@ -112,28 +112,28 @@ extension StatusDocument {
     }
 
     package struct Outbox: Hashable, Sendable {
-        /// Open and final states; the sum over all of them is ``enqueued``.
+        /// Numbers of mutations in open and final states; the sum over all of them is ``enqueued``.
         package var counts: [MutationState: Int64]
-        /// Of the pending ones.
+        /// Numbers of pending mutations by priority.
         package var pending: [Priority: Int64]
-        /// All mutations ever accepted by this database.
+        /// Number of all mutations ever accepted by this database.
         package var enqueued: Int64
         /// Age of the oldest mutation that the hub does not have.
         package var oldest: Duration?
-        /// Payload that has still to be sent.
+        /// Size of the payload that is still to be sent, bytes.
         package var bytes: Int64
-        /// Most open mutations that are taken.
+        /// Largest number of open mutations.
         package var limit: Int64?
         package var deferred: [Deferral]
-        /// How many were open over the last hours; `nil` when the agent keeps none.
+        /// Number of open mutations over the last hours; `nil` when the agent stores none.
         package var history: History?
 
         package struct History: Hashable, Sendable {
-            /// Between two numbers.
+            /// Time between two samples.
             package var step: Duration
-            /// When the last one was taken.
+            /// Time of the last sample.
             package var until: Timestamp
-            /// Oldest first.
+            /// Samples, oldest first.
             package var open: [Int64]
 
             package init(step: Duration, until: Timestamp, open: [Int64]) {
@@ -159,9 +159,9 @@ extension StatusDocument {
         package func count(_ state: MutationState) -> Int64 { counts[state] ?? 0 }
         package var open: Int64 { sum(MutationState.allCases.filter { !$0.isTerminal }) }
         package var finished: Int64 { sum(MutationState.allCases.filter(\.isTerminal)) }
-        /// Nothing vanished: every accepted mutation is in exactly one state.
+        /// Whether no mutation has vanished: every accepted mutation is in exactly one state.
         package var isBalanced: Bool { open.saturatingAdd(finished) == enqueued }
-        /// An agent may claim any number, so that sums are clamped.
+        /// The sum of some states, limited because an agent may report any number.
         package func sum(_ states: [MutationState]) -> Int64 { states.reduce(0) { $0.saturatingAdd(count($1)) } }
     }
 
@@ -172,7 +172,7 @@ extension StatusDocument {
         /// One of the fixed reason codes of the policy.
         package var reason: String
         package var until: Timestamp?
-        /// What lets them go before that, or without it: completes "they go …", as in "when an unmetered link is up".
+        /// An event that lets them go before that, or without it: it completes "they go …", as in "when an unmetered link is up".
         package var event: String?
 
         /// - Returns: `nil` when the policy lets them go.
@@ -195,7 +195,7 @@ extension StatusDocument {
     }
 
     package struct Attention: Hashable, Sendable {
-        /// `rejected`, `failed`, `held` or `conflicted`.
+        /// State: `rejected`, `failed`, `held` or `conflicted`.
         package var state: MutationState
         package var id: String
         package var record: RecordName
@@ -214,7 +214,7 @@ extension StatusDocument {
         package var kind: String
         package var records: Int64
         package var pending: Int64
-        /// Since the last pull that reached the end of the feed; `nil` when there was none.
+        /// Time since the last complete pull; `nil` when there was none.
         package var cursorAge: Duration?
 
         package init(name: String, kind: String, records: Int64, pending: Int64, cursorAge: Duration? = nil) {
@@ -230,7 +230,7 @@ extension StatusDocument {
         package var app: String
         package var uid: Int64
         package var connections: Int64
-        /// Open mutations of this app.
+        /// Number of open mutations of this app.
         package var open: Int64
 
         package init(app: String, uid: Int64, connections: Int64, open: Int64) {

@@ -1,9 +1,9 @@
 package import SyncCore
 
-/// `GET /v1/status`: what the agent knows about itself, from facts only. Where something never happened, it says so.
+/// `GET /v1/status`: the agent's knowledge about itself, from facts only. Events that never happened are shown as such.
 ///
-/// Members are only ever added, never renamed or removed: monitoring reads them. Parts that an agent does not have
-/// yet are absent, not empty.
+/// Members are only ever added, never renamed or removed, because monitoring reads them. Parts that an agent does not have yet are absent,
+/// not empty.
 package struct StatusDocument: Hashable, Sendable {
     package static let schema = "status/1"
 
@@ -11,28 +11,28 @@ package struct StatusDocument: Hashable, Sendable {
     package var database: Database
     package var configuration: Configuration
     package var connectivity: Connectivity
-    /// Why what waits is not sent, and where nothing waits, why it would not be; `nil`: it goes.
+    /// The reason why waiting work is not sent, or, without waiting work, would not be sent; `nil`: it goes.
     package var cause: PresentCause?
     package var verdicts: [ClassVerdict]
     package var sync: Sync
     package var outbox: Outbox
-    /// What waits for a person, newest first, at most ``attentionMax``; the counts are in ``outbox``.
+    /// Mutations that wait for a person, newest first, at most ``attentionMax``; the counts are in ``outbox``.
     package var attention: [Attention]
-    /// That wait for a decision; `nil` when the agent does not say.
+    /// Conflicts awaiting a decision; `nil` if not reported.
     package var conflicts: Int64?
     package var entities: [Entity]
     package var apps: [App]
-    /// Bytes of today over all links; `nil` when nothing counts them.
+    /// Bytes of today over all links; `nil` when they are not counted.
     package var usage: Usage?
-    /// `nil` when nothing watches the power supply.
+    /// The power supply; `nil` when it is not watched.
     package var power: PowerState?
-    /// `nil` where no files are taken.
+    /// The files; `nil` where they are not accepted.
     package var blobs: Blobs?
-    /// What happened to the data itself, by code.
+    /// Present alarms about the data itself, by code.
     package var alarms: [Alarm] = []
-    /// What is over, and nobody has acknowledged.
+    /// Past alarms that were not acknowledged.
     package var pastAlarms: [Alarm] = []
-    /// The doctor's checks in short; `nil` when none were made.
+    /// Summary of the doctor's checks; `nil` when there were none.
     package var checklist: Checklist?
 
     package static let attentionMax = 5
@@ -54,7 +54,7 @@ package struct StatusDocument: Hashable, Sendable {
     }
 
     package struct Database: Hashable, Sendable {
-        /// Whether new work is taken.
+        /// Whether new work is accepted.
         package enum State: String, Sendable, CaseIterable {
             case ok
             case queueFull = "queue_full"
@@ -68,11 +68,11 @@ package struct StatusDocument: Hashable, Sendable {
         package var freeBytes: Int64?
         package var schema: Int64
         package var sqlite: String
-        /// `full`, as read back from the writing connection.
+        /// Mode such as `full`, as read back from the writing connection.
         package var durability: String
-        /// `ok`, or what the last check found.
+        /// `ok`, or the finding of the last check.
         package var integrity: String
-        /// What was repaired or lost when the store was opened last, in words; `nil` after an ordinary start.
+        /// Repairs or losses at the last opening of the store, in words; `nil` after an ordinary start.
         package var recovery: String?
 
         package init(
@@ -93,11 +93,11 @@ package struct StatusDocument: Hashable, Sendable {
 
     package struct Configuration: Hashable, Sendable {
         package var version: Int64
-        /// `file`; `last_good` when the files were not accepted at the start; `reverted` when its way to the hub was taken back.
+        /// Origin: `file`; `last_good` when the files were not accepted at the start; `reverted` when its way to the hub was restored.
         package var source: String
-        /// Why the last reload was refused, one line with file, line and column.
+        /// The reason why the last reload was refused, one line with file, line and column.
         package var error: String?
-        /// What is on trial, or was taken back; `nil`: nothing.
+        /// Settings on trial, or restored ones; `nil`: none.
         package var trial: String?
 
         package init(version: Int64, source: String = "file", error: String? = nil, trial: String? = nil) {
@@ -109,8 +109,7 @@ package struct StatusDocument: Hashable, Sendable {
     }
 
     package struct Connectivity: Hashable, Sendable {
-        /// `offline`, `connecting`, `captive`, `degraded`, `auth`, `online`; further words of a newer agent are shown
-        /// as is.
+        /// `offline`, `connecting`, `captive`, `degraded`, `auth`, `online`; further words of a newer agent are shown unchanged.
         package var state: String
         package var since: Timestamp?
         /// The last transition in words or as a code (`link up`, `probe_ok`); while the hub is not reached, the sentence of the fault.

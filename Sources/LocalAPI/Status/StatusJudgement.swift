@@ -1,13 +1,13 @@
 import SyncCore
 
-/// The one word about an agent, with its reasons: what `overall` says, and what `agentctl status` exits with.
+/// The overall level of an agent with its reasons: the value of `overall`, and the exit status of `agentctl status`.
 package struct StatusJudgement: Hashable, Sendable {
     package enum Level: String, Sendable, CaseIterable, Comparable {
-        /// Nothing to do, nothing held up.
+        /// No action is needed, and no work is held up.
         case ok
-        /// Something is held up or was refused; the agent works on it or waits.
+        /// Work is held up or was refused; the agent handles it or waits.
         case degraded
-        /// It will not get better before a person acts.
+        /// It needs the action of a person.
         case attention
 
         package static func < (left: Level, right: Level) -> Bool {
@@ -25,7 +25,7 @@ package struct StatusJudgement: Hashable, Sendable {
     }
 
     package var level: Level
-    /// Codes, gravest first.
+    /// Reason codes, the most severe first.
     package var reasons: [String]
 
     package init(level: Level, reasons: [String]) {
@@ -35,7 +35,7 @@ package struct StatusJudgement: Hashable, Sendable {
 }
 
 extension StatusDocument {
-    /// Derived from the rest of the document, so that it can never say something else than its parts.
+    /// Derived from the rest of the document, so that it cannot contradict its parts.
     package var overall: StatusJudgement {
         var attention: [String] = []
         var degraded: [String] = []
@@ -49,7 +49,7 @@ extension StatusDocument {
         switch connectivity.state {
         case "online", "connecting": break
         case "auth", "incompatible", "misconfigured": attention.append(connectivity.state)
-        // "degraded" is the level as well; as a reason it would say nothing.
+        // "degraded" is the name of the level as well; as a reason it would say nothing.
         case Reachability.degraded.rawValue: degraded.append("hub_unreachable")
         default: degraded.append(connectivity.state)
         }
@@ -67,7 +67,7 @@ extension StatusDocument {
         if power?.isLow == true { degraded.append("low_battery") }
         let carrier = connectivity.links.first { $0.name == connectivity.uplink }
         if carrier?.budget.isUsedUp == true { degraded.append("budget") }
-        // Waiting for the next try, and work that is kept back, follow from the reasons above; alone they are reasons.
+        // Waiting for the next attempt, and work that is held back, follow from the reasons above; alone they are reasons.
         let isOnline = connectivity.state == Reachability.online.rawValue
         if isOnline, sync.attempt > 0 || sync.notBefore != nil { degraded.append("backoff") }
         if isOnline, sync.breaker == "open" { degraded.append("breaker") }

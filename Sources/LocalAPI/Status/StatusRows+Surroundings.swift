@@ -1,7 +1,7 @@
 import SyncCore
 
-// What the sync has to go by: power, links and what the policy makes of them. Each row is there only when it says
-// something: a box on mains with one free link has none of them.
+// The environment of the sync: power, links and the policy's verdicts about them. Each row is shown only when it has content: a device on
+// mains with one unmetered link has none of them.
 extension StatusRows {
     var power: StatusRow? {
         guard let power = document.power else { return nil }
@@ -15,7 +15,7 @@ extension StatusRows {
         case .saver?: text += "; saver: large files wait"
         case .low?: text += "; low: the sync waits"
         case .exhausted?: text += "; exhausted: nothing is sent"
-        // A level of a newer agent is shown as it is.
+        // A level of a newer agent is shown unchanged.
         case nil: text += "; " + power.level
         }
         let texts = [text, power.warning].compactMap { $0 }
@@ -26,7 +26,7 @@ extension StatusRows {
 
     private static let linksMax = 3
 
-    /// The uplink first, then those that could carry the sync, then the rest.
+    /// The uplink first, then links that could carry the sync, then the rest.
     var links: StatusRow? {
         let connectivity = document.connectivity
         let links = connectivity.links.filter { !["loopback", "virtual"].contains($0.kind) }
@@ -50,12 +50,12 @@ extension StatusRows {
         var parts = [LinksScreen.state(link) + (link.roundTrip.map { ", \($0.milliseconds) ms" } ?? "")]
         if let day = link.budget.day { parts.append("today " + LinksScreen.use(day)) }
         if let month = link.budget.month { parts.append("month " + LinksScreen.use(month)) }
-        // The row of the state says it of the uplink.
+        // The row of the state shows the cost of the uplink.
         if link.name != document.connectivity.uplink, let cost = cost(link) { parts.append(cost) }
         return parts.joined(separator: "  ")
     }
 
-    /// `wwan, metered, roaming`; `nil` for a link that costs nothing.
+    /// Cost in words, such as `wwan, metered, roaming`; `nil` for a link that costs nothing.
     func cost(_ link: LinkItem) -> String? {
         guard link.isMetered || link.isRoaming else { return nil }
         return [link.kind, link.isMetered ? "metered" : nil, link.isRoaming ? "roaming" : nil].compactMap { $0 }
@@ -64,8 +64,8 @@ extension StatusRows {
 
     // MARK: Policy
 
-    /// `metered: only critical goes; normal waits until 21:40:00Z`. What the rows of the state and the sync say already is
-    /// left out, and of what waits in the outbox its row says until when.
+    /// A text such as `metered: only critical goes; normal waits until 21:40:00Z`. Facts of the rows of the state and the sync are left
+    /// out, and so are ends that the row of the outbox shows.
     var policy: StatusRow? {
         let said: Set<String> = ["offline", "captive", "degraded", "auth", "paused", "backoff", "breaker"]
         let explained = Set(document.outbox.deferred.map(\.reason))

@@ -1,6 +1,6 @@
 import SyncCore
 
-/// What the status screen says, row by row; how it is laid out is ``StatusScreen``'s business.
+/// The content of the status screen, row by row; ``StatusScreen`` does the layout.
 struct StatusRows {
     let document: StatusDocument
     let now: Timestamp
@@ -38,7 +38,7 @@ struct StatusRows {
 
     // MARK: Is the work safe?
 
-    /// Why nothing is known of what the database holds.
+    /// The reason why the content of the database is unknown.
     private var unreadable: String? {
         document.alarms.first { $0.code == StatusDocument.Alarm.databaseUnreadable }?.detail
     }
@@ -58,7 +58,7 @@ struct StatusRows {
             let done = outbox.count(.done)
             let otherwise = outbox.finished.saturatingSubtract(done)
             text = "safe: \(count(outbox.enqueued)) accepted = \(count(done)) at hub + \(count(outbox.open)) on flash"
-            // Cancelled, discarded, expired, merged into another and the like.
+            // Cancelled, discarded, expired, merged and similar mutations.
             if otherwise > 0 { text += " + \(count(otherwise)) closed" }
         }
         guard document.database.durability == "full" else {
@@ -100,7 +100,7 @@ struct StatusRows {
         if let since = connectivity.since { text += " since " + clock(since) }
         text += "; " + (document.sync.lastSuccess.map { "last success \(ago($0))" } ?? "the hub was never reached")
         var texts = [text]
-        // Where there is a cause, its own row says it.
+        // If there is a cause, its own row shows it.
         if document.cause == nil {
             if connectivity.state != "online", let detail = connectivity.detail ?? connectivity.cause { texts.append(detail) }
             if let portal = connectivity.portalURL { texts.append("log in at " + portal) }
@@ -112,7 +112,7 @@ struct StatusRows {
         }
     }
 
-    /// Why what waits does not go: the same words as in `why`, `plan`, `links` and `doctor`.
+    /// The reason why waiting work does not go, with the same text as in `why`, `plan`, `links` and `doctor`.
     private var cause: StatusRow? {
         guard let cause = document.cause else { return nil }
         return StatusRow("CAUSE", cause.lines(clock), document.connectivity.state == "auth" ? .bad : .warning, wrapsTo: 3)
@@ -140,7 +140,7 @@ struct StatusRows {
             tone = .warning
             texts[0] += ", \(count(sync.attempt)) failed in a row"
         }
-        // What the state's own line says already is not said twice.
+        // Text of the state's own line is not repeated.
         let isSaid = [document.connectivity.detail, document.cause?.sentence].contains { said in
             said.map { sync.lastError?.contains($0) == true || $0.contains(sync.lastError ?? "") } ?? false
         }
@@ -186,7 +186,7 @@ struct StatusRows {
         return StatusRow("OUTBOX", [text] + why, why.isEmpty ? .plain : .warning, wrapsTo: 2)
     }
 
-    /// What is open and waits for people.
+    /// Open mutations that wait for people.
     private var still: String {
         let outbox = document.outbox
         let kinds = [
@@ -209,7 +209,7 @@ struct StatusRows {
         one.reason == other.reason && one.until == other.until && one.event == other.event
     }
 
-    /// `, until 21:41:02Z or when an unmetered link is up`.
+    /// The end of a deferral: `, until 21:41:02Z or when an unmetered link is up`.
     private func end(_ deferral: StatusDocument.Deferral) -> String {
         switch (deferral.until, deferral.event) {
         case (let until?, let event?): ", until \(clock(until)) or \(event)"
@@ -219,7 +219,7 @@ struct StatusRows {
         }
     }
 
-    /// A code of a newer agent is shown as it is.
+    /// The sentence of a reason; a code of a newer agent is shown unchanged.
     func words(_ reason: String) -> String {
         SyncCore.Deferral.Reason(rawValue: reason)?.sentence ?? reason
     }
@@ -282,12 +282,12 @@ struct StatusRows {
         texts += document.alarms.map { $0.code + ": " + $0.detail }
         if let recovery = database.recovery { texts.append(recovery) }
         let isSound = database.integrity == "ok" && document.alarms.allSatisfy { StatusDocument.Alarm.healing.contains($0.code) }
-        // An alarm says what to do at its end.
+        // An alarm names the action at its end.
         let lines = document.alarms.isEmpty ? 2 : 4
         return StatusRow("STORE", texts, isSound ? (database.recovery == nil ? .plain : .warning) : .bad, wrapsTo: lines)
     }
 
-    /// What happened to the data and is over.
+    /// Past alarms about the data.
     private var past: StatusRow? {
         guard !document.pastAlarms.isEmpty else { return nil }
         let texts = document.pastAlarms.map { alarm in
@@ -308,7 +308,7 @@ struct StatusRows {
         return texts.isEmpty ? nil : StatusRow("CONFIG", texts, isBad ? .bad : .warning, wrapsTo: 2)
     }
 
-    /// `29/30 ok   ! disk: …`, the gravest of them.
+    /// The summary of the checks with the most severe finding: `29/30 ok   ! disk: …`.
     private var checks: StatusRow? {
         guard let checklist = document.checklist, checklist.total > 0 else { return nil }
         var text = "\(checklist.ok)/\(checklist.total) ok"

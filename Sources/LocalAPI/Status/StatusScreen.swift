@@ -1,17 +1,17 @@
 package import SyncCore
 
-/// `agentctl status` for people: at most 24 lines that answer, from the top: is the work safe, does it flow, if not why
-/// and until when, what will it cost.
+/// The output of `agentctl status` for people: at most 24 lines that answer, from the top: is the work safe, does it flow, if not why and
+/// until when, and what will it cost.
 ///
-/// A pure function of the document and the time, so that each situation has a picture in the tests.
+/// It is a pure function of the document and the time, so that the tests can have a picture of each situation.
 package enum StatusScreen {
     package static let linesMax = 24
     private static let labelWidth = 10
 
     /// - Parameters:
-    ///   - width: Columns of the terminal; no line is longer.
-    ///   - most: Lines of the screen; there are no more.
-    ///   - offset: Of the local time from UTC; zero shows UTC, marked `Z`.
+    ///   - width: Width of the terminal, columns; no line is longer.
+    ///   - most: Largest number of lines.
+    ///   - offset: Offset of local time from UTC; zero shows UTC, marked `Z`.
     package static func render(
         _ document: StatusDocument, width: Int = 80, now: Timestamp, color: Bool, offset: Duration = .zero,
         lines most: Int = linesMax
@@ -29,8 +29,8 @@ package enum StatusScreen {
         return Array(lines.prefix(most))
     }
 
-    /// Takes away what is missed least until the rows fit: first what is only pleasant to know, then second lines, then
-    /// details from the mildest row up. The first line of a row that is not plain always stays.
+    /// Removes the least important parts until the rows fit: first additional information, then second lines, then details from the mildest
+    /// row up. The first line of a row that is not plain always stays.
     private static func fitted(_ rows: [StatusRow], lines most: Int, room: Int) -> [StatusRow] {
         var rows = rows
         func isOver() -> Bool { rows.reduce(0) { $0 + $1.lines(room).count } > most }
@@ -86,13 +86,13 @@ package enum StatusScreen {
 }
 
 struct StatusRow {
-    /// Mildest first.
+    /// Tones, the mildest first.
     enum Tone: CaseIterable { case plain, good, warning, bad }
 
     var label: String
     var texts: [String]
     var tone: Tone
-    /// Screen lines that one text may take.
+    /// Number of screen lines that one text may take.
     var wrapsTo: Int
 
     init(_ label: String, _ texts: [String], _ tone: Tone = .plain, wrapsTo: Int = 1) {
@@ -102,7 +102,7 @@ struct StatusRow {
         self.wrapsTo = wrapsTo
     }
 
-    /// The texts as they stand on a screen with `room` columns beside the label.
+    /// The texts in the form of a screen with `room` columns beside the label.
     func lines(_ room: Int) -> [String] {
         texts.flatMap { PlainText.wrap($0, to: room, lines: wrapsTo) }
     }
