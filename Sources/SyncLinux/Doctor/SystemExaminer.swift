@@ -2,9 +2,9 @@ import CSyncLinux
 import Glibc
 package import SyncCore
 
-/// Collects what the doctor wants to know of this machine. Reads only, and never a byte of a secret into its answer.
+/// Collects the facts about this machine that the doctor needs. It only reads, and its answer never holds a byte of a secret.
 ///
-/// It asks the disk, so it may be slow on a bad one: never on a thread that others wait for.
+/// It reads the disk and may block for long on a bad one. Do not call it on a thread that other work needs.
 package struct SystemExaminer: Sendable {
     private let proc: String
     private let sys: String
@@ -12,7 +12,7 @@ package struct SystemExaminer: Sendable {
     private let secrets: SecretFiles
     private let files = DurableFiles(calls: LinuxFileCalls())
 
-    /// - Parameter userID: Whose state and secrets they must be.
+    /// - Parameter userID: Owner that the state and the secrets must have.
     package init(proc: String = "/proc", sys: String = "/sys", userID: UInt32, secrets: SecretFiles) {
         self.proc = proc
         self.sys = sys
@@ -39,9 +39,9 @@ package struct SystemExaminer: Sendable {
         return system
     }
 
-    /// What is true of this very process; a program that looks at an agent from outside has nothing to say about it.
+    /// Adds the facts about this very process. A program that examines an agent from outside does not call it.
     ///
-    /// - Parameter notifier: Took the service manager's variables out of the environment.
+    /// - Parameter notifier: The notifier that took the variables of the service manager out of the environment.
     package static func addProcess(to system: inout DoctorFacts.System, _ notifier: ReadinessNotifier?) {
         system.isSupervised = notifier != nil || getenv("INVOCATION_ID") != nil
         system.hasWatchdog = notifier?.watchdogTimeout != nil
@@ -75,7 +75,7 @@ package struct SystemExaminer: Sendable {
         case .failure(let error): return "\(path): \(error)"
         case .success(let facts):
             guard facts.st_mode & S_IFMT == S_IFDIR else { return "\(path) is no folder" }
-            // Whoever looks from outside as root has no opinion on who owns it.
+            // A check that root makes from outside says nothing about the owner.
             if userID != 0, facts.st_uid != userID { return "\(path) belongs to user \(facts.st_uid), the agent is \(userID)" }
             guard facts.st_mode & 0o077 == 0 else { return "\(path) is open to others (mode \(octal(facts.st_mode)))" }
             return nil
@@ -83,7 +83,7 @@ package struct SystemExaminer: Sendable {
     }
 
     private func children(_ folder: String) -> Int {
-        // `try?`: a folder that is not there, or not to be read, has nothing to show.
+        // `try?`: a folder that is missing or cannot be read has no files to count.
         let names = try? LinuxFileCalls().names(in: folder, for: .listDirectory)
         return names?.filter { !$0.hasPrefix(".") }.count ?? 0
     }
@@ -94,19 +94,19 @@ package struct SystemExaminer: Sendable {
         var flash = DoctorFacts.Flash()
         guard case .success(let facts) = facts(path), let disk = disk(of: facts.st_dev) else { return flash }
         flash.device = disk.split(separator: "/").last.map(String.init)
-        // `0x01 0x02`: the two kinds of cells (JEDEC 84-B50, EXT_CSD 268 and 269).
+        // The file holds `0x01 0x02`, one number for each kind of cells (JEDEC 84-B50, EXT_CSD 268 and 269).
         flash.lifeUsed = numbers(disk + "/device/life_time").filter { (1...11).contains($0) }.max()
         flash.preEndOfLife = numbers(disk + "/device/pre_eol_info").first.flatMap { (1...3).contains($0) ? $0 : nil }
-        // Documentation/admin-guide/iostats.rst: the seventh field is sectors of 512 bytes written.
+        // The seventh field is the number of sectors of 512 bytes written (Documentation/admin-guide/iostats.rst).
         let counts = text(disk + "/stat")?.split(whereSeparator: { $0 == " " || $0 == "\n" }) ?? []
         if counts.count >= 7, let sectors = Int64(counts[6]) { flash.writtenBytes = sectors.saturatingMultiply(512) }
         flash.machineUptime = Instant(nanoseconds: 0).duration(to: SystemClocks.instant())
         return flash
     }
 
-    /// The folder in sysfs of the whole disk that a device number is, or is a part of.
+    /// The folder in sysfs of the whole disk for a device number, which may belong to one of its partitions.
     private func disk(of device: dev_t) -> String? {
-        // How the kernel's numbers are packed: gnu_dev_major(3).
+        // The kernel packs the numbers as gnu_dev_major(3) describes.
         let major = (device >> 8) & 0xfff | (device >> 32) & ~0xfff, minor = device & 0xff | (device >> 12) & ~0xff
         guard let real = realpath("\(sys)/dev/block/\(major):\(minor)", nil) else { return nil }
         defer { free(real) }
@@ -115,14 +115,14 @@ package struct SystemExaminer: Sendable {
         return String(path[..<slash])
     }
 
-    /// Hexadecimal numbers with `0x`.
+    /// Hexadecimal numbers of a file, each with `0x` in front.
     private func numbers(_ path: String) -> [Int] {
         (text(path) ?? "").split(whereSeparator: { $0 == " " || $0 == "\n" })
             .compactMap { $0.hasPrefix("0x") ? Int($0.dropFirst(2), radix: 16) : nil }
     }
 
     private func text(_ path: String) -> String? {
-        // `try?`: machines differ in which of these files they have; what is not there is not said.
+        // `try?`: machines differ in which of these files they have; a missing file is left out of the answer.
         (try? files.read(path, maxBytes: 4_096)).map { String(decoding: $0, as: UTF8.self) }
     }
 
@@ -203,7 +203,7 @@ package struct SystemExaminer: Sendable {
 extension SystemExaminer {
     package static var ofThisProcess: SystemExaminer { SystemExaminer(userID: geteuid(), secrets: .ofThisProcess()) }
 
-    /// On a thread of its own, which ends with the answer.
+    /// Examines the machine on a separate thread, which ends after the answer.
     package func examine(
         _ questions: DoctorQuestions, _ notifier: ReadinessNotifier?, _ answer: @escaping @Sendable (DoctorFacts.System?) -> Void
     ) {

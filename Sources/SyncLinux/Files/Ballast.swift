@@ -2,29 +2,28 @@ import CSyncLinux
 import Glibc
 import Synchronization
 
-/// A file that is kept only to be removed when the disk is full, because deleting rows takes room as well: SQLite cannot
-/// delete at zero free bytes.
+/// A file that exists only to be removed when the disk is full. Deleting rows needs room as well: SQLite cannot delete at zero free bytes.
 ///
-/// Its loss costs nothing but that comfort, so nothing here throws.
+/// No method throws, because losing the file costs only this reserve.
 package final class Ballast: Sendable {
     private let path: String
     private let bytes: Int64
     private let isThere: Mutex<Bool>
 
-    /// - Parameter bytes: 0 for none; one that is there from before is removed then.
+    /// - Parameter bytes: Size of the file; 0 for no file, and then an existing one is removed.
     package init(_ path: String, bytes: Int64) {
         self.path = path
         self.bytes = bytes
         var facts = stat()
         let isWhole = lstat(path, &facts) == 0 && Int64(facts.st_size) == bytes
-        // One that was cut off while it was made is made again.
+        // A file that was cut off while it was written is made again.
         if !isWhole || bytes == 0 { unlink(path) }
         isThere = Mutex(isWhole && bytes > 0)
     }
 
-    /// Gives the room back.
+    /// Removes the file and frees its room.
     ///
-    /// - Returns: Whether there was any.
+    /// - Returns: `true` when there was a file to remove.
     package func release() -> Bool {
         isThere.withLock { isThere in
             defer { isThere = false }
@@ -32,7 +31,7 @@ package final class Ballast: Sendable {
         }
     }
 
-    /// Makes it where there is room for twice as much above what must stay free.
+    /// Makes the file again when more than twice its size is free above `floor`.
     package func restore(freeBytes: Int64?, above floor: Int64) {
         guard let freeBytes, bytes > 0, freeBytes - floor > 2 * bytes else { return }
         isThere.withLock { isThere in
@@ -46,7 +45,7 @@ package final class Ballast: Sendable {
         let descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0o600)
         guard descriptor >= 0 else { return false }
         defer { close(descriptor) }
-        // Written, not only reserved: a file system that compresses or shares blocks would keep nothing for zeros.
+        // Random bytes are written. A reservation or zeros would take no room on a file system that compresses or shares blocks.
         var generator = SystemRandomNumberGenerator()
         var piece = [UInt8](repeating: 0, count: 64 << 10)
         var left = bytes

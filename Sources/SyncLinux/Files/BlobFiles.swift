@@ -5,37 +5,37 @@ import Synchronization
 
 /// Blobs in a folder of the state directory or of the hub's data (``BlobFolder``).
 ///
-/// The order of what ends an intake makes a crash harmless at every step: bytes, `fsync`, `rename`, `fsync` of the folder, and
-/// only then whoever asked is told. A crash before the rename leaves a file in `incoming/` that nobody refers to.
+/// The steps that end an intake have an order in which a crash is harmless after each of them: bytes, `fsync`, `rename`, `fsync` of the
+/// folder, answer to the caller. A crash before the rename leaves a file in `incoming/` that nothing refers to.
 package final class BlobFiles: BlobFolder {
     private let path: String
-    /// Folders whose names are on the medium for sure, as far as this object has seen to it.
+    /// Folders whose names are known to be on the medium, because this object has synced them.
     private let durableFolders = Mutex<Set<String>>([])
     /// See ``prepare()``.
     private let isPrepared = Mutex(false)
 
-    /// Bytes that are read or copied at once.
+    /// Size of one read or copy, bytes.
     fileprivate static let piece = 256 << 10
-    /// Written bytes are synced this often, so that the last `fsync` has little left to do and nobody else's waits for it.
+    /// Interval of syncs while bytes are written. It keeps the last `fsync` short, and with it the wait of every other `fsync`.
     fileprivate static let syncEvery: Int64 = 16 << 20
 
-    /// - Parameter path: Of the folder `blobs`; made if it is not there, where its parent is.
+    /// - Parameter path: The folder `blobs`. It is made when it is missing and its parent exists.
     package convenience init(_ path: String) throws(BlobError) {
         self.init(at: path)
         try prepare()
     }
 
-    /// Of a folder that is made when it is first needed: a disk that refuses at the start may take files a minute later.
+    /// Does not touch the disk: the folder is made at its first use. A disk that refuses at the start may take files a minute later.
     package init(at path: String) {
         self.path = path
     }
 
-    /// Makes the folder, if that was not done. All that lists or takes files does it first.
+    /// Makes the folder, if that was not done. Every method that lists or takes files calls it first.
     package func prepare() throws(BlobError) {
         if isPrepared.withLock({ $0 }) { return }
         try Self.makeFolder(path)
         try Self.makeFolder(path + "/incoming")
-        // Whoever made them may have lost the power before they were on the medium.
+        // The process that made them may have lost the power before they were on the medium.
         try Self.syncFolder(path)
         try Self.syncFolder(path.lastIndex(of: "/").map { $0 == path.startIndex ? "/" : String(path[..<$0]) } ?? ".")
         isPrepared.withLock { $0 = true }
@@ -49,7 +49,7 @@ package final class BlobFiles: BlobFolder {
         do throws(BlobError) {
             return try IncomingFile(folder: self, path: file, at: offset)
         } catch {
-            // Somebody may have removed the folder since it was made.
+            // Another program may have removed the folder since it was made.
             guard access(path + "/incoming", F_OK) != 0 else { throw error }
             isPrepared.withLock { $0 = false }
             durableFolders.withLock { $0 = [] }
@@ -59,7 +59,7 @@ package final class BlobFiles: BlobFolder {
     }
 
     package func discard(incoming name: String) {
-        guard let path = try? incomingPath(name) else { return }  // a name that cannot be is of no file
+        guard let path = try? incomingPath(name) else { return }  // `try?`: an impossible name belongs to no file
         unlink(path)
     }
 
@@ -91,7 +91,7 @@ package final class BlobFiles: BlobFolder {
     package func size(of digest: BlobDigest) throws(BlobError) -> Int64? {
         var facts = stat()
         guard lstat(keptPath(digest), &facts) == 0 else {
-            // What cannot be looked at is not absent.
+            // A failure of the look-up itself does not mean that the blob is absent.
             guard errno == ENOENT || errno == ENOTDIR else { throw BlobError.system("look at the blob \(digest)") }
             return nil
         }
@@ -99,7 +99,7 @@ package final class BlobFiles: BlobFolder {
     }
 
     package func read(_ digest: BlobDigest) throws(BlobError) -> any BlobReader {
-        // Not blocking: a FIFO in its place would be waited for until somebody writes to it.
+        // Opened without blocking: a FIFO in its place would wait until another process opens it for writing.
         let descriptor = Glibc.open(keptPath(digest), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW)
         guard descriptor >= 0 else { throw BlobError.system("open the blob \(digest)") }
         var facts = stat()
@@ -141,7 +141,7 @@ package final class BlobFiles: BlobFolder {
             defer { close(directory) }
             let descriptor = csl_open_beneath(directory, String(path.dropFirst(root.count)))
             guard descriptor >= 0 else {
-                // A link, or a step upwards, is no mistake of the disk's.
+                // A link or a step upwards is a fault of the path and not of the disk.
                 if [ELOOP, EXDEV, ENXIO].contains(errno) {
                     throw BlobError(.refused, doing: doing, detail: "it leads through a link or out of \(folder)")
                 }
@@ -165,7 +165,7 @@ package final class BlobFiles: BlobFolder {
     fileprivate func makeRoom(for digest: BlobDigest) throws(BlobError) -> String {
         let folder = "\(path)/\(digest.hex.prefix(2))"
         try Self.makeFolder(folder)
-        // Also one that is there already: its name may never have been synced.
+        // An existing folder is synced too, because its name may never have been synced.
         if durableFolders.withLock({ !$0.contains(folder) }) {
             try Self.syncFolder(path)
             _ = durableFolders.withLock { $0.insert(folder) }
@@ -209,7 +209,7 @@ package final class BlobFiles: BlobFolder {
     }
 }
 
-/// SHA-256 of what goes through, by libcrypto.
+/// Running SHA-256 by libcrypto.
 package final class FileHash: RunningDigest {
     private let hash: OpaquePointer
 
@@ -244,7 +244,7 @@ private final class IncomingFile: IncomingCopy {
     private var synced: Int64 = 0
     private var isHeld = false
 
-    /// `O_PATH` of open(2), which Swift's Glibc module does not have: the descriptor names a file and cannot read it.
+    /// `O_PATH` of open(2), which Swift's Glibc module lacks: the descriptor names a file and cannot read it.
     private static let pathOnly: Int32 = 0o10000000
 
     init(folder: BlobFiles, path: String, at offset: Int64) throws(BlobError) {
@@ -259,7 +259,7 @@ private final class IncomingFile: IncomingCopy {
         guard Int64(facts.st_size) >= offset else {
             throw BlobError(.damaged, doing: "go on with \(path)", detail: "it has \(facts.st_size) bytes, not \(offset)")
         }
-        // What is beyond was never said to be here, and may be what a power cut made of it.
+        // Bytes beyond the offset were never acknowledged, and a power cut may have damaged them.
         guard ftruncate(descriptor, off_t(offset)) == 0 else { throw BlobError.system("cut \(path)") }
         try hashUp(to: offset)
         synced = offset
@@ -267,8 +267,8 @@ private final class IncomingFile: IncomingCopy {
 
     deinit { close(descriptor) }
 
-    /// Keeps other processes out until ``release()``: two replicas of a hub must not write to one file, and none may write to
-    /// it once it has its final name.
+    /// Keeps other processes out until ``release()``. Two replicas of a hub must not write to one file, and none may write to it once it
+    /// has its final name.
     private func hold() throws(BlobError) {
         if isHeld { return }
         let facts = try lock()
@@ -312,7 +312,7 @@ private final class IncomingFile: IncomingCopy {
         try hold()
         let doing = "copy the file that was handed over"
         var before = stat()
-        // What fails on their file is no fault of our disk.
+        // A fault of the app's file is no fault of our disk.
         guard fstat(source.descriptor, &before) == 0 else { throw BlobError.system(doing, .refused) }
         guard before.st_mode & S_IFMT == S_IFREG else {
             throw BlobError(.refused, doing: doing, detail: "it is no regular file")
@@ -324,7 +324,7 @@ private final class IncomingFile: IncomingCopy {
         let size = Int64(before.st_size)
         guard size <= limit else { throw BlobError(.tooLarge, doing: doing, detail: "it has \(size) bytes, the limit is \(limit)") }
         precondition(offset == 0, "a file is copied into an empty one")
-        // Where the file system can, the copy shares the blocks until somebody writes to them.
+        // Where the file system can, the copy shares the blocks with the original until one of the two is written to.
         if size > 0, csl_clone(descriptor, source.descriptor) == 0 {
             var facts = stat()
             guard fstat(descriptor, &facts) == 0, Int64(facts.st_size) == size else {
@@ -342,7 +342,7 @@ private final class IncomingFile: IncomingCopy {
                     guard count >= 0 else { throw BlobError.system(doing, .refused) }
                     if count == 0 { return }
                     place += Int64(count)
-                    // A file that grows while it is read is none that anybody wants spliced.
+                    // A file that grows while it is read would give a mix of two contents.
                     guard place <= size else { throw BlobError(.refused, doing: doing, detail: "it grew while it was copied") }
                     try write(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
                 }
@@ -373,7 +373,7 @@ private final class IncomingFile: IncomingCopy {
         try hold()
         guard fsync(descriptor) == 0 else { throw BlobError.system("sync \(path)") }
         let target = try folder.makeRoom(for: digest)
-        // The same digest is the same content: one that lies there already is replaced by its like, damaged or not.
+        // The same digest means the same content, so the rename may replace a file that is there, damaged or not.
         guard rename(path, folder.keptPath(digest)) == 0 else { throw BlobError.system("rename \(path)") }
         try BlobFiles.syncFolder(target)
     }
@@ -393,7 +393,7 @@ private final class IncomingFile: IncomingCopy {
         if offset - synced >= BlobFiles.syncEvery { try flush() }
     }
 
-    /// Takes the bytes that are here already into the digest.
+    /// Feeds the bytes that the file already has to the digest.
     private func hashUp(to end: Int64) throws(BlobError) {
         var failure: BlobError?
         withUnsafeTemporaryAllocation(byteCount: BlobFiles.piece, alignment: 16) { buffer in
@@ -446,9 +446,9 @@ private final class KeptFile: BlobReader {
 }
 
 extension BlobError {
-    /// What `errno` says of the call that has just failed.
+    /// The error for the call that has just failed, from `errno`.
     ///
-    /// - Parameter always: The code, whatever `errno` is.
+    /// - Parameter always: The code to use for every value of `errno`.
     fileprivate static func system(_ doing: String, _ always: Code? = nil) -> BlobError {
         let number = errno
         let code: Code =

@@ -1,6 +1,6 @@
 import Glibc
 
-/// Whole files, written so that a power loss leaves the old content or the new one, never a mix.
+/// Writes whole files so that a power loss leaves the old content or the new one, never a mix.
 ///
 /// The order of a write: temporary file beside the target, content, `fsync`, `rename`, `fsync` of the directory. A crash
 /// before the rename leaves the target untouched and a temporary file, which ``removeLeftovers(in:)`` takes away at the
@@ -13,9 +13,9 @@ package struct DurableFiles: Sendable {
         self.calls = calls
     }
 
-    /// Replaces or creates `path`. A symbolic link there is replaced itself, what it points to stays as it is.
+    /// Replaces or creates `path`. A symbolic link there is replaced itself; its target stays unchanged.
     ///
-    /// - Parameter mode: Set exactly; the umask does not count.
+    /// - Parameter mode: Mode of the file, set exactly; the umask does not count.
     /// - Throws: The target is unchanged, except for `.notDurable`: then it has the new content, but a power loss may still
     ///   bring the old one back.
     package func write(_ bytes: [UInt8], to path: String, mode: UInt32 = 0o600) throws(LinuxError) {
@@ -30,7 +30,7 @@ package struct DurableFiles: Sendable {
                 try calls.rename(temporary, to: path, for: step)
             }
         } catch {
-            // The first error is what the caller must hear; a temporary file that stays is removed at the next start.
+            // The caller needs the first error. A temporary file that stays is removed at the next start.
             _ = try? calls.remove(temporary, for: .removeTemporary)
             throw error
         }
@@ -41,7 +41,7 @@ package struct DurableFiles: Sendable {
         }
     }
 
-    /// The whole content of a regular file. Neither a symbolic link nor a FIFO, device or directory is read.
+    /// Reads the whole content of a regular file. It refuses symbolic links, FIFOs, devices and directories.
     ///
     /// - Parameter maxBytes: Larger files are refused without being read. Files of `/proc` and `/sys`, which report another
     ///   size than they have, are read too.
@@ -49,11 +49,11 @@ package struct DurableFiles: Sendable {
         try readWithFacts(path, maxBytes: maxBytes).bytes
     }
 
-    /// Content and facts of the very same file, whatever happens to the name meanwhile.
+    /// Content and facts of the very same file, even when another file takes its name meanwhile.
     func readWithFacts(
         _ path: String, maxBytes: Int, check: (FileFacts) throws(LinuxError) -> Void = { _ in }
     ) throws(LinuxError) -> (bytes: [UInt8], facts: FileFacts) {
-        // O_NONBLOCK: opening a FIFO that nobody writes to would wait for ever. It means nothing for regular files.
+        // O_NONBLOCK: opening a FIFO that has no writer would block for ever. The flag has no effect on regular files.
         let descriptor: Int32
         do throws(LinuxError) {
             descriptor = try calls.step(.openFile, path) { calls, step throws(Errno) in
@@ -63,7 +63,7 @@ package struct DurableFiles: Sendable {
             guard error.code == .wrongKind else { throw error }
             throw LinuxError(.wrongKind, doing: error.doing, path: path, expected: Self.regular, errno: error.errno)
         }
-        // Nothing was written through it, so a failing close loses nothing.
+        // The descriptor was only read from, so a failing close loses nothing.
         defer { _ = try? calls.close(descriptor, for: .closeFile) }
 
         let facts = try calls.step(.inspectFile, path) { calls, step throws(Errno) in
@@ -79,7 +79,7 @@ package struct DurableFiles: Sendable {
 
         var bytes: [UInt8] = []
         while true {
-            // One byte more than allowed is asked for, to notice a file that has grown since it was inspected.
+            // One byte more than allowed is requested, to notice a file that has grown since it was inspected.
             let room = min(maxBytes - bytes.count + 1, 64 << 10)
             let piece = try calls.step(.readFile, path) { calls, step throws(Errno) in
                 try calls.read(descriptor, upTo: room, for: step)
@@ -90,8 +90,8 @@ package struct DurableFiles: Sendable {
         }
     }
 
-    /// Removes temporary files that an interrupted ``write(_:to:mode:)`` left in a directory. For a caller that holds the
-    /// directory alone (``StateDirectory``); files with other names are left as they are.
+    /// Removes temporary files that an interrupted ``write(_:to:mode:)`` left in a directory. The caller must be the only user of the
+    /// directory (``StateDirectory``). Files with other names stay.
     ///
     /// - Returns: The names that were removed.
     package func removeLeftovers(in directory: String) throws(LinuxError) -> [String] {
@@ -125,7 +125,7 @@ package struct DurableFiles: Sendable {
                 try calls.sync(descriptor, for: step)
             }
         } catch {
-            // The file is about to be removed; the error that brought us here is the one to report.
+            // The file is about to be removed. The error to report is the one that led here.
             _ = try? calls.close(descriptor, for: .closeTemporary)
             throw error
         }
@@ -139,7 +139,7 @@ package struct DurableFiles: Sendable {
         let descriptor = try calls.step(.openDirectory, path) { calls, step throws(Errno) in
             try calls.open(directory, flags: O_RDONLY | O_DIRECTORY, mode: 0, for: step)
         }
-        // What counts is the fsync; a directory's close has nothing to report.
+        // The fsync decides; closing a directory reports nothing of use.
         defer { _ = try? calls.close(descriptor, for: .closeDirectory) }
         try calls.step(.syncDirectory, path) { calls, step throws(Errno) in
             try calls.sync(descriptor, for: step)
@@ -169,7 +169,7 @@ package struct DurableFiles: Sendable {
             && tail.dropFirst().allSatisfy { (48...57).contains($0) || (97...102).contains($0) }
     }
 
-    /// `/a/b` gives `/a` and `b`; `b` gives `.` and `b`.
+    /// Splits a path into directory and name: `/a/b` gives `/a` and `b`, and `b` gives `.` and `b`.
     private static func split(_ path: String) -> (directory: String, name: String) {
         guard let slash = path.lastIndex(of: "/") else { return (".", path) }
         let directory = String(path[..<slash])

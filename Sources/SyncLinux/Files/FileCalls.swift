@@ -7,9 +7,9 @@ import Glibc
 package protocol FileCalls: Sendable {
     /// `open(2)`; `O_CLOEXEC` is always added.
     func open(_ path: String, flags: Int32, mode: UInt32, for step: FileStep) throws(Errno) -> Int32
-    /// At most `count` bytes from the descriptor's position; empty at the end of the file.
+    /// Reads at most `count` bytes from the descriptor's position; empty at the end of the file.
     func read(_ descriptor: Int32, upTo count: Int, for step: FileStep) throws(Errno) -> [UInt8]
-    /// - Returns: How many of the bytes were taken, at least one.
+    /// - Returns: Number of bytes that were written, at least 1.
     func write(_ descriptor: Int32, _ bytes: ArraySlice<UInt8>, for step: FileStep) throws(Errno) -> Int
     func setMode(_ descriptor: Int32, _ mode: UInt32, for step: FileStep) throws(Errno)
     func sync(_ descriptor: Int32, for step: FileStep) throws(Errno)
@@ -20,19 +20,19 @@ package protocol FileCalls: Sendable {
     /// Names in a directory, without `.` and `..`, in no order.
     func names(in path: String, for step: FileStep) throws(Errno) -> [String]
     func facts(of descriptor: Int32, for step: FileStep) throws(Errno) -> FileFacts
-    /// Of a symbolic link: the link's own.
+    /// Facts of the file at a path. For a symbolic link they are those of the link itself.
     func facts(at path: String, for step: FileStep) throws(Errno) -> FileFacts
     /// An exclusive `flock(2)` that lasts until the descriptor is closed.
     /// - Returns: `false` when another process holds one.
     func lock(_ descriptor: Int32, for step: FileStep) throws(Errno) -> Bool
-    /// The magic number of `statfs(2)`.
+    /// Magic number of the file system, from `statfs(2)`.
     func fileSystemMagic(at path: String, for step: FileStep) throws(Errno) -> UInt32
     func space(at path: String, for step: FileStep) throws(Errno) -> FileSystemSpace
 }
 
-/// Names the one place that a call is made from. The words end up in front of the operator.
+/// Names the one place that makes a call. The words appear in error messages to the operator.
 package enum FileStep: String, Sendable, CaseIterable {
-    // DurableFiles, in the order in which a write takes them.
+    // Steps of DurableFiles, in the order in which a write makes them.
     case createTemporary = "create a temporary file beside"
     case setTemporaryMode = "set the mode of the new"
     case writeTemporary = "write the new"
@@ -49,7 +49,7 @@ package enum FileStep: String, Sendable, CaseIterable {
     case closeFile = "close"
     case listDirectory = "list"
     case removeLeftover = "remove the leftover"
-    // StateDirectory.
+    // Steps of StateDirectory.
     case inspectState = "inspect the state directory"
     case inspectParent = "inspect the parent of the state directory"
     case makeState = "create the state directory"
@@ -67,7 +67,7 @@ package struct FileFacts: Sendable, Hashable {
     package enum Kind: Sendable, Hashable { case regular, directory, symbolicLink, other }
 
     package var kind: Kind
-    /// The twelve lowest bits: permissions, sticky, set-id.
+    /// The twelve lowest bits of the mode: permissions, sticky, set-id.
     package var mode: UInt32
     package var owner: UInt32
     package var size: Int64
@@ -84,7 +84,7 @@ package struct FileFacts: Sendable, Hashable {
     }
 }
 
-/// What an unprivileged process may still take of a file system.
+/// Room that an unprivileged process may still use on a file system.
 package struct FileSystemSpace: Sendable, Hashable {
     package var freeBytes: Int64
     package var totalBytes: Int64

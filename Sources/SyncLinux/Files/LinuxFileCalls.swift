@@ -1,7 +1,7 @@
 import CSyncLinux
 import Glibc
 
-/// The system's files.
+/// File calls to the operating system.
 package struct LinuxFileCalls: FileCalls {
     package init() {}
 
@@ -32,7 +32,7 @@ package struct LinuxFileCalls: FileCalls {
             }
         }
         let count = try taken.get()
-        // POSIX leaves room for a write that takes nothing without an error; a loop around it would never end.
+        // POSIX allows a write that writes nothing and reports no error. A loop around it would never end.
         guard count > 0 || bytes.isEmpty else { throw Errno(number: EIO) }
         return count
     }
@@ -42,7 +42,7 @@ package struct LinuxFileCalls: FileCalls {
     }
 
     package func sync(_ descriptor: Int32, for step: FileStep) throws(Errno) {
-        // EINTR is repeated here too: it says that nothing was waited for yet, not that writing failed.
+        // EINTR is repeated here too: it means that the wait was interrupted, not that writing failed.
         _ = try repeated { fsync(descriptor) }
     }
 

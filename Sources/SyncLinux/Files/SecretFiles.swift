@@ -1,12 +1,12 @@
 import Glibc
 
-/// Reads secrets: tokens and keys, always from a file of their own, never from the configuration itself.
+/// Reads secrets (tokens and keys). Each has a separate file and never stands in the configuration itself.
 ///
-/// A secret is refused when anybody else may have read or written it. One exception: systemd hands credentials to a service
+/// A secret is refused when other users may have read or written it. There is one exception: systemd hands credentials to a service
 /// in a directory of their own (`CREDENTIALS_DIRECTORY`, systemd.exec(5)). Where the file system has ACLs, such a file
 /// belongs to root and shows mode 0440, because the group bits then show the ACL's mask and not the group's rights.
 package struct SecretFiles: Sendable {
-    /// More than any token or PEM chain; less than anything that hurts.
+    /// Size limit of a secret file. It exceeds every token and PEM chain and stays harmless for memory.
     package static let maxBytes = 64 << 10
 
     private let files: DurableFiles
@@ -22,14 +22,14 @@ package struct SecretFiles: Sendable {
         self.credentialsDirectory = credentialsDirectory
     }
 
-    /// For this process as it was started.
+    /// A reader for this process, with its user and the credentials directory of its environment.
     package static func ofThisProcess() -> SecretFiles {
         SecretFiles(
             calls: LinuxFileCalls(), userID: geteuid(),
             credentialsDirectory: getenv("CREDENTIALS_DIRECTORY").map { String(cString: $0) })
     }
 
-    /// The content without one trailing newline (`\n` or `\r\n`).
+    /// Reads the secret without one trailing newline (`\n` or `\r\n`).
     ///
     /// - Throws: `.missing`, `.denied`, `.wrongKind` (symbolic link, directory, device), `.wrongOwner`, `.exposed`,
     ///   `.empty`, `.tooLarge`, `.failed`. The error never holds a byte of the content.
@@ -59,7 +59,7 @@ package struct SecretFiles: Sendable {
         return String(decoding: bytes, as: UTF8.self)
     }
 
-    /// `USER:PASSWORD` in one line (RFC 7617): a user name has no colon, and neither has control characters.
+    /// Reads `USER:PASSWORD` from one line (RFC 7617). A user name has no colon, and neither part has control characters.
     ///
     /// - Throws: As ``read(_:)``, and `.malformed`.
     package func readCredentials(_ path: String) throws(LinuxError) -> (user: String, password: String) {
@@ -71,7 +71,7 @@ package struct SecretFiles: Sendable {
         return (String(decoding: bytes[..<colon], as: UTF8.self), String(decoding: bytes[(colon + 1)...], as: UTF8.self))
     }
 
-    /// Where the service manager has put a credential; `nil`: it has handed over none of that name.
+    /// Path at which the service manager has put a credential; `nil` when it has handed over none of that name.
     package func credential(_ name: String) -> String? {
         guard let credentialsDirectory, !credentialsDirectory.isEmpty else { return nil }
         let path = credentialsDirectory + "/" + name

@@ -1,24 +1,24 @@
 import Glibc
 import Synchronization
 
-/// The directory with everything that must survive, held by one process at a time.
+/// The directory with all state that must survive, held by one process at a time.
 ///
-/// While an object of this type lives, an exclusive `flock` on the file `lock` in the directory keeps a second process away:
-/// two writers with one identity would make the hub see two devices as one. The lock ends with the process, however it ends.
+/// While an object of this type lives, an exclusive `flock` on the file `lock` in the directory keeps a second process away. Two writers
+/// with one identity would make the hub see two devices as one. The lock ends with the process, even after a crash.
 package final class StateDirectory: Sendable {
     package let path: String
-    /// What the operator should know, as sentences: open to other users, content lost at a restart.
+    /// Warnings for the operator, as sentences: open to other users, content lost at a restart.
     package let warnings: [String]
 
     private let calls: any FileCalls
     private let held: Mutex<(facts: FileFacts, descriptor: Int32)?>
 
-    /// Opens the directory, creates it (mode 0700) when its parent is ours, and takes the lock.
+    /// Opens the directory and takes the lock. A missing directory is created (mode 0700) when its parent belongs to this user.
     ///
     /// - Parameter userID: The effective user of this process.
-    /// - Throws: `.inUse` with the holder's process id; `.missing`, `.wrongKind`, `.wrongOwner`, `.exposed`; `.unsuitable` on
-    ///   FAT and network file systems, which keep neither modes nor locks nor the order of writes; whatever the system
-    ///   refuses. Nothing is held then.
+    /// - Throws: `.inUse` with the holder's process id; `.missing`, `.wrongKind`, `.wrongOwner`, `.exposed`; `.unsuitable` on FAT and
+    ///   network file systems, which keep neither modes nor locks nor the order of writes; or the error of a system call. After an error
+    ///   nothing is held.
     package static func open(
         _ path: String, calls: any FileCalls, userID: UInt32
     ) throws(LinuxError) -> StateDirectory {
@@ -40,13 +40,13 @@ package final class StateDirectory: Sendable {
             }
             return (facts, descriptor)
         } catch {
-            // Closing gives up nothing but the lock, which we do not want any more.
+            // Closing gives up only the lock, which is not needed any more.
             _ = try? calls.close(descriptor, for: .closeFile)
             throw error
         }
     }
 
-    /// A disk that can only be read has the file of the last run, and a lock on it keeps others away just as well.
+    /// Opens the file of the lock. A read-only disk has the file of the last run, and a lock on it keeps other processes away just as well.
     private static func openLock(_ path: String, _ calls: any FileCalls) throws(LinuxError) -> Int32 {
         try calls.step(.openLock, path) { calls, step throws(Errno) in
             do throws(Errno) {
@@ -69,24 +69,24 @@ package final class StateDirectory: Sendable {
         close()
     }
 
-    /// Gives the lock back. The object only answers questions about the path afterwards.
+    /// Gives the lock back. Afterwards the object only answers questions about the path.
     package func close() {
         held.withLock { held in
-            // Nothing is written through it, so a failing close loses nothing.
+            // The descriptor carries no data that matters, so a failing close loses nothing.
             if let open = held?.descriptor { _ = try? calls.close(open, for: .closeFile) }
             held = nil
         }
     }
 
-    /// Takes the lock anew where somebody has removed its file; a lock on a file without a name keeps nobody away.
+    /// Takes the lock anew after its file was removed. A lock on a file without a name keeps no process away.
     ///
-    /// - Throws: `.inUse` when another process was quicker, or what the system refuses. The old lock is still held then.
+    /// - Throws: `.inUse` when another process was quicker, or the error of a system call. The old lock is still held then.
     package func holdAgain() throws(LinuxError) {
         let result: Result<Void, LinuxError> = held.withLock { held in
             guard let before = held, !isFound(before.facts) else { return .success(()) }
             do throws(LinuxError) {
                 let anew = try Self.hold(path, calls)
-                // Nothing is written through it, so a failing close loses nothing.
+                // The descriptor carries no data that matters, so a failing close loses nothing.
                 _ = try? calls.close(before.descriptor, for: .closeFile)
                 held = anew
                 return .success(())
@@ -97,14 +97,14 @@ package final class StateDirectory: Sendable {
         try result.get()
     }
 
-    /// Refuses names in the directory that are symbolic links: SQLite would follow the link of a database and put its log beside
-    /// the file that it leads to, where nothing that is done with the directory (a copy, a move, a rescue) finds it.
+    /// Refuses names in the directory that are symbolic links. SQLite would follow the link of a database and put its log beside the
+    /// target. A copy, a move or a rescue of the directory would then miss that log.
     ///
-    /// - Throws: `.wrongKind` for the first of them that is a link.
+    /// - Throws: `.wrongKind` for the first name that is a link.
     package func refuseLinks(_ names: [String]) throws(LinuxError) {
         for name in names {
             let place = "\(path)/\(name)"
-            // What is not there is no link; what cannot be looked at is met by who opens it.
+            // A missing file is no link. A file that cannot be inspected fails later, when it is opened.
             guard let facts = try? calls.facts(at: place, for: .inspectState), facts.kind == .symbolicLink else { continue }
             throw LinuxError(
                 .wrongKind, doing: FileStep.openFile.rawValue, path: place,
@@ -117,14 +117,14 @@ package final class StateDirectory: Sendable {
         try calls.step(.measureSpace, path) { calls, step throws(Errno) in try calls.space(at: path, for: step) }
     }
 
-    /// False when somebody removed or replaced the file of the lock, or the directory with it.
+    /// Whether the file of the lock is still in the directory. It is `false` after the file or the directory was removed or replaced.
     package func isInPlace() -> Bool {
         held.withLock { held in held.map { isFound($0.facts) } ?? false }
     }
 
-    /// Any failure means that the file with our lock cannot be found by its name, which is the question.
+    /// Whether the file with our lock can be found by its name. Any failure means that it cannot.
     private func isFound(_ facts: FileFacts) -> Bool {
-        // Which failure it is makes no difference: it is not found.
+        // The kind of failure makes no difference: the file is not found.
         guard let now = try? calls.facts(at: path + "/lock", for: .inspectLock) else { return false }
         return now.device == facts.device && now.inode == facts.inode
     }
@@ -163,8 +163,8 @@ package final class StateDirectory: Sendable {
             try calls.facts(at: path, for: step)
         }
         if named.kind == .symbolicLink {
-            // systemd's DynamicUser= makes /var/lib/NAME a link of root's to /var/lib/private/NAME. A link of anybody else
-            // would let that user choose where we write.
+            // systemd's DynamicUser= makes /var/lib/NAME a link, owned by root, to /var/lib/private/NAME. A link of another user would let
+            // that user choose where we write.
             guard named.owner == 0 else {
                 throw LinuxError(
                     .wrongKind, doing: FileStep.inspectState.rawValue, path: path,
@@ -179,7 +179,7 @@ package final class StateDirectory: Sendable {
         let descriptor = try calls.step(.openState, path) { [flags] calls, step throws(Errno) in
             try calls.open(path, flags: flags, mode: 0, for: step)
         }
-        // Opened only to ask about it.
+        // The descriptor only serves to inspect the directory.
         defer { _ = try? calls.close(descriptor, for: .closeFile) }
         let facts = try calls.step(.inspectState, path) { calls, step throws(Errno) in
             try calls.facts(of: descriptor, for: step)
@@ -218,7 +218,7 @@ package final class StateDirectory: Sendable {
             try calls.lock(descriptor, for: step)
         }
         guard ours else {
-            // The number only makes the message better; without it the message is still true.
+            // The process id only makes the message better; without it the message is still true.
             let noted = (try? calls.read(descriptor, upTo: noteLength, for: .readOwner)) ?? []
             let digits = noted.prefix { (48...57).contains($0) }
             let holder = digits.isEmpty ? "another process" : "process \(String(decoding: digits, as: UTF8.self))"
@@ -226,10 +226,10 @@ package final class StateDirectory: Sendable {
                 .inUse, doing: FileStep.lock.rawValue, path: lockPath,
                 expected: "no other program in the same folder, but \(holder) holds it")
         }
-        // Always the same length, so that an older, longer number never shines through.
+        // The length is constant, so that no digit of an older, longer number remains.
         let number = String(getpid())
         let note = number + String(repeating: " ", count: max(0, noteLength - 1 - number.utf8.count)) + "\n"
-        // On a full disk the lock holds all the same.
+        // The lock holds even when a full disk refuses the note.
         _ = try? calls.write(descriptor, Array(note.utf8)[...], for: .noteOwner)
     }
 
@@ -243,10 +243,10 @@ package final class StateDirectory: Sendable {
     }
 }
 
-/// What a file system is worth as a home for state.
+/// Suitability of a file system for state.
 package enum FileSystemVerdict: Hashable, Sendable {
     case fit
-    /// May forget: memory, or the upper layer of a container.
+    /// It may lose its content: memory, or the upper layer of a container.
     case volatile(name: String)
     case unfit(name: String)
 

@@ -1,22 +1,25 @@
 package import SyncCore
 
-/// Which of a server's addresses answer.
+/// Knows which of a server's addresses are silent.
 ///
-/// libcurl tries the addresses of a name one after the other, gives the first one half of the time, and knows nothing of it the next
-/// time: one dead address of two costs seconds at each new connection, and of six the good one may never get its turn. Here an address
-/// that was silent is left out for a while, for longer each time; and where several are known, none gets more than ``patience`` while
-/// another has not been tried. Nothing is ever left out that might be all there is: a transfer to which all that was tried was silent
-/// tries every address again, with all of its time (``CurlTransfer/triesEveryAddress``); where what was tried refuses, one of those that
-/// were left out is tried with the next request (``giveTurn(of:now:)``).
+/// libcurl tries the addresses of a name one after the other and gives the first one half of the time. It remembers nothing of the result.
+/// One dead address of two costs seconds at each new connection, and among six the good one may never get its turn.
+///
+/// Here a silent address is left out for a while, and for longer after each further silence. Where several addresses are known, none gets
+/// more than ``patience`` while another has not been tried.
+///
+/// The last chance is never left out. When every address that was tried stayed silent, the transfer tries all addresses again with all of
+/// its time (``CurlTransfer/triesEveryAddress``). When an address that was tried refuses, the next request tries one of those that were
+/// left out (``giveTurn(of:now:)``).
 package struct AddressBook {
-    /// For an answer to the first packet, where there are other addresses. A satellite takes less than a second.
+    /// Time for an answer to the first packet where there are other addresses. A satellite needs less than a second.
     package static let patience: Duration = .seconds(2)
-    /// What ends sooner was no silence: it was refused, had no route, or nobody wanted it any more.
+    /// Shortest attempt that counts as silence. A shorter one was refused, had no route, or was cancelled.
     package static let silence: Duration = .milliseconds(1_500)
     package static let turn: Duration = .seconds(60)
     package static let leftOutMin: Duration = .seconds(600)
     package static let leftOutMax: Duration = .seconds(2 * 3_600)
-    /// Silent addresses, servers, and addresses of one of them; more are not remembered.
+    /// Limit for silent addresses, for servers, and for the addresses of one server; more are not remembered.
     package static let max = 64
 
     private struct Mark {
@@ -28,7 +31,7 @@ package struct AddressBook {
         var server: String
         var address: String
         var since: Instant
-        /// It may take as long as its transfer has.
+        /// The attempt may take as long as its transfer has.
         var isPatient = false
     }
 
@@ -39,10 +42,10 @@ package struct AddressBook {
 
     package init() {}
 
-    /// Whether a connection to it is worth trying now.
+    /// Whether a connection to the address is worth trying now.
     ///
     /// - Parameters:
-    ///   - address: With its port, in any form that is always the same.
+    ///   - address: The address with its port, always in the same form.
     ///   - server: The name that has this address among others.
     package mutating func allows(_ address: String, of server: String, now: Instant) -> Bool {
         if known[server] == nil, known.count >= Self.max { known.removeAll() }
@@ -55,12 +58,12 @@ package struct AddressBook {
         attempts[socket] = Attempt(server: server, address: address, since: now)
     }
 
-    /// The connection stands.
+    /// Records that the connection is established.
     package mutating func connected(_ socket: Int32) {
         if let attempt = attempts.removeValue(forKey: socket) { silent[attempt.address] = nil }
     }
 
-    /// Its connection does not stand, and is closed or given up.
+    /// Records that an attempt ended without a connection.
     package mutating func closed(_ socket: Int32, now: Instant) {
         guard let attempt = attempts.removeValue(forKey: socket), attempt.since.duration(to: now) >= Self.silence else { return }
         if silent[attempt.address] == nil, silent.count >= Self.max { silent.removeAll() }
@@ -68,8 +71,8 @@ package struct AddressBook {
         silent[attempt.address] = Mark(until: now.advanced(by: length), length: length)
     }
 
-    /// The one of a server's addresses that has been left out for longest is tried with the next request; one in ``turn``, because each
-    /// may cost ``patience``.
+    /// Lets the next request try the address of the server that has been left out for longest. It does so once per ``turn``, because each
+    /// attempt may cost ``patience``.
     package mutating func giveTurn(of server: String, now: Instant) {
         guard turnAt.map({ $0.duration(to: now) >= Self.turn }) ?? true else { return }
         turnAt = now
@@ -78,22 +81,22 @@ package struct AddressBook {
         silent[next]?.until = now
     }
 
-    /// Connections to one address of several that have had their time.
+    /// Sockets of attempts whose time is over, where the server has further addresses.
     package func late(now: Instant) -> [Int32] { attempts.filter { limit($0.value).map { $0 <= now } ?? false }.map(\.key) }
 
-    /// When the next of them is late; `nil`: none will be.
+    /// Time at which the next attempt is late; `nil` when none will be.
     package var nextLate: Instant? { attempts.values.compactMap(limit).min() }
 
     private func limit(_ attempt: Attempt) -> Instant? {
         !attempt.isPatient && (known[attempt.server]?.count ?? 0) > 1 ? attempt.since.advanced(by: Self.patience) : nil
     }
 
-    /// This one may take as long as its transfer has.
+    /// Lets this attempt take as long as its transfer has.
     package mutating func wait(for socket: Int32) { attempts[socket]?.isPatient = true }
 
-    /// Addresses that take up memory.
+    /// Number of entries that take up memory.
     package var remembered: Int { silent.count + attempts.count + known.values.reduce(0) { $0 + $1.count } }
 
-    /// Another link: other addresses answer.
+    /// Forgets the silent addresses, because other addresses may answer over another link.
     package mutating func forget() { silent = [:] }
 }

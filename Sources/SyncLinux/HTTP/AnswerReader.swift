@@ -1,8 +1,8 @@
 import SyncCore
 
-/// What an answer may cost.
+/// Size limits of an answer.
 package struct AnswerLimits: Sendable {
-    /// All heads of one answer together: interim ones (1xx), the final one and trailers.
+    /// Bytes of all heads of one answer together: interim ones (1xx), the final one and trailers.
     package var headBytes: Int
     package var headFields: Int
     package var bodyBytes: Int
@@ -18,13 +18,13 @@ package struct AnswerLimits: Sendable {
 
 /// Reads one answer as it arrives: lines of the head, then the body, with every limit held before memory is spent.
 ///
-/// curl has undone the framing (chunks, HTTP/2) and checks its syntax. What the answer *means* is checked here, where it can be
-/// tested byte by byte: codings that nobody asked for, two lengths that disagree, floods of interim answers, bombs.
+/// curl has undone the framing (chunks, HTTP/2) and checks its syntax. The *meaning* of the answer is checked here, where it can be tested
+/// byte by byte: codings that were not requested, two lengths that disagree, floods of interim answers, decompression bombs.
 struct AnswerReader {
-    /// What the body goes to.
+    /// The destination of the body.
     enum Sink {
         case whole
-        /// `onBody` returns false when it wants no more.
+        /// `onBody` returns `false` to stop the body.
         case pieces(
             onHead: @Sendable (_ status: Int, _ headers: HTTPHeaders) -> Void, onBody: @Sendable ([UInt8]) -> Bool)
     }
@@ -32,11 +32,11 @@ struct AnswerReader {
     private(set) var status = 0
     private(set) var headers: HTTPHeaders = []
     private(set) var body: [UInt8] = []
-    /// The receiver of the pieces wants no more.
+    /// Whether the receiver of the pieces has stopped the body.
     private(set) var isStopped = false
-    /// A status line came, be it of an interim answer.
+    /// Whether a status line came, be it of an interim answer.
     var hasBegun: Bool { headBytes > 0 }
-    /// The final head is complete.
+    /// Whether the final head is complete.
     var isHeadWhole: Bool { part == .body }
 
     private enum Part { case statusLine, fields, body }
@@ -61,13 +61,13 @@ struct AnswerReader {
 
     // MARK: - Head
 
-    /// Takes one line of a head or of the trailers, with its line break.
+    /// Accepts one line of a head or of the trailers, with its line break.
     mutating func take(line: UnsafeRawBufferPointer) throws(Refusal) {
         headBytes += line.count
         if headBytes > limits.headBytes { throw .tooLarge("the answer's head has more than \(limits.headBytes) bytes") }
         var content = line[...]
         while let last = content.last, last == 10 || last == 13 { content = content.dropLast() }
-        // A bare CR or an escape sequence has no meaning here, only one for the logs and terminals behind us.
+        // A bare CR or an escape sequence has no use here, and would act on logs and terminals behind us.
         guard content.allSatisfy({ HTTPSyntax.isValueByte($0) }) else {
             throw .malformed("a control character in the answer's head")
         }
@@ -88,14 +88,14 @@ struct AnswerReader {
         case .fields:
             try takeField(content)
         case .body:
-            // Trailers. Nothing that we use comes in one; they only count.
+            // Trailers. The agent uses none of their fields; they only count towards the limits.
             try countField()
         }
     }
 
     private mutating func takeField(_ content: Slice<UnsafeRawBufferPointer>) throws(Refusal) {
         if let first = content.first, first == 32 || first == 9 {
-            // A folded line, obsolete: it continues the value before it (RFC 9112, section 5.2).
+            // A folded line, which is obsolete, continues the value before it (RFC 9112, section 5.2).
             guard !fields.isEmpty else { throw .malformed("a folded line without a field before it") }
             fields[fields.count - 1].value += " " + Self.text(Self.trimmed(content))
             return
@@ -118,14 +118,14 @@ struct AnswerReader {
         }
     }
 
-    /// `HTTP/1.1 204 No Content`, `HTTP/2 200`.
+    /// The status of a line such as `HTTP/1.1 204 No Content` or `HTTP/2 200`.
     private static func status(of line: Slice<UnsafeRawBufferPointer>) throws(Refusal) -> Int {
         let parts = line.split(separator: 32, maxSplits: 2, omittingEmptySubsequences: false)
         guard parts.count >= 2, parts[0].starts(with: "HTTP/".utf8), parts[1].count == 3,
             parts[1].allSatisfy({ (48...57).contains($0) })
         else { throw .malformed("an invalid status line") }
         let status = parts[1].reduce(0) { $0 * 10 + Int($1 - 48) }
-        // We never ask to switch protocols, so 101 is as wrong as a number outside of the classes.
+        // The agent never asks to switch protocols, so 101 is as wrong as a number outside of the classes.
         guard (100...599).contains(status), status != 101 else { throw .malformed("status \(status)") }
         return status
     }
@@ -146,14 +146,15 @@ struct AnswerReader {
             } else if let length, length > limits.bodyBytes {
                 throw .tooLarge("\(length) bytes announced, \(limits.bodyBytes) accepted")
             } else if let length, case .whole = sink {
-                // What is announced need not come: more than this is reserved only as it does.
+                // The announced bytes may never come, so more than this is reserved only as they arrive.
                 body.reserveCapacity(min(length, 256 << 10))
             }
         }
         if case .pieces(let onHead, _) = sink { onHead(status, headers) }
     }
 
-    /// curl would undo `gzip` here as well, asked or not and without a limit on the ratio.
+    /// Refuses every transfer coding but `chunked`. curl would decode `gzip` here even without a request for it, and without a limit on the
+    /// ratio.
     private func checkTransferCoding() throws(Refusal) {
         let codings = HTTPSyntax.list(headers, "Transfer-Encoding")
         guard codings.isEmpty || codings.count == 1 && asciiCaseEqual(codings[0], "chunked") else {
@@ -165,18 +166,18 @@ struct AnswerReader {
     private func contentLength() throws(Refusal) -> Int? {
         let lengths = HTTPSyntax.list(headers, "Content-Length")
         guard let first = lengths.first else { return nil }
-        // One value repeated is tolerated by the standard; two that differ are how answers are smuggled.
+        // The standard tolerates one value that is repeated. Two values that differ are a means of response smuggling.
         guard lengths.allSatisfy({ $0.utf8.elementsEqual(first.utf8) }), first.utf8.allSatisfy({ (48...57).contains($0) }),
             let length = Int(first)
         else { throw .malformed("Content-Length \(HTTPSyntax.shown(lengths))") }
         return HTTPSyntax.list(headers, "Transfer-Encoding").isEmpty ? length : nil
     }
 
-    /// - Returns: Whether the body is gzip.
+    /// - Returns: `true` when the body is gzip.
     private func checkContentCoding() throws(Refusal) -> Bool {
         let codings = HTTPSyntax.list(headers, "Content-Encoding").filter { !asciiCaseEqual($0, "identity") }
         guard let first = codings.first else { return false }
-        // "x-gzip" is to be read as "gzip" (RFC 9110, section 8.4.1.3).
+        // "x-gzip" has the meaning of "gzip" (RFC 9110, section 8.4.1.3).
         guard codings.count == 1, asciiCaseEqual(first, "gzip") || asciiCaseEqual(first, "x-gzip"), acceptsGzip else {
             throw .malformed("Content-Encoding \(HTTPSyntax.shown(codings)) was not asked for (status \(status))")
         }
@@ -185,13 +186,13 @@ struct AnswerReader {
 
     // MARK: - Body
 
-    /// Takes the next bytes of the body, still encoded.
+    /// Accepts the next bytes of the body, still encoded.
     mutating func take(body bytes: UnsafeRawBufferPointer) throws(Refusal) {
         guard mayHaveBody, !isStopped else { return }
         guard let inflater else { return try takePlain(bytes) }
         switch sink {
         case .whole:
-            // Moved out and back, so that it grows in place while the inflater calls.
+            // The body is moved out and back, so that it grows in place while the inflater calls.
             var grown = body
             body = []
             defer { body = grown }
@@ -212,7 +213,7 @@ struct AnswerReader {
         }
     }
 
-    /// To be called when the head is whole and curl says that the answer is complete.
+    /// Checks that the body is complete. Call it when the head is whole and curl reports the end of the answer.
     func finish() throws(Refusal) {
         guard mayHaveBody, !isStopped, let inflater else { return }
         try inflater.finish()

@@ -6,12 +6,12 @@ import Synchronization
 /// The thread that owns curl's multi handle and all transfers.
 ///
 /// Other threads only put commands into the inbox and wake the thread with `curl_multi_wakeup`. Between two rounds it waits in
-/// `curl_multi_poll`, which ends at a byte, at a wake-up, at curl's own timers and at the next deadline of ours. Without
-/// transfers none of the last three exists, so an idle thread never wakes.
+/// `curl_multi_poll`. That call ends at a byte, at a wake-up, at curl's own timers and at the next deadline of ours. Without transfers
+/// there are no bytes, timers and deadlines, so an idle thread never wakes.
 ///
-/// One round: take the commands, let curl work, hand out what is finished, end what is late.
+/// One round processes the commands, lets curl work, hands out the finished transfers and ends the late ones.
 ///
-/// `@unchecked Sendable`: everything below "Only on the thread" is touched by the thread alone; the rest guards itself.
+/// `@unchecked Sendable`: all members below "Only on the thread" are used by the thread alone; the other members guard themselves.
 final class CurlLoop: @unchecked Sendable {
     enum Command: Sendable {
         case start(Order, @Sendable (Result<HTTPResponse, TransportError>) -> Void)
@@ -26,11 +26,11 @@ final class CurlLoop: @unchecked Sendable {
         let sink: AnswerReader.Sink
         let cancellation: Cancellation
 
-        /// A Unix socket leads over no link.
+        /// `true` when the rate of the request applies. A Unix socket leads over no link, so it has none.
         var hasRate: Bool { request.bytesPerSecond != nil && request.socketPath == nil }
     }
 
-    /// Set by the caller's task, read when the order arrives: a `.cancel` that comes before its order finds nothing to end.
+    /// Set by the caller's task and read when the order arrives. A `.cancel` that comes before its order finds no transfer to end.
     final class Cancellation: Sendable {
         private let flag = Atomic(false)
 
@@ -43,7 +43,8 @@ final class CurlLoop: @unchecked Sendable {
 
     private struct Inbox {
         var commands: [Command] = []
-        /// `nil` once the loop has ended. Replaced and used only under the lock, so that a wake-up never meets a freed handle.
+        /// The multi handle; `nil` once the loop has ended. It is replaced and used only under the lock, so that a wake-up never meets a
+        /// freed handle.
         var multi: MultiHandle?
     }
 
@@ -53,20 +54,20 @@ final class CurlLoop: @unchecked Sendable {
 
     private let inbox: Mutex<Inbox>
     private let thread = Mutex<OwnThread?>(nil)
-    /// Of the thread, but for its leftover.
+    /// Used on the thread only, except for its leftover.
     let ledger = SocketLedger()
 
-    /// Rounds since the start.
+    /// Number of rounds since the start.
     let rounds = Atomic(0)
 
-    // Only on the thread, from here on.
+    // Only on the thread: all members from here on.
     private let settings: Settings
     private var multi: UnsafeMutableRawPointer
     private let share: UnsafeMutableRawPointer
     private var active: [UInt64: CurlTransfer] = [:]
     private var pace = RoundPace()
     private let gate = RateGate()
-    /// They begin when the rate has room again.
+    /// Orders that begin when the rate has room again.
     private var held: [Held] = []
     private var kept: KeptConnections
 
@@ -85,14 +86,14 @@ final class CurlLoop: @unchecked Sendable {
         guard Self.globalSetUp == CURLE_OK, let share = curl_share_init(), let multi = Self.makeMulti(settings) else {
             throw LinuxError(.exhausted, doing: "set up curl")
         }
-        // TLS sessions live in the share and not in single handles, so that every later connection can resume one. Only this
-        // thread uses the share, so it needs no locks.
+        // TLS sessions live in the share and not in single handles, so that every later connection can resume one. Only this thread uses
+        // the share, so it needs no locks.
         csl_share_set_long(share, CURLSHOPT_SHARE, Int(CURL_LOCK_DATA_SSL_SESSION.rawValue))
         self.share = share
         self.multi = multi
         inbox = Mutex(Inbox(multi: MultiHandle(pointer: multi)))
         do throws(LinuxError) {
-            // The thread keeps the loop alive until it is told to stop.
+            // The thread keeps the loop alive until the command to stop.
             let started = try OwnThread(name: name) { [self] in run() }
             thread.withLock { $0 = started }
         } catch {
@@ -140,14 +141,14 @@ final class CurlLoop: @unchecked Sendable {
             rounds.add(1, ordering: .relaxed)
             goOn(now: SystemClocks.instant())
             var running: Int32 = 0
-            // libcurl takes the next address with the next call, and sets no timer for it.
+            // libcurl goes on to the next address with the next call, and sets no timer for it.
             for _ in 0..<AddressBook.max {
                 ledger.hasLeftOut = false
                 curl_multi_perform(multi, &running)
                 guard ledger.hasLeftOut else { break }
             }
             handOutFinished()
-            // A record of TLS may be larger than what the rate lets through at once, and tells nobody while it comes.
+            // A TLS record may be larger than the rate lets through at once, and curl makes no callback while it arrives.
             if gate.limiter.rate != nil { for transfer in active.values { transfer.holdToRate(now: SystemClocks.instant()) } }
             endLate(now: SystemClocks.instant())
             let pause = pace.pause(
@@ -171,7 +172,7 @@ final class CurlLoop: @unchecked Sendable {
         held.append(Held(order: order, finish: finish))
     }
 
-    /// What stood still for the rate goes on when there is room again.
+    /// Resumes transfers that waited for the rate, when it has room again.
     private func goOn(now: Instant) {
         guard gate.limiter.rate != nil else { return }
         gate.limiter.fill(now: now)
@@ -214,7 +215,7 @@ final class CurlLoop: @unchecked Sendable {
             guard message.pointee.msg == CURLMSG_DONE, let easy = message.pointee.easy_handle,
                 let transfer = CurlTransfer.of(easy)
             else { continue }
-            // Read before the handle is removed: that frees the message.
+            // The code is read before the handle is removed, because that frees the message.
             let code = csl_message_result(message)
             if transfer.tryEveryAddress(after: code) {
                 curl_multi_remove_handle(multi, transfer.easy)
@@ -222,7 +223,7 @@ final class CurlLoop: @unchecked Sendable {
             }
             release(transfer)
             if code != CURLE_OK, let idle = transfer.idleBeforeSilence { kept.died(afterIdle: idle) }
-            // The next attempt must not go the same way again.
+            // The next attempt must not use the same connection again.
             if transfer.isMisdirected { closeIdleConnections() }
             transfer.complete(code)
         }
@@ -239,7 +240,7 @@ final class CurlLoop: @unchecked Sendable {
                 ledger.addresses.wait(for: socket)
                 continue
             }
-            // curl sees that the connection failed, and takes the next address.
+            // curl sees that the connection failed, and goes on to the next address.
             transfer.cutShort()
             ledger.addresses.closed(socket, now: now)
             shutdown(socket, Int32(SHUT_RDWR))
@@ -256,8 +257,7 @@ final class CurlLoop: @unchecked Sendable {
         transfer.fail(code, doing: doing, detail: detail)
     }
 
-    /// Takes the transfer away from curl. A connection in the middle of an answer is closed by that, which gives the ledger
-    /// the last word on its bytes.
+    /// Removes the transfer from curl. That closes a connection in the middle of an answer, and the ledger then counts its last bytes.
     private func release(_ transfer: CurlTransfer) {
         transfer.takeFromRate(now: SystemClocks.instant())
         curl_multi_remove_handle(multi, transfer.easy)
@@ -274,7 +274,7 @@ final class CurlLoop: @unchecked Sendable {
         let timeout = Int32(clamping: milliseconds ?? Int64(Int32.max))
         var ready: Int32 = 0
         if curl_multi_poll(multi, nil, 0, timeout, &ready) != CURLM_OK {
-            // Out of memory, or a descriptor limit. A pause keeps the loop from spinning until that is over.
+            // The cause is a lack of memory or a descriptor limit. A pause keeps the loop from spinning until that is over.
             poll(nil, 0, 100)
         }
     }
@@ -282,14 +282,14 @@ final class CurlLoop: @unchecked Sendable {
     private func closeIdleConnections() {
         kept.forget()
         ledger.addresses.forget()
-        // curl has no call for it. With nothing under way the whole handle is made anew, which ends each connection in
-        // order and gives its memory back. (The TLS sessions live in the share and stay.)
+        // curl has no call for it. When no transfer is active, the whole handle is made anew, which ends each connection in order and frees
+        // its memory. (The TLS sessions live in the share and stay.)
         if active.isEmpty, let fresh = Self.makeMulti(settings) {
             let old = multi
             multi = fresh
             inbox.withLock { inbox in
                 inbox.multi = MultiHandle(pointer: fresh)
-                // What was asked for since the commands were taken has woken the old handle, and would wait for the next wish.
+                // A command that came since the last round has woken the old handle, and would wait for the next command.
                 if !inbox.commands.isEmpty { curl_multi_wakeup(fresh) }
             }
             curl_multi_cleanup(old)
@@ -320,7 +320,7 @@ final class CurlLoop: @unchecked Sendable {
 
     private static func closed(_ request: HTTPRequest) -> TransportError { ended(request, closedDetail) }
 
-    /// It has not begun.
+    /// The error for a transfer that ends before its begin.
     private static func ended(_ request: HTTPRequest, _ why: String) -> TransportError {
         TransportError(.cancelled, doing: "begin \(request.method.rawValue)", detail: why)
     }
@@ -331,6 +331,6 @@ final class CurlLoop: @unchecked Sendable {
         return multi
     }
 
-    /// Once in the process, before any other call.
+    /// Runs once in the process, before any other call.
     private static let globalSetUp = curl_global_init(Int(CURL_GLOBAL_DEFAULT))
 }

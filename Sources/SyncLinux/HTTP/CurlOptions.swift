@@ -4,11 +4,11 @@ import SyncCore
 /// Sets every option of one transfer.
 ///
 /// - Parameters:
-///   - credentials: For the proxy.
-///   - chunk: Bytes to move before ``RateGate`` is asked again; `nil`: the request has no rate.
+///   - credentials: User name and password for the proxy.
+///   - chunk: Bytes to move before ``RateGate`` is asked again; `nil` when the request has no rate.
 ///   - context: The transfer, for the callbacks.
-///   - ledger: Outlives every connection, unlike the transfer.
-/// - Throws: A sentence when the request cannot be sent as it is.
+///   - ledger: The ledger of the sockets. It outlives every connection, unlike the transfer.
+/// - Throws: A sentence when the request cannot be sent in this form.
 func configure(
     _ easy: UnsafeMutableRawPointer, _ request: HTTPRequest, _ place: TransferPlace, _ memory: CurlTransferMemory,
     credentials: (user: String, password: String)?, share: UnsafeMutableRawPointer,
@@ -21,36 +21,36 @@ func configure(
 
     options.set(CURLOPT_URL, to: request.url)
     options.set(CURLOPT_PROTOCOLS_STR, to: "http,https")
-    // Record ids may be "." or "..", which curl would take for steps in a path.
+    // Record ids may be "." or "..", which curl would resolve as steps in a path.
     options.set(CURLOPT_PATH_AS_IS, to: 1)
     options.set(CURLOPT_FOLLOWLOCATION, to: 0)
     options.setProxy(place.proxy, credentials)
     options.set(CURLOPT_HTTP_VERSION, to: CURL_HTTP_VERSION_2TLS)
-    // What is encoded is decoded by us, within limits.
+    // The agent decodes the content itself, within limits.
     options.set(CURLOPT_HTTP_CONTENT_DECODING, to: 0)
 
-    // No signals for timeouts: this is not the only thread.
+    // No signals for timeouts, because the process has further threads.
     options.set(CURLOPT_NOSIGNAL, to: 1)
-    // Without it, ending a transfer waits until getaddrinfo returns, and with it every other transfer; the resolver's
-    // thread is left to end alone instead.
+    // Without this option, ending a transfer waits until getaddrinfo returns, and every other transfer waits with it. With it the
+    // resolver's thread ends later by itself.
     options.set(CURLOPT_QUICK_EXIT, to: 1)
-    // Zero would mean curl's five minutes.
+    // Zero would mean curl's default of five minutes.
     options.set(CURLOPT_CONNECTTIMEOUT_MS, to: Int(max(1, min(request.deadlines.connect.milliseconds, Int64(Int32.max)))))
     options.set(CURLOPT_MAXAGE_CONN, to: Int(max(1, min(idleAge.milliseconds / 1_000, Int64(Int32.max)))))
-    // A name that another link or a portal resolved is not to be kept; the system's resolver knows better when to forget.
+    // Names are not cached, because another link or a portal may have resolved them. The system's resolver knows better when to forget.
     options.set(CURLOPT_DNS_CACHE_TIMEOUT, to: 0)
     if !request.keepsConnection {
         options.set(CURLOPT_FRESH_CONNECT, to: 1)
         options.set(CURLOPT_FORBID_REUSE, to: 1)
     }
     if let path = request.socketPath { options.set(CURLOPT_UNIX_SOCKET_PATH, to: path) }
-    // "if!" says that it is the name of an interface, never of a host.
+    // "if!" marks the text as the name of an interface and never of a host.
     if let interface = request.interface { options.set(CURLOPT_INTERFACE, to: "if!" + interface) }
 
     if let chunk {
         options.set(CURLOPT_BUFFERSIZE, to: chunk)
         options.set(CURLOPT_UPLOAD_BUFFERSIZE, to: 16 << 10)
-        // What HTTP/2 has under way cannot stand still without the connection's other streams.
+        // An HTTP/2 stream cannot pause without pausing the other streams of its connection.
         options.set(CURLOPT_HTTP_VERSION, to: CURL_HTTP_VERSION_1_1)
     }
 
@@ -66,7 +66,7 @@ func configure(
 
 private struct CurlOptions {
     let easy: UnsafeMutableRawPointer
-    /// Of the first option that was refused.
+    /// Code of the first option that was refused.
     private(set) var failure = CURLE_OK
 
     init(easy: UnsafeMutableRawPointer) {
@@ -79,10 +79,11 @@ private struct CurlOptions {
         set(CURLOPT_SSL_VERIFYHOST, to: 2)
         if let file = identity.caFile {
             set(CURLOPT_CAINFO, to: file)
-            // The distribution's directory of authorities is searched besides the file unless it is taken away: whoever
-            // names an authority means this one alone.
+            // The distribution's directory of authorities is searched besides the file unless it is removed here. A configured authority is
+            // meant as the only one.
             note(csl_easy_set_text(easy, CURLOPT_CAPATH, nil))
-            // Read at each new connection, so that a replaced file counts. (The system's own, ten times larger, curl keeps.)
+            // The file is read at each new connection, so that a replaced file counts. (curl caches the system's file, which is ten times
+            // larger.)
             set(CURLOPT_CA_CACHE_TIMEOUT, to: 0)
         }
         if let file = identity.clientCertificateFile { set(CURLOPT_SSLCERT, to: file) }
@@ -92,14 +93,14 @@ private struct CurlOptions {
     }
 
     mutating func setProxy(_ proxy: HTTPProxy?, _ credentials: (user: String, password: String)?) {
-        // Empty texts also switch off what the environment says.
+        // Empty texts also override the environment variables.
         set(CURLOPT_NOPROXY, to: "")
         set(CURLOPT_PROXY, to: proxy.map { "http://" + $0.url.authority } ?? "")
         guard proxy != nil else { return }
-        // The head of its answer is none of the server's.
+        // The head of the proxy's answer is not part of the server's answer.
         set(CURLOPT_SUPPRESS_CONNECT_HEADERS, to: 1)
         guard let credentials else { return }
-        // Without waiting for the proxy's question, which would cost a round trip at each connection.
+        // The credentials are sent at once. Waiting for the proxy's challenge would cost a round trip at each connection.
         set(CURLOPT_PROXYAUTH, to: Self.basic)
         set(CURLOPT_PROXYUSERNAME, to: credentials.user)
         set(CURLOPT_PROXYPASSWORD, to: credentials.password)
@@ -109,13 +110,14 @@ private struct CurlOptions {
         set(CURLOPT_AWS_SIGV4, to: "aws:amz:\(signature.region):\(signature.service)")
         set(CURLOPT_USERNAME, to: signature.keyID)
         set(CURLOPT_PASSWORD, to: signature.secret)
-        // Above 1 MiB curl asks first whether to send the body; who does not know the question must not cost a second each time.
+        // Above 1 MiB curl first asks with `Expect: 100-continue`. A server that does not know the question must not cost a second each
+        // time.
         set(CURLOPT_EXPECT_100_TIMEOUT_MS, to: 200)
     }
 
     mutating func setHead(_ request: HTTPRequest, _ memory: CurlTransferMemory) throws(Refusal) {
-        // A name without a value takes away a field that curl adds by itself. But libcurl 7.88 signs even what it does not
-        // send then, and no server comes to the same signature: signed requests carry what curl adds.
+        // A name without a value removes a field that curl adds by itself. But libcurl 7.88 then signs even the fields that it does not
+        // send, and no server computes the same signature. Signed requests therefore carry curl's fields.
         var lines: [String] = []
         if request.signature == nil {
             lines.append("Expect:")
@@ -127,7 +129,7 @@ private struct CurlOptions {
             guard !field.name.isEmpty, field.name.utf8.allSatisfy(HTTPSyntax.isTokenByte),
                 field.value.utf8.allSatisfy(HTTPSyntax.isValueByte)
             else { throw .malformed("the header field \(HTTPSyntax.shown([field.name])) has bytes that none may have") }
-            // Lengths and codings follow from the request; a second opinion would only be wrong.
+            // Lengths and codings follow from the request, so a field of the caller could only contradict them.
             if Self.own.contains(where: { asciiCaseEqual($0, field.name) }) { continue }
             let isBlank = field.value.utf8.allSatisfy { $0 == 32 || $0 == 9 }
             lines.append(isBlank ? "\(field.name);" : "\(field.name): \(field.value)")
@@ -140,7 +142,7 @@ private struct CurlOptions {
         var natural: HTTPRequest.Method
         switch request.body {
         case .pieces:
-            // Of unknown size, so that curl sends chunks (or the frames of HTTP/2).
+            // The size is unknown, so that curl sends chunks (or the frames of HTTP/2).
             set(CURLOPT_UPLOAD, to: 1)
             note(csl_easy_set_offset(easy, CURLOPT_INFILESIZE_LARGE, -1))
             natural = .put
@@ -149,7 +151,7 @@ private struct CurlOptions {
             note(csl_easy_set_offset(easy, CURLOPT_INFILESIZE_LARGE, curl_off_t(count)))
             natural = .put
         case .bytes(let bytes) where request.bytesPerSecond != nil && !bytes.isEmpty:
-            // By the callback, which can hold it back.
+            // The callback provides the body, because it can hold it back.
             set(CURLOPT_POST, to: 1)
             note(csl_easy_set_offset(easy, CURLOPT_POSTFIELDSIZE_LARGE, curl_off_t(bytes.count)))
             natural = .post
@@ -157,7 +159,7 @@ private struct CurlOptions {
             setPost(size: bytes.count, memory)
             natural = .post
         case .none where [.post, .put, .patch].contains(request.method):
-            // These announce that they have no body: "Content-Length: 0".
+            // These methods announce that they have no body: "Content-Length: 0".
             setPost(size: 0, memory)
             natural = .post
         case .none where request.method == .head:
@@ -173,7 +175,7 @@ private struct CurlOptions {
     private mutating func setPost(size: Int, _ memory: CurlTransferMemory) {
         set(CURLOPT_POST, to: 1)
         note(csl_easy_set_offset(easy, CURLOPT_POSTFIELDSIZE_LARGE, curl_off_t(size)))
-        // In memory rather than by callback: head and body then leave in one packet.
+        // The body is in memory instead of coming by callback, so that head and body leave in one packet.
         set(CURLOPT_POSTFIELDS, to: memory.body.baseAddress)
     }
 
@@ -201,7 +203,7 @@ private struct CurlOptions {
     }
 
     mutating func set(_ option: CURLoption, to text: String) {
-        // curl would end it at a NUL and mean another file or place.
+        // curl would end the text at a NUL and use another file or place.
         note(text.utf8.contains(0) ? CURLE_BAD_FUNCTION_ARGUMENT : csl_easy_set_text(easy, option, text))
     }
 

@@ -2,15 +2,15 @@ import CSyncLinux
 import Glibc
 import SyncCore
 
-/// One request on its way: curl's handle for it, what its callbacks need, and the verdict at the end.
+/// One request in progress: curl's handle for it, the data of its callbacks, and the result at the end.
 ///
-/// Made and used on the thread of ``CurlLoop`` only, which keeps it alive while curl points to it.
+/// Made and used only on the thread of ``CurlLoop``, which keeps it alive while curl points to it.
 final class CurlTransfer {
     let id: UInt64
     let easy: UnsafeMutableRawPointer
-    /// The connection's socket, once there is one and it is TCP.
+    /// Socket of the connection, once there is one and it is TCP.
     private(set) var socket: Int32?
-    /// For how long the connection had been idle, where it was a kept one and nobody else used it.
+    /// Time for which the kept connection had been idle; `nil` for a new one, or for one that another transfer used too.
     private var idle: Duration?
 
     private let request: HTTPRequest
@@ -19,7 +19,7 @@ final class CurlTransfer {
     private let finish: (Result<HTTPResponse, TransportError>) -> Void
     private var reader: AnswerReader
     private var clock: TransferClock
-    /// Why we, and not curl, ended the transfer.
+    /// The reason why the agent, and not curl, ended the transfer.
     private var refusal: (code: TransportError.Code, detail: String)?
 
     private let memory: CurlTransferMemory
@@ -27,18 +27,18 @@ final class CurlTransfer {
     private var tcp: SocketLedger.Bytes?
     private var acknowledged: UInt64 = 0
     private var isReleased = false
-    /// `nil` for a transfer without a rate.
+    /// The rate; `nil` for a transfer without one.
     private let gate: RateGate?
-    /// Up to where what moved was taken from the rate.
+    /// Counters of the connection up to which its bytes were charged to the rate.
     private var limited = csl_tcp_counts()
-    /// Directions in which curl stands still until the rate has room.
+    /// Directions in which curl pauses until the rate has room.
     private var paused: Int32 = 0
 
-    /// What is left to send.
+    /// The part of the request that is left to send.
     private struct Upload {
-        /// Bytes of the body; `nil` when its source alone knows.
+        /// Bytes of the body; `nil` when only its source knows the size.
         let size: Int?
-        /// Handed to curl and not yet taken: a source may give more than it was asked for.
+        /// Bytes from the source that curl has not read yet: a source may give more than was requested.
         var piece: ArraySlice<UInt8> = []
         var isSourceEmpty = false
         /// Bytes that the source has given.
@@ -100,7 +100,7 @@ final class CurlTransfer {
         releaseHandle()
     }
 
-    /// Read anew for each request, as they may be replaced meanwhile.
+    /// Credentials of the proxy, read anew for each request because they may be replaced meanwhile.
     private static func credentials(for proxy: HTTPProxy) throws(TransportError) -> (user: String, password: String)? {
         let secrets = SecretFiles.ofThisProcess()
         guard let file = proxy.credentialsFile ?? secrets.credential(HTTPProxy.credentialName) else { return nil }
@@ -124,16 +124,16 @@ final class CurlTransfer {
     // MARK: - Time
 
     var nextDeadline: Instant? { clock.next }
-    /// When a byte moved last.
+    /// Time at which the last byte moved.
     var moved: Instant { clock.moved }
 
-    /// Looks at what has moved since the last time.
+    /// Checks the progress since the last call.
     ///
     /// - Returns: A sentence when a deadline has passed.
     func passedDeadline(now: Instant) -> String? {
         noteUpload(now: now)
         guard let first = clock.passed(now: now) else { return nil }
-        // Before the verdict the kernel is asked: what curl has handed over may still be on its way over a slow link.
+        // The kernel is asked before the decision: data that curl has handed over may still be on its way over a slow link.
         if first.limit != .total { noteAcknowledged(now: now) }
         guard let passed = clock.passed(now: now) else { return nil }
         switch passed.limit {
@@ -155,7 +155,7 @@ final class CurlTransfer {
     private func noteAcknowledged(now: Instant) {
         var counts = csl_tcp_counts()
         guard clock.step == .sending || clock.step == .waiting, let socket, csl_tcp_counts(socket, &counts) else { return }
-        // An acknowledgement of nothing new is the peer's answer to a probe of its closed window, not progress.
+        // An acknowledgement of nothing new is the peer's answer to a probe of its closed window and no progress.
         guard counts.acknowledged != acknowledged else { return }
         acknowledged = counts.acknowledged
         clock.acknowledged(at: now.advanced(by: .milliseconds(-Int64(counts.since_last_ack_ms))))
@@ -163,7 +163,7 @@ final class CurlTransfer {
 
     // MARK: - Rate
 
-    /// What moved since the last call is taken from the link's rate.
+    /// Charges the bytes that moved since the last call to the link's rate.
     func takeFromRate(now: Instant) {
         guard let gate, let socket else { return }
         var counts = csl_tcp_counts()
@@ -176,8 +176,8 @@ final class CurlTransfer {
 
     var isPaused: Bool { paused != 0 }
 
-    /// What has moved is taken from the rate, and when that is used up no more is read. Before the head of an answer is whole
-    /// that would be wrong: curl joins the lines that it holds back.
+    /// Charges the bytes that moved to the rate, and pauses reading when the rate is used up. It does not pause before the head of an
+    /// answer is whole: curl joins the lines that it holds back.
     func holdToRate(now: Instant) {
         guard let gate, clock.step != .connecting else { return }
         takeFromRate(now: now)
@@ -185,7 +185,7 @@ final class CurlTransfer {
         pause(paused | CURLPAUSE_RECV)
     }
 
-    /// Goes on in the directions in which the rate has room again.
+    /// Resumes the directions in which the rate has room again.
     func goOn() {
         guard let gate, paused != 0 else { return }
         var left = paused
@@ -201,10 +201,10 @@ final class CurlTransfer {
 
     // MARK: - The end
 
-    /// curl is done with it, well or not. The transfer is out of curl's hands already.
-    /// RFC 9110, 15.5.20: whoever is at the other end of this connection does not speak for the server that was asked.
+    /// `true` when the status is 421: the peer of this connection does not answer for the requested server (RFC 9110, 15.5.20).
     var isMisdirected: Bool { reader.isHeadWhole && reader.status == 421 }
 
+    /// Ends the transfer with the result of curl, good or not. The transfer is removed from curl already.
     func complete(_ code: CURLcode) {
         if code == CURLE_OK || reader.isStopped {
             // A connection that ends in the middle of a head is no error to curl, which knows no length to compare.
@@ -228,13 +228,13 @@ final class CurlTransfer {
             isHeadBegun: reader.hasBegun, isNewConnection: long(CURLINFO_NUM_CONNECTS) > 0,
             askedForCertificate: memory.askedForCertificate,
             showsCertificate: request.tls?.clientCertificateFile != nil)
-        // curl says of a path that is too long for a socket that it cannot be resolved.
+        // curl reports a path that is too long for a socket as a name that cannot be resolved.
         let transportCode = failure.transportCode
         let isPath = transportCode == .unresolved && place.isUnixSocket
         fail(isPath ? .unreachable : transportCode, doing: doing, detail: failure.detail)
     }
 
-    /// What the proxy has answered to `CONNECT`, when that was no.
+    /// The proxy's answer to `CONNECT`, when it was a refusal.
     private var proxyRefusal: String? {
         let status = long(CURLINFO_HTTP_CONNECTCODE)
         guard place.proxy != nil, status >= 300 else { return nil }
@@ -253,7 +253,7 @@ final class CurlTransfer {
         finish(.failure(error))
     }
 
-    /// The present step, for the operator.
+    /// Present step of the transfer, for error messages.
     var doing: String {
         switch clock.step {
         case .connecting:
@@ -287,8 +287,8 @@ final class CurlTransfer {
         if let tcp {
             traffic.add(tcp)
         } else {
-            // No TCP (a Unix socket): what HTTP itself sent. curl sends a body that it has in memory together with the head
-            // when it is below 64 KiB, and counts it into the request then (libcurl 7.88, Curl_buffer_send).
+            // There is no TCP (a Unix socket), so the sizes that HTTP itself sent are used. curl sends a body in memory together with the
+            // head when it is below 64 KiB, and then counts it into the request (libcurl 7.88, Curl_buffer_send).
             var isOneWrite = upload.size.map { $0 < 64 << 10 } ?? false
             if case .sized = self.request.body { isOneWrite = false }
             let request = Int64(long(CURLINFO_REQUEST_SIZE))
@@ -311,23 +311,25 @@ final class CurlTransfer {
         return csl_easy_get_offset(easy, info, &value) == CURLE_OK ? Int64(value) : 0
     }
 
-    // MARK: - What curl calls
+    // MARK: - Callbacks of curl
 
-    /// Every address gets its turn, whatever was known of it, and as much time as there is.
+    /// `true` in the second attempt, which tries every address, whatever was known of it, with all of the time that is left.
     private(set) var triesEveryAddress = false
-    /// An address was left out.
+    /// `true` when an address was left out.
     private var hasLeftOut = false
-    /// Addresses that were tried, and those of them that were cut short.
+    /// Number of addresses that were tried, and the number of those that were cut short.
     private var tried = 0, cut = 0
 
-    /// Nothing that was tried has answered, and something was left out or cut short: once more, with all that there is. (Where the time
-    /// was over before every address had its turn, the next request comes further: what was silent is left out then.)
+    /// Decides on a second attempt with all addresses. It is worth making when no address that was tried has answered, and another was left
+    /// out or cut short. (Where the time was over before every address had its turn, the next request gets further, because it leaves the
+    /// silent ones out.)
     ///
     /// - Returns: `false` when there is nothing more to try.
     func tryEveryAddress(after code: CURLcode) -> Bool {
         guard hasLeftOut || cut > 0, !triesEveryAddress, clock.step == .connecting, code == CURLE_COULDNT_CONNECT else { return false }
         guard tried == cut else {
-            // A machine is there and takes no connections now: what was left out need not be better, and gets its turn one by one.
+            // A machine is there and refuses connections now. The addresses that were left out need not be better, so each gets its turn in
+            // a later request.
             ledger.addresses.giveTurn(of: place.peer, now: SystemClocks.instant())
             return false
         }
@@ -335,7 +337,7 @@ final class CurlTransfer {
         return true
     }
 
-    /// Its connection is given up for another address.
+    /// Records that a connection was given up in favour of another address.
     func cutShort() { cut += 1 }
 
     /// - Returns: `false` when this address is left out.
@@ -356,20 +358,20 @@ final class CurlTransfer {
         gate?.limit(socket)
     }
 
-    /// `nil` for what is no Internet address.
+    /// The address as text; `nil` when it is no Internet address.
     private func text(of address: UnsafePointer<curl_sockaddr>) -> String? {
         var room = [CChar](repeating: 0, count: 64)
         guard csl_address_text(address, &room, Int32(room.count)) else { return nil }
         return String(decoding: room.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
     }
 
-    /// The connection stands and nothing of the request has been sent on it.
+    /// Called when the connection stands and before the request is sent on it.
     fileprivate func isReadyToSend(
         local: UnsafePointer<CChar>, localPort: Int32, remote: UnsafePointer<CChar>, remotePort: Int32
     ) -> Bool {
         guard clock.step == .connecting else {
-            // curl itself repeats a request when a kept connection turns out to be closed before an answer. The peer may have
-            // worked on it all the same, so whether to repeat is for those to say who know what was asked.
+            // curl itself repeats a request when a kept connection turns out to be closed before an answer. The peer may have processed it
+            // all the same, so only the caller, which knows the request, can decide on a retry.
             return refuse(.broken, "the connection was closed before an answer came; nothing is sent twice")
         }
         if let used = ledger.use(by: self, local: local, localPort: localPort, remote: remote, remotePort: remotePort) {
@@ -382,10 +384,10 @@ final class CurlTransfer {
             }
             var counts = csl_tcp_counts()
             if csl_tcp_counts(socket, &counts) { acknowledged = counts.acknowledged }
-            // What a kept connection moved before was taken by others.
+            // Earlier transfers moved the bytes that the kept connection has counted so far.
             if long(CURLINFO_NUM_CONNECTS) == 0 {
                 limited = counts
-                // It may have been opened under another rate, or under none.
+                // The connection may have been opened under another rate, or under none.
                 if let gate { gate.limit(socket) } else { RateGate.release(socket) }
             }
             guard !holdsStrayBytes(socket) else {
@@ -396,15 +398,15 @@ final class CurlTransfer {
         return true
     }
 
-    /// Bytes on a kept connection before we have asked are the rest of an earlier answer. Taken for ours, they would answer
-    /// another question. (With TLS they may be session tickets.)
+    /// Bytes that wait on a kept connection before the request belong to an earlier answer, and would be read as the answer to this one.
+    /// (With TLS they may be session tickets.)
     private func holdsStrayBytes(_ socket: Int32) -> Bool {
         guard !place.isTLS, long(CURLINFO_NUM_CONNECTS) == 0 else { return false }
         var byte: UInt8 = 0
         return recv(socket, &byte, 1, Int32(MSG_PEEK) | Int32(MSG_DONTWAIT)) > 0
     }
 
-    /// The kept connection on which this transfer got no byte of an answer had been idle for so long; `nil` otherwise.
+    /// Idle time of the kept connection before this transfer, when no byte of an answer came on it; `nil` otherwise.
     var idleBeforeSilence: Duration? { reader.hasBegun ? nil : idle }
 
     fileprivate func take(header line: UnsafeRawBufferPointer) -> Bool {
@@ -429,7 +431,7 @@ final class CurlTransfer {
         }
     }
 
-    /// - Returns: How many bytes were put into `room`; 0 at the end, or what says that there are none now; `nil` to give up.
+    /// - Returns: Number of bytes that were put into `room`; 0 at the end; the code for a pause when there are none now; `nil` to give up.
     fileprivate func nextBytes(into room: UnsafeMutableRawBufferPointer) -> Int? {
         guard let gate else { return give(room) }
         takeFromRate(now: SystemClocks.instant())
@@ -445,7 +447,7 @@ final class CurlTransfer {
         switch request.body {
         case .pieces(let next), .sized(_, let next): source = next
         case .bytes(let bytes):
-            // Of a request with a rate; curl has the others in memory.
+            // Only a request with a rate comes here; curl has the other bodies in memory.
             let start = upload.given
             source = { start < bytes.count ? Array(bytes[start..<min(bytes.count, start.saturatingAdd($0))]) : nil }
         case .none: return 0
@@ -461,7 +463,7 @@ final class CurlTransfer {
                 return 0
             }
             upload.given += piece.count
-            // An empty piece would read as the end of the body and make half of one look whole.
+            // An empty piece would read as the end of the body, and make a part of it look whole.
             guard !piece.isEmpty else {
                 _ = refuse(.broken, "the source of the body gave an empty piece")
                 return nil
@@ -480,7 +482,7 @@ final class CurlTransfer {
     }
 }
 
-/// curl's callbacks; the context is the transfer, of the last one the ledger.
+/// curl's callbacks. The context is the transfer, except for the last callback, where it is the ledger.
 enum CurlCallbacks {
     typealias Bytes = @convention(c) (UnsafeMutablePointer<CChar>?, Int, Int, UnsafeMutableRawPointer?) -> Int
 
@@ -526,8 +528,8 @@ enum CurlCallbacks {
 
     static let closeSocket: @convention(c) (UnsafeMutableRawPointer?, curl_socket_t) -> Int32 = { context, socket in
         if let context { Unmanaged<SocketLedger>.fromOpaque(context).takeUnretainedValue().closing(socket) }
-        // We close when an answer is complete, or when a transfer was given up: then what waits in the kernel would only be
-        // paid for once more when the link is back.
+        // The agent closes a connection when an answer is complete or a transfer was given up. Data that still waits in the kernel would
+        // only cost volume again when the link is back.
         csl_close_without_rest(socket)
         return close(socket)
     }

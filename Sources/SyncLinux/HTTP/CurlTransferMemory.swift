@@ -1,7 +1,7 @@
 import CSyncLinux
 import SyncCore
 
-/// What curl keeps pointers to during one transfer: it must neither move nor end before the handle does.
+/// Memory that curl keeps pointers to during one transfer: it must neither move nor end before the handle does.
 final class CurlTransferMemory {
     let body: UnsafeMutableRawBufferPointer
     let errorBuffer: UnsafeMutablePointer<CChar>
@@ -10,7 +10,7 @@ final class CurlTransferMemory {
     private let host: UnsafeMutablePointer<CChar>?
 
     init(body bytes: [UInt8], host name: (text: String, isAddress: Bool)?) {
-        // Never without an address, which curl would take for "no body, ask the read callback".
+        // The body always has an address, because curl would take none for "no body, ask the read callback".
         body = .allocate(byteCount: max(1, bytes.count), alignment: 1)
         body.copyBytes(from: bytes)
         errorBuffer = .allocate(capacity: Int(CURL_ERROR_SIZE))
@@ -35,7 +35,7 @@ final class CurlTransferMemory {
         curl_slist_free_all(headers)
     }
 
-    /// - Returns: `false` without memory.
+    /// - Returns: `false` when there is no memory.
     func add(header line: String) -> Bool {
         guard let longer = curl_slist_append(headers, line) else { return false }
         headers = longer
@@ -45,13 +45,13 @@ final class CurlTransferMemory {
     var isHandshakeBegun: Bool { tlsWatch.pointee.has_begun }
     var askedForCertificate: Bool { tlsWatch.pointee.asked_for_certificate }
 
-    /// Of the first certificate of the peer's chain to end; `nil` when no chain was looked at.
+    /// Earliest expiry among the certificates of the peer's chain; `nil` when no chain was verified.
     var certificateEndsAt: Timestamp? {
         let seconds = tlsWatch.pointee.ends_at
         return seconds > 0 ? Timestamp(milliseconds: seconds.saturatingMultiply(1_000)) : nil
     }
 
-    /// What curl said about the failure, if anything.
+    /// curl's words about the failure; `nil` when there are none.
     var errorText: String? {
         errorBuffer.pointee == 0 ? nil : String(cString: errorBuffer)
     }

@@ -2,10 +2,10 @@ import CSyncLinux
 import Glibc
 package import SyncCore
 
-/// Sends one request over a Unix socket with a descriptor attached (`SCM_RIGHTS`, unix(7)), which libcurl cannot do. Blocks the
-/// calling thread until the answer is whole: for a program that has nothing else to do.
+/// Sends one request over a Unix socket with a descriptor attached (`SCM_RIGHTS`, unix(7)), which libcurl cannot do. It blocks the calling
+/// thread until the answer is whole, so it is for a program without other work.
 package struct DescriptorSender: Sendable {
-    /// Longest answer that is read.
+    /// Size limit of an answer.
     private static let answerBytesMax = 1 << 20
 
     private let socketPath: String
@@ -16,7 +16,7 @@ package struct DescriptorSender: Sendable {
 
     /// - Parameters:
     ///   - head: A whole request without a body; it asks for `Connection: close`.
-    ///   - descriptor: Stays open here.
+    ///   - descriptor: Descriptor to send. It stays open in this process.
     package func send(_ head: [UInt8], with descriptor: Int32) throws(TransportError) -> HTTPResponse {
         let socket = sync_unix_connect(socketPath)
         guard socket >= 0 else { throw Self.failure(.unreachable, "connect to \(socketPath)") }

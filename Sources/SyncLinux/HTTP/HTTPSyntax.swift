@@ -12,7 +12,8 @@ enum HTTPSyntax {
         }
     }
 
-    /// No control character but the tab: one that ends the line or the text early would add fields of its own to a head.
+    /// `true` for every byte but a control character; the tab is allowed. A byte that ends the line or the text early would add fields to a
+    /// head.
     static func isValueByte(_ byte: UInt8) -> Bool {
         byte >= 0x20 && byte != 0x7F || byte == 9
     }
@@ -30,7 +31,7 @@ enum HTTPSyntax {
             }
     }
 
-    /// A foreign value for an error message: cut, and without anything that a terminal would act on.
+    /// A value from the peer for an error message: cut, and without characters that a terminal would act on.
     static func shown(_ values: [String]) -> String {
         let bytes = values.joined(separator: ", ").utf8.prefix(64).map { (0x20..<0x7F).contains($0) ? $0 : 63 }
         return String(decoding: bytes, as: UTF8.self)

@@ -2,12 +2,12 @@ import CSyncLinux
 
 /// Opens gzip piece by piece, and stops before a limit is passed.
 ///
-/// Strict: the header, the checksum and the length of each member must be right, the last member must be whole, and nothing
-/// else may follow it. Several members in a row are one content (RFC 1952, section 2.2).
+/// It is strict: the header, the checksum and the length of each member must be right, the last member must be whole, and no other bytes
+/// may follow it. Several members in a row are one content (RFC 1952, section 2.2).
 final class Inflater {
     private let maxBytes: Int
     private let maxRatio: Int
-    /// zlib keeps a pointer to it, so it must not move.
+    /// State of zlib. zlib keeps a pointer to it, so it must not move.
     private let stream: UnsafeMutablePointer<z_stream>
     private let room: UnsafeMutableRawBufferPointer
     private var received = 0
@@ -15,8 +15,8 @@ final class Inflater {
     private var isMemberOpen = false
 
     /// - Parameters:
-    ///   - maxBytes: Most decoded bytes.
-    ///   - maxRatio: Most decoded bytes for one received byte. Deflate itself ends at 1032.
+    ///   - maxBytes: Limit of the decoded bytes.
+    ///   - maxRatio: Limit of the decoded bytes for one received byte. Deflate itself reaches at most 1032.
     init(maxBytes: Int, maxRatio: Int) {
         self.maxBytes = maxBytes
         self.maxRatio = maxRatio
@@ -25,7 +25,7 @@ final class Inflater {
         room = .allocate(byteCount: 32 << 10, alignment: 16)
         // 15 bits of window, the largest; 16 more mean "gzip only, and check it".
         let result = inflateInit2_(stream, 15 + 16, ZLIB_VERSION, Int32(MemoryLayout<z_stream>.size))
-        // Anything else is a header that does not fit the library, or no memory, which stops a Swift program anyway.
+        // Another result means that the header does not fit the library, or that there is no memory, which stops a Swift program anyway.
         precondition(result == Z_OK, "inflateInit2: \(result)")
     }
 
@@ -35,15 +35,15 @@ final class Inflater {
         room.deallocate()
     }
 
-    /// Decodes what these bytes allow to decode; `take` gets pieces of at most 32 KiB, each within the limits.
+    /// Decodes as much as these bytes allow. `take` gets pieces of at most 32 KiB, each within the limits.
     func feed(
         _ input: UnsafeRawBufferPointer, _ take: (UnsafeRawBufferPointer) -> Void
     ) throws(Refusal) {
         guard let start = input.baseAddress, !input.isEmpty else { return }
         received += input.count
-        // zlib does not write through it; the missing `const` is a matter of its age.
+        // zlib does not write through the pointer; its old interface only lacks the `const`.
         stream.pointee.next_in = UnsafeMutablePointer(mutating: start.assumingMemoryBound(to: UInt8.self))
-        // Callers feed pieces of a network read or whole bodies of at most some MiB.
+        // Callers feed pieces of a network read or whole bodies of at most some MiB, so the count fits.
         stream.pointee.avail_in = UInt32(input.count)
         defer { stream.pointee.next_in = nil }
 
@@ -66,10 +66,10 @@ final class Inflater {
             case Z_STREAM_END:
                 isMemberOpen = false
             case Z_OK:
-                // A full buffer may hide more output of input that is already taken.
+                // A full buffer may hide further output of input that zlib has already consumed.
                 if stream.pointee.avail_in == 0, stream.pointee.avail_out > 0 { return }
             case Z_BUF_ERROR:
-                // No progress possible: the input is used up.
+                // No progress is possible: the input is used up.
                 return
             default:
                 let words = stream.pointee.msg.map { String(cString: $0) } ?? "error \(result)"
@@ -79,7 +79,7 @@ final class Inflater {
         }
     }
 
-    /// To be called after the last byte.
+    /// Checks that the content is whole. Call it after the last byte.
     func finish() throws(Refusal) {
         if received == 0 { throw .malformed("gzip: no byte of it") }
         if isMemberOpen { throw .malformed("gzip: cut off after \(received) bytes") }
@@ -95,7 +95,7 @@ final class Inflater {
     }
 }
 
-/// Why bytes that came in are not accepted.
+/// The reason why received bytes are not accepted.
 enum Refusal: Error, Equatable {
     case tooLarge(String)
     case malformed(String)

@@ -2,19 +2,20 @@ import CSyncLinux
 import Glibc
 import SyncCore
 
-/// What is known of connections that were kept open without use.
+/// Knowledge about connections that were kept open without use.
 ///
-/// A NAT or a firewall in between forgets an idle connection without a word: what is sent on it afterwards is acknowledged by nobody,
-/// and without a rule of its own each request on it would wait for the whole deadline of an answer. So the first request on a kept
-/// connection has only ``patience`` until the kernel gives up on it; the request is repeated on a new one by whoever knows whether it
-/// may be. From then on connections are kept for less long than this one had been idle.
+/// A NAT or a firewall in between forgets an idle connection without notice, and data sent on it later is never acknowledged. Without a
+/// rule for this case, each request on it would wait for the whole deadline of an answer. Therefore the first request on a kept connection
+/// has only ``patience`` until the kernel gives up on it, and the caller repeats it on a new connection if that is safe. From then on,
+/// connections are kept for at most half of that connection's idle time.
 package struct KeptConnections {
-    /// Of the kernel, for what nobody acknowledges. An acknowledgement of any byte begins it anew, so a slow link is no reason.
+    /// Limit of the kernel for data that is not acknowledged. An acknowledgement of any byte starts it again, so a slow link does not reach
+    /// it.
     package static let patience: Duration = .seconds(5)
-    /// Keeping them for less than this would be worth nothing.
+    /// Lower limit of the age; keeping connections for less would be worth nothing.
     package static let ageMin: Duration = .seconds(5)
 
-    /// A connection that was idle for longer is not used again.
+    /// Age limit: a connection that was idle for longer is not used again.
     package private(set) var age: Duration
     private let ageMax: Duration
 
@@ -22,20 +23,20 @@ package struct KeptConnections {
         (self.age, ageMax) = (age, age)
     }
 
-    /// A request on a connection that had been idle for so long brought no byte of an answer.
+    /// Records that a request on a connection with this idle time brought no byte of an answer.
     package mutating func died(afterIdle idle: Duration) {
         age = max(Self.ageMin, min(age, idle / 2))
     }
 
-    /// Another link: what is in between is something else.
+    /// Forgets what was learned, because another link has other devices in between.
     package mutating func forget() {
         age = ageMax
     }
 
-    /// - Parameter patience: `nil`: the kernel's own, some fifteen minutes.
+    /// - Parameter patience: The limit; `nil` for the kernel's default of some fifteen minutes.
     static func limit(_ socket: Int32, to patience: Duration?) {
         var milliseconds = UInt32(clamping: patience?.milliseconds ?? 0)
-        // Where the kernel refuses, the deadlines of the request are left.
+        // Where the kernel refuses, the deadlines of the request remain.
         _ = setsockopt(socket, Int32(IPPROTO_TCP), TCP_USER_TIMEOUT, &milliseconds, socklen_t(MemoryLayout<UInt32>.size))
     }
 }

@@ -5,21 +5,21 @@ import Synchronization
 
 /// Attributes what TCP counted on curl's sockets to the transfers that caused it.
 ///
-/// No counter of curl's includes TLS, so the kernel's are read: at the end of each transfer, and just before a socket is
-/// closed. A connection outlives its transfers, so what was attributed already is remembered per socket. On an HTTP/2
-/// connection with several transfers at once the bytes go to the one that ends first after they moved; the sum is right.
+/// No counter of curl's includes TLS, so the kernel's counters are read at the end of each transfer and just before a socket is closed. A
+/// connection outlives its transfers, so the bytes that were attributed already are remembered per socket. On an HTTP/2 connection with
+/// several transfers at once, the bytes go to the first transfer that ends after they moved; the sum is right.
 ///
-/// Headers of TCP and IP are counted by segments. A segment that arrives twice, or for which the kernel has no room, was carried
-/// by the link and is paid for, but is in no count of bytes: its size is taken from that of the peer's full segments
-/// (``SocketLedger/Bytes/init(from:to:)``). On a loaded machine that was an eighth of all that came down.
+/// Headers of TCP and IP are counted by segments. A segment that arrives twice, or for which the kernel has no room, was carried by the
+/// link and is paid for, but is in no count of bytes. Its size is taken from that of the peer's full segments
+/// (``SocketLedger/Bytes/init(from:to:)``). On a loaded machine such segments were an eighth of all bytes received.
 ///
-/// What comes after a transfer's end, on a kept connection or when it is
-/// closed (late acknowledgements, TLS tickets and farewells, FINs), is nobody's: the next transfer on the connection pays
-/// for it, or it is handed out as ``leftover``, so that the sum is what the link carried.
+/// Bytes that come after a transfer's end, on a kept connection or at its close (late acknowledgements, TLS tickets and farewells, FINs),
+/// belong to no transfer. The next transfer on the connection is charged for them, or they are handed out as ``leftover``, so that the sum
+/// is right for the link.
 ///
-/// Only used on the thread of ``CurlLoop``, but for ``leftover``.
+/// Used only on the thread of ``CurlLoop``, except for ``leftover``.
 final class SocketLedger {
-    /// What a connection moved.
+    /// Bytes that a connection moved.
     struct Bytes {
         var up: UInt64 = 0
         var down: UInt64 = 0
@@ -40,7 +40,7 @@ final class SocketLedger {
 
     private struct Entry {
         var counted = csl_tcp_counts()
-        /// Who opened the socket or used it last; `nil` when that transfer is over.
+        /// The transfer that opened the socket or used it last; `nil` when that transfer is over.
         var owner: CurlTransfer? {
             didSet { if owner == nil { idleSince = SystemClocks.instant() } }
         }
@@ -49,17 +49,17 @@ final class SocketLedger {
 
     private var entries: [Int32: Entry] = [:]
     var addresses = AddressBook()
-    /// An address was left out since this was set to `false`.
+    /// `true` when an address was left out since this was set to `false`.
     var hasLeftOut = false
 
     func opened(_ socket: Int32, by transfer: CurlTransfer) {
         entries[socket] = Entry(owner: transfer)
     }
 
-    /// The transfer is about to send on the connection between these two ends, be it new or kept.
+    /// Records that the transfer is about to send on the connection between these two ends, be it new or kept.
     ///
-    /// - Returns: Its socket, and for how long nobody had used it. `nil` when it is not TCP: curl tells no more than the ends, and those of Unix sockets have no
-    ///   names.
+    /// - Returns: Its socket, and the time for which it was unused. `nil` when it is not TCP: curl reports only the ends, and those of Unix
+    ///   sockets have no names.
     func use(
         by transfer: CurlTransfer, local: UnsafePointer<CChar>, localPort: Int32, remote: UnsafePointer<CChar>,
         remotePort: Int32
@@ -72,20 +72,20 @@ final class SocketLedger {
         return nil
     }
 
-    /// Moved while no transfer was there to have moved it; taken away by whoever asks.
+    /// Bytes that moved while no transfer used the connection. The reader takes them away.
     let leftover = Mutex(Bytes())
 
-    /// The socket is about to be closed.
+    /// Counts the last bytes of a socket that is about to be closed.
     func closing(_ socket: Int32) {
         if hasHeard(on: socket) { addresses.connected(socket) } else { addresses.closed(socket, now: SystemClocks.instant()) }
         count(socket, isClosing: true)
         entries[socket] = nil
     }
 
-    /// The transfer is over; its connection may live on.
+    /// Counts the bytes of a transfer that is over; its connection may live on.
     func settle(_ transfer: CurlTransfer) {
         if let socket = transfer.socket, entries[socket] != nil {
-            // On a shared connection somebody else may be the owner, but it is this transfer that ends.
+            // On a shared connection another transfer may be the owner, but this one ends now.
             let owner = entries[socket]?.owner
             entries[socket]?.owner = transfer
             count(socket)
@@ -97,7 +97,7 @@ final class SocketLedger {
         }
     }
 
-    /// The peer has answered something, be it no more than the first packet.
+    /// `true` when the peer has answered at all, be it only the first packet.
     func hasHeard(on socket: Int32) -> Bool {
         var counts = csl_tcp_counts()
         return csl_tcp_counts(socket, &counts) && counts.segments_in > 0
@@ -105,7 +105,7 @@ final class SocketLedger {
 
     func owner(of socket: Int32) -> CurlTransfer? { entries[socket]?.owner }
 
-    /// TCP only: of a Unix socket it is not known whether a transfer has taken it up again.
+    /// Idle TCP sockets. Unix sockets are left out, because it is not known whether a transfer uses one again.
     func idleSockets(except busy: Set<Int32>) -> [Int32] {
         entries.filter { socket, entry in
             var counts = csl_tcp_counts()
@@ -121,7 +121,7 @@ final class SocketLedger {
         entries[socket]?.counted = counts
         let header = UInt64(counts.header_bytes)
         if isClosing, counts.segments_in > 0 {
-            // Still to come, and not seen any more: FIN and its acknowledgement, each way unless the peer was first.
+            // The FIN and its acknowledgement are still to come and cannot be counted: each way unless the peer was first.
             moved.headersUp &+= counts.is_established ? 2 * header : header
             moved.headersDown &+= header
         }
@@ -130,9 +130,9 @@ final class SocketLedger {
 }
 
 extension SocketLedger.Bytes {
-    /// What a connection moved between two looks at its counters.
+    /// The bytes that a connection moved between two readings of its counters.
     ///
-    /// Never less than the link carried, and exact unless segments were lost or came twice.
+    /// The result is never less than the link carried, and exact unless segments were lost or came twice.
     init(from before: csl_tcp_counts, to now: csl_tcp_counts) {
         func more(_ count: KeyPath<csl_tcp_counts, UInt32>) -> UInt64 { UInt64(now[keyPath: count] &- before[keyPath: count]) }
         let header = UInt64(now.header_bytes)
@@ -140,8 +140,8 @@ extension SocketLedger.Bytes {
         up = now.sent &- before.sent
         headersUp = more(\.segments_out) &* header
         headersDown = more(\.segments_in) &* header
-        // Which of the segments were thrown away is not known, nor how long they were: as long as the peer makes them, and
-        // never more than leaves room for what was kept. (A bare question whether we are alive is counted among them.)
+        // The kernel does not report which segments were thrown away, nor their length. They are taken as full-sized, up to the limit that
+        // leaves room for the segments that were kept. (A keep-alive probe is counted among them.)
         let full = UInt64(now.payload_in)
         let most = more(\.data_segments_in) &* full
         let dropped = min(more(\.dropped_segments_in), more(\.data_segments_in))
@@ -150,15 +150,15 @@ extension SocketLedger.Bytes {
         if before.segments_out == 0, now.segments_out > 0 { headersUp &+= UInt64(now.more_in_syn) }
         if before.segments_in == 0, now.segments_in > 0 { headersDown &+= UInt64(now.more_in_syn) }
         guard now.has_selective_acknowledgements else { return }
-        // Each segment that is out of order or there already is answered at once, by an acknowledgement that names it.
+        // Each segment that is out of order or a duplicate is answered at once, by an acknowledgement that names it.
         headersUp &+= (more(\.dropped_segments_in) &+ more(\.early_segments_in)) &* Self.block
-        // Of the peer's acknowledgements any may have said so while something was sent again.
+        // Any of the peer's acknowledgements may carry such a block while data was retransmitted.
         if more(\.repeated_segments_out) > 0 {
             headersDown &+= (more(\.segments_in) &- more(\.data_segments_in)) &* Self.block
         }
     }
 
-    /// Of a selective acknowledgement with one block: kind, length and two sequence numbers, filled up to words (RFC 2018).
+    /// Bytes of a selective acknowledgement with one block: kind, length and two sequence numbers, padded to words (RFC 2018).
     private static var block: UInt64 { 12 }
 }
 

@@ -1,9 +1,9 @@
 import SyncCore
 
-/// Knows which step a transfer is in and which of its deadlines ends first.
+/// Tracks the step of a transfer and finds its first deadline to pass.
 ///
-/// curl's own connect timeout covers name, TCP and TLS. What comes after is timed here, because curl only knows a total and a
-/// minimum speed: neither notices a peer that accepts and then says nothing, without also ending a slow link.
+/// curl's own connect timeout covers name, TCP and TLS. The later steps are timed here, because curl only knows a total time and a minimum
+/// speed. Neither detects a peer that accepts and then stays silent without also ending transfers on a slow link.
 ///
 ///     step        deadline                             counted from
 ///     connecting  (curl's)
@@ -18,7 +18,7 @@ struct TransferClock {
     private(set) var step = Step.connecting
     private let deadlines: HTTPRequest.Deadlines
     private let started: Instant
-    /// The last byte in either direction.
+    /// Time of the last byte in either direction.
     private(set) var moved: Instant
 
     init(_ deadlines: HTTPRequest.Deadlines, now: Instant) {
@@ -32,19 +32,19 @@ struct TransferClock {
         moved = now
     }
 
-    /// Bytes of the request left.
+    /// Records that bytes of the request left.
     mutating func sent(isAll: Bool, now: Instant) {
         if isAll, step == .sending { step = .waiting }
         moved = now
     }
 
-    /// A line of the head or bytes of the body came.
+    /// Records that a line of the head or bytes of the body came.
     mutating func received(now: Instant) {
         step = .receiving
         moved = now
     }
 
-    /// The peer's TCP took bytes that had left us earlier; on a slow link much of a request waits in the kernel.
+    /// Records that the peer's TCP accepted bytes that had left earlier; on a slow link much of a request waits in the kernel.
     mutating func acknowledged(at moment: Instant) {
         moved = max(moved, moment)
     }

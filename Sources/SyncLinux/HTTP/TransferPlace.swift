@@ -2,19 +2,19 @@ import CSyncLinux
 import Glibc
 import SyncCore
 
-/// Where a request goes, as far as errors and TLS need to know it; curl itself gets the URL as it is.
+/// Destination of a request, as far as errors and TLS need it; curl itself gets the URL unchanged.
 struct TransferPlace {
     let isTLS: Bool
     let host: String
-    /// `hub.example:443`, or the path of a Unix socket.
+    /// Name for messages: `hub.example:443`, or the path of a Unix socket.
     let name: String
     let isUnixSocket: Bool
-    /// What the connection goes to instead.
+    /// The proxy that the connection goes to instead.
     let proxy: HTTPProxy?
-    /// What the connection itself goes to.
+    /// The peer that the connection itself goes to.
     var peer: String { proxy?.url.authority ?? name }
 
-    /// - Throws: A sentence, when the URL is none, or not of `http` or `https`, or has a user name or password in it.
+    /// - Throws: A sentence when the text is no URL, when its scheme is not `http` or `https`, or when it holds a user name or password.
     init(url: String, socketPath: String?, proxy: HTTPProxy? = nil) throws(Refusal) {
         guard let parsed = curl_url() else { throw .malformed("no memory to read the URL") }
         defer { curl_url_cleanup(parsed) }
@@ -44,8 +44,8 @@ struct TransferPlace {
         name = socketPath ?? "\(host):\(port)"
     }
 
-    /// What the certificate must be made out to. `nil` when it cannot be told to OpenSSL in the form that curl uses: names
-    /// that are not ASCII, which curl turns into punycode, and scoped addresses.
+    /// Name that the certificate must have. `nil` when OpenSSL cannot be given it in the form that curl uses: names that are not ASCII,
+    /// which curl turns into punycode, and scoped addresses.
     var certificateName: (text: String, isAddress: Bool)? {
         guard isTLS, !host.isEmpty, host.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }), !host.utf8.contains(37) else {
             return nil
@@ -55,7 +55,7 @@ struct TransferPlace {
         }
         var address = in_addr()
         if inet_pton(AF_INET, host, &address) == 1 { return (host, true) }
-        // The dot that marks a name as complete is in no certificate.
+        // Certificates do not have the final dot of a complete name.
         return (host.utf8.last == UInt8(ascii: ".") ? String(host.dropLast()) : host, false)
     }
 }

@@ -1,9 +1,9 @@
 package import SyncCore
 
-/// An answer that is there in one piece, read by the same rules as one that arrives (``AnswerReader``): the lines of its
+/// An answer that is present in one piece. It is read by the same rules as one that arrives in pieces (``AnswerReader``): the lines of its
 /// heads, then its body.
 package enum WholeAnswer {
-    /// - Returns: `nil` for what is no whole, valid answer within the limits.
+    /// - Returns: The answer; `nil` when the bytes are not a whole, valid answer within the limits.
     package static func read(_ bytes: [UInt8], limits: AnswerLimits) -> HTTPResponse? {
         var reader = AnswerReader(limits: limits, acceptsGzip: true, isHead: false, sink: .whole)
         do throws(Refusal) {

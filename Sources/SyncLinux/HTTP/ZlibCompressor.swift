@@ -1,12 +1,12 @@
 import CSyncLinux
 import SyncCore
 
-/// gzip by the system's zlib.
+/// Compressor for gzip with the system's zlib.
 package struct ZlibCompressor: Compressor {
     package init() {}
 
     package func gzip(_ bytes: [UInt8]) -> [UInt8]? {
-        // With room for less than the input, deflate itself notices that it does not shrink it.
+        // The buffer is smaller than the input, so that deflate itself reports when the result does not shrink.
         guard bytes.count > 1, bytes.count <= Int(UInt32.max) else { return nil }
         let stream = UnsafeMutablePointer<z_stream>.allocate(capacity: 1)
         stream.initialize(to: z_stream())
@@ -52,6 +52,6 @@ package struct ZlibCompressor: Compressor {
         }
     }
 
-    /// Level 9 gains 1 % on batches of mutations for three times the work.
+    /// Level 9 shrinks batches of mutations by 1 % more for three times the work.
     private static let level: Int32 = 6
 }
