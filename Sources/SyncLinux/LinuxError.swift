@@ -1,48 +1,48 @@
 import Glibc
 
-/// What Linux refused or what was found there instead of the expected: one error for files, directories, threads, signals
-/// and the service manager's socket. (Transfers have their own, ``TransportError``.)
+/// An error of Linux, or an unexpected fact about the system. One type serves files, directories, threads, signals and the service
+/// manager's socket. (Transfers have ``TransportError``.)
 package struct LinuxError: Error, Sendable, Hashable, CustomStringConvertible {
     package enum Code: String, Sendable, CaseIterable {
-        /// Nothing is there.
+        /// The file or directory does not exist.
         case missing
-        /// Something is there already.
+        /// The file or directory exists already.
         case exists
-        /// Our user may not do this.
+        /// This user lacks the permission.
         case denied
         /// The file system is mounted read-only, from the start or after an error.
         case readOnly
-        /// No bytes, no inodes, the quota or the file size limit is used up.
+        /// No bytes or inodes are left, or the quota or the file size limit is reached.
         case full
-        /// No descriptor, memory or thread to be had at the moment.
+        /// No descriptor, memory or thread is available at the moment.
         case exhausted
         /// A symbolic link, directory, device or socket where something else was expected.
         case wrongKind
         case wrongOwner
-        /// The mode lets other users read a secret or write where only we may.
+        /// The mode lets other users read a secret, or write where only this user may.
         case exposed
         case empty
         case tooLarge
-        /// The content is not what it must be.
+        /// The content has the wrong form.
         case malformed
         /// Another process holds it.
         case inUse
-        /// This file system does not keep what we write in the way that we need.
+        /// This file system does not store data as safely as the agent needs it.
         case unsuitable
         /// The new content is in place, but it is not known whether it would survive a power loss.
         case notDurable
-        /// Anything else; `errno` tells.
+        /// Any other error; `errno` has the number.
         case failed
     }
 
     package var code: Code
-    /// The step, for the operator: `rename after fsync`.
+    /// The step, for the operator, for example `rename after fsync`.
     package var doing: String
     /// The file, directory or socket; `nil` where there is none.
     package var path: String?
-    /// What would have been right: `mode 0600, owned by user 990`.
+    /// The right state, for example `mode 0600, owned by user 990`.
     package var expected: String?
-    /// The kernel's number; `nil` when the refusal is our own.
+    /// The kernel's number; `nil` when the agent itself refused.
     package var errno: Int32?
 
     package init(_ code: Code, doing: String, path: String? = nil, expected: String? = nil, errno: Int32? = nil) {
@@ -53,8 +53,8 @@ package struct LinuxError: Error, Sendable, Hashable, CustomStringConvertible {
         self.errno = errno
     }
 
-    /// Can the same call succeed later without anybody changing what is there? ``Code/failed`` is not: a disk that reports
-    /// an error is not asked the same thing again (an `fsync` that failed once never becomes true).
+    /// `true` when the same call can succeed later without a change to the file or system by an operator. ``Code/failed`` is `false`: a
+    /// disk that reports an error is not asked again (an `fsync` that failed once never becomes true).
     package var isRetryable: Bool {
         switch code {
         case .full, .exhausted, .inUse, .readOnly: true
@@ -81,7 +81,7 @@ package struct Errno: Error, Sendable, Hashable, CustomStringConvertible {
         self.number = number
     }
 
-    /// `errno` of this thread, right after a call that failed.
+    /// `errno` of this thread. Read it right after the call that failed.
     static var current: Errno { Errno(number: errno) }
 
     package var description: String {

@@ -4,13 +4,13 @@ import Synchronization
 
 /// Finds the hub's addresses, for the route lookups of ``NetlinkMonitor``.
 ///
-/// `getaddrinfo` blocks for as long as name servers are silent (half a minute and more) and cannot be interrupted, so it has
-/// a thread of its own. Requests that come meanwhile are answered together, by one further question.
+/// `getaddrinfo` blocks for as long as name servers are silent (half a minute and more) and cannot be interrupted, so it runs on a separate
+/// thread. Requests that come meanwhile are answered together, by one further query.
 package final class HubResolver: Sendable {
-    /// Route lookups for more addresses than that would say nothing new.
+    /// Limit of addresses; route lookups for more would show nothing new.
     package static let maxAddresses = 16
 
-    /// Numeric addresses in the order in which they are to be tried; or why there are none, for people.
+    /// Numeric addresses in the order in which to try them, or the reason why there are none, as text for people.
     package typealias Answer = Result<[String], HubResolverError>
 
     private enum Command: Sendable {
@@ -27,7 +27,7 @@ package final class HubResolver: Sendable {
         let mailbox = try Mailbox<Command>()
         self.mailbox = mailbox
         guard NumericAddress(host) == nil else { return }
-        // Nobody waits for this thread: it may be in the middle of a question. It ends after that.
+        // No other thread joins this one: it may be in the middle of a query, and ends after it.
         _ = try OwnThread(name: "resolver") { Self.run(host, mailbox) }
     }
 
@@ -35,11 +35,11 @@ package final class HubResolver: Sendable {
         mailbox.post(.stop)
     }
 
-    /// The host is an address already, and will never be another.
+    /// `true` when the host is an address already and so never changes.
     package var isLiteral: Bool { NumericAddress(host) != nil }
 
-    /// - Parameter onAnswer: Called once, on the resolver's thread; for a literal address at once, on the caller's. Not called
-    ///   when the resolver is gone before the answer.
+    /// - Parameter onAnswer: Called once, on the resolver's thread; for a literal address at once, on the caller's. It is not called when
+    ///   the resolver is gone before the answer.
     package func resolve(_ onAnswer: @escaping @Sendable (Answer) -> Void) {
         if let literal = NumericAddress(host) {
             onAnswer(.success([literal.text]))
@@ -76,10 +76,10 @@ package final class HubResolver: Sendable {
     }
 }
 
-/// Why a name has no address now. Asking again can help.
+/// The reason why a name has no address now. A retry can help.
 package struct HubResolverError: Error, Hashable, Sendable, CustomStringConvertible {
     package var host: String
-    /// The system resolver's own words.
+    /// Message of the system resolver.
     package var detail: String
 
     package var description: String { "resolve \(host): \(detail)" }

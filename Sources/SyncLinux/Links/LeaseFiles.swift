@@ -1,29 +1,29 @@
 import Glibc
 package import SyncCore
 
-/// Where DHCP clients keep their leases. What is not there, not readable or too large says nothing: the agent runs as a user
-/// of its own, and a hint is all that is lost.
+/// Reads the leases that DHCP clients keep. A file that is missing, unreadable or too large gives no hint. The agent runs as an
+/// unprivileged user, and only the hint is lost.
 package final class LeaseFiles {
     private let root: String
     private let calls: any FileCalls
-    /// Lease files of NetworkManager and dhclient, whose names are not known beforehand; listed once a reading.
+    /// Lease files of NetworkManager and dhclient, whose names are not known beforehand. They are listed once per reading.
     private var listed: [String] = []
 
     /// networkd's files have some dozen lines. dhclient appends to its file and rewrites it now and then.
     private static let maxBytes = 256 << 10
     private static let maxFiles = 256
 
-    /// - Parameter root: Before every path; empty in the installed system.
+    /// - Parameter root: Prefix of every path; empty in the installed system.
     package init(root: String = "", calls: any FileCalls = LinuxFileCalls()) {
         self.root = root
         self.calls = calls
     }
 
-    /// The folders may hold other files now.
+    /// Lists the folders again, because they may hold other files now.
     package func refresh() {
         listed = []
         for folder in ["/var/lib/NetworkManager", "/var/lib/dhcp", "/var/lib/dhclient"] {
-            // Not installed, or not for us to read.
+            // The client is not installed, or this user may not read the folder.
             guard let names = try? calls.names(in: root + folder, for: .listDirectory) else { continue }
             let leases = names.filter { $0.hasSuffix(".lease") || $0.hasSuffix(".leases") }.sorted()
             listed += leases.prefix(Self.maxFiles).map { "\(folder)/\($0)" }
@@ -47,7 +47,7 @@ package final class LeaseFiles {
                 found.append(LeaseText.keyed(bytes))
             }
         }
-        // An old file of a client that is not in use any more may say less, and at worst costs patience.
+        // An old file of an unused client may give fewer hints, and at worst costs patience.
         var hints = LeaseHints()
         hints.isMetered = found.contains(where: \.isMetered)
         hints.portalURI = found.lazy.compactMap(\.portalURI).first
@@ -55,7 +55,7 @@ package final class LeaseFiles {
     }
 
     private func read(_ path: String) -> [UInt8]? {
-        // See above: no file is no hint.
+        // `try?`: a file that cannot be read gives no hint, as said above.
         try? DurableFiles(calls: calls).read(root + path, maxBytes: Self.maxBytes)
     }
 }

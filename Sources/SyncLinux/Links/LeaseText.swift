@@ -1,9 +1,8 @@
 package import SyncCore
 
-/// Reads what DHCP clients write down about their leases. The content came from the network: whatever it is, reading ends
-/// with hints or without.
+/// Parses the lease files of DHCP clients. The content came from the network, so parsing accepts any bytes and ends with hints or without.
 package enum LeaseText {
-    /// systemd-networkd's lease file, and NetworkManager's where it still has that form: `KEY=VALUE` lines; binary options in
+    /// Parses systemd-networkd's lease file, and NetworkManager's where it still has that form: `KEY=VALUE` lines, with binary options in
     /// hexadecimal.
     package static func keyed(_ bytes: [UInt8]) -> LeaseHints {
         var hints = LeaseHints()
@@ -20,10 +19,10 @@ package enum LeaseText {
         return hints
     }
 
-    /// dhclient.leases(5): blocks of `lease { interface "eth0"; option NAME VALUE; … }`, the newest last. A value is
-    /// quoted text or bytes in hexadecimal with colons.
+    /// Parses dhclient.leases(5): blocks of `lease { interface "eth0"; option NAME VALUE; … }`, the newest last. A value is quoted text or
+    /// bytes in hexadecimal with colons.
     ///
-    /// - Returns: What the last whole block for this interface says; `nil` when there is none.
+    /// - Returns: The hints of the last whole block for this interface; `nil` when there is none.
     package static func blocks(_ bytes: [UInt8], interface: String) -> LeaseHints? {
         var newest: LeaseHints?
         var block: (hints: LeaseHints, isOurs: Bool)?
@@ -42,7 +41,7 @@ package enum LeaseText {
                     switch words[1] {
                     case "vendor-encapsulated-options", "unknown-43":
                         block?.hints.isMetered = saysMetered(bytes: value(words[2]))
-                    // Option 114 under its names: that of RFC 3679 and those of RFC 8910.
+                    // Option 114 under its names: the one of RFC 3679 and those of RFC 8910.
                     case "default-url", "v4-captive-portal", "captive-portal", "unknown-114":
                         block?.hints.portalURI = portal(value(words[2]))
                     default: break
@@ -54,7 +53,7 @@ package enum LeaseText {
         return newest
     }
 
-    /// Android sends this text as its option 43; NetworkManager looks for it anywhere in there, and so do we.
+    /// Android sends this text as its option 43. NetworkManager searches for it anywhere in the option, and so does the agent.
     private static let metered = Array("ANDROID_METERED".utf8)
 
     private static func saysMetered(bytes: [UInt8]) -> Bool {

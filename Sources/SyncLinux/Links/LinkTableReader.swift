@@ -4,25 +4,25 @@ import SyncCore
 
 /// Reads the whole table of links from the kernel, sysfs and lease files. Used by one thread.
 final class LinkTableReader {
-    /// Replaced after trouble: the rest of an answer that was given up would stand in the way of the next.
+    /// The socket is replaced after an error, because the rest of an answer that was given up would precede the next answer.
     private var socket: NetlinkSocket?
     private let sysfs: SysfsLinks
     private let leases: LeaseFiles
-    /// Best metric of a default route by interface. Kept between readings: a routing daemon may hold a million routes, and
-    /// none but these matter.
+    /// Best metric of a default route by interface. It is kept between readings: a routing daemon may hold a million routes, and only these
+    /// matter.
     private var defaultMetrics: [Int32: UInt32]?
 
     init(sysfsRoot: String, leases: LeaseFiles) throws(LinuxError) {
-        // Opened at once, so that whoever may not is told at the start.
+        // The socket is opened at once, so that a lack of permission shows at the start.
         socket = try Self.open()
         sysfs = SysfsLinks(root: sysfsRoot)
         self.leases = leases
     }
 
     /// - Parameters:
-    ///   - hubAddresses: Numeric; what is none is passed over.
-    ///   - readsRoutes: `false`: no default route has changed since the last reading.
-    /// - Returns: `nil` when the lists changed while they were read, five times over.
+    ///   - hubAddresses: Numeric addresses; other texts are ignored.
+    ///   - readsRoutes: `false` when no default route has changed since the last reading.
+    /// - Returns: The table; `nil` when the lists changed while they were read, five times in a row.
     func read(hubAddresses: [String], readsRoutes: Bool) throws(LinuxError) -> LinkTable? {
         if readsRoutes { defaultMetrics = nil }
         do throws(LinuxError) {
@@ -65,7 +65,7 @@ final class LinkTableReader {
     private func request(
         _ type: Int, flags: Int32 = 0, body: [UInt8], each: (NetlinkMessage) -> Void
     ) throws(LinuxError) -> Bool {
-        // Not by `??`, whose right side throws any error.
+        // Not written with `??`, whose right side throws any error.
         let current = if let socket { socket } else { try Self.open() }
         socket = current
         return try current.request(type, flags: flags, body: body, each: each)
@@ -73,7 +73,7 @@ final class LinkTableReader {
 
     private func readLinks() throws(LinuxError) -> [Int32: LinkFacts]? {
         var links: [Int32: LinkFacts] = [:]
-        // struct ifinfomsg, and IFLA_EXT_MASK with RTEXT_FILTER_SKIP_STATS (1 << 3): counters are most of the bytes.
+        // The body is struct ifinfomsg, and IFLA_EXT_MASK with RTEXT_FILTER_SKIP_STATS (1 << 3), because counters are most of the bytes.
         var body = [UInt8](repeating: 0, count: 16)
         body.append(native: UInt16(8))
         body.append(native: UInt16(IFLA_EXT_MASK))
@@ -105,7 +105,7 @@ final class LinkTableReader {
         return defaultMetrics
     }
 
-    /// The interface that the kernel would send a packet for `address` through, by all its rules and tables.
+    /// The interface that the kernel would use for a packet to `address`, by all its rules and tables.
     private func lookUp(_ address: NumericAddress) throws(LinuxError) -> Int32? {
         var body = [UInt8](repeating: 0, count: 12)  // struct rtmsg
         body[0] = UInt8(address.family)
@@ -119,7 +119,7 @@ final class LinkTableReader {
                 if let route = RouteMessage(message), route.leadsSomewhere { found = route.interfaces.first }
             }
         } catch {
-            // "Unreachable" in its several forms is an answer; anything else is trouble with the socket.
+            // "Unreachable" in its several forms is an answer; any other error is a fault of the socket.
             let answers = [ENETUNREACH, EHOSTUNREACH, EACCES, EINVAL, EAGAIN, ENODEV, EAFNOSUPPORT, EOPNOTSUPP, ENETDOWN]
             guard let number = error.errno, answers.contains(number) else { throw error }
         }

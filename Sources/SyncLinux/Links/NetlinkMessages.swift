@@ -11,20 +11,20 @@ import Glibc
 /// | 8 | 4 | sequence, as in the request |
 /// | 12 | 4 | port of the addressee |
 ///
-/// All in the machine's own byte order, each message padded to 4 bytes.
+/// All numbers are in the machine's byte order, and each message is padded to 4 bytes.
 package struct NetlinkMessage: Equatable, Sendable {
     package static let headerSize = 16
 
     package var type: UInt16
     package var flags: UInt16
     package var sequence: UInt32
-    /// What follows the header.
+    /// The bytes after the header.
     package var payload: ArraySlice<UInt8>
 
-    /// All whole messages at the beginning of a datagram. Total: whatever the bytes are, reading ends at the first message
-    /// whose length cannot be, and nothing beyond the datagram is looked at.
+    /// All whole messages at the beginning of a datagram. It accepts any bytes: parsing ends at the first message with an impossible
+    /// length, and never reads beyond the datagram.
     ///
-    /// - Returns: `isWhole` is `false` when something was left over that is no message.
+    /// - Returns: The messages; `isWhole` is `false` when bytes were left over that are no message.
     package static func all(in datagram: ArraySlice<UInt8>) -> (messages: [NetlinkMessage], isWhole: Bool) {
         var messages: [NetlinkMessage] = []
         var rest = datagram
@@ -40,7 +40,7 @@ package struct NetlinkMessage: Equatable, Sendable {
         return (messages, true)
     }
 
-    /// `NLMSG_ERROR` and `NLMSG_DONE` begin with a number: 0, or an errno, negative. `nil` when it is missing.
+    /// The error of `NLMSG_ERROR` and `NLMSG_DONE`, which begin with 0 or a negative errno. `nil` when the number is missing.
     package var errorNumber: Int32? {
         payload.integer(at: 0, as: Int32.self).map { $0 > 0 || $0 == .min ? EIO : -$0 }
     }
@@ -53,11 +53,11 @@ package struct NetlinkMessage: Equatable, Sendable {
 /// | 0 | 2 | length, these four bytes included |
 /// | 2 | 2 | type; the two highest bits are flags |
 ///
-/// Padded to 4 bytes. Of a repeated type the last counts, as in the kernel.
+/// Attributes are padded to 4 bytes. Of a repeated type the last one counts, as in the kernel.
 struct NetlinkAttributes {
     private var values: [UInt16: ArraySlice<UInt8>] = [:]
 
-    /// Total: reading ends at the first attribute whose length cannot be.
+    /// It accepts any bytes: parsing ends at the first attribute with an impossible length.
     init(_ bytes: ArraySlice<UInt8>) {
         var rest = bytes
         while let length = rest.integer(at: 0, as: UInt16.self), let type = rest.integer(at: 2, as: UInt16.self),
@@ -76,7 +76,7 @@ struct NetlinkAttributes {
         bytes(type)?.integer(at: 0, as: number)
     }
 
-    /// Up to the first NUL. What is not UTF-8 shows as U+FFFD.
+    /// Text up to the first NUL. Bytes that are not UTF-8 appear as U+FFFD.
     func text(_ type: Int) -> String? {
         bytes(type).map { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
     }
@@ -87,7 +87,7 @@ struct NetlinkAttributes {
 }
 
 extension ArraySlice<UInt8> {
-    /// In the machine's own byte order; `nil` when it does not lie within the slice.
+    /// An integer in the machine's byte order; `nil` when it does not lie within the slice.
     func integer<Number: FixedWidthInteger>(at offset: Int, as number: Number.Type) -> Number? {
         let size = MemoryLayout<Number>.size
         guard offset >= 0, count >= size, offset <= count - size else { return nil }

@@ -3,35 +3,35 @@ import Glibc
 package import SyncCore
 import Synchronization
 
-/// Watches the interfaces by rtnetlink (rtnetlink(7)), without privileges and without waking up when nothing happens.
+/// Watches the interfaces by rtnetlink (rtnetlink(7)), without privileges and without wake-ups while nothing changes.
 ///
-/// An event is only ever a reason to look: it is not known what was lost before it, and the kernel keeps some changes to
-/// itself (with the last address of an interface its default route goes silently). So after each burst of events everything
-/// is read again, compared with what was told last, and told if it differs.
+/// An event only causes a new reading. Earlier events may have been lost, and the kernel does not report some changes (with the last
+/// address of an interface its default route disappears without an event). After each burst of events everything is read again, compared
+/// with the last reported table, and reported if it differs.
 ///
-/// Readings are paced: eight at once, then one a second, so that a flapping driver or a routing daemon costs next to nothing.
+/// Readings are paced: eight at once, then one per second, so that a flapping driver or a routing daemon costs very little.
 package final class NetlinkMonitor: LinkMonitor {
     package struct Settings: Sendable {
-        /// `/sys`, unless a test has its own.
+        /// Root of sysfs: `/sys`, or a folder of a test.
         package var sysfsRoot = "/sys"
-        /// Before the paths of lease files; empty in the installed system.
+        /// Prefix of the paths of lease files; empty in the installed system.
         package var leaseRoot = ""
-        /// The kernel's queue of events for us. Too small a one costs a reading, nothing else.
+        /// Size of the kernel's event queue, bytes. A queue that is too small only costs a reading.
         package var receiveBytes: Int32 = 128 << 10
-        /// A DHCP client writes its file a moment after it set the address: the leases are looked at once more this long
-        /// after addresses changed. `nil`: they are not.
+        /// Delay of one further reading of the leases after addresses changed, because a DHCP client writes its file a moment after it set
+        /// the address. `nil`: no further reading.
         package var leaseDelay: Duration? = .seconds(3)
 
         package init() {}
     }
 
-    /// What the monitor met since it began, for metrics.
+    /// Counts since the monitor began, for metrics.
     package struct Counts: Hashable, Sendable {
-        /// Of the whole table.
+        /// Readings of the whole table.
         package var readings = 0
-        /// The kernel's queue for us was full.
+        /// Overflows of the kernel's event queue.
         package var overruns = 0
-        /// Messages that were not from the kernel, or not whole.
+        /// Messages that were dropped because they were not from the kernel, or not whole.
         package var dropped = 0
     }
 
@@ -39,10 +39,9 @@ package final class NetlinkMonitor: LinkMonitor {
     private let counted: Counted
     private let thread: OwnThread
 
-    /// - Parameter report: Called on the monitor's thread when links could not be read; it tries again after a second. The same
-    ///   error is told once.
-    /// - Throws: When there is no netlink here (a seccomp filter, for example) or no thread: then only probes can tell about
-    ///   the network.
+    /// - Parameter report: Called on the monitor's thread when links could not be read. The monitor retries after a second, and reports the
+    ///   same error once.
+    /// - Throws: When there is no netlink (a seccomp filter, for example) or no thread. Then only probes can show the state of the network.
     package init(
         _ settings: Settings = Settings(), report: @escaping @Sendable (LinuxError) -> Void
     ) throws(LinuxError) {
@@ -68,8 +67,8 @@ package final class NetlinkMonitor: LinkMonitor {
         mailbox.post(.look(hubAddresses))
     }
 
-    /// Waits for the thread: no call of `onChange` begins or runs after this. Later calls do nothing. From within `onChange`
-    /// itself it returns at once.
+    /// Waits for the thread: no call of `onChange` begins or runs after this. Later calls do nothing. A call from within `onChange` returns
+    /// at once.
     package func stop() {
         mailbox.post(.stop)
         thread.join()
@@ -80,9 +79,9 @@ private final class Counted: Sendable {
     let value = Mutex(NetlinkMonitor.Counts())
 }
 
-/// What runs on the monitor's thread, and is touched by it alone.
+/// The state of the monitor's thread, which is used by that thread alone.
 ///
-/// `@unchecked Sendable`: made by one thread and handed to the other before it runs.
+/// `@unchecked Sendable`: one thread makes it and hands it to the other before that one runs.
 private final class NetlinkLoop: @unchecked Sendable {
     enum Command: Sendable {
         case watch([String], @Sendable (LinkTable) -> Void)
@@ -100,15 +99,15 @@ private final class NetlinkLoop: @unchecked Sendable {
     private var onChange: (@Sendable (LinkTable) -> Void)?
     private var told: LinkTable?
     private var reported: LinuxError?
-    /// Something may have changed since the last reading; `routes`: default routes too.
+    /// `true` when something may have changed since the last reading; ``owesRoutes`` says the same of default routes.
     private var isOwed = false
     private var owesRoutes = true
     private var pace = RereadPace(now: SystemClocks.instant())
-    /// When the leases are looked at once more.
+    /// Time of the further reading of the leases.
     private var leasesAt: Instant?
     private let leaseDelay: Duration?
 
-    /// Events taken from the queue before one reading; the rest waits for the next.
+    /// Limit of events that are removed from the queue before one reading; the rest waits for the next.
     private static let drainLimit = 4_096
 
     init(
@@ -144,7 +143,7 @@ private final class NetlinkLoop: @unchecked Sendable {
         }
     }
 
-    /// Milliseconds for poll(2), rounded up; -1 while nothing is planned.
+    /// Timeout for poll(2), milliseconds, rounded up; -1 while nothing is planned.
     private func timeout() -> Int32 {
         let now = SystemClocks.instant()
         var wait = leasesAt.map { now.duration(to: $0) }
@@ -174,8 +173,8 @@ private final class NetlinkLoop: @unchecked Sendable {
     private func note(_ found: (messages: [NetlinkMessage], isWhole: Bool)) {
         isOwed = true
         if !found.isWhole { counted.value.withLock { $0.dropped += 1 } }
-        // Deleting an address takes routes away without a word, so only events of routes themselves can be told apart: most
-        // of them are not about a default route.
+        // Deleting an address removes routes without an event, so only events of routes themselves can be told apart: most of them are not
+        // about a default route.
         if !found.isWhole || found.messages.contains(where: { RouteMessage($0).map { $0.prefixLength == 0 } ?? true }) {
             owesRoutes = true
         }
@@ -193,7 +192,7 @@ private final class NetlinkLoop: @unchecked Sendable {
             told = table
             onChange?(table)
         } catch {
-            // Still owed: the pace decides when it is tried again.
+            // The reading is still due; the pace decides when to retry.
             pace.empty(now: now)
             tell(error)
         }
@@ -206,23 +205,23 @@ private final class NetlinkLoop: @unchecked Sendable {
     }
 }
 
-/// Eight readings at once, then one a second.
+/// A pace of eight readings at once, then one per second.
 package struct RereadPace: Equatable {
     private static let burst: Duration = .seconds(8)
     private static let cost: Duration = .seconds(1)
-    /// When the credit would have been 0; the credit is the time since, up to `burst`.
+    /// Time at which the credit would have been 0. The credit is the time since then, up to `burst`.
     private var zeroAt: Instant
 
     package init(now: Instant) {
         zeroAt = now.advanced(by: .zero - Self.burst)
     }
 
-    /// How long until a reading may be made.
+    /// Time until a reading may be made.
     package func wait(now: Instant) -> Duration {
         max(.zero, now.duration(to: zeroAt.advanced(by: Self.cost)))
     }
 
-    /// - Returns: `nil` when a reading may be made, and is counted; otherwise how long to wait.
+    /// - Returns: `nil` when a reading may be made, which is then counted; otherwise the time to wait.
     package mutating func take(now: Instant) -> Duration? {
         let wait = wait(now: now)
         guard wait == .zero else { return wait }
@@ -230,7 +229,7 @@ package struct RereadPace: Equatable {
         return nil
     }
 
-    /// The next reading is a second away.
+    /// Uses up the credit: the next reading is a second away.
     package mutating func empty(now: Instant) {
         zeroAt = now
     }

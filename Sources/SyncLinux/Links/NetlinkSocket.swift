@@ -8,12 +8,12 @@ final class NetlinkSocket {
     private var buffer: [UInt8]
     private var sequence: UInt32 = 0
 
-    /// A dump comes in pieces of at most 32 KiB (net/netlink/af_netlink.c), events are far smaller.
+    /// Size of the buffer. A dump comes in pieces of at most 32 KiB (net/netlink/af_netlink.c), and events are far smaller.
     private static let datagramBytes = 64 << 10
 
     /// - Parameters:
     ///   - groups: Bit mask of multicast groups.
-    ///   - receiveBytes: The kernel's queue for us; 0: the system's default.
+    ///   - receiveBytes: Size of the kernel's queue, bytes; 0 for the system's default.
     init(protocol number: Int32, groups: UInt32, receiveBytes: Int32 = 0) throws(LinuxError) {
         let result = csl_netlink_open(number, groups, receiveBytes)
         guard result >= 0 else {
@@ -31,14 +31,14 @@ final class NetlinkSocket {
 
     enum Received {
         case datagram(ArraySlice<UInt8>, group: UInt32)
-        /// From another process than the kernel, or cut: not to be used.
+        /// A message from a process other than the kernel, or a cut one. It must not be used.
         case unusable
-        /// The kernel's queue for us was full, and messages are gone.
+        /// The kernel's queue overflowed, and messages are lost.
         case overrun
         case nothing
     }
 
-    /// Does not wait.
+    /// Receives one datagram without waiting.
     func receive() throws(LinuxError) -> Received {
         var sender: UInt32 = 0
         var group: UInt32 = 0
@@ -50,7 +50,7 @@ final class NetlinkSocket {
         case -Int(ENOBUFS): return .overrun
         case ..<0: throw Self.error("receive from the kernel", Int32(-count))
         default:
-            // Any process may send us messages; only the kernel's port is 0.
+            // Any process may send messages to this socket; only the kernel's port is 0.
             guard sender == 0, count <= buffer.count else { return .unusable }
             return .datagram(buffer[..<count], group: group)
         }
@@ -59,9 +59,9 @@ final class NetlinkSocket {
     /// Sends a request and hands out the messages of the answer, until its end.
     ///
     /// - Parameters:
-    ///   - flags: `NLM_F_DUMP` for a list; else the answer is one message.
-    ///   - body: After the header.
-    /// - Returns: `false` when the list changed while it was written, so that it may be wrong.
+    ///   - flags: `NLM_F_DUMP` for a list; otherwise the answer is one message.
+    ///   - body: Bytes after the header.
+    /// - Returns: `false` when the list changed while the kernel wrote it, so that it may be wrong.
     func request(
         _ type: Int, flags: Int32 = 0, body: [UInt8], each: (NetlinkMessage) -> Void
     ) throws(LinuxError) -> Bool {
@@ -80,14 +80,14 @@ final class NetlinkSocket {
         while true {
             switch try receive() {
             case .nothing:
-                // The kernel answers while it is asked; waiting at all is the exception.
+                // The kernel answers during the send, so waiting is the exception.
                 guard csl_wait_readable(descriptor, -1, 5_000) != 0 else { throw Self.error("wait for the kernel", ETIMEDOUT) }
             case .unusable: isConsistent = false
             case .overrun: throw Self.error("hear the kernel's whole answer", ENOBUFS)
             case .datagram(let bytes, _):
                 let (messages, isWhole) = NetlinkMessage.all(in: bytes)
                 if !isWhole { isConsistent = false }
-                // What is left of an earlier, interrupted answer has another number.
+                // The rest of an earlier, interrupted answer has another number.
                 for message in messages where message.sequence == sequence {
                     if message.flags & UInt16(NLM_F_DUMP_INTR) != 0 { isConsistent = false }
                     switch Int32(message.type) {

@@ -14,7 +14,7 @@ package import SyncCore
 package struct LinkMessage {
     package var facts: LinkFacts
 
-    /// - Returns: `nil` when it is none, or has no usable name.
+    /// - Returns: `nil` when the message is of another type, or has no usable name.
     package init?(_ message: NetlinkMessage) {
         let payload = message.payload
         guard message.type == UInt16(RTM_NEWLINK), payload.count >= 16, payload.integer(at: 0, as: UInt8.self) == 0,
@@ -22,7 +22,7 @@ package struct LinkMessage {
             let flags = payload.integer(at: 8, as: UInt32.self), index > 0
         else { return nil }
         let attributes = NetlinkAttributes(payload.dropFirst(16))
-        // The name becomes part of paths below /sys; the kernel allows neither of these (dev_valid_name).
+        // The name becomes part of paths below /sys; the kernel refuses these names too (dev_valid_name).
         guard let name = attributes.text(IFLA_IFNAME), !name.isEmpty, name.utf8.count < 64, name != ".",
             name != "..", !name.utf8.contains(UInt8(ascii: "/"))
         else { return nil }
@@ -32,11 +32,11 @@ package struct LinkMessage {
         facts.isUp = flags & 0x1 != 0  // IFF_UP
         let lowerUp = flags & 0x1_0000 != 0  // IFF_LOWER_UP
         let dormant = flags & 0x2_0000 != 0  // IFF_DORMANT
-        // IF_OPER_UNKNOWN and IF_OPER_UP: "unknown" must be taken for usable (operstates.rst).
+        // These are IF_OPER_UNKNOWN and IF_OPER_UP: "unknown" must count as usable (operstates.rst).
         let state = attributes.integer(IFLA_OPERSTATE, as: UInt8.self) ?? 0
         facts.hasCarrier = lowerUp && !dormant && (state == 0 || state == 6)
         facts.masterIndex = attributes.integer(IFLA_MASTER, as: Int32.self) ?? 0
-        // The other end may be an index of another network namespace, which means nothing here.
+        // The other end may be an index of another network namespace, which has no meaning here.
         if attributes.bytes(IFLA_LINK_NETNSID) == nil {
             facts.lowerIndex = attributes.integer(IFLA_LINK, as: Int32.self) ?? 0
         }
@@ -62,8 +62,8 @@ package struct AddressMessage: Equatable {
     package var index: Int32
     package var address: String
 
-    /// - Returns: `nil` when it is none, or its address does not lead beyond the link: link-local, of this host only, or not
-    ///   (yet) known to be unique.
+    /// - Returns: `nil` when the message is of another type, or when its address does not lead beyond the link: link-local, of this host
+    ///   only, or not (yet) known to be unique.
     package init?(_ message: NetlinkMessage) {
         let payload = message.payload
         guard message.type == UInt16(RTM_NEWADDR), payload.count >= 8, let family = payload.integer(at: 0, as: UInt8.self),
@@ -74,7 +74,7 @@ package struct AddressMessage: Equatable {
         let flags = attributes.integer(IFA_FLAGS, as: UInt32.self) ?? UInt32(fewFlags)
         let isTentative = flags & UInt32(IFA_F_TENTATIVE) != 0 && flags & UInt32(IFA_F_OPTIMISTIC) == 0
         guard !isTentative, flags & UInt32(IFA_F_DADFAILED) == 0,
-            // Of a point-to-point link, IFA_ADDRESS is the other end.
+            // On a point-to-point link, IFA_ADDRESS is the other end.
             let bytes = attributes.bytes(IFA_LOCAL) ?? attributes.bytes(IFA_ADDRESS),
             let text = NumericAddress(family: Int32(family), bytes: bytes), !text.staysOnLink
         else { return nil }
@@ -83,7 +83,7 @@ package struct AddressMessage: Equatable {
     }
 }
 
-/// `RTM_NEWROUTE`: of a dump, of an event, or the answer to a lookup.
+/// `RTM_NEWROUTE` from a dump, from an event, or as the answer to a lookup.
 ///
 /// | offset | size | field of `struct rtmsg` (linux/rtnetlink.h) |
 /// |---|---|---|
@@ -95,14 +95,14 @@ package struct AddressMessage: Equatable {
 /// | 12 | | attributes `RTA_*` |
 package struct RouteMessage: Equatable {
     package var prefixLength: UInt8
-    /// Leads to another host, or (`isLocal`) to this one; not unreachable, blackhole, prohibit, …
+    /// `true` when the route leads to another host or to this one; `false` for unreachable, blackhole, prohibit, …
     package var leadsSomewhere: Bool
     /// Interfaces of the next hops that are alive.
     package var interfaces: [Int32]
-    /// The kernel takes the lowest; 0 when it is not given.
+    /// Metric of the route, 0 when it has none. The kernel prefers the lowest.
     package var metric: UInt32
 
-    /// - Returns: `nil` when it is none.
+    /// - Returns: `nil` when the message is of another type.
     package init?(_ message: NetlinkMessage) {
         let payload = message.payload
         guard message.type == UInt16(RTM_NEWROUTE) || message.type == UInt16(RTM_DELROUTE), payload.count >= 12,
@@ -122,7 +122,7 @@ package struct RouteMessage: Equatable {
         interfaces.removeAll { $0 <= 0 }
     }
 
-    /// A row of `struct rtnexthop`: length (2 bytes), flags (1), weight (1), index (4), attributes; padded to 4 bytes.
+    /// Parses a row of `struct rtnexthop`: length (2 bytes), flags (1), weight (1), index (4), attributes; padded to 4 bytes.
     private static func nextHops(_ bytes: ArraySlice<UInt8>) -> [Int32] {
         var found: [Int32] = []
         var rest = bytes
@@ -169,7 +169,7 @@ struct NumericAddress: Hashable {
         return String(decoding: room.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
     }
 
-    /// 169.254.0.0/16, 127.0.0.0/8, fe80::/10, ::1 and the unspecified ones, whatever scope somebody gave them.
+    /// `true` for 169.254.0.0/16, 127.0.0.0/8, fe80::/10, ::1 and the unspecified addresses, whatever their configured scope.
     var staysOnLink: Bool {
         if family == AF_INET { return bytes[0] == 127 || bytes[0] == 0 || (bytes[0] == 169 && bytes[1] == 254) }
         let isTiny = bytes[..<15].allSatisfy { $0 == 0 } && bytes[15] <= 1

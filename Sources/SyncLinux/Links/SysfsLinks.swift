@@ -2,9 +2,8 @@ import CSyncLinux
 import Glibc
 package import SyncCore
 
-/// What sysfs tells about interfaces (Documentation/ABI/testing/sysfs-class-net): the `DEVTYPE` line of `class/net/NAME/uevent`
-/// and the driver that `class/net/NAME/device/driver` points to. Both are fixed for the life of an interface, so each is
-/// read once.
+/// Facts of sysfs about interfaces (Documentation/ABI/testing/sysfs-class-net): the `DEVTYPE` line of `class/net/NAME/uevent` and the
+/// driver behind the link `class/net/NAME/device/driver`. Both are fixed for the life of an interface, so each is read once.
 package final class SysfsLinks {
     private let root: String
     private var known: [Int32: Known] = [:]
@@ -15,7 +14,7 @@ package final class SysfsLinks {
         var driver: String?
     }
 
-    /// An uevent file has a few short lines.
+    /// Size limit of an uevent file, which has a few short lines.
     private static let maxBytes = 4_096
 
     package init(root: String) {
@@ -23,7 +22,7 @@ package final class SysfsLinks {
     }
 
     package func completed(_ facts: LinkFacts) -> LinkFacts {
-        // A renamed interface is the same one, and an index can be given to another: then its name tells.
+        // A renamed interface is the same one, but its index may also belong to another one now. So the name decides.
         if known[facts.index]?.name != facts.name { known[facts.index] = look(at: facts.name) }
         var facts = facts
         facts.deviceType = known[facts.index]?.deviceType
@@ -36,14 +35,14 @@ package final class SysfsLinks {
         known = known.filter { present.contains($0.key) }
     }
 
-    /// Drivers of modems and phones. A driver's folder has a link for each interface of a device that it drives: `1-1:1.4`.
+    /// Drivers of modems and phones. A driver's folder has one link for each interface of a device, such as `1-1:1.4`.
     private static let modemDrivers = [
         "qmi_wwan", "cdc_mbim", "sierra_net", "huawei_cdc_ncm", "option", "qcserial", "cdc_wdm", "rndis_host", "ipheth",
     ]
 
-    /// Whether a modem or a phone is connected. Devices are seen from a container, too, while interfaces are not.
+    /// `true` when a modem or a phone is connected. A container sees the devices too, while it does not see the interfaces.
     ///
-    /// - Returns: `nil` where there is no sysfs.
+    /// - Returns: `nil` when there is no sysfs.
     package func hasModem() -> Bool? {
         guard Self.names(in: "\(root)/class") != nil else { return nil }
         if Self.names(in: "\(root)/class/wwan")?.isEmpty == false { return true }
@@ -69,7 +68,7 @@ package final class SysfsLinks {
     private func look(at name: String) -> Known {
         let folder = "\(root)/class/net/\(name)"
         var found = Known(name: name)
-        // No sysfs in this container, or the interface is gone again: then the kernel's own facts have to do.
+        // There is no sysfs in this container, or the interface is gone again. Then the kernel's own facts must suffice.
         if let bytes = try? DurableFiles(calls: LinuxFileCalls()).read("\(folder)/uevent", maxBytes: Self.maxBytes) {
             found.deviceType = Self.deviceType(in: bytes)
         }

@@ -3,19 +3,18 @@ import Glibc
 import SyncCore
 import Synchronization
 
-/// Hears of changes of devices, by default of power supplies, from the kernel's own broadcast: a reason to read sysfs again,
-/// not what to believe. Many gauges send nothing at all, so this does not replace reading now and then.
+/// Listens to the kernel's broadcast about changes of devices, by default of power supplies. An event is only a reason to read sysfs again,
+/// and its content is not trusted. Many gauges send no events, so regular readings are still needed.
 ///
-/// Needs no privileges. One thread, which sleeps until an event comes.
+/// It needs no privileges. It has one thread, which sleeps until an event comes.
 package final class UeventMonitor: Sendable {
     private let mailbox: Mailbox<Void>
     private let thread: OwnThread
 
     /// - Parameters:
-    ///   - subsystems: Those of interest; events of others are dropped.
-    ///   - interval: Asked before each wait: after how long without an event `onChange` is called all the same; `nil`: never.
-    ///   - onChange: Called on the monitor's thread: at the start, then once for each burst of events, also when some were
-    ///     lost.
+    ///   - subsystems: Subsystems of interest; events of others are dropped.
+    ///   - interval: Read before each wait: the time without an event after which `onChange` is called all the same; `nil`: never.
+    ///   - onChange: Called on the monitor's thread: at the start, then once for each burst of events, also when some were lost.
     package convenience init(
         subsystems: Set<String> = ["power_supply"], interval: @escaping @Sendable () -> Duration? = { nil },
         onChange: @escaping @Sendable () -> Void
@@ -24,7 +23,7 @@ package final class UeventMonitor: Sendable {
         try self.init(socket, subsystems, interval: interval, onChange: onChange)
     }
 
-    /// Where the kernel cannot be heard: `onChange` is called at the start and then every `interval`.
+    /// Makes a monitor for a system without the kernel's broadcast: `onChange` is called at the start and then every `interval`.
     package convenience init(every interval: Duration, onChange: @escaping @Sendable () -> Void) throws(LinuxError) {
         try self.init(nil, [], interval: { interval }, onChange: onChange)
     }
@@ -51,9 +50,9 @@ package final class UeventMonitor: Sendable {
     }
 }
 
-/// `@unchecked Sendable`: made by one thread and handed to the other before it runs.
+/// `@unchecked Sendable`: one thread makes it and hands it to the other before that one runs.
 private final class UeventLoop: @unchecked Sendable {
-    /// `nil`: nothing is heard.
+    /// Socket for the broadcast; `nil` for a monitor that only keeps the interval.
     private let socket: NetlinkSocket?
     private let mailbox: Mailbox<Void>
     private let subsystems: Set<String>
@@ -81,14 +80,13 @@ private final class UeventLoop: @unchecked Sendable {
         }
     }
 
-    /// - Returns: Whether something of interest came or was lost.
+    /// - Returns: `true` when an event of interest came or was lost.
     private func drain() -> Bool {
         guard let socket else { return false }
         var isOfInterest = false
-        // A storm of hotplug is cut into pieces, so that a stop is heard.
+        // A storm of hotplug events is read in pieces, so that a stop is noticed.
         for _ in 0..<1_024 {
-            // An error of the socket other than a full queue does not come from a bound one; nothing would be gained by
-            // stopping to listen.
+            // A bound socket has no other error than a full queue. To stop listening would gain nothing.
             guard let received = try? socket.receive() else { return true }
             switch received {
             case .nothing: return isOfInterest
@@ -105,13 +103,13 @@ private final class UeventLoop: @unchecked Sendable {
 
 /// One message of the kernel's (lib/kobject_uevent.c): `ACTION@DEVPATH`, NUL, then lines `KEY=VALUE`, each ended by NUL.
 package struct Uevent: Equatable {
-    /// Group 1 is the kernel's. What udev passes on to others comes on group 2 in a form of its own.
+    /// Group 1 has the kernel's messages. udev forwards its own form of them on group 2.
     package static let kernelGroup: UInt32 = 1
 
     package var action: String
     package var subsystem: String
 
-    /// Total: whatever the bytes are, they are a message with both members or none. The first of a repeated key counts.
+    /// It accepts any bytes: they are a message with both members or none. The first of a repeated key counts.
     package init?(_ bytes: ArraySlice<UInt8>) {
         let lines = bytes.split(separator: 0, omittingEmptySubsequences: true)
         guard let head = lines.first, head.contains(UInt8(ascii: "@")) else { return nil }

@@ -3,17 +3,17 @@ package import SyncCore
 
 /// Reads `class/power_supply` of sysfs.
 ///
-/// Everything there is written by drivers and firmware, and in tests by anybody: names, sizes and numbers are limited, and
-/// what cannot be read is said to be absent or failed, never an error that ends the agent.
+/// All content comes from drivers and firmware, and in tests from any source. Names, sizes and numbers are limited, and a value that cannot
+/// be read is reported as absent or failed, never as an error that ends the agent.
 package struct PowerReader: Sendable {
-    /// Folders that are looked at; a laptop dock with all its ports has about ten.
+    /// Limit of folders that are read; a laptop dock with all its ports has about ten.
     package static let maxSupplies = 64
-    /// sysfs gives at most a page; the words that matter are short.
+    /// Size limit of a value, bytes. sysfs gives at most a page, and the values of interest are short.
     package static let maxBytes = 256
 
     private let root: String
 
-    /// - Parameter sysfsRoot: `/sys`, or another folder laid out like it.
+    /// - Parameter sysfsRoot: `/sys`, or another folder with the same layout.
     package init(sysfsRoot: String) {
         root = sysfsRoot
     }
@@ -46,7 +46,7 @@ package struct PowerReader: Sendable {
     }
 
     private func value(_ path: String) -> PowerSupplyReading.Value {
-        // Not blocking: in a folder that somebody else made it could be a pipe.
+        // Opened without blocking: in a folder that another program made it could be a pipe.
         let file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)
         guard file >= 0 else { return Self.outcome(errno) }
         defer { close(file) }
@@ -54,7 +54,7 @@ package struct PowerReader: Sendable {
         var count = Glibc.read(file, &bytes, bytes.count)
         while count < 0 && errno == EINTR { count = Glibc.read(file, &bytes, bytes.count) }
         guard count >= 0 else { return Self.outcome(errno) }
-        // Longer than anything that sysfs means to say here.
+        // A longer value is none of those that sysfs documents here.
         guard count < Self.maxBytes else { return .absent }
         var text = bytes.prefix(count)
         while let last = text.last, last == 0x0A || last == 0x20 { text.removeLast() }
@@ -62,7 +62,7 @@ package struct PowerReader: Sendable {
         return .text(String(decoding: text, as: UTF8.self))
     }
 
-    /// ENODATA, EINVAL and the like mean that this gauge never says; these mean "not now".
+    /// Result for an errno. ENODATA, EINVAL and the like mean that this gauge never has the value; the errors below mean "not now".
     private static func outcome(_ error: Int32) -> PowerSupplyReading.Value {
         switch error {
         case ENODEV, EAGAIN, ETIMEDOUT, EIO, EBUSY, ENXIO: .failed
@@ -77,7 +77,8 @@ package struct PowerReader: Sendable {
         var role: String
     }
 
-    /// `class/typec/port0/power_role` marks the present role: `[source] sink` (Documentation/ABI/testing/sysfs-class-typec).
+    /// Ports with their present role, which `class/typec/port0/power_role` marks: `[source] sink`
+    /// (Documentation/ABI/testing/sysfs-class-typec).
     private func typeCPorts() -> [Port] {
         let folder = root + "/class/typec"
         return (names(in: folder) ?? []).compactMap { name in
@@ -87,8 +88,8 @@ package struct PowerReader: Sendable {
         }
     }
 
-    /// The supply and its ports are children of one device, as systemd finds them (battery-util). Of several ports one that
-    /// takes power is enough.
+    /// `true` when the machine powers another device through this supply. The supply and its ports are children of one device, as systemd
+    /// finds them (battery-util). When there are several ports, one that receives power is enough for `false`.
     private func isSource(_ supply: String, _ ports: [Port]) -> Bool {
         guard let device = real(supply + "/device") else { return false }
         let roles = ports.filter { $0.path.hasPrefix(device + "/") }.map(\.role)

@@ -1,16 +1,16 @@
 package import SyncCore
 import Synchronization
 
-/// Reads `class/power_supply` when the kernel says that something changed, and every minute while there is a battery, because
-/// many gauges say nothing (PROTOCOL E2). A machine without a battery is not woken up for this.
+/// Reads `class/power_supply` when the kernel reports a change, and every minute while there is a battery, because many gauges report
+/// nothing (PROTOCOL E2). A machine without a battery is not woken up for this.
 package final class SysfsPowerMonitor: PowerMonitor {
-    /// Between two readings while there is a battery.
+    /// Interval of readings while there is a battery.
     package static let interval: Duration = .seconds(60)
 
     private let monitor = Mutex<UeventMonitor?>(nil)
     private let report: @Sendable (LinuxError) -> Void
 
-    /// - Parameter report: Called when there is no netlink here: then it is read every minute, battery or not.
+    /// - Parameter report: Called when there is no netlink. The supplies are then read every minute, with or without a battery.
     package init(report: @escaping @Sendable (LinuxError) -> Void) {
         self.report = report
     }
@@ -22,7 +22,7 @@ package final class SysfsPowerMonitor: PowerMonitor {
         do throws(LinuxError) {
             let began = try UeventMonitor(interval: { hasBattery.isSet ? Self.interval : nil }) {
                 let readings = reader.read()
-                // What cannot be read now may be a battery.
+                // A supply that cannot be read now may be a battery.
                 hasBattery.isSet = readings?.contains(where: \.isBattery) ?? true
                 onReading(readings)
             }
@@ -33,7 +33,7 @@ package final class SysfsPowerMonitor: PowerMonitor {
         }
     }
 
-    /// A battery empties whether or not the kernel may be heard, and one may be put in at any time.
+    /// Reads by time alone. A battery empties without events of the kernel too, and one may be inserted at any time.
     private func watchByTime(_ reader: PowerReader, _ onReading: @escaping @Sendable ([PowerSupplyReading]?) -> Void) {
         do throws(LinuxError) {
             let began = try UeventMonitor(every: Self.interval) { onReading(reader.read()) }

@@ -2,11 +2,10 @@ import CSyncLinux
 import Glibc
 import Synchronization
 
-/// Runs asynchronous work to its end on the thread that asks for it: the process needs no thread of the default
-/// executor.
+/// Runs asynchronous work to its end on the calling thread, so that the process needs no thread of the default executor.
 ///
-/// The one task is made and awaited right here. Its continuations may be resumed on the transport's thread: they
-/// queue their job, and the calling thread, asleep on a semaphore meanwhile, runs it.
+/// The one task is made and awaited right here. Its continuations may be resumed on the transport's thread. They queue their job, and the
+/// calling thread, which sleeps on a semaphore meanwhile, runs it.
 package enum CallingThread {
     package static func run<Value: Sendable>(_ body: @escaping @Sendable () async -> Value) -> Value {
         let queue = JobQueue()
@@ -20,7 +19,7 @@ package enum CallingThread {
         }
     }
 
-    /// Waits without doing anything else: there is nothing else to do in this process.
+    /// Blocks the thread, because this process has no other work meanwhile.
     package static func pause(_ duration: Duration) {
         var wanted = timespec(
             tv_sec: Int(max(0, duration.components.seconds)),
@@ -40,7 +39,7 @@ private final class ResultBox<Value: Sendable>: Sendable {
     }
 }
 
-/// Jobs in the order they came, run one by one by whoever calls ``runNext()``.
+/// Jobs in the order in which they came, run one by one by the caller of ``runNext()``.
 private final class JobQueue: TaskExecutor, @unchecked Sendable {
     private let jobs = Mutex<[UnownedJob]>([])
     // A semaphore must not move, so it lives on the heap. All its calls may come from any thread.

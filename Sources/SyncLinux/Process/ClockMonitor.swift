@@ -1,8 +1,8 @@
 import CSyncLinux
 import Glibc
 
-/// Tells when the wall clock was set to another time, or the machine comes back from suspend: then nothing that was planned by
-/// a clock can be trusted to come at its time. One thread, which sleeps until that happens.
+/// Reports that the wall clock was set to another time, or that the machine comes back from suspend. A plan made by a clock may then miss
+/// its time. It has one thread, which sleeps until that happens.
 package final class ClockMonitor: Sendable {
     private let mailbox: Mailbox<Void>
     private let thread: OwnThread

@@ -1,14 +1,14 @@
 import Glibc
 
-/// SIGHUP of a process that reloads by it. Its default action ends the process, so it is blocked from the first instruction on
-/// and stays so in every thread but the one of ``SignalSource``, which takes it when it is there.
+/// SIGHUP of a process that reloads on it. Its default action ends the process, so the signal is blocked from the first instruction on. It
+/// stays blocked in every thread except the one of ``SignalSource``, which handles it once it runs.
 package enum HangUp {
-    /// For the calling thread and all that it starts.
+    /// Blocks the signal for the calling thread and all threads that it starts.
     package static func block() {
         change(SIG_BLOCK)
     }
 
-    /// For what runs in the foreground and ends with its terminal.
+    /// Unblocks the signal for a program that runs in the foreground and ends with its terminal.
     package static func unblock() {
         change(SIG_UNBLOCK)
     }
@@ -17,7 +17,7 @@ package enum HangUp {
         var one = sigset_t()
         sigemptyset(&one)
         sigaddset(&one, SIGHUP)
-        // It fails for a wrong `how` only.
+        // The call fails only for a wrong `how`.
         pthread_sigmask(how, &one, nil)
     }
 }

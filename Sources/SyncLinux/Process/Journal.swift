@@ -1,14 +1,14 @@
 import CSyncLinux
 import Glibc
 
-/// systemd's journal, told by its own protocol: a datagram of fields, so that `journalctl AGENTD_LINK=wwan0` finds what a
-/// line is about (systemd.io/JOURNAL_NATIVE_PROTOCOL, systemd.journal-fields(7)).
+/// systemd's journal, written by its native protocol: a datagram of fields, so that `journalctl AGENTD_LINK=wwan0` finds the lines about a
+/// link (systemd.io/JOURNAL_NATIVE_PROTOCOL, systemd.journal-fields(7)).
 ///
 /// libsystemd would be a large library for a stable protocol of a few lines.
 package struct Journal: Sendable {
     package static let usualSocket = "/run/systemd/journal/socket"
 
-    /// A datagram above this is cut; the journal takes larger ones only as files.
+    /// Size limit of a datagram, bytes; the rest is cut. The journal accepts larger ones only as files.
     private static let bytesMax = 48 << 10
 
     private let address: [UInt8]
@@ -19,9 +19,9 @@ package struct Journal: Sendable {
         address = Array(socket.utf8)
     }
 
-    /// The journal, if it is what reads our standard error: then a line there and one here are the same to whoever reads.
+    /// The journal, if it reads our standard error. A line there and a datagram here then appear in the same place.
     ///
-    /// - Parameter stream: `JOURNAL_STREAM`, `DEVICE:INODE` of the journal's end; a descriptor that was redirected since has
+    /// - Parameter stream: `JOURNAL_STREAM`, which is `DEVICE:INODE` of the journal's end. A descriptor that was redirected since then has
     ///   other numbers.
     package static func ofStandardError(identifier: String, stream: String?, socket: String = usualSocket) -> Journal? {
         var facts = stat()
@@ -31,17 +31,17 @@ package struct Journal: Sendable {
 
     package enum Outcome: Sendable, Hashable {
         case sent
-        /// It does not keep up; the next one may pass.
+        /// The journal did not accept this message now; the next one may pass.
         case isFull
-        /// Nobody is there.
+        /// No process listens on the socket.
         case isGone
     }
 
-    /// Never waits.
+    /// Sends one message without waiting.
     ///
     /// - Parameters:
-    ///   - priority: As in syslog(3).
-    ///   - fields: What the message is about, under names of ours such as `link`.
+    ///   - priority: A priority of syslog(3).
+    ///   - fields: Facts about the message, under names of the agent such as `link`.
     package func send(priority: Int, message: String, fields: [(name: String, value: String)]) -> Outcome {
         var bytes: [UInt8] = []
         Self.add("MESSAGE", message, to: &bytes)
@@ -58,7 +58,7 @@ package struct Journal: Sendable {
         }
     }
 
-    /// A value with a line break goes with its length, or the rest of it would be fields of its own.
+    /// Adds a field. A value with a line break is sent with its length, because its next lines would otherwise be separate fields.
     private static func add(_ name: String, _ value: String, to bytes: inout [UInt8]) {
         let value = Array(value.utf8.prefix(bytesMax))
         bytes += Array(name.utf8)
@@ -72,7 +72,7 @@ package struct Journal: Sendable {
         bytes.append(UInt8(ascii: "\n"))
     }
 
-    /// Capital letters, digits and underscores, at most 64 with what stands before it; anything else is not taken.
+    /// Name of a field: capital letters, digits and underscores, at most 64 with the prefix. The journal accepts no other names.
     private static func fieldName(_ name: String) -> String {
         let letters = name.utf8.prefix(48).map { byte -> UInt8 in
             switch byte {

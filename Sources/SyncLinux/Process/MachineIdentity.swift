@@ -16,8 +16,7 @@ package struct MachineIdentity: Sendable {
         return text
     }
 
-    /// 32 lower-case hex digits (machine-id(5)). It is confidential: give it to ``deriveDeviceID(machineID:digest:)`` and to
-    /// nothing else.
+    /// Machine id of 32 lower-case hex digits (machine-id(5)). It is confidential: pass it only to ``deriveDeviceID(machineID:digest:)``.
     package func machineID(path: String = "/etc/machine-id") throws(LinuxError) -> String {
         let text = try line(path)
         guard text.utf8.count == 32, text.utf8.allSatisfy(isLowerHex), text.utf8.contains(where: { $0 != 48 }) else {
@@ -38,11 +37,10 @@ package struct MachineIdentity: Sendable {
 
 /// The device id of a machine whose configuration names none: `gw-` and 16 hex digits.
 ///
-/// It is the start of SHA-256 over a salt of ours and the machine id, so that nobody can tell the machine id from what the
-/// hub sees, and another program on the same machine comes to another name. 64 bits: among 100,000 machines two are alike
-/// with probability 3e-10.
+/// It is the start of SHA-256 over a salt of the agent and the machine id. The hub can therefore not learn the machine id from it, and
+/// another program on the same machine gets another name. It has 64 bits: among 100,000 machines two are alike with probability 3e-10.
 ///
-/// - Parameter digest: SHA-256.
+/// - Parameter digest: A function that computes SHA-256.
 package func deriveDeviceID(machineID: String, digest: ([UInt8]) -> [UInt8]) -> String {
     let hash = digest(Array("edge-sync-agent device id v1\n".utf8) + Array(machineID.utf8))
     let digits = hash.prefix(8).map { byte in
@@ -52,8 +50,7 @@ package func deriveDeviceID(machineID: String, digest: ([UInt8]) -> [UInt8]) -> 
     return "gw-" + digits.joined()
 }
 
-/// A seed from `getrandom(2)`, by way of the standard library. It blocks only while a machine that has just started has no
-/// entropy at all.
+/// A seed from `getrandom(2)`, through the standard library. It blocks only while a machine that has just started has no entropy at all.
 package func systemRandomSeed() -> UInt64 {
     var system = SystemRandomNumberGenerator()
     return system.next()

@@ -2,13 +2,12 @@ import CSyncLinux
 import Glibc
 import SyncCore
 
-/// Runs a program that the operator has named. It says something by its exit status alone: what it prints goes nowhere, and so does its
-/// standard input.
+/// Runs a program that the operator has named. Only its exit status counts: its standard input and output are `/dev/null`.
 package enum OperatorProgram {
     package enum End: Hashable, Sendable, CustomStringConvertible {
         case exited(Int)
         case killed(signal: Int)
-        /// It took too long, and was killed with all that it had started in its process group.
+        /// The program exceeded the limit, and was killed with all processes of its process group.
         case tooLong(Duration)
         case notStarted(String)
 
@@ -25,14 +24,14 @@ package enum OperatorProgram {
     }
 
     /// - Parameters:
-    ///   - path: Absolute.
-    ///   - argument: The only one.
-    ///   - onEnd: Called once, on a thread of its own, or at once when there is none.
+    ///   - path: Absolute path of the program.
+    ///   - argument: The only argument.
+    ///   - onEnd: Called once, on a separate thread, or at once when there is none.
     package static func run(
         _ path: String, argument: String, limit: Duration, onEnd: @escaping @Sendable (End) -> Void
     ) {
         do throws(LinuxError) {
-            // Nobody waits for the thread: it ends with the program.
+            // No other thread joins this one: it ends with the program.
             _ = try OwnThread(name: "program") { onEnd(runToEnd(path, argument, limit)) }
         } catch {
             onEnd(.notStarted("\(error)"))
@@ -51,7 +50,7 @@ package enum OperatorProgram {
             return .tooLong(limit)
         }
         guard isEnded == 1 else { return .notStarted(String(cString: strerror(-isEnded))) }
-        // WIFEXITED and the like of wait(2) are macros.
+        // The macros of wait(2), such as WIFEXITED, are not visible to Swift.
         let signal = Int(status & 0x7F)
         return signal == 0 ? .exited(Int(status >> 8 & 0xFF)) : .killed(signal: signal)
     }

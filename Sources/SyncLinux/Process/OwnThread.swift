@@ -4,19 +4,19 @@ import Synchronization
 
 /// A thread for calls that block: curl's loop, the wait for signals.
 ///
-/// It has its own name in `/proc/self/task/*/comm` and all signals blocked, so that the handlers run elsewhere and a write to
-/// a closed socket gives `EPIPE` instead of `SIGPIPE`.
+/// It has a name in `/proc/self/task/*/comm`. All signals are blocked in it, so that the handlers run elsewhere and a write to a closed
+/// socket gives `EPIPE` instead of `SIGPIPE`.
 final class OwnThread: Sendable {
     private let handle: pthread_t
     private let joined = Mutex(false)
 
-    /// - Parameter name: Up to 15 bytes; the kernel cuts the rest.
-    /// - Throws: `.exhausted` when no thread is to be had.
+    /// - Parameter name: Name of at most 15 bytes; the kernel cuts the rest.
+    /// - Throws: `.exhausted` when the system has no thread left.
     init(name: String, _ body: @escaping @Sendable () -> Void) throws(LinuxError) {
         let start = Unmanaged.passRetained(Start(name: name, body: body))
         var everything = sigset_t(), before = sigset_t()
         sigfillset(&everything)
-        // A thread inherits the mask of the one that makes it: blocked from its first instruction on.
+        // A thread inherits the mask of its creator, so it starts with all signals blocked.
         pthread_sigmask(SIG_SETMASK, &everything, &before)
         var handle = pthread_t()
         let result = pthread_create(&handle, nil, { context in
@@ -34,8 +34,8 @@ final class OwnThread: Sendable {
         self.handle = handle
     }
 
-    /// Waits until the body has returned; later calls return at once. Called on the thread itself, which cannot wait for its
-    /// own end, it does nothing.
+    /// Waits until the body has returned; later calls return at once. A call on the thread itself, which cannot wait for its own end, does
+    /// nothing.
     func join() {
         guard pthread_equal(handle, pthread_self()) == 0 else { return }
         joined.withLock { joined in
@@ -45,7 +45,7 @@ final class OwnThread: Sendable {
     }
 
     deinit {
-        // Nobody can wait for it any more.
+        // No other thread can join it any more.
         if !joined.withLock({ $0 }) { pthread_detach(handle) }
     }
 

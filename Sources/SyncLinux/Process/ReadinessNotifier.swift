@@ -1,31 +1,32 @@
 import CSyncLinux
 import Glibc
 
-/// Tells the service manager how we are, by the protocol of sd_notify(3): one datagram of `KEY=value` lines.
+/// Reports the state of the process to the service manager, by the protocol of sd_notify(3): one datagram of `KEY=value` lines.
 ///
 /// libsystemd would be a large library for a stable protocol of a few lines; the man page itself shows how to do without.
 package struct ReadinessNotifier: Sendable {
     package enum Message: Sendable, Hashable {
-        /// Started, or a reload is over.
+        /// The start or a reload is complete.
         case ready
-        /// A reload begins. The moment lets systemd tell this reload from an earlier one (`Type=notify-reload`).
+        /// A reload begins. The time lets systemd tell this reload from an earlier one (`Type=notify-reload`).
         case reloading
         case stopping
         /// One sentence for `systemctl status`.
         case status(String)
-        /// Still alive; see ``watchdogTimeout``.
+        /// The process is alive; see ``watchdogTimeout``.
         case watchdog
     }
 
-    /// We are killed when no `.watchdog` is heard for this long; `nil` when nobody watches. Half of it is a good interval.
+    /// The service manager kills the process when no `.watchdog` comes for this long; `nil` without a watchdog. Half of it is a good
+    /// interval.
     package let watchdogTimeout: Duration?
 
     private let address: [UInt8]
 
     /// - Parameters:
-    ///   - socket: `NOTIFY_SOCKET`: an absolute path, or `@` and a name in the abstract namespace.
-    ///   - watchdogMicroseconds: `WATCHDOG_USEC`; anything but a positive number means that nobody watches.
-    ///   - watchdogProcess: `WATCHDOG_PID`; the watch is not ours when it names another process.
+    ///   - socket: Value of `NOTIFY_SOCKET`: an absolute path, or `@` and a name in the abstract namespace.
+    ///   - watchdogMicroseconds: Value of `WATCHDOG_USEC`. Any value but a positive number means that there is no watchdog.
+    ///   - watchdogProcess: Value of `WATCHDOG_PID`. The watchdog is not for this process when it names another one.
     /// - Throws: `.malformed` for a socket address that is neither of the two, or too long.
     package init(socket: String, watchdogMicroseconds: String?, watchdogProcess: String?) throws(LinuxError) {
         var bytes = Array(socket.utf8)
@@ -45,10 +46,10 @@ package struct ReadinessNotifier: Sendable {
         watchdogTimeout = ours && timeout > 0 ? .microseconds(timeout) : nil
     }
 
-    /// As the environment says; `nil` when we were not started by a service manager that listens.
+    /// The notifier for the variables of the environment; `nil` when no service manager that listens has started the process.
     ///
-    /// The three variables are then removed, so that no child can speak for us. Call it before there are other threads:
-    /// changing the environment while another thread reads it is not safe.
+    /// The three variables are then removed, so that no child can send messages in the name of this process. Call it before there are other
+    /// threads: changing the environment while another thread reads it is not safe.
     package static func fromEnvironment() throws(LinuxError) -> ReadinessNotifier? {
         let names = ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"]
         let values = names.map { name in getenv(name).map { String(cString: $0) } }
@@ -57,8 +58,8 @@ package struct ReadinessNotifier: Sendable {
         return try ReadinessNotifier(socket: socket, watchdogMicroseconds: values[1], watchdogProcess: values[2])
     }
 
-    /// Sends all messages in one datagram. Never waits longer than a second for a full socket, and not at all when there
-    /// is only a status or a watchdog message, of which the next one follows soon.
+    /// Sends all messages in one datagram. It waits at most a second for a full socket. It does not wait at all for status and watchdog
+    /// messages alone, because the next of these follows soon.
     package func send(_ messages: Message...) throws(LinuxError) {
         let text = messages.map { $0.lines(now: Self.monotonicMicroseconds()) }.joined(separator: "\n")
         let isPatient = messages.contains { $0.mustArrive }
@@ -72,7 +73,7 @@ package struct ReadinessNotifier: Sendable {
         return LinuxError(error.code, doing: "notify the service manager at", path: name, errno: error.number)
     }
 
-    /// The clock of systemd's `MONOTONIC_USEC`, which stands still during suspend.
+    /// Time of the clock of systemd's `MONOTONIC_USEC`, which stands still during suspend.
     private static func monotonicMicroseconds() -> Int64 {
         SystemClocks.nanoseconds(of: CLOCK_MONOTONIC) / 1_000
     }
@@ -96,7 +97,8 @@ extension ReadinessNotifier.Message {
         }
     }
 
-    /// A line break would begin another assignment ("MAINPID=1"). Cut to what `systemctl status` can show.
+    /// The sentence in one line, cut to the length that `systemctl status` shows. A line break would begin another assignment
+    /// ("MAINPID=1").
     private static func oneLine(_ sentence: String) -> String {
         let bytes = sentence.utf8.prefix(512).map { $0 < 0x20 || $0 == 0x7F ? UInt8(ascii: " ") : $0 }
         return String(decoding: bytes, as: UTF8.self)

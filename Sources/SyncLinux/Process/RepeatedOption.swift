@@ -1,7 +1,7 @@
-/// An option that is given twice has two meanings, and taking the last would hide one of them: usage error, exit 64.
+/// A check for options that are given twice. Such an option has two meanings, and using the last would hide one: usage error, exit 64.
 package enum RepeatedOption {
     /// - Parameters:
-    ///   - arguments: Of the command line, without the program's name.
+    ///   - arguments: Arguments of the command line, without the program's name.
     ///   - repeatable: Options that make a list.
     /// - Returns: The first option, with its dashes, that comes a second time before `--`.
     package static func first(in arguments: some Sequence<String>, repeatable: Set<String> = []) -> String? {
@@ -13,6 +13,6 @@ package enum RepeatedOption {
         return nil
     }
 
-    /// For people: what is wrong with the command line.
+    /// The sentence for people about the fault.
     package static func complaint(_ option: String) -> String { "the option \(option) is given twice: once was expected" }
 }

@@ -1,14 +1,14 @@
 import CSyncLinux
 import Glibc
 
-/// Hears some signals on a thread of its own. One object at a time in a process: all handlers write to one pipe.
+/// Handles some signals on a separate thread. Only one object may exist in a process: all handlers write to one pipe.
 final class SignalListener: Sendable {
     private let numbers: [Int32]
     private let thread: OwnThread
     private let writer: Int32
 
-    /// - Parameter onSignal: Called on the thread with the signal's number, one after another. Equal signals that come faster
-    ///   than they are handled are heard once.
+    /// - Parameter onSignal: Called on the thread with the signal's number, one after another. Equal signals that come faster than they are
+    ///   handled are reported once.
     init(_ numbers: [Int32], _ onSignal: @escaping @Sendable (Int32) -> Void) throws(LinuxError) {
         var ends: [Int32] = [-1, -1]
         let result = csl_signal_pipe(&ends)
@@ -16,10 +16,10 @@ final class SignalListener: Sendable {
             throw LinuxError(Errno(number: result).code, doing: "make a pipe for signals", errno: result)
         }
         let (reader, writer) = (ends[0], ends[1])
-        // Before the thread, which lets in what was blocked until now.
+        // The handlers are set before the thread starts, because the thread unblocks the signals.
         for number in numbers {
             let result = csl_catch_signal(number, writer)
-            // Only an invalid signal number or a bad address fails, and both would be ours.
+            // Only an invalid signal number or a bad address fails, and both would be a bug of the agent.
             precondition(result == 0, "sigaction: \(Errno(number: result))")
         }
         do throws(LinuxError) {
@@ -34,26 +34,26 @@ final class SignalListener: Sendable {
         self.writer = writer
     }
 
-    /// What a signal does that nobody listens to any more.
+    /// The action of a signal after the listener has closed.
     enum Aftermath {
-        /// Its default action, which for most of them is the end of the process.
+        /// The default action, which for most of them is the end of the process.
         case standard
         case nothing
     }
 
-    /// Waits for the thread; a call of the closure in progress ends first.
+    /// Waits for the thread; a running call of the closure ends first.
     func close(_ aftermath: Aftermath) {
         for number in numbers { _ = aftermath == .standard ? csl_release_signal(number) : csl_pass_over_signal(number) }
         var end: UInt8 = 0
         _ = write(writer, &end, 1)
         thread.join()
-        // The writing end stays open for good: a handler that is running at this moment on another thread must not write
-        // into whatever would get the number next.
+        // The writing end stays open for good: a handler that is running at this moment on another thread must not write into the file that
+        // would get the number next.
     }
 
     private static func listen(to reader: Int32, _ numbers: [Int32], _ onSignal: @Sendable (Int32) -> Void) {
-        // Whoever started this process may have left its signals blocked (a parent that spawns from a thread of its own): then
-        // nobody here would ever get one. This thread takes them, whatever was inherited.
+        // The parent may have left its signals blocked (one that spawns from a dedicated thread does), and then no thread here would
+        // receive one. This thread unblocks them, whatever was inherited.
         var ours = sigset_t()
         sigemptyset(&ours)
         for number in numbers { sigaddset(&ours, number) }
@@ -71,13 +71,13 @@ final class SignalListener: Sendable {
     }
 }
 
-/// What a program that draws on the whole terminal must hear.
+/// Signals for a program that draws on the whole terminal.
 package final class TerminalSignals: Sendable {
     package enum Signal: Sendable, Hashable {
-        /// To end now; the number is what the shell is told.
+        /// The program must end now. The number is the signal, which the shell reports.
         case end(Int32)
         case resized
-        /// To give the terminal back for a while (Ctrl-Z), and to take it again.
+        /// The program must give the terminal back for a while (Ctrl-Z), or use it again.
         case suspended, resumed
     }
 
@@ -98,7 +98,7 @@ package final class TerminalSignals: Sendable {
         listener.close(.standard)
     }
 
-    /// Ends the process by that signal, as if nobody had caught it.
+    /// Ends the process by that signal with its default action, as if it had no handler.
     package static func die(by number: Int32) -> Never {
         signal(number, SIG_DFL)
         var one = sigset_t()

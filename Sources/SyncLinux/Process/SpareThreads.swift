@@ -1,14 +1,14 @@
 import CSyncLinux
 
-/// Whether the system has threads to give.
+/// A check that the system has threads left.
 package enum SpareThreads {
-    /// Makes so many threads at once, and ends them.
+    /// Makes this number of threads at once, and ends them.
     ///
-    /// - Throws: `.exhausted` when they are not to be had (`TasksMax=` of the unit, RLIMIT_NPROC, memory).
+    /// - Throws: `.exhausted` when they are not available (`TasksMax=` of the unit, RLIMIT_NPROC, memory).
     package static func check(_ count: Int) throws(LinuxError) {
         let end = try Mailbox<Void>()
         var threads: [OwnThread] = []
-        // All of them wait for the same end, which none of them takes.
+        // All threads wait for the same message, which none of them removes.
         defer {
             end.post(())
             for thread in threads { thread.join() }

@@ -3,8 +3,8 @@ package import Logging
 import SyncCore
 import Synchronization
 
-/// One line a message on standard error, as text or as JSON. Never blocks the agent: a line that standard error does not
-/// take at once is dropped, and the next one that passes says how many were. Both daemons write in this form.
+/// Writes one line per message on standard error, as text or as JSON. It never blocks the agent: a line that standard error does not accept
+/// at once is dropped, and the next line that passes reports the number of dropped ones. Both daemons use this format.
 package struct StandardErrorLog: LogHandler {
     package var metadata: Logger.Metadata = [:]
     package var logLevel: Logger.Level = .trace
@@ -26,21 +26,21 @@ package struct StandardErrorLog: LogHandler {
         LogSink.write(isJSON ? json(event.level, message, all) : text(event.level, message, all))
     }
 
-    /// What a person reads stays one line; what it is about can be searched for.
+    /// Sends a message to the journal. The text for people stays one line, and its fields can be searched.
     ///
-    /// - Returns: Whether that was all.
+    /// - Returns: `true` when the journal has accepted it.
     private func tell(_ journal: Journal, _ event: LogEvent) -> Bool {
         let all = metadata.merging(event.metadata ?? [:]) { _, new in new }.sorted { $0.key < $1.key }
         let fields = all.map { (name: $0.key, value: Printable.text("\($0.value)")) }
         let line = Printable.text("\(event.message)") + fields.map { " \($0.name)=\(Self.quoted($0.value))" }.joined()
         switch journal.send(priority: event.level.priority, message: line, fields: fields) {
         case .sent: return true
-        // Standard error ends in the same place, and counts what it drops.
+        // Standard error ends in the same journal, and counts dropped lines.
         case .isFull, .isGone: return false
         }
     }
 
-    /// journald adds the time; a number in angle brackets is the priority it reads (sd-daemon(3)).
+    /// The line as text. journald adds the time, and reads the number in angle brackets as the priority (sd-daemon(3)).
     private func text(
         _ level: Logger.Level, _ message: String, _ metadata: [(key: String, value: Logger.Metadata.Value)]
     ) -> String {
@@ -72,10 +72,10 @@ package struct StandardErrorLog: LogHandler {
     }
 }
 
-/// Standard error, written without waiting for whoever reads it.
+/// Standard error, written without waiting for its reader.
 private enum LogSink {
     static let isJournal = getenv("JOURNAL_STREAM") != nil
-    /// As it was called: `agentd`, `agenthub`.
+    /// Name of the program as it was called: `agentd`, `agenthub`.
     private static let program = CommandLine.arguments.first?.split(separator: "/").last.map(String.init) ?? "agentd"
     static let journal = Journal.ofStandardError(
         identifier: program, stream: getenv("JOURNAL_STREAM").map { String(cString: $0) })
@@ -86,7 +86,8 @@ private enum LogSink {
         var text = line
         let missed = dropped.exchange(0, ordering: .relaxed)
         if missed > 0 { text = "\(program): \(missed) log lines were dropped\n" + line }
-        // A pipe that polls writable takes at least PIPE_BUF bytes; a line is shorter. What fails is lost, as it must be.
+        // A pipe that polls writable accepts at least PIPE_BUF bytes, and a line is shorter. A line that fails is lost, because the log
+        // must not block.
         text.withUTF8 { bytes in _ = Glibc.write(STDERR_FILENO, bytes.baseAddress, min(bytes.count, Int(PIPE_BUF))) }
     }
 
@@ -94,7 +95,7 @@ private enum LogSink {
 }
 
 extension Logger.Level {
-    /// syslog(3).
+    /// Priority of syslog(3).
     fileprivate var priority: Int {
         switch self {
         case .trace, .debug: 7

@@ -10,14 +10,14 @@ package struct SystemClocks: TimeSource {
         Moment(instant: Self.instant(), wall: Self.wall())
     }
 
-    /// The kernel says that somebody, NTP as a rule, keeps the wall clock right.
+    /// `true` when the kernel reports that a program, usually NTP, keeps the wall clock right.
     package static var isSynchronised: Bool { csl_clock_is_synchronised() == 1 }
 
     static func instant() -> Instant {
         Instant(nanoseconds: nanoseconds(of: CLOCK_BOOTTIME))
     }
 
-    /// Milliseconds, rounded down: a moment never lies before the one it was rounded from, also before 1970.
+    /// Wall clock in milliseconds, rounded down: the result never lies after the exact time, also before 1970.
     private static func wall() -> Timestamp {
         var time = timespec()
         clock_gettime(CLOCK_REALTIME, &time)
@@ -26,7 +26,7 @@ package struct SystemClocks: TimeSource {
                 .saturatingAdd(Int64(time.tv_nsec) / 1_000_000))
     }
 
-    /// Both clocks exist on every kernel that we run on (2.6.39 for `CLOCK_BOOTTIME`), so reading them cannot fail.
+    /// Time of a clock. Both clocks exist on every supported kernel (2.6.39 for `CLOCK_BOOTTIME`), so reading them cannot fail.
     static func nanoseconds(of clock: clockid_t) -> Int64 {
         var time = timespec()
         clock_gettime(clock, &time)

@@ -7,8 +7,8 @@ enum UnixDatagram {
 
     /// - Parameters:
     ///   - address: A path, or a NUL and a name in the abstract namespace; shorter than ``maxPath``.
-    ///   - wait: How long a full socket may hold us up; `nil`: not at all.
-    /// - Returns: Why it was not sent.
+    ///   - wait: Longest wait for a full socket; `nil` for none.
+    /// - Returns: The error when it was not sent; `nil` when it was.
     static func send(_ bytes: [UInt8], to address: [UInt8], wait: Duration? = nil) -> Errno? {
         let descriptor = socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
         guard descriptor >= 0 else { return .current }
@@ -19,7 +19,7 @@ enum UnixDatagram {
         }
         var target = sockaddr_un()
         target.sun_family = sa_family_t(AF_UNIX)
-        // An abstract name ends with the given length: a NUL more would be part of it. A path takes its NUL from the zeros.
+        // An abstract name ends with the given length, so a further NUL would be part of it. A path gets its NUL from the zeros.
         let length = MemoryLayout<sockaddr_un>.offset(of: \.sun_path).map { $0 + address.count } ?? 0
         withUnsafeMutableBytes(of: &target.sun_path) { $0.copyBytes(from: address.prefix(maxPath - 1)) }
         let flags = Int32(MSG_NOSIGNAL) | (wait == nil ? Int32(MSG_DONTWAIT) : 0)
