@@ -1,5 +1,5 @@
-/// Selects the records of a query. It is a pure value: other code parses it, the store evaluates it in SQL, and this type evaluates it for
-/// one document.
+/// Selects the records of a query. It is a pure value: other code parses it, and it is evaluated here for one document at a time. The store
+/// evaluates it here as well.
 package indirect enum RecordFilter: Hashable, Sendable {
     /// All parts hold; an empty list holds.
     case all([RecordFilter])
