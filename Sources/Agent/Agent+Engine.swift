@@ -46,7 +46,7 @@ extension Agent {
         var hints: String?
     }
 
-    /// Whether the engine is about to get its memory from the store. If the store cannot be used, it gets none.
+    /// `true` when the engine is about to get its memory from the store. If the store cannot be used, it gets none.
     var isHearingStore: Bool { mode == .serving && !hasHeardStore }
 
     /// Starts later, because the obstacle may pass, and nothing would ever be sent without an engine.

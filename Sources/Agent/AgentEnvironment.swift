@@ -62,7 +62,7 @@ package struct AgentEnvironment: Sendable {
     package var takeLeftover: @Sendable () -> Traffic = { Traffic() }
     /// Bytes that an interface has carried, by its own counters; `nil`: not known.
     package var carried: @Sendable (_ link: String) -> UsageReservation.Bytes? = { _ in nil }
-    /// Whether the kernel reports that the wall clock is synchronised.
+    /// `true` when the kernel reports that the wall clock is synchronised.
     package var wallIsSynchronised: @Sendable () -> Bool = { true }
     /// Offset of local time from UTC at a given moment, seconds.
     package var localOffset: @Sendable (Timestamp) -> Int = { _ in 0 }

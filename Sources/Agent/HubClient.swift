@@ -93,7 +93,7 @@ package final class HubClient: Sendable {
         }
     }
 
-    /// Whether the token has changed since the latest request. A replaced certificate is not noticed.
+    /// Returns whether the token has changed since the latest request. A replaced certificate is not noticed.
     package func hasNewToken() -> Bool {
         // `try?`: a file that cannot be read is no new token; the request that needs it reports the reason.
         guard let token = try? shownToken() else { return false }
@@ -110,7 +110,7 @@ package final class HubClient: Sendable {
         state.withLock { $0.showsOther = false }
     }
 
-    /// Whether the preferred token was refused and the other one is used instead.
+    /// `true` when the preferred token was refused and the other one is used instead.
     package var showsOtherToken: Bool { state.withLock(\.showsOther) }
 
     /// The token in use: the kept token if it derives from the operator's, otherwise the operator's; after a refusal the other one.
@@ -190,7 +190,7 @@ package final class HubClient: Sendable {
         }
     }
 
-    /// Whether the token has expired while this device was silent, but may still be used to request the next one, as the hub says.
+    /// Returns whether the token has expired while this device was silent, but may still be used to request the next one, as the hub says.
     private func mayReturn(after response: HTTPResponse) -> Bool {
         guard response.status == 401 else { return false }
         let facts = HubHeaders(reading: response.headers, now: time.now().wall)
@@ -373,7 +373,7 @@ package final class HubClient: Sendable {
 }
 
 extension HTTPResponse {
-    /// Whether `Sync-Version` shows that the answer is the hub's own. Other answers decide nothing.
+    /// Returns whether `Sync-Version` shows that the answer is the hub's own. Other answers decide nothing.
     func isHubs(at now: Timestamp) -> Bool {
         HubHeaders(reading: headers, now: now).version != nil
     }

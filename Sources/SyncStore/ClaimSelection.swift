@@ -113,7 +113,7 @@ struct ClaimSelection {
         return chosen.taken
     }
 
-    /// Whether the whole batch fits into the remaining allowance of its least urgent class.
+    /// Returns whether the whole batch fits into the remaining allowance of its least urgent class.
     private func fits(_ unit: [ClaimRow]) -> Bool {
         let most = min(limits.bytes, limit(of: unit) ?? limits.bytes)
         return taken.isEmpty || (taken.count + unit.count <= limits.mutations && bytes + size(of: unit) <= most)
@@ -236,7 +236,7 @@ struct ClaimSelection {
         return members
     }
 
-    /// Whether everything before the members of a unit goes in this batch, in front of them.
+    /// Returns whether everything before the members of a unit goes in this batch, in front of them.
     private func isFree(_ unit: [Candidate], at place: BatchPlace, in store: Store) throws(StoreError) -> Bool {
         func isInFront(_ seq: Int64) -> Bool { places[seq].map { $0 < place } ?? false }
         let group = unit.first?.outbox.group

@@ -51,7 +51,7 @@ package final class Database {
         return database
     }
 
-    /// Whether every page of the database can be read, matches its seal and fits the others. Reads the whole file.
+    /// Returns whether every page of the database can be read, matches its seal and fits the others. It reads the whole file.
     package static func isWhole(path: String) -> Bool {
         do throws(StoreError) {
             return try StoreReads(database: openReader(path: path)).check().isEmpty
@@ -319,7 +319,7 @@ package final class Database {
     /// Bytes at the end of each page that SQLite does not use.
     var reservedBytes: Int { Int(csqlite_reserved(handle)) }
 
-    /// Whether every page that is read from the file is compared with its seal.
+    /// `true` when every page that is read from the file is compared with its seal.
     package var checksSeals: Bool { csqlite_checks_seals(handle) != 0 }
 
     static let sealBytes = Int(CSQLITE_SEAL_BYTES)
@@ -340,7 +340,7 @@ package final class Database {
     ///
     /// Never waits: a reader may hold its snapshot for seconds, and this thread also enqueues.
     ///
-    /// - Returns: Whether the checkpoint was complete.
+    /// - Returns: `true` when the checkpoint was complete.
     @discardableResult
     package func checkpoint(truncating: Bool) throws(StoreError) -> Bool {
         let mode = truncating ? SQLITE_CHECKPOINT_TRUNCATE : SQLITE_CHECKPOINT_PASSIVE
@@ -431,8 +431,8 @@ extension StoreError {
             code, doing: doing, detail: system == 0 ? detail : "\(detail) (errno \(system))", result: result)
     }
 
-    /// Whether no file can be created beside this one. SQLite first fails to create a log and then opens it as an existing one, so `errno`
-    /// reports a missing file.
+    /// Returns whether no file can be created beside this one. SQLite first fails to create a log and then opens it as an existing one, so
+    /// `errno` reports a missing file.
     private static func lacksInodes(_ path: UnsafePointer<CChar>) -> Bool {
         var facts = statvfs()
         // A file system that does not count inodes (btrfs) reports none at all.

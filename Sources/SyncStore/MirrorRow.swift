@@ -102,7 +102,7 @@ struct MirrorRow {
     /// Bytes of both documents.
     var documentBytes: Int { (base?.utf8.count ?? 0) + (view?.utf8.count ?? 0) }
 
-    /// Whether the hub has or had the record, or an open mutation creates it.
+    /// `true` when the hub has or had the record, or an open mutation creates it.
     var isKnown: Bool { baseVersion != 0 || base != nil || status != .synced }
 
     /// The version that reads show and that conditions are compared with: a version of an older history (-1) is no version, as

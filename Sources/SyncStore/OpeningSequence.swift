@@ -53,7 +53,7 @@ struct OpeningSequence {
     ///         60     4  user version, big-endian
     ///         68     4  application id, big-endian
     ///
-    /// - Returns: Whether there is no database yet.
+    /// - Returns: `true` when there is no database yet.
     private func inspectFile() throws(StoreError) -> Bool {
         guard let path = database.path else { return try database.pragma("user_version") == "0" }
         let header = try fileHeader(path)

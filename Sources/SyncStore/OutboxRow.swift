@@ -70,10 +70,10 @@ struct OutboxRow {
     /// Pending or in flight, without a verdict of the hub.
     var isUnsettled: Bool { state == .pending || state == .inFlight }
 
-    /// Whether its time to live is over before it was sent. A critical mutation has none.
+    /// Returns whether its time to live is over before it was sent. A critical mutation has none.
     func isOverdue(at age: Int64) -> Bool { state == .pending && !isSent && ttlAge.map { $0 <= age } ?? false }
 
-    /// Whether it was not written with its atomic list: it is a decision about one of the list's members.
+    /// `true` when it was not written with its atomic list: it is a decision about one of the list's members.
     var hasJoined: Bool { group.map { !$0.contains(seq) } ?? false }
 
     /// The `seq` of the first member of its atomic list, or its own.

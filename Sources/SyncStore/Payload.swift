@@ -124,7 +124,7 @@ struct Payload {
         return digest.value
     }
 
-    /// Whether the row matches its checksum.
+    /// Returns whether the row matches its checksum.
     ///
     /// - Parameter first: Column of `seq`; the others follow in their order.
     static func isSound(_ row: Statement, at first: Int32) -> Bool {

@@ -32,7 +32,7 @@ struct TouchedRecords {
     }
 }
 
-/// What the verdicts of one answer have changed so far.
+/// Changes that the verdicts of one answer have made so far.
 struct ResultsPass {
     var summary = ResultsSummary()
     var records = TouchedRecords()

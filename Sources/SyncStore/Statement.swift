@@ -86,7 +86,7 @@ final class Statement {
         throw StoreError(result: result, on: sqlite3_db_handle(handle), doing: "bind")
     }
 
-    /// - Returns: Whether there is a current row now. The statement is reset when it throws.
+    /// - Returns: `true` when there is a current row now. The statement is reset when it throws.
     func step() throws(StoreError) -> Bool {
         isRunning = true
         let result = sqlite3_step(handle)

@@ -132,7 +132,7 @@ extension Store {
         return followers
     }
 
-    /// Whether an open deletion is the last create or delete of the record before this mutation.
+    /// Returns whether an open deletion is the last create or delete of the record before this mutation.
     private func isDeleted(_ rid: Int64, before seq: Int64) throws(StoreError) -> Bool {
         try database.number(
             """

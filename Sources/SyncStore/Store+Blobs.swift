@@ -178,7 +178,7 @@ extension Store {
         return nil
     }
 
-    /// Whether the hub has, or will have, a record that shows a file as still to come.
+    /// Returns whether the hub has, or will have, a record that shows a file as still to come.
     ///
     /// - Parameter state: The state of the mutation that last showed it there; `nil` when its row is pruned.
     private func waits(_ name: RecordName, for digest: BlobDigest, _ state: MutationState?) throws(StoreError) -> Bool {
@@ -211,7 +211,7 @@ extension Store {
     ///
     /// - Parameter remoteURL: Address of the file at a server that is not the hub. Such a server does not replace the placeholders, so the
     ///   agent makes one mutation for each record whose files are all there (PROTOCOL H2).
-    /// - Returns: Whether mutations were made.
+    /// - Returns: `true` when mutations were made.
     package func endUpload(
         _ id: BlobID, isVerified: Bool, remoteURL: String?, capacity: BlobCapacity, note json: String, at now: Moment
     ) throws(StoreError) -> Bool {

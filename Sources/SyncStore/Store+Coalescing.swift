@@ -59,7 +59,7 @@ extension Store {
         }
     }
 
-    /// Whether no part of it was sent, also not in an earlier run of this database, and it is independent of other mutations.
+    /// Returns whether no part of it was sent, also not in an earlier run of this database, and it is independent of other mutations.
     private func isOpen(_ older: OutboxRow) -> Bool {
         guard older.group == nil, older.state == .pending, !isDoubtful(older.seq) else { return false }
         return !older.isSent || options.ablations.contains(.sentCoalesced)
@@ -77,7 +77,7 @@ extension Store {
         return intent.ties.unmet.isEmpty && intent.ties.on.isSubset(of: known)
     }
 
-    /// Whether neither change touches a field that people decide: those are shown as they were asked for.
+    /// Returns whether neither change touches a field that people decide: those are shown as they were asked for.
     private static func hasNoManualField(_ first: MutationContent, _ second: MutationContent, _ rules: EntityRules) -> Bool {
         [first, second].allSatisfy { content in
             let touched = content.data.names + content.unset + content.operations.map(\.field)
@@ -85,9 +85,10 @@ extension Store {
         }
     }
 
-    /// Whether a deletion may give way at the hub. Then it must not absorb the change before it. This concerns entities where changes win,
-    /// and cases where a person may be asked, as for every deletion beside a change of a field that people decide. Only for an id that was
-    /// made up here it is certain that no other device has changed the record; an id that an app chose may be in use at the hub.
+    /// Returns whether a deletion may give way at the hub. Then it must not absorb the change before it. This concerns entities where
+    /// changes win, and cases where a person may be asked, as for every deletion beside a change of a field that people decide. Only for an
+    /// id that was made up here it is certain that no other device has changed the record; an id that an app chose may be in use at the
+    /// hub.
     private static func mayGiveWay(
         _ first: MutationContent, _ second: MutationContent, _ kept: Payload, _ rules: EntityRules
     ) -> Bool {
@@ -95,8 +96,8 @@ extension Store {
         return rules.onDeleted != .deleteWins || rules.mayAskPeople
     }
 
-    /// Whether the record of this create is unknown to every other side: its id was made up here, or the backend gives its own ids and has
-    /// given none.
+    /// Returns whether the record of this create is unknown to every other side: its id was made up here, or the backend gives its own ids
+    /// and has given none.
     private func isUnknownElsewhere(_ kept: Payload) throws(StoreError) -> Bool {
         if kept.id == nil { return true }
         guard let entity = rest?.entities[names.entity(kept.eid)], entity.clientID == nil else { return false }

@@ -44,7 +44,7 @@ final class EnqueueIntent {
 
     var isEvent: Bool { rules.kind == .event }
 
-    /// Whether the write is a single append: see `Store+Intake.swift`.
+    /// `true` when the write is a single append: see `Store+Intake.swift`.
     var isPlainEvent: Bool {
         isEvent && group == nil && dropped.isEmpty && ties.isEmpty && payload.supersedes == nil
     }
@@ -198,7 +198,7 @@ extension Store {
         }
     }
 
-    /// Whether this device makes the record anew after deleting the hub's: later changes of it have not seen the hub's record.
+    /// Returns whether this device makes the record anew after deleting the hub's: later changes of it have not seen the hub's record.
     private func isMadeAnew(_ record: MirrorRow?) throws(StoreError) -> Bool {
         guard let record, record.status != .synced, record.base != nil else { return false }
         // Almost always the newest mutation decides, however many wait: only a create and the changes after it are based on no version.

@@ -28,9 +28,9 @@ extension Store {
 // MARK: - A key that the hub knows with other content
 
 extension Store {
-    /// Whether the hub has refused a key that it had accepted with more content than this mutation has. That happens when an older copy of
-    /// the database was put back: edits were merged into the mutation after the copy was made and before it was sent. A key is made with
-    /// the first content and later edits only add to it, so a mutation with its first content alone is part of what the hub has.
+    /// Returns whether the hub has refused a key that it had accepted with more content than this mutation has. That happens when an older
+    /// copy of the database was put back: edits were merged into the mutation after the copy was made and before it was sent. A key is made
+    /// with the first content and later edits only add to it, so a mutation with its first content alone is part of what the hub has.
     func isContained(_ row: OutboxRow, in problem: Problem) throws(StoreError) -> Bool {
         guard problem.code == Self.keyIsOther, problem.members["original"]?.text == "accepted", row.rid != nil else { return false }
         // A rescue may have lost the receipts of edits that were merged into the mutation.
@@ -60,8 +60,8 @@ extension Store {
         return content
     }
 
-    /// Whether the hub will refuse every replacement of this mutation, because it has decided its key, or the key of one before it, in a
-    /// run of this database that is lost here. A person who retries it makes a new decision.
+    /// Returns whether the hub will refuse every replacement of this mutation, because it has decided its key, or the key of one before it,
+    /// in a run of this database that is lost here. A person who retries it makes a new decision.
     func isDecidedElsewhere(_ row: OutboxRow) -> Bool {
         let code = Problem.read(stored: row.problem)?.code
         return code == Self.keyIsOther || code == Self.isDone

@@ -127,7 +127,7 @@ extension Store {
 
     /// Marks every known version as one of an older history (-1), in slices. After the last one, every mirrored entity is listed again.
     ///
-    /// - Returns: Whether there is more.
+    /// - Returns: `true` when there is more.
     package func forgetHistory(at now: Moment) throws(StoreError) -> Bool {
         try transact(at: now) { () throws(StoreError) in
             try prepareForChange()
@@ -160,7 +160,7 @@ extension Store {
         }
     }
 
-    /// Whether the old base of its record contains the mutation already.
+    /// Returns whether the old base of its record contains the mutation already.
     func isRequeued(_ seq: Int64) throws(StoreError) -> Bool {
         guard let found = try database.number("SELECT 1 FROM requeued WHERE seq = ?", .int(seq)) else { return false }
         return found == 1

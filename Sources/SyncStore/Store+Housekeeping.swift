@@ -34,7 +34,7 @@ extension Store {
     /// Does one bounded slice of the work that keeps the store small: expire, prune, trim, vacuum, checkpoint. It never touches rejected,
     /// failed, held or conflicted mutations. All ages are on the database's own clock, so a jump of the wall clock purges nothing.
     ///
-    /// - Returns: Whether another slice is useful.
+    /// - Returns: `true` when another slice is useful.
     package func housekeep(at now: Moment) throws(StoreError) -> Bool {
         let more = try transact(at: now) { () throws(StoreError) in
             try prepareForChange()
@@ -121,7 +121,7 @@ extension Store {
         return seqs.count
     }
 
-    /// Whether four fifths of the allowed size are in use, or the file system has less than twice of what must stay free.
+    /// Returns whether four fifths of the allowed size are in use, or the file system has less than twice of what must stay free.
     private func isSpaceShort() throws(StoreError) -> Bool {
         if let freeBytes, freeBytes < 2 * capacity.minFree { return true }
         return try usedBytes() > capacity.bytes / 5 * 4
@@ -160,7 +160,7 @@ extension Store {
         return max(keys, tombstones, audits)
     }
 
-    /// Whether there are enough free pages to return them to the file system.
+    /// Returns whether there are enough free pages to return them to the file system.
     private func isVacuumDue() throws(StoreError) -> Bool {
         guard sweep.vacuums, database.path != nil else { return false }
         let free = try database.number("PRAGMA freelist_count") ?? 0

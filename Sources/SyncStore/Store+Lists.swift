@@ -22,7 +22,7 @@ package struct AtomicListFate: Hashable, Sendable {
 }
 
 extension Store {
-    /// Whether a mutation that is accepted into a list need not wait for `seq`, because that is in the same list.
+    /// Returns whether a mutation that is accepted into a list need not wait for `seq`, because that is in the same list.
     func isMember(_ seq: Int64, of group: EnqueueGroup) throws(StoreError) -> Bool {
         if group.seqs.contains(seq) { return true }
         return try outboxRow(seq)?.group == group.seqs

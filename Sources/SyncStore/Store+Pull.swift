@@ -73,7 +73,7 @@ extension Store {
             """, .int(eid), .bool(rest == nil))
     }
 
-    /// Whether the entity has a listing. An existing backend may have none for an entity.
+    /// Returns whether the entity has a listing. An existing backend may have none for an entity.
     private func isListed(_ entity: EntityName) -> Bool {
         rest.map { $0.entities[entity]?.list != nil } ?? true
     }
@@ -124,8 +124,8 @@ extension Store {
         try database.run("UPDATE stream SET deleted = deleted + ? WHERE eid = ?", .int(Int64(count)), .int(eid))
     }
 
-    /// Whether the feed deletes suspiciously much: more on one day than the guard allows, counted since the feed was last read to its end.
-    /// In the weeks that a device was away, everything may have been replaced legitimately.
+    /// Returns whether the feed deletes suspiciously much: more on one day than the guard allows, counted since the feed was last read to
+    /// its end. In the weeks that a device was away, everything may have been replaced legitimately.
     private func isMassDelete(_ deletions: [StreamPage.Deletion], eid: Int64, endsRun: Bool) throws(StoreError) -> Bool {
         guard !deletions.isEmpty || endsRun else { return false }
         let known = try database.first("SELECT run_deleted, coalesce(run_day, 0) FROM stream WHERE eid = ?", .int(eid)) {

@@ -134,8 +134,8 @@ extension Store {
         }
     }
 
-    /// Whether it replaces a refused mutation and was made on an older version than the present one (`Store+Retry.swift`). A decision about
-    /// a conflict is excepted, because its author has seen both sides.
+    /// Returns whether it replaces a refused mutation and was made on an older version than the present one (`Store+Retry.swift`). A
+    /// decision about a conflict is excepted, because its author has seen both sides.
     private func isBlind(_ payload: Payload, _ content: MutationContent, _ before: MirrorRow) throws(StoreError) -> Bool {
         guard payload.supersedes != nil, content.action != .create, payload.baseVersion < before.baseVersion else { return false }
         return try database.number("SELECT 1 FROM conflict WHERE rid = ? AND into_seq = ?", .int(before.rid), .int(payload.seq)) == nil

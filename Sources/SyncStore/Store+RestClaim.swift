@@ -68,7 +68,7 @@ extension Store {
 
     /// Stores a request that is about to leave.
     ///
-    /// - Returns: Whether it may leave: its mutation is still in flight.
+    /// - Returns: `true` when it may leave: its mutation is still in flight.
     package func keepAttempt(_ attempt: RestAttempt, of key: MutationKey, at now: Moment) throws(StoreError) -> Bool {
         try transact(at: now) { () throws(StoreError) in
             guard let seq = try seq(of: key), try outboxRow(seq)?.state == .inFlight else { return false }

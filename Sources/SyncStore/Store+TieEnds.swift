@@ -73,7 +73,7 @@ extension Store {
     /// Releases the mutations that were tied to an accepted one, in order, up to the limit of one transaction. A record that tens of
     /// thousands of others wait for must not block the writer for all apps.
     ///
-    /// - Returns: Whether no mutation waits for it any more.
+    /// - Returns: `true` when no mutation waits for it any more.
     private func letGo(_ seq: Int64) throws(StoreError) -> Bool {
         guard ledger[.ties] > 0 else {
             try forgetUnmet(of: seq)
@@ -123,7 +123,7 @@ extension Store {
     /// Ends the mutations that were tied to one that will never be accepted, in order, up to the limit of one transaction. Undoing tens of
     /// thousands of changes at once would block the writer for all apps. The remaining ones stay tied, so they are not sent.
     ///
-    /// - Returns: Whether no mutation is tied to it any more.
+    /// - Returns: `true` when no mutation is tied to it any more.
     private func takeAlong(_ end: TieEnd, _ records: inout TouchedRecords) throws(StoreError) -> Bool {
         guard ledger[.ties] > 0 else {
             try forgetUnmet(of: end.seq)
@@ -173,7 +173,7 @@ extension Store {
 
     /// Ends the next part of what earlier transactions left. The store's thread repeats it as long as there is any.
     ///
-    /// - Returns: Whether there is more.
+    /// - Returns: `true` when there is more.
     @discardableResult
     func takeAlongFalling() throws(StoreError) -> Bool {
         guard isFalling else { return false }
@@ -278,7 +278,7 @@ extension Store {
         }
     }
 
-    /// Whether a mutation names another one in its `depends_on`, or one that the other has replaced.
+    /// Returns whether a mutation names another one in its `depends_on`, or one that the other has replaced.
     private func names(_ seq: Int64, _ key: String) throws(StoreError) -> Bool {
         guard let text = try payload(seq)?.depends else { return false }
         return try presentDependencies(text).contains(key)

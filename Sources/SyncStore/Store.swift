@@ -24,7 +24,7 @@ package final class Store {
     package var rest: RestMapping?
     /// The schedule of full comparisons with the hub; it may change at any time.
     package var fullSync: FullSyncTerms
-    /// Whether the wall clock is known to be right (`synced`) or not. It counts as long as there is no anchor.
+    /// Trust in the wall clock: `synced` when it is known to be right. It counts as long as there is no anchor.
     package var clockTrust: ClockTrust = .synced
     /// The relation between this boot's clock and the hub's time.
     package internal(set) var anchor: ClockAnchor?

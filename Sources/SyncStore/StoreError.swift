@@ -70,7 +70,7 @@ package struct StoreError: Error, Hashable, Sendable, CustomStringConvertible {
     /// The medium could not read the data. The next read may succeed, so this alone is no damage.
     package var isFailedRead: Bool { code == .ioError && result == Self.failedRead }
 
-    /// Whether the same call can succeed later, unchanged.
+    /// `true` when the same call can succeed later, unchanged.
     package var isRetryable: Bool {
         switch code {
         case .diskFull, .ioError, .locked, .tooSlow, .outOfMemory, .readOnly, .removed: true
@@ -81,7 +81,7 @@ package struct StoreError: Error, Hashable, Sendable, CustomStringConvertible {
         }
     }
 
-    /// Whether an opening failed because of the medium or another process, so that the same database may be opened later.
+    /// `true` when an opening failed because of the medium or another process, so that the same database may be opened later.
     package var isPassing: Bool {
         switch code {
         case .diskFull, .ioError, .locked, .readOnly, .cannotOpen, .outOfMemory, .tooSlow, .removed: true

@@ -204,7 +204,7 @@ final class StoreLoop {
         deliver([{ job.refuse(error) }])
     }
 
-    /// - Returns: Whether everything is on the medium.
+    /// - Returns: `true` when everything is on the medium.
     @discardableResult
     private func commit() -> Bool {
         guard isOpen, let lastSeq = store?.lastSeq else { return false }
@@ -274,7 +274,7 @@ final class StoreLoop {
     private func makeRoom(_ store: Store) {
         guard store.options.releaseBallast?() == true else { return }
         for _ in 0..<Self.slicesForRoom {
-            // As far as it gets: the daily housekeeping repeats a slice that fails now.
+            // It goes as far as it can: the daily housekeeping repeats a slice that fails now.
             guard (try? store.housekeep(at: time.now())) == true else { return }
         }
     }
@@ -363,7 +363,7 @@ final class StoreLoop {
         incident(.unusable(error))
     }
 
-    /// - Returns: Whether the files are in order again. If not, it is tried again later.
+    /// - Returns: `true` when the files are in order again. If not, it is tried again later.
     private func restore() -> Bool {
         guard let displaced, let place else { return false }
         do throws(StoreError) {

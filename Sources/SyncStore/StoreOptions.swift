@@ -25,7 +25,7 @@ package struct StoreOptions: Sendable {
     package var ablations: Ablations
     /// The server is an existing backend (PROTOCOL A13); `nil`: it is a hub.
     package var rest: RestMapping?
-    /// Whether the wall clock is known to be right.
+    /// Trust in the wall clock.
     package var clockTrust: ClockTrust = .synced
 
     /// The same options with another marker, for an opening after the first one.

@@ -182,7 +182,7 @@ package final class StoreReader: @unchecked Sendable {
         }
     }
 
-    /// Whether there may be commits that are not in the database file.
+    /// `true` when there may be commits that are not in the database file.
     private var hasLog: Bool {
         var facts = stat()
         return stat(path + "-wal", &facts) == 0 ? facts.st_size > 0 : errno != ENOENT

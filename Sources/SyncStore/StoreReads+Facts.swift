@@ -65,7 +65,7 @@ extension StoreReads {
         return isExact ? sample.bytes + new : sample.bytes / sample.count * waiting
     }
 
-    /// Whether any record of an entity was ever written here or pulled.
+    /// Returns whether any record of an entity was ever written here or pulled.
     package func knows(_ entity: EntityName) throws(StoreError) -> Bool {
         try database.number("SELECT 1 FROM entity WHERE name = ?", .text(entity.text)) != nil
     }

@@ -79,8 +79,8 @@ extension StoreReads {
         if left > 0 { page.next = max(page.next, row.first + row.count - 1) }
     }
 
-    /// Whether a note passes the filter. A conflict is about one entity and is hidden from callers that may not see it. Other notes are
-    /// about the agent.
+    /// Returns whether a note passes the filter. A conflict is about one entity and is hidden from callers that may not see it. Other notes
+    /// are about the agent.
     private func concerns(_ row: JournalRow, _ filter: JournalFilter) -> Bool {
         guard row.type == "conflict", !filter.entities.isEmpty else { return true }
         let entity = StoredJSON.read(row.items)?.object?["entity"]?.text.flatMap { EntityName($0) }

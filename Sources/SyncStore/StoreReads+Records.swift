@@ -40,7 +40,7 @@ extension StoreReads {
         let limit = min(max(1, query.limit), 1_000)
         var selection = RecordSelection(order: order, after: start, count: limit + 1)
         defer { told.read = selection.offered }
-        // Whether records were left when enough were chosen.
+        // `true` when records were left when enough were chosen.
         var isCutShort = false
         switch try access(query, order, after: start) {
         case .byID:
@@ -99,7 +99,7 @@ private struct RecordSelection {
         self.count = count
     }
 
-    /// Whether enough records, or more bytes than a page holds, are chosen. Valid if the rows are read in the query's order.
+    /// `true` when enough records, or more bytes than a page holds, are chosen. It is valid if the rows are read in the query's order.
     var isFull: Bool { entries.count >= count || bytes > StoreReads.pageBytes }
 
     /// - Parameter key: The key under which the index found the record. A record that no longer has this key is skipped, because it is

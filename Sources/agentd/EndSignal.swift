@@ -46,7 +46,7 @@ final class EndSignal: @unchecked Sendable {
         pthread_mutex_unlock(mutex)
     }
 
-    /// - Returns: Whether the signal came within the time.
+    /// - Returns: `true` when the signal came within the time.
     func wait(atMost patience: Duration) -> Bool {
         var end = timespec()
         clock_gettime(CLOCK_MONOTONIC, &end)

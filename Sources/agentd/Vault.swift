@@ -54,7 +54,7 @@ final class Vault: Sendable {
         return state
     }
 
-    /// Whether this folder has been in use before.
+    /// `true` when this folder has been in use before.
     var hasMarker: Bool { content.withLock { $0.marker != nil } }
 
     func note(_ opening: StoreOpening) {

@@ -170,7 +170,7 @@ extension LocalCall {
 }
 
 extension Route {
-    /// Whether the answer depends on the engine's memory.
+    /// `true` when the answer depends on the engine's memory.
     fileprivate var asksEngine: Bool {
         switch self {
         case .status, .sync, .pause, .resume, .acknowledge, .addBlob: true

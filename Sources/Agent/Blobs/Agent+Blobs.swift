@@ -188,8 +188,8 @@ extension Agent {
         }
     }
 
-    /// Whether the caller may see the file. A file that no record shows belongs to the app that added it; others are visible to callers
-    /// that may see the record.
+    /// Returns whether the caller may see the file. A file that no record shows belongs to the app that added it; others are visible to
+    /// callers that may see the record.
     private func maySee(_ row: BlobRow, _ call: LocalCall) -> Bool {
         call.peer.allows(.operate) || row.app == call.peer.app || row.links.contains { call.peer.allows($0.record.entity) }
     }

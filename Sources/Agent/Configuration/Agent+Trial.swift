@@ -64,8 +64,8 @@ extension Agent {
         }
     }
 
-    /// Whether the time counts, and whether the hub may be asked. Time counts if the new rules themselves forbid traffic (a budget),
-    /// because they would forbid it for ever.
+    /// Returns whether the time counts, and whether the hub may be asked. Time counts if the new rules themselves forbid traffic (a
+    /// budget), because they would forbid it for ever.
     private func trialTerms(_ now: Moment) -> (counts: Bool, tries: Bool) {
         guard around.connectivity.uplink != nil || environment.links == nil || around.connectivity.links.contains(where: \.isUsable) else {
             return (false, false)

@@ -145,7 +145,7 @@ package struct AgentConfiguration: Hashable, Sendable {
         package var uploadURL: ServiceURL?
         /// The way to verify that such a server has the sent bytes. The hub always reports the digest.
         package var verify: Verify = .digest
-        /// Whether a mutation waits for the files that it shows.
+        /// The rule by which a mutation waits for the files that it shows.
         package var gate: Gate = .none
         /// Total size of all files, bytes.
         package var quotaBytes = 4_000_000_000

@@ -9,7 +9,7 @@ import SyncYAML
 package struct ConfigurationStandby: Sendable {
     /// The problem that each app gets.
     package var problem: Problem
-    /// Whether the start counts as successful for the service manager.
+    /// `true` when the start counts as successful for the service manager.
     package var isStarted: Bool
     /// Time for which apps are answered before the process ends with 78; `nil`: until there is a configuration.
     package var patience: Duration?

@@ -53,8 +53,8 @@ extension Agent {
         }
     }
 
-    /// Whether a renewal is allowed, with the rules of critical work. A pause does not prevent it, because without a token there is no work
-    /// after it.
+    /// Returns whether a renewal is allowed, with the rules of critical work. A pause does not prevent it, because without a token there is
+    /// no work after it.
     private func mayRefresh(_ now: Timestamp) -> Bool {
         var situation = engine.situation
         situation.pause = nil

@@ -19,7 +19,7 @@ package struct AlarmHistory: Hashable, Sendable {
 
     package init() {}
 
-    /// - Returns: Whether the event is of a kind that is kept.
+    /// - Returns: `true` when the event is of a kind that is kept.
     package mutating func note(_ code: String, _ detail: String, at now: Timestamp) -> Bool {
         guard Self.events.contains(code) else { return false }
         let entry = Entry(code: code, detail: detail, at: now)

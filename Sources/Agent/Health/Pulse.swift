@@ -14,7 +14,7 @@ package struct Pulse: Hashable, Sendable {
 
     package init() {}
 
-    /// - Returns: Whether the store must be asked now.
+    /// - Returns: `true` when the store must be asked now.
     package mutating func ask(at now: Instant) -> Bool {
         guard askedAt == nil else { return false }
         askedAt = now

@@ -52,7 +52,7 @@ extension Agent {
         }
     }
 
-    /// Whether no source confirms that our clock is right.
+    /// `true` when no source confirms that our clock is right.
     var isClockUnsynced: Bool { observed.anchor == nil && !environment.wallIsSynchronised() }
 
     /// Reports that the hub's time is not believed, or is believed again (`ClockRule.swift`).

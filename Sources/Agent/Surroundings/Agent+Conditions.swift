@@ -89,7 +89,7 @@ extension Agent {
         review()
     }
 
-    /// Whether the hub agrees with the clock within five minutes.
+    /// `true` when the hub agrees with the clock within five minutes.
     var isClockTrusted: Bool {
         guard let offset = engine.clock.offset(at: environment.time.now())?.offset else { return false }
         return offset <= HybridClock.aheadMax && offset >= .zero - HybridClock.aheadMax

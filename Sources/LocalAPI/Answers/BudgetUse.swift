@@ -8,7 +8,7 @@ package struct BudgetUse: Hashable, Sendable {
     package var limit: Int64
     /// ``BudgetLevel``; a level of a newer agent is shown unchanged.
     package var level: String?
-    /// When the period ends and the count begins again.
+    /// Time at which the period ends and the count begins again.
     package var resetsAt: Timestamp?
 
     package init(used: Int64, limit: Int64, level: String? = nil, resetsAt: Timestamp? = nil) {
@@ -24,7 +24,7 @@ package struct BudgetUse: Hashable, Sendable {
             resetsAt: budget.resetsAt)
     }
 
-    /// Whether only critical work goes, or none.
+    /// `true` when only critical work goes, or none.
     package var isUsedUp: Bool {
         level == BudgetLevel.reserve.rawValue || level == BudgetLevel.spent.rawValue
     }

@@ -34,7 +34,7 @@ package struct LinkItem: Hashable, Sendable {
     package var kind: String?
     /// Progress of the link: `absent`, `down`, `carrier`, `addressed`, `routed`, `reachable`, `portal`, `limited` (PROTOCOL E1).
     package var state: String
-    /// Whether the link has carrier; `nil`: not known.
+    /// `true` when the link has carrier; `nil`: not known.
     package var hasCarrier: Bool?
     package var isMetered: Bool
     /// The evidence that decided: `config`, `hint`, `devtype`, …
@@ -176,7 +176,7 @@ package struct LinksAnswer: Hashable, Sendable {
 /// then the values come from the hint alone.
 package struct LinkHintAnswer: Hashable, Sendable {
     package var name: String
-    /// Whether the link is metered; `nil`: not known yet.
+    /// `true` when the link is metered; `nil`: not known yet.
     package var isMetered: Bool?
     package var meteredBy: String?
     package var isRoaming: Bool?

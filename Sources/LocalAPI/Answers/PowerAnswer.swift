@@ -23,7 +23,7 @@ package struct PowerState: Hashable, Sendable {
         self.warning = warning
     }
 
-    /// Whether the policy holds work back because of it.
+    /// `true` when the policy holds work back because of it.
     package var isLow: Bool { level == PowerLevel.low.rawValue || level == PowerLevel.exhausted.rawValue }
 
     func write(to writer: inout JSONWriter) {

@@ -90,7 +90,7 @@ package struct RecordAnswer: Hashable, Sendable {
         etag = reader.text("etag") ?? ""
     }
 
-    /// Whether the header matches the tag (RFC 9110, section 13.1.2): a list of tags with weak comparison, or `*`.
+    /// Returns whether the header matches the tag (RFC 9110, section 13.1.2): a list of tags with weak comparison, or `*`.
     static func matches(_ header: String, _ etag: String) -> Bool {
         func opaque(_ tag: Substring) -> Substring {
             let trimmed = tag.drop { $0 == " " || $0 == "\t" }

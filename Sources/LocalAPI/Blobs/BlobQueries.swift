@@ -35,7 +35,7 @@ package struct BlobAddQuery: Hashable, Sendable {
             && name.utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7F && $0 != UInt8(ascii: "/") }
     }
 
-    /// Whether the text has the form `type/subtype`, without parameters (RFC 9110, section 8.3.1).
+    /// Returns whether the text has the form `type/subtype`, without parameters (RFC 9110, section 8.3.1).
     package static func isType(_ type: String) -> Bool {
         let parts = type.utf8.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false)
         return parts.count == 2 && type.utf8.count <= typeBytes

@@ -61,7 +61,7 @@ extension StatusDocument {
             event = waits.text("event")
         }
 
-        /// Whether there is nothing to show.
+        /// `true` when there is nothing to show.
         var isNothing: Bool { pending == 0 && failed == 0 && missing == 0 }
     }
 }

@@ -3,7 +3,7 @@ package import SyncCore
 /// The body of `PUT /v1/links/{ifname}`: facts about a link that a dispatcher script or a modem daemon knows and the agent cannot see. It
 /// replaces the earlier hint.
 package struct LinkHintBody: Hashable, Sendable {
-    /// Whether the link is metered; `nil`: not stated.
+    /// `true` when the link is metered; `nil`: not stated.
     package var isMetered: Bool?
     package var isRoaming: Bool?
     /// Life of the hint, whole seconds; `nil`: the longest life of a hint that is not renewed.

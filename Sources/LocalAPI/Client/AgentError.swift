@@ -17,7 +17,7 @@ package struct AgentError: Error, Hashable, Sendable, CustomStringConvertible {
     package var detail: String
     /// The agent's own answer, or a problem of the same form for a failure on this side.
     package var problem: Problem
-    /// Whether the same request may succeed a moment later, unchanged.
+    /// `true` when the same request may succeed a moment later, unchanged.
     package var isRetryable: Bool
 
     static func refused(_ doing: String, _ problem: Problem) -> AgentError {

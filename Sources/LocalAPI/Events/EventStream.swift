@@ -29,8 +29,8 @@ package enum EventStream {
     /// The last event for a reader that fell too far behind. It carries no id, so that the reader continues after its last event.
     package static let overflow: [UInt8] = Array("event: overflow\ndata: {}\n\n".utf8)
 
-    /// Whether the event is about the stream itself (`reset`, `overflow`). Such events are no news, and a stream with only them is no
-    /// progress.
+    /// Returns whether the event is about the stream itself (`reset`, `overflow`). Such events are no news, and a stream with only them is
+    /// no progress.
     static func isAboutStream(_ type: String) -> Bool { type == "reset" || type == "overflow" }
 
     /// Sent after ``keepAliveInterval`` without other output: it shows that the connection is alive.

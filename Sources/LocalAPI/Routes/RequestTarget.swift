@@ -113,7 +113,7 @@ package struct RequestTarget: Hashable, Sendable {
         }
     }
 
-    /// Whether the byte is a `pchar` of RFC 3986, section 3.3, without the percent sign.
+    /// Returns whether the byte is a `pchar` of RFC 3986, section 3.3, without the percent sign.
     private static func isPathByte(_ byte: UInt8) -> Bool {
         switch byte {
         case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
@@ -123,7 +123,7 @@ package struct RequestTarget: Hashable, Sendable {
         }
     }
 
-    /// Whether the byte belongs to the `query` of RFC 3986, section 3.4, without the percent sign.
+    /// Returns whether the byte belongs to the `query` of RFC 3986, section 3.4, without the percent sign.
     private static func isQueryByte(_ byte: UInt8) -> Bool {
         isPathByte(byte) || byte == UInt8(ascii: "/") || byte == UInt8(ascii: "?")
     }

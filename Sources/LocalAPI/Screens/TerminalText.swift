@@ -32,8 +32,8 @@ package enum TerminalText {
         return Array(escaped(String(decoding: bytes, as: UTF8.self)).utf8)
     }
 
-    /// Whether a character is unsafe: control characters (C0, DEL and C1, which many terminals obey like ESC), format characters (zero
-    /// width, direction, tags, soft hyphen, byte order mark), and separators of lines and paragraphs.
+    /// Returns whether a character is unsafe: control characters (C0, DEL and C1, which many terminals obey like ESC), format characters
+    /// (zero width, direction, tags, soft hyphen, byte order mark), and separators of lines and paragraphs.
     package static func isUnsafe(_ scalar: Unicode.Scalar) -> Bool {
         if scalar.value >= 0x20 && scalar.value < 0x7F { return false }
         switch scalar.properties.generalCategory {

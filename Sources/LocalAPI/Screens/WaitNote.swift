@@ -99,7 +99,7 @@ package enum WaitNote {
         return Hold(text: "the cycle has not ended yet\(next); agentctl status shows how it goes")
     }
 
-    /// Whether `--force` overrides this reason (PROTOCOL B6, F): never a delay of the hub, credentials or a hard budget.
+    /// Returns whether `--force` overrides this reason (PROTOCOL B6, F): never a delay of the hub, credentials or a hard budget.
     package static func yieldsToForce(_ reason: String) -> Bool {
         switch Deferral.Reason(rawValue: reason) {
         case .backoff?, .lowBattery?, .batterySaver?, .metered?, .roaming?, .window?: true

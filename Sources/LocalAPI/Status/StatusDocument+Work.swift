@@ -159,7 +159,7 @@ extension StatusDocument {
         package func count(_ state: MutationState) -> Int64 { counts[state] ?? 0 }
         package var open: Int64 { sum(MutationState.allCases.filter { !$0.isTerminal }) }
         package var finished: Int64 { sum(MutationState.allCases.filter(\.isTerminal)) }
-        /// Whether no mutation has vanished: every accepted mutation is in exactly one state.
+        /// `true` when no mutation has vanished: every accepted mutation is in exactly one state.
         package var isBalanced: Bool { open.saturatingAdd(finished) == enqueued }
         /// The sum of some states, limited because an agent may report any number.
         package func sum(_ states: [MutationState]) -> Int64 { states.reduce(0) { $0.saturatingAdd(count($1)) } }

@@ -54,7 +54,7 @@ package struct StatusDocument: Hashable, Sendable {
     }
 
     package struct Database: Hashable, Sendable {
-        /// Whether new work is accepted.
+        /// Ability of the agent to accept new work, and the reason when it does not.
         package enum State: String, Sendable, CaseIterable {
             case ok
             case queueFull = "queue_full"

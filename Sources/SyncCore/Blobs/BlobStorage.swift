@@ -23,7 +23,7 @@ package protocol BlobStorage: Sendable {
     func freeBytes() -> Int64?
     /// Checks whether the storage answers, where it can be away.
     func check() throws(BlobError)
-    /// Whether the storage answered the last time; `nil` where it cannot be away. Does not wait.
+    /// `true` when the storage answered the last time; `nil` where it cannot be away. Reading it does not block.
     var isReachable: Bool? { get }
     /// The properties of the storage for its callers.
     var traits: BlobStorageTraits { get }

@@ -56,6 +56,6 @@ package struct ChunkSizer: Hashable, Sendable {
         if rate == nil { bytes = max(Self.smallest, min(bytes, count)) }
     }
 
-    /// Whether the link is so slow that parallel uploads would only delay each other.
+    /// `true` when the link is so slow that parallel uploads would only delay each other.
     package var isSlow: Bool { rate.map { $0 < 64 << 10 } ?? false }
 }

@@ -55,7 +55,7 @@ package struct Placeholder: Hashable, Sendable {
         return Set(parts.compactMap { waiting($0) }).reduce(value) { flipped($0, $1) ?? $0 }
     }
 
-    /// Whether the value, or an element of it, is a placeholder whose file has arrived.
+    /// Returns whether the value, or an element of it, is a placeholder whose file has arrived.
     static func isArrived(in value: JSON) -> Bool {
         (value.array ?? [value]).contains { part in
             guard let object = part.object else { return false }

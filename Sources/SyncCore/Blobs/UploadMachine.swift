@@ -74,7 +74,7 @@ package struct UploadMachine: Hashable, Sendable {
         case done(isVerified: Bool)
         case failed(code: String, why: String)
 
-        /// Whether no more requests follow for this file.
+        /// `true` when no more requests follow for this file.
         package var isEnd: Bool {
             switch self {
             case .done, .failed: true
@@ -111,7 +111,7 @@ package struct UploadMachine: Hashable, Sendable {
         /// The missing answer to it was counted already.
         var hasCounted: Bool
 
-        /// Whether the server's offset shows that the piece was useful.
+        /// Returns whether the server's offset shows that the piece was useful.
         func isOfUse(reaching offset: Int64) -> Bool {
             offset - self.offset >= min(max(1, count / 4), UploadMachine.usefulBytes)
         }

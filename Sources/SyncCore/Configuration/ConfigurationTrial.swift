@@ -57,7 +57,7 @@ package struct ConfigurationTrial: Hashable, Sendable {
 
     /// Records that the hub has answered over the settings in force.
     ///
-    /// - Returns: Whether the record has changed and must be stored.
+    /// - Returns: `true` when the record has changed and must be stored.
     package mutating func reached() -> Bool {
         guard let name = trying else { return false }
         (proven, trying, refused, spent, countedAt) = (name, nil, nil, .zero, nil)

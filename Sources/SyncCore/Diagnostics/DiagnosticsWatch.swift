@@ -37,7 +37,7 @@ package struct DiagnosticsWatch: Hashable, Sendable {
         }
     }
 
-    /// Whether a report is due by its content; the policy makes the final decision.
+    /// Returns whether a report is due by its content; the policy makes the final decision.
     package func isDue(at now: Instant) -> Bool {
         isWanted && (sentAt.map { $0.duration(to: now) >= Self.interval } ?? true)
     }

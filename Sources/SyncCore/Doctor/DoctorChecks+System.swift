@@ -90,7 +90,7 @@ extension DoctorFacts.Flash {
         return Int64(min(max(0, Double(writtenBytes) / Double(seconds) * 86_400), 9e18))
     }
 
-    /// Whether the device is an SD card or eMMC.
+    /// `true` when the device is an SD card or eMMC.
     var isCard: Bool { device?.hasPrefix("mmcblk") ?? false }
 }
 

@@ -159,7 +159,7 @@ package struct DoctorFacts: Hashable, Sendable {
         package var fault: HubFault?
         /// The cause of the present reachability, in words.
         package var cause: String?
-        /// Whether the hub's name has an address; `nil`: it was not resolved yet.
+        /// `true` when the hub's name has an address; `nil`: it was not resolved yet.
         package var isResolved: Bool?
         /// The hub is configured as an address, so there is no name to resolve. Both are about the proxy's host where there is one.
         package var isAddress = false

@@ -332,8 +332,8 @@ extension JSONString: Hashable {
         return source.utf8.count > other.utf8.count && hasEscapes && sameBytes(text, other)
     }
 
-    /// Whether the first byte already shows that the two differ: a character that begins no escape stands for itself. Member names are
-    /// compared very often, and mostly differ there.
+    /// Returns whether the first byte already shows that the two differ: a character that begins no escape stands for itself. Member names
+    /// are compared very often, and mostly differ there.
     private static func differAtOnce(_ left: String, _ right: String) -> Bool {
         guard let first = left.utf8.first, let second = right.utf8.first else { return left.isEmpty != right.isEmpty }
         let backslash = UInt8(ascii: "\\")
@@ -344,7 +344,7 @@ extension JSONString: Hashable {
 // MARK: - Equality of spelling
 
 extension JSON {
-    /// Whether two values that may be equal also have the same spelling, byte for byte.
+    /// Returns whether two values that may be equal also have the same spelling, byte for byte.
     package func isSpelled(as other: JSON) -> Bool {
         JSONWork.count(1)
         return switch (self, other) {

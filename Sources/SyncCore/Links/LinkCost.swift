@@ -1,4 +1,4 @@
-/// Whether a link is metered, and the evidence for it.
+/// The cost of a link, metered or not, and the evidence for it.
 package struct LinkCost: Hashable, Sendable {
     /// The kind of evidence that decided; shown in `metered_by`.
     package enum Evidence: String, Hashable, Sendable, CaseIterable {

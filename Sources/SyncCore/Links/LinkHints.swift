@@ -1,8 +1,8 @@
 /// A hint about a link from a dispatcher script or a modem daemon, by `PUT /v1/links/{name}` (PROTOCOL B6).
 package struct LinkHint: Hashable, Sendable {
-    /// Whether the link is metered; `nil`: not stated.
+    /// `true` when the link is metered; `nil`: not stated.
     package var isMetered: Bool?
-    /// Whether the link is roaming; `nil`: not stated, which counts as not roaming.
+    /// `true` when the link is roaming; `nil`: not stated, which counts as not roaming.
     package var isRoaming: Bool?
     /// End of the hint; `nil`: it holds until it is replaced or the agent ends.
     package var expiresAt: Instant?
@@ -82,8 +82,9 @@ package struct LinkHints: Hashable, Sendable {
 
     package var nextExpiry: Instant? { hints.values.compactMap(\.expiresAt).min() }
 
-    /// Whether the text can be the name of an interface. The rules are those of the kernel's `dev_valid_name`: 1 to 15 bytes, neither `.`
-    /// nor `..`, no `/`, `:` or space. Characters other than visible ASCII are refused as well, although the kernel would accept them.
+    /// Returns whether the text can be the name of an interface. The rules are those of the kernel's `dev_valid_name`: 1 to 15 bytes,
+    /// neither `.` nor `..`, no `/`, `:` or space. Characters other than visible ASCII are refused as well, although the kernel would
+    /// accept them.
     package static func canBeName(_ name: String) -> Bool {
         let bytes = name.utf8
         return !bytes.isEmpty && bytes.count <= 15 && name != "." && name != ".."

@@ -23,8 +23,8 @@ package enum LinkKind: String, Hashable, Sendable, CaseIterable {
         self = Self.byInfoKind(facts) ?? Self.byDevice(facts) ?? Self.byHardwareType(facts)
     }
 
-    /// Whether it exists, or may exist, in this machine only. Such a link leads out only if a route says so: a container has only a veth,
-    /// and a bridge may be a machine's only port or Docker's own.
+    /// `true` when it exists, or may exist, in this machine only. Such a link leads out only if a route says so: a container has only a
+    /// veth, and a bridge may be a machine's only port or Docker's own.
     package var isLocal: Bool {
         switch self {
         case .loopback, .virtual, .bridge: true

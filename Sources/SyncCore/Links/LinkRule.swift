@@ -1,7 +1,7 @@
 /// The operator's settings for network interfaces whose name matches a pattern.
 package struct LinkRule: Hashable, Sendable {
     package var match: InterfacePattern
-    /// Whether the link is metered; `nil`: determined from the link itself.
+    /// `true` when the link is metered; `nil`: determined from the link itself.
     package var metered: Bool?
     /// The budget; `nil`: ``LinkBudget/meteredDefault`` on a metered link, none on another.
     package var budget: LinkBudget?

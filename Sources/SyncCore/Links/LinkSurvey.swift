@@ -69,7 +69,7 @@ package struct LinkSurvey: Hashable, Sendable {
 }
 
 extension LinkFacts {
-    /// Whether it is switched on, with carrier and an address that reaches beyond the link.
+    /// `true` when it is switched on, with carrier and an address that reaches beyond the link.
     var isAddressed: Bool { isUp && hasCarrier && !addresses.isEmpty }
 
     func state(in table: LinkTable) -> LinkState {
@@ -79,7 +79,7 @@ extension LinkFacts {
         return hasRoute(in: table) ? .routed : .addressed
     }
 
-    /// Whether it can carry the sync. A port of a bridge or bond carries nothing by itself, whatever addresses are left on it.
+    /// Returns whether it can carry the sync. A port of a bridge or bond carries nothing by itself, whatever addresses are left on it.
     func isUsable(in table: LinkTable) -> Bool {
         state(in: table) == .routed && !(masterIndex != 0 && table.links.contains { $0.index == masterIndex && $0.joinsPorts })
     }

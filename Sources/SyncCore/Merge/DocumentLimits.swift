@@ -81,7 +81,7 @@ package enum DocumentLimits {
 }
 
 extension JSON {
-    /// Whether a member name at any level, as it is written, is longer than ``Limits/nameBytes``.
+    /// `true` when a member name at any level, as it is written, is longer than ``Limits/nameBytes``.
     var hasLongName: Bool {
         switch self {
         case .array(let elements): elements.contains(where: \.hasLongName)

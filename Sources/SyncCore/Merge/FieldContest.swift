@@ -164,14 +164,14 @@ package struct FieldContest: Sendable {
         return Decision(outcome, lost: [.init(field: field, side: loser, value: loser == .local ? local : remote, strategy: strategy)])
     }
 
-    /// Whether a text is longer than its field may become by merging (`max_len`, PROTOCOL D3). Then a person decides, because cutting it
-    /// would lose text.
+    /// Returns whether a text is longer than its field may become by merging (`max_len`, PROTOCOL D3). Then a person decides, because
+    /// cutting it would lose text.
     package static func isTooLong(_ value: JSON?, _ field: String, _ rules: EntityRules) -> Bool {
         guard let limit = rules.maxLength[field], let text = value?.text else { return false }
         return text.unicodeScalars.count > limit
     }
 
-    /// Whether the field would become too long with an appended text.
+    /// Returns whether the field would become too long with an appended text.
     static func isTooLong(_ operation: FieldOperation, after field: FieldFold, _ rules: EntityRules) -> Bool {
         guard let limit = rules.maxLength[operation.field], let text = operation.value.text, !field.isList else { return false }
         return (field.value?.text ?? "").unicodeScalars.count + text.unicodeScalars.count > limit

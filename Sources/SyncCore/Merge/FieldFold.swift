@@ -61,7 +61,7 @@ final class FieldFold {
         return list == nil ? Fold.fits(operation, value) : [.append, .add, .remove].contains(operation.kind)
     }
 
-    /// - Parameter replaces: Whether an element of a set takes the place of one with the same `id`.
+    /// - Parameter replaces: `true` when an element of a set takes the place of one with the same `id`.
     func apply(_ operation: FieldOperation, replaces: Bool = true) -> Change {
         if isBlocked { return Change(isChanged: false) }
         switch operation.kind {
@@ -186,9 +186,9 @@ struct DocumentFold: ~Copyable {
     private var document: JSONObject
     /// Keyed by `JSONString`: `String` treats two names as equal that differ only in their Unicode normalisation.
     private var open: [JSONString: FieldFold] = [:]
-    /// Those of ``open`` that are members of objects and have a value, in the order in which they appeared.
+    /// Entries of ``open`` that are members of objects and have a value, in the order in which they appeared.
     private var members: [(name: JSONString, path: [String])] = []
-    /// Whether all `max` and `min` operations on a name so far had no effect, by name. `extremes` holds the names in their order.
+    /// By name, `true` when all `max` and `min` operations on it so far had no effect. `extremes` holds the names in their order.
     private var isKept: [JSONString: Bool] = [:]
     private var extremes: [JSONString] = []
 

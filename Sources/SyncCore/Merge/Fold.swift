@@ -51,7 +51,7 @@ package enum Fold {
     /// do not fit, the operation leaves the value alone, as the hub does. A list is appended element by element; a list that is to become
     /// one element is wrapped in another list.
     ///
-    /// - Parameter replaces: Whether an element of a set replaces one with the same `id`.
+    /// - Parameter replaces: `true` when an element of a set replaces one with the same `id`.
     package static func apply(_ operation: FieldOperation, to value: JSON?, replaces: Bool = true) -> JSON? {
         // `map` would not do: `nil` could mean JSON null here.
         let present: JSON? = if let value, !value.isNull { value } else { Optional.none }
@@ -131,7 +131,7 @@ package enum Fold {
             + "cannot change"
     }
 
-    /// Whether an operation can change a value. An operation that does not fit would be lost silently.
+    /// Returns whether an operation can change a value. An operation that does not fit would be lost silently.
     package static func fits(_ operation: FieldOperation, _ value: JSON?) -> Bool {
         let present: JSON? = if let value, !value.isNull { value } else { Optional.none }
         switch operation.kind {

@@ -337,7 +337,7 @@ private struct Merge {
 
     /// Applies one operation to a field and updates the recorded additions of a set.
     ///
-    /// - Returns: Whether the value of the field has changed.
+    /// - Returns: `true` when the value of the field has changed.
     private mutating func apply(
         _ operation: FieldOperation, to fold: inout DocumentFold, _ additions: inout [JSON: VersionedRecord.Stamp], _ base: Int64
     ) -> Bool {
@@ -365,9 +365,9 @@ private struct Merge {
         }
     }
 
-    /// Whether an addition takes the place of an element with the same `id`. A stamp of a trusted clock is later than everything that its
-    /// device had seen by then. A device that pulled before it sent had therefore not seen an element with a later stamp, whatever its base
-    /// says.
+    /// Returns whether an addition takes the place of an element with the same `id`. A stamp of a trusted clock is later than everything
+    /// that its device had seen by then. A device that pulled before it sent had therefore not seen an element with a later stamp, whatever
+    /// its base says.
     private func isReplaced(_ old: VersionedRecord.Stamp, isNews: Bool) -> Bool {
         if isLater(than: old.hlc) || old.writer == change.device { return true }
         return !isNews && change.mutation.clock != .synced
@@ -536,7 +536,7 @@ private struct Merge {
         }
     }
 
-    /// Whether the hub itself wrote the value because the bytes of a file have arrived. That is no change by a device.
+    /// Returns whether the hub itself wrote the value because the bytes of a file have arrived. That is no change by a device.
     private func isArrival(of value: JSON?, _ stamp: VersionedRecord.Stamp) -> Bool {
         stamp.writer == .hub && value.map { Placeholder.isArrived(in: $0) } ?? false
     }
@@ -709,7 +709,7 @@ private struct Merge {
         return old
     }
 
-    /// Whether a value that equals the present one is stored with the spelling of the change. People are never asked about that.
+    /// Returns whether a value that equals the present one is stored with the spelling of the change. People are never asked about that.
     private mutating func isKeptAsWritten(_ field: String, over old: VersionedRecord.Stamp?, since base: Int64) -> Bool {
         guard let old, isNews(old, since: base) else { return true }
         let isKept =

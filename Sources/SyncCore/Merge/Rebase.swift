@@ -316,7 +316,7 @@ private struct Pass {
         }
     }
 
-    /// Whether the values differ only because the bytes of a file have arrived at the hub. That is no change by a device.
+    /// Returns whether the values differ only because the bytes of a file have arrived at the hub. That is no change by a device.
     private func isArrival(_ field: String, _ theirs: JSON?) -> Bool {
         guard let theirs, let known = ground.known?[field], known != theirs else { return false }
         return Placeholder.arrived(known) == Placeholder.arrived(theirs)
@@ -403,8 +403,8 @@ private struct Pass {
         }
     }
 
-    /// Whether two equal objects merge to more than each of them, because two equal counts in them were both counted. A hub finds that out
-    /// itself, so only a server without merging needs it.
+    /// Returns whether two equal objects merge to more than each of them, because two equal counts in them were both counted. A hub finds
+    /// that out itself, so only a server without merging needs it.
     private func isMore(_ field: String, _ value: JSON?) -> Bool {
         guard ground.isLast, isKnown, rules.strategy(of: field) == .merge, value?.object != nil, value != seen?[field] else { return false }
         let contest = FieldContest(
@@ -412,7 +412,7 @@ private struct Pass {
         return contest.decide(local: value, remote: value).outcome.isBoth
     }
 
-    /// Whether a value that equals the hub's is still sent: as the later write of the field, or for its spelling.
+    /// Returns whether a value that equals the hub's is still sent: as the later write of the field, or for its spelling.
     private func countsAgain(_ field: String, _ value: JSON?, _ theirs: JSON?) -> Bool {
         // A hub without stamps would learn nothing from it, and a question to people is settled.
         guard ground.fieldHLC[field] ?? ground.remoteHLC != nil, !ground.disputed.contains(field) else { return false }
@@ -523,8 +523,8 @@ private struct Pass {
         dropped.insert(JSONString(field))
     }
 
-    /// Whether ``seen`` is the state that the author saw. It always is for a create: its base holds the state before the deletion, or there
-    /// was no record.
+    /// `true` when ``seen`` is the state that the author saw. It always is for a create: its base holds the state before the deletion, or
+    /// there was no record.
     private var isKnown: Bool { ground.isKnown || local.content.action == .create }
 
     private var seen: JSONObject? { local.content.action == .create ? local.content.base : ground.known }
@@ -548,13 +548,13 @@ private struct Pass {
         return [ground.expected, ground.asked].allSatisfy { $0[field]?.contains(value) != true }
     }
 
-    /// Whether an earlier mutation of this device wrote the value.
+    /// Returns whether an earlier mutation of this device wrote the value.
     private func isOwn(_ field: String, _ theirs: JSON?) -> Bool {
         local.content.action == .create && ground.isKnown && ground.expected[field]?.contains(theirs) == true
     }
 
-    /// Whether the hub's stamp of the field is later than ours. A device with a trusted clock stamps later than everything that it has
-    /// seen.
+    /// Returns whether the hub's stamp of the field is later than ours. A device with a trusted clock stamps later than everything that it
+    /// has seen.
     private func isWrittenLater(_ field: String, _ value: JSON?) -> Bool {
         // An absent field without a stamp has no writer.
         let other = ground.fieldHLC[field] ?? (value == nil ? nil : ground.remoteHLC)

@@ -22,7 +22,7 @@ struct ThreeWay {
 
     private func isLater(_ place: String) -> Bool { contest.members?.isMineLater(place) ?? contest.localIsLater }
 
-    /// Whether the local side is the last one to spell a value anew.
+    /// Returns whether the local side is the last one to spell a value anew.
     private func isRespelled(_ mine: JSON?, since known: JSON?, _ theirs: JSON?, at place: String) -> Bool {
         guard let mine, let theirs, !mine.isSpelled(as: theirs) else { return false }
         guard let known else { return isLater(place) }

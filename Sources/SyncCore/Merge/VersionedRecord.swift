@@ -33,8 +33,8 @@ package struct VersionedRecord: Hashable, Sendable {
             self.foreign = foreign
         }
 
-        /// Whether a device that had seen `base` does not know what was written with this stamp. A device's own write is no news to it,
-        /// whatever its `base` says: mutations of one record arrive in the order in which their device made them.
+        /// Returns whether a device that had seen `base` does not know what was written with this stamp. A device's own write is no news to
+        /// it, whatever its `base` says: mutations of one record arrive in the order in which their device made them.
         func isNews(to device: DeviceID, since base: Int64) -> Bool {
             // The base of another history is below zero. A value that is the writer's alone is no news to the writer in that case either.
             version > base && (writer != device || foreign > max(0, base))

@@ -207,10 +207,10 @@ struct SetIndex {
         elements = Dictionary(grouping: list) { SetElement.key($0) }
     }
 
-    /// Whether an element with the same key is there.
+    /// Returns whether an element with the same key is there.
     func has(_ element: JSON) -> Bool { elements[SetElement.key(element)] != nil }
 
-    /// Whether an equal element is there.
+    /// Returns whether an equal element is there.
     func hasSame(_ element: JSON) -> Bool { elements[SetElement.key(element)]?.contains(element) ?? false }
 
     func first(_ key: JSON) -> JSON? { elements[key]?.first }

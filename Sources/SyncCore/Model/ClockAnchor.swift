@@ -23,7 +23,7 @@ package struct ClockAnchor: Hashable, Sendable {
         Timestamp(milliseconds: difference.saturatingAdd(instant.nanoseconds / 1_000_000))
     }
 
-    /// Whether it differs from `known` enough to be stored. Crystals drift by seconds a day, and each change is written to flash.
+    /// Returns whether it differs from `known` enough to be stored. Crystals drift by seconds a day, and each change is written to flash.
     package func isNews(after known: ClockAnchor?) -> Bool {
         guard let known else { return true }
         return difference.saturatingSubtract(known.difference).magnitude >= 500

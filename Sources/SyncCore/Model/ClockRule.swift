@@ -21,6 +21,6 @@ extension Timestamp {
     /// The range in which a clock is believed: 2025-01-01, before the first release, to 2100-01-01.
     package static let plausible = Timestamp(milliseconds: 1_735_689_600_000)..<Timestamp(milliseconds: 4_102_444_800_000)
 
-    /// Whether a clock with this time can be right.
+    /// `true` when a clock with this time can be right.
     package var isPlausible: Bool { Timestamp.plausible.contains(self) }
 }

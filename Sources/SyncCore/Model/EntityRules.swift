@@ -95,12 +95,12 @@ package struct EntityRules: Hashable, Sendable {
 }
 
 extension EntityRules {
-    /// Whether people decide any field that two sides have changed.
+    /// `true` when people decide any field that two sides have changed.
     package var mayAskPeople: Bool {
         strategy == .manual || !criticalFields.isEmpty || (strategy == .fields && fields.values.contains(.manual))
     }
 
-    /// Whether any field is merged member by member.
+    /// `true` when any field is merged member by member.
     package var mergesObjects: Bool { strategy == .fields && fields.values.contains(.merge) }
 
     /// The result of a change and a deletion of one record that have not seen each other (PROTOCOL D4).
@@ -121,7 +121,7 @@ extension EntityRules {
         return onDeleted == .manual || fields.contains { strategy(of: $0) == .manual } ? .undecided : .rejected
     }
 
-    /// Whether the hub keeps the document of a deleted record, because a later change may bring it back.
+    /// `true` when the hub keeps the document of a deleted record, because a later change may bring it back.
     package var keepsDeleted: Bool { kind == .record && onDeleted != .deleteWins }
 }
 
@@ -135,10 +135,10 @@ package enum FieldStrategy: String, Sendable, CaseIterable {
     case client
     case merge, append, counter, set, max, min, manual
 
-    /// Whether the rule works in one direction only: a value that does not beat the present one changes nothing.
+    /// `true` when the rule works in one direction only: a value that does not beat the present one changes nothing.
     package var isExtreme: Bool { self == .max || self == .min }
 
-    /// Whether parts of both sides are kept, so that the order of arrival does not matter.
+    /// `true` when parts of both sides are kept, so that the order of arrival does not matter.
     package var addsUp: Bool {
         switch self {
         case .append, .counter, .set, .max, .min: true

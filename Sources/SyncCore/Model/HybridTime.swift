@@ -116,7 +116,7 @@ package struct HybridClock: Hashable, Sendable {
         }
     }
 
-    /// Whether a stamp lies further ahead of a trusted time than any correct clock could have put it.
+    /// Returns whether a stamp lies further ahead of a trusted time than any correct clock could have put it.
     package static func isAhead(_ stamp: HybridTime, of now: Timestamp) -> Bool {
         stamp.milliseconds > milliseconds(now.advanced(by: aheadMax))
     }

@@ -79,11 +79,11 @@ package enum MutationState: Int, Sendable, CaseIterable {
 
     package var isTerminal: Bool { rawValue >= MutationState.done.rawValue }
 
-    /// Whether the mutation is part of what apps see: `view` is `base` with these mutations applied. Leaving out a rejected one is its
+    /// `true` when the mutation is part of what apps see: `view` is `base` with these mutations applied. Leaving out a rejected one is its
     /// rollback.
     package var isFolded: Bool { self == .pending || self == .inFlight || self == .conflicted || self == .failed || self == .held }
 
-    /// Whether later mutations of the same record must wait behind it.
+    /// `true` when later mutations of the same record must wait behind it.
     package var blocksItsRecord: Bool { self == .inFlight || self == .conflicted || self == .failed || self == .held }
 }
 
@@ -128,7 +128,7 @@ package struct MutationContent: Hashable, Sendable {
         operations.removeAll { names.contains(JSONString($0.top)) }
     }
 
-    /// Whether there is no content besides the action.
+    /// `true` when there is no content besides the action.
     package var isEmpty: Bool { data.isEmpty && unset.isEmpty && operations.isEmpty }
 }
 
@@ -146,7 +146,7 @@ package struct FieldOperation: Hashable, Sendable {
         case max
         case min
 
-        /// Whether it operates on a set. Of two operations with the same element, only the later one has an effect.
+        /// `true` when it operates on a set. Of two operations with the same element, only the later one has an effect.
         package var isOfSet: Bool { self == .add || self == .remove }
     }
 

@@ -20,7 +20,7 @@ package indirect enum RecordFilter: Hashable, Sendable {
         case isIn([JSON])
         /// The value is a string and begins with these bytes.
         case prefix(String)
-        /// Whether the field has a value that is not null.
+        /// Tests for a value that is not null (`true`), or for its absence (`false`).
         case exists(Bool)
     }
 

@@ -15,7 +15,7 @@ package struct SeedFilter: Hashable, Sendable {
 
     package var isEmpty: Bool { values.isEmpty }
 
-    /// Whether every field has its value: as text, as the digits of a number, as `true` or `false`, or as an element of a list.
+    /// Returns whether every field has its value: as text, as the digits of a number, as `true` or `false`, or as an element of a list.
     package func matches(_ document: JSONObject, for device: DeviceID) -> Bool {
         values.allSatisfy { field, value in
             let wanted = value == Self.device ? device.text : value

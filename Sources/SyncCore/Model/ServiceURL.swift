@@ -15,7 +15,7 @@ package struct ServiceURL: Hashable, Sendable, CustomStringConvertible {
 
     package var description: String { text }
 
-    /// Whether requests to it stay on this machine: `localhost`, 127.0.0.0/8, `::1`.
+    /// `true` when requests to it stay on this machine: `localhost`, 127.0.0.0/8, `::1`.
     package var isLoopback: Bool { Self.isLoopback(host) }
 
     /// - Parameter host: A name or an address, without brackets.
@@ -27,7 +27,7 @@ package struct ServiceURL: Hashable, Sendable, CustomStringConvertible {
     /// `HOST:PORT`, with brackets around an IPv6 address.
     package var authority: String { (host.contains(":") ? "[\(host)]" : host) + ":\(port)" }
 
-    /// Whether the host is an address, so that no name must be resolved.
+    /// `true` when the host is an address, so that no name must be resolved.
     package var isNumeric: Bool { IPv4Address(host) != nil || IPv6Address(host) != nil }
 
     /// The reason why a text is refused, as a description of the expected form.

@@ -44,7 +44,7 @@ package enum Coalescing {
         }
     }
 
-    /// Whether a merged object contained members that the create before has not set.
+    /// Returns whether a merged object contained members that the create before has not set.
     private static func hasSeenMore(_ newer: MutationContent, than older: MutationContent) -> Bool {
         newer.base.members.contains { member in
             let field = member.name.text
@@ -196,6 +196,6 @@ extension MutationContent {
         return result
     }
 
-    /// Whether a part of it was made at another time than the whole.
+    /// `true` when a part of it was made at another time than the whole.
     package var hasParts: Bool { !stamps.isEmpty || operations.contains { $0.hlc != nil } }
 }

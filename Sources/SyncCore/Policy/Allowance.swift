@@ -56,7 +56,7 @@ package struct Allowance: Hashable, Sendable {
 
     package func allows(_ priority: Priority) -> Bool { push.map { priority <= $0 } ?? false }
 
-    /// Whether it allows traffic that `other` did not allow.
+    /// Returns whether it allows traffic that `other` did not allow.
     package func isWider(than other: Allowance) -> Bool {
         let least = push?.rawValue ?? -1, before = other.push?.rawValue ?? -1
         if least > before { return true }
@@ -67,7 +67,7 @@ package struct Allowance: Hashable, Sendable {
 }
 
 extension Situation {
-    /// Whether no row of the table has an objection. It is a shortcut that decides nothing.
+    /// `true` when no row of the table has an objection. It is a shortcut that decides nothing.
     package var isUnrestricted: Bool {
         reachability == .online && pause == nil && retryAt == nil && !isBreakerOpen && isWindowOpen && budgets.isEmpty
             && power < .low && !(uplink?.isMetered ?? false) && !(uplink?.isRoaming ?? false)

@@ -44,7 +44,7 @@ package enum Relief: Hashable, Sendable {
         }
     }
 
-    /// Whether it happens by itself at an unknown time.
+    /// `true` when it happens by itself at an unknown time.
     package var isEvent: Bool {
         switch self {
         case .link, .unmeteredLink, .home, .answer, .login, .credentials, .charge: true

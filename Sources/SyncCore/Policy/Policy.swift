@@ -212,6 +212,6 @@ package enum Policy {
 }
 
 extension TrafficClass {
-    /// Whether the class may use the reserved tenth of a budget.
+    /// `true` when the class may use the reserved tenth of a budget.
     fileprivate var usesReserve: Bool { self == .critical || self == .pull }
 }

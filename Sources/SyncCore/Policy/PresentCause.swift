@@ -43,7 +43,7 @@ package struct PresentCause: Hashable, Sendable {
 }
 
 extension Deferral.Reason {
-    /// Whether the reason lies in what the last attempt at the hub found.
+    /// `true` when the reason lies in what the last attempt at the hub found.
     package var isAboutHub: Bool {
         switch self {
         case .captive, .degraded, .auth, .backoff, .breaker: true

@@ -11,7 +11,7 @@ package struct WindowSchedule: Hashable, Sendable {
         self.windows = windows
     }
 
-    /// Whether traffic may go; without windows it always may.
+    /// Returns whether traffic may go; without windows it always may.
     package func isOpen(at time: Timestamp, offset: Offset) -> Bool {
         isOpen(minute: WindowSchedule.minute(of: time), offset)
     }

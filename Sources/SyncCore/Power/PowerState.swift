@@ -18,7 +18,7 @@ package struct PowerState: Hashable, Sendable {
         self.warning = warning
     }
 
-    /// Whether it runs on discharging batteries.
+    /// `true` when it runs on discharging batteries.
     package var isDischarging: Bool { source == .battery }
 }
 
@@ -103,7 +103,7 @@ package struct PowerMeter: Hashable, Sendable {
     package init() {}
 
     /// - Parameter readings: The readings; `nil`: not even the folder could be read.
-    /// - Returns: Whether source, charge or level changed.
+    /// - Returns: `true` when source, charge or level changed.
     @discardableResult
     package mutating func take(_ readings: [PowerSupplyReading]?, _ thresholds: PowerThresholds, now: Instant) -> Bool {
         let before = (state, level)

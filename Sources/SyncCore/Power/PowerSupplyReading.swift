@@ -44,7 +44,7 @@ package struct PowerSupplyReading: Hashable, Sendable {
         return value
     }
 
-    /// Whether it counts: it is not the battery of a mouse, an empty slot, or a port that feeds another device.
+    /// `true` when it counts: it is not the battery of a mouse, an empty slot, or a port that feeds another device.
     package var isOurs: Bool {
         guard text(.type) != nil, text(.scope) != "Device", text(.present) != "0" else { return false }
         return !isTypeCSource
@@ -52,16 +52,16 @@ package struct PowerSupplyReading: Hashable, Sendable {
 
     package var isBattery: Bool { text(.type) == "Battery" }
 
-    /// Whether it is no battery and delivers power: `online` is 1 (fixed) or 2 (programmable).
+    /// `true` when it is no battery and delivers power: `online` is 1 (fixed) or 2 (programmable).
     var isOnline: Bool { !isBattery && (number(.online) ?? 0) >= 1 }
 
-    /// Whether a battery is discharging. One without a status counts as discharging; a full, idle or unsure one does not.
+    /// `true` when a battery is discharging. One without a status counts as discharging; a full, idle or unsure one does not.
     var isDischarging: Bool {
         guard isBattery else { return false }
         return text(.status).map { $0 == "Discharging" } ?? true
     }
 
-    /// Whether a needed value could not be read.
+    /// `true` when a needed value could not be read.
     var hasFailed: Bool {
         guard isOurs else { return false }
         let needed: [Attribute] =

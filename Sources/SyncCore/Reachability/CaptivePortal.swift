@@ -46,7 +46,7 @@ package struct CaptivePortal: Hashable, Sendable {
         return number < 9e18 ? Int64(number) : .max
     }
 
-    /// Whether the address is one that RFC 8908 allows: `https` only, both for the API and for the page.
+    /// Returns whether the address is one that RFC 8908 allows: `https` only, both for the API and for the page.
     package static func isPortalURL(_ text: String) -> Bool {
         let bytes = text.utf8
         return text.hasPrefix("https://") && bytes.count > 8 && bytes.count <= 2_048

@@ -87,7 +87,7 @@ extension HubFault.Code {
             }
     }
 
-    /// Whether TLS refused the peer, or the peer refused our certificate.
+    /// `true` when TLS refused the peer, or the peer refused our certificate.
     package var isTLS: Bool { self == .untrusted || self == .untrustedDate || self == .clientCertificate }
 }
 

@@ -6,7 +6,7 @@
 /// | offline, or another uplink | connecting | an uplink is there |
 /// | any with an uplink | online | a good probe, or an answer of the hub's own |
 /// | any with an uplink | auth | the hub refuses us; a good probe does not end that, an answer does |
-/// | any with an uplink | captive | somebody else answers |
+/// | any with an uplink | captive | another server answers |
 /// | connecting, captive | degraded | three failures in a row |
 /// | online, auth | degraded | two failures at least 1 s apart, or one after the link blinked; then a probe that fails too |
 ///
@@ -230,8 +230,8 @@ package struct ReachabilityMachine: Sendable {
 
     package var nextWake: Instant? { underWay?.lostAt ?? probeAt }
 
-    /// Whether a sync request may be sent. Not to a portal, and not while probes that were good before show that the hub is away. The
-    /// engine's own delays (`auth`, backoff) count besides.
+    /// `true` when a sync request may be sent. It is `false` at a portal, and while probes that were good before show that the hub is away.
+    /// The engine's own delays (`auth`, backoff) count besides.
     package var allowsAttempts: Bool {
         switch reachability {
         case .offline, .captive: false

@@ -152,7 +152,7 @@ package enum AnswerSource: Hashable, Sendable {
 }
 
 package enum HTTPFieldName {
-    /// Whether the name is a token (RFC 9110, section 5.6.2) of at most 64 bytes.
+    /// Returns whether the name is a token (RFC 9110, section 5.6.2) of at most 64 bytes.
     package static func isValid(_ name: String) -> Bool {
         let others = Set("!#$%&'*+-.^_`|~".utf8)
         return (1...64).contains(name.utf8.count)

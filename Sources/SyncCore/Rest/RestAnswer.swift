@@ -61,8 +61,8 @@ package enum RestAnswer: Hashable, Sendable {
         return asciiCaseEqual(type.trimmingSpaces, "text/html")
     }
 
-    /// Whether the answer says that the first request of a key is still being processed: the IETF draft leaves the wording to the problem
-    /// document, and other backends have codes of their own.
+    /// Returns whether the answer says that the first request of a key is still being processed: the IETF draft leaves the wording to the
+    /// problem document, and other backends have codes of their own.
     private static func isInProgress(_ response: HTTPResponse) -> Bool {
         let text = String(decoding: response.body.prefix(4_096), as: UTF8.self).lowercased()
         let words = ["in-progress", "in_progress", "in progress", "key_in_use", "key-in-use", "being processed", "outstanding"]

@@ -99,7 +99,7 @@ package struct RestCursor: Hashable, Sendable {
         return second > first ? right : left
     }
 
-    /// Whether ``high`` lies so far ahead of `clock` that a run from there would miss later changes.
+    /// Returns whether ``high`` lies so far ahead of `clock` that a run from there would miss later changes.
     package func isAhead(of clock: Timestamp) -> Bool {
         guard clock.isPlausible, let high, let time = Self.time(high) else { return false }
         return time > clock.advanced(by: Self.aheadMax)

@@ -8,7 +8,7 @@ extension RestEntity {
         return fields[name] == nil ? name : nil
     }
 
-    /// Whether a field is sent as content; the backend's own fields are not.
+    /// Returns whether a field is sent as content; the backend's own fields are not.
     func isSent(_ field: String) -> Bool {
         if readOnly.contains(field) { return false }
         let name = serverName(field)

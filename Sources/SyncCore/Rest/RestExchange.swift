@@ -374,8 +374,8 @@ package struct RestExchange: Sendable {
             detail: "the answer to the creation of \(record.id) shows the record \(Printable.text(ours, max: 80)) at \(name)")
     }
 
-    /// Whether another writer has changed a field that this mutation sets, removes elements from, or appends to. A removal must not remove
-    /// elements that it had not seen, and a text may become too long. Only the store, which has the rules, can decide that.
+    /// Returns whether another writer has changed a field that this mutation sets, removes elements from, or appends to. A removal must not
+    /// remove elements that it had not seen, and a text may become too long. Only the store, which has the rules, can decide that.
     private func isContested(_ remote: RestRemote) -> Bool {
         guard let base = task.base, let document = remote.document else { return false }
         let operated = task.content.operations.lazy.filter { $0.kind == .remove || $0.kind == .append }.map(\.top)
@@ -419,7 +419,7 @@ package struct RestExchange: Sendable {
 }
 
 extension TransportError.Code {
-    /// Whether it is certain that the peer has received no part of the request.
+    /// `true` when it is certain that the peer has received no part of the request.
     package var provesNothingSent: Bool {
         switch self {
         case .unresolved, .unreachable, .untrusted, .untrustedDate, .clientCertificate, .credentials: true

@@ -115,7 +115,7 @@ package struct RestEntity: Hashable, Sendable {
             self.ok = ok
         }
 
-        /// Whether repeating the request has the same effect as sending it once (RFC 9110, section 9.2.2).
+        /// `true` when repeating the request has the same effect as sending it once (RFC 9110, section 9.2.2).
         package var isIdempotent: Bool { method == .put || method == .delete }
     }
 
@@ -157,6 +157,6 @@ package struct RestEntity: Hashable, Sendable {
         }
     }
 
-    /// Whether the backend uses our ids for records.
+    /// `true` when the backend uses our ids for records.
     package var isClientNamed: Bool { create?.id == nil }
 }

@@ -77,7 +77,7 @@ package struct RestWeakness: Hashable, Sendable, CustomStringConvertible {
         }
     }
 
-    /// Whether a person may have to act, or data may be lost, because of it.
+    /// `true` when a person may have to act, or data may be lost, because of it.
     package var isGrave: Bool {
         switch kind {
         case .creationParked, .changeParked, .unconditional, .operationsAsValues: true

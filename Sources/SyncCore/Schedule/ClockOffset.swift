@@ -86,7 +86,7 @@ package struct ClockOffset: Hashable, Sendable {
 
     package var best: Sample? { samples.min { $0.error < $1.error } }
 
-    /// Whether the latest answers disagree with the known time.
+    /// `true` when the latest answers disagree with the known time.
     package var isDoubted: Bool { !doubted.isEmpty }
 
     /// The hub's present time minus the wall clock, and the error of that.

@@ -6,7 +6,7 @@ package struct Watchdog: Hashable, Sendable {
     /// Delay of a check after which the machine was probably suspended, so that nothing has stalled.
     package static let sleepMin: Duration = .seconds(60)
 
-    /// Whether a check that was due at that time comes after a suspend.
+    /// Returns whether a check that was due at that time comes after a suspend.
     package static func wasAsleep(dueAt: Instant, now: Instant) -> Bool { dueAt.duration(to: now) > sleepMin }
 
     /// Priorities with waiting work, and the time since when it waits.
@@ -50,7 +50,7 @@ package struct Watchdog: Hashable, Sendable {
         return max(allowedSince, triedAt ?? allowedSince).advanced(by: Self.patience)
     }
 
-    /// - Returns: Whether the patience has ended. It begins again then, and after a suspend.
+    /// - Returns: `true` when the patience has ended. It begins again then, and after a suspend.
     package mutating func hasStalled(at now: Instant) -> Bool {
         guard let endsAt, endsAt <= now else { return false }
         allowedSince = now

@@ -57,7 +57,7 @@ package struct LinearPattern: Hashable, Sendable {
         return false
     }
 
-    /// - Returns: Whether the text matches.
+    /// - Returns: `true` when the text matches.
     private func add(_ state: Int, at position: Int, of count: Int, to states: inout Set<Int>) -> Bool {
         var work = [state]
         while let state = work.popLast() {

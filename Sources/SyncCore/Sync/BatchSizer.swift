@@ -63,7 +63,7 @@ package struct BatchSizer: Hashable, Sendable {
     /// - Parameters:
     ///   - isCertain: The server's answer was about this request (400, 413), not about its own state.
     ///   - isAnswerTooLarge: Its answer was larger than the agent reads.
-    /// - Returns: Whether to try the smaller batch at once; otherwise the usual backoff comes first.
+    /// - Returns: `true` to try the smaller batch at once; `false` when the usual backoff comes first.
     package mutating func failed(_ batch: Batch, isCertain: Bool, isAnswerTooLarge: Bool = false) -> Bool {
         strikes = suspect == batch.mutations.first?.key ? strikes + 1 : 1
         suspect = batch.mutations.first?.key
@@ -76,7 +76,7 @@ package struct BatchSizer: Hashable, Sendable {
         return isCertain || (passed ?? 0) > 0
     }
 
-    /// Whether this is the unit that a search was for: alone in its batch, during a search or known from an earlier one.
+    /// Returns whether this is the unit that a search was for: alone in its batch, during a search or known from an earlier one.
     package func isPoison(_ batch: Batch) -> Bool {
         guard let first = batch.mutations.first, batch.isOneUnit else { return false }
         return passed != nil || loners[first.key] != nil
@@ -84,7 +84,7 @@ package struct BatchSizer: Hashable, Sendable {
 
     /// Records that a unit is set aside.
     ///
-    /// - Returns: Whether the unit itself was at fault. It was when another batch has passed since it last failed alone, or since the
+    /// - Returns: `true` when the unit itself was at fault. It was when another batch has passed since it last failed alone, or since the
     ///   search for it began. A hub that fails for everything must not use up the attempts of mutations.
     package mutating func setAside(_ poison: MutationKey) -> Bool {
         let isItsFault = loners[poison].map { $0 < passedInAll } ?? ((passed ?? 0) > 0)

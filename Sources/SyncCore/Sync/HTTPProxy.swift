@@ -17,7 +17,7 @@ package struct HTTPProxy: Hashable, Sendable {
         self.exceptions = exceptions
     }
 
-    /// Whether requests to a server go through the proxy. Requests to this machine never do.
+    /// Returns whether requests to a server go through the proxy. Requests to this machine never do.
     ///
     /// - Parameter host: The host as in a URL: an IPv6 address may have its brackets.
     package func carries(_ host: String) -> Bool {

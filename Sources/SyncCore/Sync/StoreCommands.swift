@@ -52,7 +52,7 @@ package enum StoreAnswer: Sendable {
     case streams([StreamPosition])
     case pullApplied(PullSummary)
     case done
-    /// Whether another slice is useful, and the earliest end of a time to live among waiting mutations.
+    /// `more` is `true` when another slice is useful; `expiry` is the earliest end of a time to live among waiting mutations.
     case housekept(more: Bool, expiry: Instant? = nil)
     /// The new position of the stream.
     case snapshotApplied(PullSummary, StreamPosition)
@@ -96,7 +96,7 @@ package struct Batch: Hashable, Sendable {
         self.maxSentSeq = maxSentSeq
     }
 
-    /// Whether no smaller batch can be made of it: it is a single mutation, or consists of members of one atomic list.
+    /// `true` when no smaller batch can be made of it: it is a single mutation, or consists of members of one atomic list.
     package var isOneUnit: Bool {
         guard let first = mutations.first else { return false }
         return mutations.count == 1 || first.group != nil && mutations.allSatisfy { $0.group == first.group }
@@ -209,7 +209,7 @@ package struct StreamPosition: Hashable, Sendable {
         }
     }
 
-    /// Whether a full comparison with the hub is due because the last one was long ago.
+    /// Urgency of a full comparison with the hub, by the time since the last one.
     package enum FullSync: Hashable, Sendable {
         case notDue
         /// Due as soon as the link and the power cost nothing.

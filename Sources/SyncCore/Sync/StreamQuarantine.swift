@@ -49,7 +49,7 @@ package struct StreamQuarantine: Hashable, Sendable {
 
     package subscript(entity: EntityName) -> Entry? { entries[entity] }
 
-    /// Whether the stream must not be asked yet.
+    /// Returns whether the stream must not be asked yet.
     package func holds(_ entity: EntityName, at now: Instant) -> Bool {
         entries[entity].map { $0.until > now } ?? false
     }
@@ -88,7 +88,7 @@ package struct StreamQuarantine: Hashable, Sendable {
 
     /// Records a successful read of a stream.
     ///
-    /// - Returns: Whether the stream was held, and is not any more.
+    /// - Returns: `true` when the stream was held, and is not any more.
     package mutating func release(_ entity: EntityName, by relief: Relief) -> Bool {
         guard let entry = entries[entity], relief.rawValue >= entry.relief.rawValue else { return false }
         entries[entity] = nil
@@ -107,7 +107,7 @@ package struct CircleDetector: Hashable, Sendable {
 
     package init() {}
 
-    /// - Returns: Whether the walk has visited the place before.
+    /// - Returns: `true` when the walk has visited the place before.
     package mutating func visits(_ place: String) -> Bool {
         if let remembered, remembered.utf8.elementsEqual(place.utf8) { return true }
         steps += 1

@@ -230,8 +230,8 @@ extension SyncEngine {
 
     private var namesEntities: Bool { settings.pullsAll && hubNamesEntities && !settings.isRest }
 
-    /// Whether to pull. A pull is skipped when the hub said within the last minute that it has nothing newer, and no sync was requested: a
-    /// caller that requests a sync wants to see what others wrote just now.
+    /// Returns whether a pull is needed. It is skipped when the hub said within the last minute that it has nothing newer, and no sync was
+    /// requested: a caller that requests a sync wants to see what others wrote just now.
     func needsPull(at moment: Moment) -> Bool {
         if cycle?.isRequested == true || cycle?.scope == .pull || cycle?.scope == .full { return true }
         // After a failure only an answer shows that the hub works, and what it has by now.
@@ -332,8 +332,8 @@ extension SyncEngine {
         keepHouse(at: moment, &effects)
     }
 
-    /// Whether nothing may be sent any more: sync was paused, the link went down, or it costs too much now. It is checked before every
-    /// call, so that a cycle ends at its next step. That is no failure; the next cycle continues.
+    /// Returns whether nothing may be sent any more: sync was paused, the link went down, or it costs too much now. It is checked before
+    /// every call, so that a cycle ends at its next step. That is no failure; the next cycle continues.
     func isHalted(at moment: Moment) -> Bool {
         allowed(at: moment).isNothing
     }

@@ -137,7 +137,7 @@ extension SyncEngine {
 
     /// Records the server's name. The failures of one server and the delays that it asked for do not apply to another.
     ///
-    /// - Returns: Whether it is another server than before.
+    /// - Returns: `true` when it is another server than before.
     @discardableResult
     mutating func serverIs(_ server: String) -> Bool {
         defer { if !server.isEmpty { memory.server = server } }
@@ -154,7 +154,7 @@ extension SyncEngine {
         }
     }
 
-    /// Whether the request itself may be the reason, so that a smaller one should be tried.
+    /// Returns whether the request itself may be the reason, so that a smaller one should be tried.
     private func blames(_ refusal: HubReply.Refusal) -> Bool {
         switch refusal.kind {
         case .malformed, .tooLarge, .failed, .nonsense, .transport(.timedOut), .transport(.tooLarge): true

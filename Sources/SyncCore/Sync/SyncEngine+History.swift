@@ -2,7 +2,7 @@
 // and forgot are offered again before anything else. Then all versions are marked as those of an older history, and everything is listed
 // again. Only then the new history becomes ours. After a crash at any step, the process continues with the keys that were not asked yet.
 extension SyncEngine {
-    /// Whether our cursors and versions have no meaning in that history.
+    /// Returns whether our cursors and versions have no meaning in that history.
     func isOtherHistory(_ epoch: String) -> Bool {
         if ablations.contains(.epochIgnored) { return false }
         if cycle?.isHealing == true { return epoch != memory.healing?.epoch }
@@ -45,8 +45,8 @@ extension SyncEngine {
         return standing.receipt
     }
 
-    /// Whether an answer shows that the hub is behind an earlier state of the same history: its database was replaced by an older copy. The
-    /// receipt tells this to the hub itself; this check is for a hub that ignores receipts.
+    /// Returns whether an answer shows that the hub is behind an earlier state of the same history: its database was replaced by an older
+    /// copy. The receipt tells this to the hub itself; this check is for a hub that ignores receipts.
     ///
     /// Our calls are sequential, and an answer leaves after its commit, so no order of replicas of one database explains it.
     func hasForgotten(_ facts: HubHeaders, at moment: Moment) -> Bool {
@@ -96,7 +96,7 @@ extension SyncEngine {
     mutating func stand(at head: Int64) -> HubStanding? {
         guard !settings.isRest, let facts = cycle?.facts, cycle?.isHealing == false, let epoch = memory.epoch, facts.epoch == epoch else { return nil }
         var standing = HubStanding(
-            // Of two numbers that should be equal, the smaller one: a wrong one must not make the hub look old for ever.
+            // The smaller of two numbers that should be equal: a wrong one must not make the hub look old for ever.
             epoch: epoch, replica: replica, head: min(head, facts.head ?? head), seq: facts.deviceSeq ?? 0, receipt: facts.receipt)
         if let old = memory.standing, old.epoch == epoch {
             standing.head = max(standing.head, old.head)

@@ -39,7 +39,7 @@ extension SyncEngine {
         }
     }
 
-    /// Whether no store command and no call is running, also outside of a cycle.
+    /// `true` when no store command and no call is running, also outside of a cycle.
     var isFree: Bool { cycle == nil && saving == nil && !house.isUnderWay }
 
     /// Runs housekeeping as the last step of a cycle.

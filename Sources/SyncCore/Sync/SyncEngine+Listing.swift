@@ -30,7 +30,7 @@ extension SyncEngine {
         goOnReading(at: moment, &effects)
     }
 
-    /// Whether a full comparison may run. It waits for an unmetered link and ample power; after its hard limit it runs in any case.
+    /// Returns whether a full comparison may run. It waits for an unmetered link and ample power; after its hard limit it runs in any case.
     private func mayCompare(_ fullSync: StreamPosition.FullSync) -> Bool {
         switch fullSync {
         case .notDue: false
@@ -152,7 +152,7 @@ extension SyncEngine {
         goOnReading(at: moment, &effects)
     }
 
-    /// Whether to continue in the next cycle, because local changes must not wait without limit behind a huge backlog.
+    /// Returns whether reading goes on in the next cycle, because local changes must not wait without limit behind a huge backlog.
     mutating func hasReadEnough(at moment: Moment) -> Bool {
         guard (cycle?.pages ?? 0) >= Limits.pullPagesPerCycle || isOverBudget(at: moment) else { return false }
         timer.wish(.again(at: goOnReadingAt(moment)), now: moment.instant)

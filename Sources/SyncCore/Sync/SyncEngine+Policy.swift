@@ -70,7 +70,7 @@ extension SyncEngine {
         return limits
     }
 
-    /// Whether all of a batch that was just chosen may still be sent.
+    /// Returns whether all of a batch that was just chosen may still be sent.
     func mayGo(_ batch: Batch, at moment: Moment) -> Bool {
         let allowed = allowed(at: moment)
         return batch.mutations.allSatisfy { allowed.allows($0.priority) }
@@ -213,7 +213,7 @@ extension SyncEngine {
 }
 
 extension SyncEngine.Step {
-    /// Whether the content of the call is in its answer.
+    /// `true` when the content of the call is in its answer.
     var isReading: Bool {
         switch self {
         case .pulling, .listing, .seeding: true

@@ -33,7 +33,7 @@ extension SyncEngine {
     /// Records that the hub has and could not show.
     package var leftOutRecords: LeftOutRecords { memory.leftOut }
 
-    /// Whether a stream may not be asked in this cycle. A requested cycle makes one attempt, but not two.
+    /// Returns whether a stream may not be asked in this cycle. A requested cycle makes one attempt, but not two.
     func isHeld(_ entity: EntityName, at moment: Moment) -> Bool {
         guard let cycle else { return false }
         if cycle.failedStreams.contains(entity) { return true }
@@ -165,7 +165,7 @@ extension SyncEngine {
     /// Handles a reading call without a usable answer whose reason lies in the request, not in the way to the hub. The stream is left out,
     /// or the one stream is searched that makes the answer fail for others.
     ///
-    /// - Returns: Whether the cycle continues; otherwise the failure is one of the whole hub.
+    /// - Returns: `true` when the cycle continues; otherwise the failure is one of the whole hub.
     mutating func readFailed(_ refusal: HubReply.Refusal, at moment: Moment, _ effects: inout [SyncEffect]) -> Bool {
         guard let step = cycle?.step, lies(in: refusal) else { return false }
         if refusal.kind == .failed, !hasFailedBefore(step) {
@@ -213,7 +213,7 @@ extension SyncEngine {
         return true
     }
 
-    /// Whether the step asks for one stream alone that has failed before.
+    /// Returns whether the step asks for one stream alone that has failed before.
     private func hasFailedBefore(_ step: Step) -> Bool {
         switch step {
         case .pulling(let asked, _): asked.count == 1 && asked.allSatisfy { readings.held[$0.entity] != nil }
@@ -223,7 +223,7 @@ extension SyncEngine {
         }
     }
 
-    /// Whether a refusal may be about the requested streams.
+    /// Returns whether a refusal may be about the requested streams.
     private func lies(in refusal: HubReply.Refusal) -> Bool {
         let isHubs = refusal.facts?.version != nil
         switch refusal.kind {
@@ -267,7 +267,7 @@ extension SyncEngine {
 
     /// Decides the order of a cycle. If the one before ended over a read, this one pushes first and reads when nothing is left to push.
     ///
-    /// - Returns: Whether it begins with the push.
+    /// - Returns: `true` when it begins with the push.
     mutating func pushesBeforeReading() -> Bool {
         guard readings.owesPush, cycle?.scope != .pull, cycle?.isTrial != true else { return false }
         readings.owesPush = false

@@ -2,7 +2,7 @@
 extension SyncEngine {
     /// Asks for the next part of the seed.
     ///
-    /// - Returns: Whether there is any.
+    /// - Returns: `true` when there is any.
     mutating func seed(from wanted: [StreamPosition], at moment: Moment, _ effects: inout [SyncEffect]) -> Bool {
         func isNew(_ stream: StreamPosition) -> Bool { stream.listing == nil && stream.cursor == nil }
         guard let next = wanted.first(where: { $0.seed != nil && isNew($0) }) else { return false }

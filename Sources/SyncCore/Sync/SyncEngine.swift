@@ -315,7 +315,7 @@ package struct SyncEngine: Sendable {
     /// Time of the planned housekeeping, if no cycle does it before; `nil` before the start.
     package var housekeepingAt: Instant? { house.dueAt }
 
-    /// Whether the last pull read every stream to its end and nothing newer is known.
+    /// `true` when the last pull read every stream to its end and nothing newer is known.
     package var isCaughtUp: Bool { knownHead != nil && knownHead == seenHead && readings.held.isEmpty }
 
     /// Time of the last complete pull of the entity. `nil`: neither this run nor an earlier one has a record of it.
@@ -418,8 +418,8 @@ package struct SyncEngine: Sendable {
         saving = nil
     }
 
-    /// Whether writing the memory is worth an fsync: for a server's delay and a pause always, for the count of failures now and then, for
-    /// the time of the last success every ten minutes.
+    /// `true` when writing the memory is worth an fsync: for a server's delay and a pause always, for the count of failures now and then,
+    /// for the time of the last success every ten minutes.
     var memoryIsWorthSaving: Bool {
         if memory.healing != remembered.healing { return true }
         if (memory.standing == nil) != (remembered.standing == nil) { return true }

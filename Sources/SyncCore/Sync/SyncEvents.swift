@@ -39,7 +39,7 @@ package enum SyncEffect: Sendable {
 }
 
 extension SyncEffect {
-    /// Whether the effect has an answer.
+    /// `true` when the effect has an answer.
     var isJob: Bool {
         switch self {
         case .store, .send: true

@@ -19,7 +19,7 @@ package struct BudgetBook: Hashable, Sendable {
         package var monthBytes: Int64 = 0
         package var anchorDay = 1
         package var monthStart: UTCDay
-        /// Those bytes of the day and of the month that were counted while the clock was not trusted.
+        /// Bytes of the day and of the month that were counted while the clock was not trusted.
         package var unsureDayBytes: Int64 = 0
         package var unsureMonthBytes: Int64 = 0
 

@@ -75,7 +75,7 @@ package struct UsageReservation: Hashable, Sendable {
     /// Begins a request that moves at most this many bytes.
     ///
     /// - Parameter carried: The counters of the interface.
-    /// - Returns: Whether a store must come first (``stored(room:boot:carried:)``).
+    /// - Returns: `true` when a store must come first (``stored(room:boot:carried:)``).
     package mutating func begin(_ bytes: Bytes, over link: String, isRoaming: Bool, carried: (String) -> Bytes?) -> Bool {
         let isOther = link != self.link || isRoaming != self.isRoaming
         if isOther { (self.link, self.isRoaming, booked, counted) = (link, isRoaming, Bytes(), Bytes()) }
@@ -102,7 +102,7 @@ package struct UsageReservation: Hashable, Sendable {
         explained = explained.map { $0 + bytes }
     }
 
-    /// Whether nothing moves, and all moved bytes are counted.
+    /// `true` when nothing moves, and all moved bytes are counted.
     private var isSettled: Bool { underWay == Bytes() && uncounted == Bytes() }
 
     /// Records that all counted bytes are about to be stored, together with this value. ``failed(_:over:)`` returns the bytes that could

@@ -49,7 +49,7 @@ package struct SecretFiles: Sendable {
 
     /// A bearer token, which goes into a header field: one line of visible ASCII without spaces (RFC 6750, section 2.1).
     ///
-    /// - Throws: As ``read(_:)``, and `.malformed`.
+    /// - Throws: The errors of ``read(_:)``, and `.malformed`.
     package func readToken(_ path: String) throws(LinuxError) -> String {
         let bytes = try read(path)
         guard bytes.allSatisfy({ (0x21...0x7E).contains($0) }) else {
@@ -61,7 +61,7 @@ package struct SecretFiles: Sendable {
 
     /// Reads `USER:PASSWORD` from one line (RFC 7617). A user name has no colon, and neither part has control characters.
     ///
-    /// - Throws: As ``read(_:)``, and `.malformed`.
+    /// - Throws: The errors of ``read(_:)``, and `.malformed`.
     package func readCredentials(_ path: String) throws(LinuxError) -> (user: String, password: String) {
         let bytes = try read(path)
         let isText = bytes.allSatisfy { $0 >= 0x20 && $0 != 0x7F } && String(validating: bytes, as: UTF8.self) != nil

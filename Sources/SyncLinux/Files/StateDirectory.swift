@@ -117,12 +117,13 @@ package final class StateDirectory: Sendable {
         try calls.step(.measureSpace, path) { calls, step throws(Errno) in try calls.space(at: path, for: step) }
     }
 
-    /// Whether the file of the lock is still in the directory. It is `false` after the file or the directory was removed or replaced.
+    /// Returns whether the file of the lock is still in the directory. It is `false` after the file or the directory was removed or
+    /// replaced.
     package func isInPlace() -> Bool {
         held.withLock { held in held.map { isFound($0.facts) } ?? false }
     }
 
-    /// Whether the file with our lock can be found by its name. Any failure means that it cannot.
+    /// Returns whether the file with our lock can be found by its name. Any failure means that it cannot.
     private func isFound(_ facts: FileFacts) -> Bool {
         // The kind of failure makes no difference: the file is not found.
         guard let now = try? calls.facts(at: path + "/lock", for: .inspectLock) else { return false }

@@ -42,7 +42,7 @@ package struct AddressBook {
 
     package init() {}
 
-    /// Whether a connection to the address is worth trying now.
+    /// Returns whether a connection to the address is worth trying now.
     ///
     /// - Parameters:
     ///   - address: The address with its port, always in the same form.

@@ -32,11 +32,11 @@ struct AnswerReader {
     private(set) var status = 0
     private(set) var headers: HTTPHeaders = []
     private(set) var body: [UInt8] = []
-    /// Whether the receiver of the pieces has stopped the body.
+    /// `true` when the receiver of the pieces has stopped the body.
     private(set) var isStopped = false
-    /// Whether a status line came, be it of an interim answer.
+    /// `true` when a status line came, be it of an interim answer.
     var hasBegun: Bool { headBytes > 0 }
-    /// Whether the final head is complete.
+    /// `true` when the final head is complete.
     var isHeadWhole: Bool { part == .body }
 
     private enum Part { case statusLine, fields, body }

@@ -14,12 +14,12 @@ struct CurlFailure {
     /// X509_V_ERR_*: 0 when the peer's certificate is valid, 1 when it was not examined.
     var verifyResult: Int
     var systemError: Int32
-    /// Whether at least the status line came.
+    /// `true` when at least the status line came.
     var isHeadBegun: Bool
     var isNewConnection: Bool
-    /// Whether the peer asked for a client certificate in the handshake.
+    /// `true` when the peer asked for a client certificate in the handshake.
     var askedForCertificate: Bool
-    /// Whether the request names a client certificate.
+    /// `true` when the request names a client certificate.
     var showsCertificate: Bool
 
     var transportCode: TransportError.Code {

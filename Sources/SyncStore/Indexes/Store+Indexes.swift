@@ -31,7 +31,7 @@ extension Store {
     /// Does one slice of the work that brings the indexes to what the rules declare. It starts new ones, continues those that are being
     /// built, and removes those that are no longer declared.
     ///
-    /// - Returns: Whether there is more to do.
+    /// - Returns: `true` when there is more to do.
     package func tendIndexes(at now: Moment) throws(StoreError) -> Bool {
         let wanted = rules.entities.flatMap { name, rules in rules.indexes.map { (name, $0) } }
         // Without indexes nothing is written, not even an empty transaction.
@@ -64,7 +64,7 @@ extension Store {
         }
     }
 
-    /// - Returns: Whether the slice was used up by this.
+    /// - Returns: `true` when the slice was used up by this.
     private func removeKeys() throws(StoreError) -> Bool {
         guard let entry = indexes.entries.first(where: { $0.state == .leaving }) else { return false }
         let removed = try database.run(

@@ -66,7 +66,7 @@ extension StoreReads {
             guard let way = IndexWay(index, for: query), try isReadable(xid) else { continue }
             ways.append(IndexAccess(xid: xid, way: way))
         }
-        // Of two with as many keys, an ordered one is better.
+        // An ordered index is better than another one with as many keys.
         var least: (access: IndexAccess, keys: Int64)?
         for way in ways where way.way.fixed > 0 || way.way.isBounded {
             let keys = try countKeys(way, upTo: least.map { $0.keys + 1 } ?? Self.countMax)
@@ -96,7 +96,7 @@ extension StoreReads {
         }.compactMap { $0 }
     }
 
-    /// Whether all records of the index are readable. An unreadable record belongs to every list, but no filter would find its key.
+    /// Returns whether all records of the index are readable. An unreadable record belongs to every list, but no filter would find its key.
     private func isReadable(_ xid: Int64) throws(StoreError) -> Bool {
         try database.number(
             "SELECT 1 FROM index_entry WHERE xid = ? AND key < ? LIMIT 1", .int(xid), .blob(IndexKey.firstReadable.bytes)) == nil
@@ -144,7 +144,7 @@ extension StoreReads {
     /// Visits the records of a part of an index until enough are chosen.
     ///
     /// - Parameters:
-    ///   - isEnough: Whether enough records are chosen, so that later ones in the order are not needed.
+    ///   - isEnough: `true` when enough records are chosen, so that later ones in the order are not needed.
     ///   - body: Receives a record with the key under which it was found.
     func walk(
         _ access: IndexAccess, isEnough: () -> Bool, _ body: (MirrorRow, IndexKey) throws(StoreError) -> Void

@@ -33,8 +33,8 @@ package struct DatabaseRescue {
         self.options = options
     }
 
-    /// Whether a new database would solve the error. An error that is caused by a disk, a lock, or a foreign or newer program is not
-    /// touched.
+    /// Returns whether a new database would solve the error. An error that is caused by a disk, a lock, or a foreign or newer program is
+    /// not touched.
     package static func helps(against error: StoreError) -> Bool {
         switch error.code {
         case .corrupt, .notADatabase, .lostDatabase, .constraint, .other: true
@@ -44,7 +44,7 @@ package struct DatabaseRescue {
         }
     }
 
-    /// Whether a power cut has interrupted an earlier rescue.
+    /// Returns whether a power cut has interrupted an earlier rescue.
     package func isUnfinished() throws(StoreError) -> Bool {
         try quarantine.isUnfinished(path)
     }

@@ -14,9 +14,9 @@ final class PageFile {
 
     /// Number of pages of the file, or of the log where it goes further.
     private(set) var count = 0
-    /// Whether any page comes from the log.
+    /// `true` when any page comes from the log.
     var hasLog: Bool { !places.isEmpty }
-    /// Whether the pages of the file end with a seal each (`Seal.h`).
+    /// `true` when the pages of the file end with a seal each (`Seal.h`).
     private(set) var isSealed = false
     /// Bytes of a page that hold content.
     var usableBytes: Int { isSealed ? Self.pageSize - Database.sealBytes : Self.pageSize }
@@ -59,8 +59,8 @@ final class PageFile {
 
     private static func isSealed(_ bytes: [UInt8], _ number: Int) -> Bool { csqlite_is_sealed(bytes, UInt32(number)) != 0 }
 
-    /// Whether the pages carry seals. One page with a correct seal is proof enough, because the header itself may be damaged. Without such
-    /// a page, the header decides.
+    /// Returns whether the pages carry seals. One page with a correct seal is proof enough, because the header itself may be damaged.
+    /// Without such a page, the header decides.
     private func findSeals() -> Bool {
         let inFile = Int(Self.size(file) / Int64(Self.pageSize))
         let found = (1...max(1, min(inFile, Self.pagesAsked))).contains { number in filePage(number).map { Self.isSealed($0, number) } ?? false }
@@ -120,7 +120,8 @@ final class PageFile {
     /// Number of attempts for a read that the medium fails. After that, the content is treated as lost.
     private static let reads = 3
 
-    /// Whether the medium can read any page of the file. A disk that does not answer at the moment is no reason to give up its content.
+    /// Returns whether the medium can read any page of the file. A disk that does not answer at the moment is no reason to give up its
+    /// content.
     static func canBeRead(_ path: String) -> Bool {
         let file = Glibc.open(path, O_RDONLY | O_CLOEXEC)
         guard file >= 0 else { return errno == ENOENT }

@@ -35,7 +35,7 @@ struct Quarantine {
         return folder + Self.database
     }
 
-    /// Whether a database was moved here and has no successor yet.
+    /// Returns whether a database was moved here and has no successor yet.
     ///
     /// A successor in its place is complete, because it gets its name last.
     func isUnfinished(_ source: String) throws(StoreError) -> Bool {

@@ -9,7 +9,7 @@ enum Environment {
 
     static func isTerminal(_ descriptor: Int32) -> Bool { isatty(descriptor) == 1 }
 
-    /// Whether access fails because of permissions of the file or of a folder above it.
+    /// Returns whether access fails because of permissions of the file or of a folder above it.
     static func isForbidden(_ path: String) -> Bool {
         access(path, R_OK | W_OK) != 0 && errno == EACCES
     }
@@ -36,12 +36,12 @@ enum Environment {
         for _ in 0..<40 where access(path, F_OK) != 0 && errno == ENOENT { usleep(50_000) }
     }
 
-    /// Whether to use colour: only on a terminal, and never with `NO_COLOR` (no-color.org: any value that is not empty).
+    /// `true` when the output has colour: only on a terminal, and never with `NO_COLOR` (no-color.org: any value that is not empty).
     static var usesColor: Bool {
         isTerminal(STDOUT_FILENO) && (value("NO_COLOR") ?? "").isEmpty && value("TERM") != "dumb"
     }
 
-    /// Whether the terminal can show more than ASCII (locale(7): the first of these that is set counts).
+    /// `true` when the terminal can show more than ASCII (locale(7): the first of these that is set counts).
     static var isUTF8: Bool {
         let name = ["LC_ALL", "LC_CTYPE", "LANG"].lazy.compactMap { value($0) }.first { !$0.isEmpty } ?? ""
         let upper = name.uppercased()
