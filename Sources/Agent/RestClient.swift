@@ -219,7 +219,7 @@ package final class RestClient: Sendable {
         }
     }
 
-    // MARK: Carrying
+    // MARK: Transfer
 
     private func carry(
         _ request: RestRequest, _ settings: Settings, over uplink: Uplink?

@@ -43,7 +43,7 @@ struct OpeningSequence {
 
     private var place: String { "open \(database.path ?? "the database in memory")" }
 
-    // MARK: - Whose file is it
+    // MARK: - Owner of the file
 
     /// Reads the first 100 bytes of the file (https://www.sqlite.org/fileformat.html, 1.3), without SQLite.
     ///
@@ -170,7 +170,7 @@ struct OpeningSequence {
         }
     }
 
-    // MARK: - What the last life left
+    // MARK: - Remains of the last run
 
     private func takeStock(isNew: Bool) throws(StoreError) -> Result {
         var opening = StoreOpening()

@@ -89,7 +89,7 @@ extension Store {
         try database.first("SELECT key FROM payload WHERE seq = ?", .int(seq)) { row throws(StoreError) in row.text(0) }
     }
 
-    // MARK: - Taking back
+    // MARK: - Cancelling
 
     /// Cancels a mutation with those that depend on it. Each record is folded once.
     ///

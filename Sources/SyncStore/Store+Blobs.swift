@@ -18,7 +18,7 @@ extension Store {
     /// Time after which a file that keeps failing is tried again automatically.
     static let blobRearmedAfter: Duration = .seconds(86_400)
 
-    // MARK: - In and out
+    // MARK: - Adding and removing
 
     /// Adds a file whose bytes are on disk. Invariant: one row for each digest, whichever app brings it.
     ///
@@ -196,7 +196,7 @@ extension Store {
         return false
     }
 
-    // MARK: - What becomes of an upload
+    // MARK: - Progress of an upload
 
     /// Stores the progress of an upload. Losing it costs one request.
     package func saveUpload(_ id: BlobID, _ progress: UploadProgress, note json: String?, at now: Moment) throws(StoreError) {

@@ -331,7 +331,7 @@ extension Store {
         return result.isEmpty && result.action == .update ? nil : result
     }
 
-    // MARK: - By themselves
+    // MARK: - Conflicts that end by themselves
 
     /// Closes a conflict in which nothing is left to decide. The rest of its mutation continues under a new key.
     func close(_ moot: TouchedRecords.Moot) throws(StoreError) {

@@ -115,7 +115,7 @@ extension Store {
         return next.map { ages.wall(of: $0, at: now) }
     }
 
-    // MARK: - What the engine remembers
+    // MARK: - Memory of the engine
 
     package func remember(_ memory: EngineMemory, at now: Moment) throws(StoreError) {
         try transact(at: now) { () throws(StoreError) in

@@ -227,7 +227,7 @@ extension Store {
         return keys
     }
 
-    // MARK: - Whose fault it was
+    // MARK: - Cause of a refusal
 
     /// Names the refused mutation that caused this refusal, and that a person has to fix first. The hub names no key, and a person who
     /// retries one of them usually wants to retry the other with it.

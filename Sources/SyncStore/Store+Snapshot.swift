@@ -92,7 +92,7 @@ extension Store {
         return position
     }
 
-    // MARK: - What was held back
+    // MARK: - Removals that were held back
 
     /// Removes the records that sweeps held back because there were suspiciously many, after an operator has checked them. Invariant: the
     /// removal is in the audit trail with the operator's user id, one entry for each entity.
@@ -137,7 +137,7 @@ extension Store {
         }
     }
 
-    // MARK: - Comparing from afar
+    // MARK: - Comparing by digest
 
     /// The digest that the hub compares with its own (``EntityDigest``). A damaged row is left out, so its bucket differs and is fetched
     /// again.
@@ -171,7 +171,7 @@ extension Store {
         }
     }
 
-    // MARK: - When it is time
+    // MARK: - Schedule
 
     /// The schedule of full comparisons with the hub, which run even if nothing seems wrong.
     package struct FullSyncTerms: Hashable, Sendable {

@@ -68,7 +68,7 @@ extension Store {
         return true
     }
 
-    // MARK: - More than one transaction may let go, or take along
+    // MARK: - Releases and refusals beyond one transaction
 
     /// Releases the mutations that were tied to an accepted one, in order, up to the limit of one transaction. A record that tens of
     /// thousands of others wait for must not block the writer for all apps.

@@ -148,7 +148,7 @@ extension Store {
         ledger[.unmet] -= Int64(try database.run("DELETE FROM unmet WHERE seq = ?", .int(seq)))
     }
 
-    // MARK: - Looking
+    // MARK: - Queries
 
     func isTied(_ seq: Int64) throws(StoreError) -> Bool {
         guard ledger[.ties] > 0 else { return false }

@@ -343,7 +343,7 @@ final class StoreLoop {
     /// a sector is lost, and a new database is made of the rest.
     private static let failedReadsMax = 3
 
-    // MARK: Files that are not where they were
+    // MARK: Files that were moved or removed
 
     /// Handles files that have lost their names: commits to them would be lost. If the folder still exists, all data goes into a new file.
     /// Otherwise no work is accepted until the folder is back.

@@ -139,7 +139,7 @@ extension Agent {
         }
     }
 
-    // MARK: Showing
+    // MARK: Answers
 
     func listBlobs(_ call: LocalCall, _ query: BlobListQuery) {
         let wanted = query.states.map { Set($0.map(\.stored)) }

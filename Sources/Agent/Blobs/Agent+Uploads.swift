@@ -335,7 +335,7 @@ extension Agent {
         request.body = .sized(count) { source.next(upTo: $0) }
     }
 
-    // MARK: Again, and away
+    // MARK: Retries and removal
 
     /// Lets parked uploads be tried again, because conditions have changed.
     func rearmBlobs(_ id: BlobID? = nil, isDueOnly: Bool = false, then: (@Sendable (isolated Agent, Bool) -> Void)? = nil) {

@@ -40,7 +40,7 @@ extension Agent {
         ConfigurationChange(from: new.taking(theWayOf: proven), to: new).changed
     }
 
-    // MARK: While it lasts
+    // MARK: The running trial
 
     private static let lookInterval: Duration = .seconds(20)
 

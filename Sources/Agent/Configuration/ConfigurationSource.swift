@@ -38,7 +38,7 @@ package struct ConfigurationSource: Hashable, Sendable {
         }
     }
 
-    // MARK: - As kept
+    // MARK: - Stored form
 
     /// The stored form: `{"name":…,"sha256":…,"inode":…,"size_bytes":…,"mtime_ns":…,"ctime_ns":…}`. Inodes may need all 64 bits, so they
     /// are text.

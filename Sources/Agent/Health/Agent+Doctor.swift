@@ -41,7 +41,7 @@ extension Agent {
         return DoctorSummary(Doctor.examine(doctorFacts(view)))
     }
 
-    // MARK: Asking
+    // MARK: Requests
 
     /// Sends the hub the smallest possible request, so that name, route, TLS and clock are checked now. Only where the policy allows the
     /// most urgent work, and not when the hub has just answered.

@@ -41,7 +41,7 @@ package struct AlarmHistory: Hashable, Sendable {
         entries = earlier.entries.filter { !known.contains($0.code) } + entries
     }
 
-    // MARK: As it is kept
+    // MARK: Stored form
 
     package var text: String {
         JSON.array(entries.map { ["code": .string($0.code), "detail": .string($0.detail), "at": .int($0.at.milliseconds)] }).json

@@ -36,7 +36,7 @@ struct StatusRows {
         }
     }
 
-    // MARK: Is the work safe?
+    // MARK: Safety of the work
 
     /// The reason why the content of the database is unknown.
     private var unreadable: String? {
@@ -88,7 +88,7 @@ struct StatusRows {
         document.outbox.limit.map { " (\(count(document.outbox.open)) of \(count($0)))" } ?? ""
     }
 
-    // MARK: Does it flow, and if not, why and until when?
+    // MARK: Flow of the work, and its obstacles
 
     private var state: StatusRow {
         let connectivity = document.connectivity
@@ -224,7 +224,7 @@ struct StatusRows {
         SyncCore.Deferral.Reason(rawValue: reason)?.sentence ?? reason
     }
 
-    // MARK: What waits for people
+    // MARK: Decisions for people
 
     private var waitingForPeople: [StatusRow] {
         [
@@ -247,7 +247,7 @@ struct StatusRows {
             label, ["\(count(number))  \(latest.record)" + problem, "-> agentctl \(command) \(latest.id)"], tone)
     }
 
-    // MARK: What will it cost?
+    // MARK: Cost
 
     private var cost: StatusRow {
         var texts = [
@@ -259,7 +259,7 @@ struct StatusRows {
         return StatusRow("COST", [texts.joined(separator: "; ")])
     }
 
-    // MARK: What is here
+    // MARK: Local data
 
     private var mirror: StatusRow? {
         let entities = document.entities.filter { $0.kind != EntityRules.Kind.event.rawValue }

@@ -434,7 +434,7 @@ package struct BlobUploader: Sendable {
         remove(id, &effects)
     }
 
-    // MARK: What goes next
+    // MARK: The next upload
 
     private mutating func proceed(_ moment: Moment, _ effects: inout [Effect]) {
         guard let terms, hasLoaded else { return }

@@ -245,7 +245,7 @@ package struct UploadMachine: Hashable, Sendable {
         unsure()
     }
 
-    // MARK: Without end
+    // MARK: Limits against endless repetition
 
     /// Records that a piece, or a part of it, was sent.
     private mutating func sending(_ offset: Int64, _ count: Int64) {
@@ -292,7 +292,7 @@ package struct UploadMachine: Hashable, Sendable {
         return end(request, .next)
     }
 
-    // MARK: By request
+    // MARK: Answers by request
 
     private mutating func lookedUp(_ said: Reply) -> Outcome {
         switch said.status {
@@ -493,7 +493,7 @@ package struct UploadMachine: Hashable, Sendable {
         return .next
     }
 
-    // MARK: What an answer says
+    // MARK: Content of an answer
 
     private struct Reply {
         let status: Int

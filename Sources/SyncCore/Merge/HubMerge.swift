@@ -167,7 +167,7 @@ private struct Merge {
     var content: MutationContent { change.mutation.content }
     var base: Int64 { change.mutation.baseVersion }
 
-    // MARK: Records that are there
+    // MARK: Existing records
 
     /// - Parameter isBlind: The device had seen nothing of the record, so every field counts as known to be absent.
     mutating func fields(of record: VersionedRecord, isBlind: Bool = false) -> HubMerge.Outcome {
@@ -483,7 +483,7 @@ private struct Merge {
         return .accepted(accepted)
     }
 
-    // MARK: Records that are gone
+    // MARK: Deleted records
 
     /// Handles the deletion of a record that the device made and deleted before the record was ever sent. Devices that create a record with
     /// the same id have not seen the deletion, as if both had been sent.

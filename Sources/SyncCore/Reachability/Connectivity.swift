@@ -66,7 +66,7 @@ package struct Connectivity: Sendable {
         machine = ReachabilityMachine(settings: settings, random: random)
     }
 
-    // MARK: What is known
+    // MARK: State
 
     package var reachability: Reachability { machine.reachability }
     package var allowsAttempts: Bool { machine.allowsAttempts }
@@ -134,7 +134,7 @@ package struct Connectivity: Sendable {
         return effects
     }
 
-    // MARK: Between the two
+    // MARK: Links and reachability together
 
     /// Does all due work, and plans the next wake-up.
     private mutating func pass(now: Instant, _ effects: inout [Effect]) {

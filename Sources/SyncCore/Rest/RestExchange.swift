@@ -196,7 +196,7 @@ package struct RestExchange: Sendable {
         Planning(mutation: mutation, task: task, mapping: mapping, entity: entity, fresh: nil).readTarget
     }
 
-    // MARK: Finding out
+    // MARK: Unknown outcomes
 
     private mutating func clear(up attempt: RestAttempt) -> Step {
         let doubt = RestUncertainty(

@@ -37,7 +37,7 @@ extension SyncEngine {
         return random.duration(from: whole * 2 / 3, to: whole)
     }
 
-    // MARK: A hub that went back without a word
+    // MARK: A hub that went back without notice
 
     /// The receipt of this history that a hello and a push show.
     var receipt: String? {

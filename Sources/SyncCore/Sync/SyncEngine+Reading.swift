@@ -275,7 +275,7 @@ extension SyncEngine {
         return true
     }
 
-    // MARK: When to go on
+    // MARK: Time of the next reading
 
     /// Plans the cycle of the next attempt for a stream that is left out.
     mutating func planHeldStreams(at moment: Moment) {

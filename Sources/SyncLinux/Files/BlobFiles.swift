@@ -41,7 +41,7 @@ package final class BlobFiles: BlobFolder {
         isPrepared.withLock { $0 = true }
     }
 
-    // MARK: - Coming in
+    // MARK: - Incoming files
 
     package func openFile(incoming name: String, at offset: Int64) throws(BlobError) -> any IncomingCopy {
         try prepare()
@@ -74,7 +74,7 @@ package final class BlobFiles: BlobFolder {
         return found
     }
 
-    // MARK: - Whole ones
+    // MARK: - Whole files
 
     package func kept() throws(BlobError) -> [BlobDigest] {
         try prepare()
@@ -126,7 +126,7 @@ package final class BlobFiles: BlobFolder {
         return overflow ? .max : Int64(clamping: bytes)
     }
 
-    // MARK: - Files of others
+    // MARK: - Files of apps
 
     package func source(path: String, below folders: [String], ownedBy uid: UInt32) throws(BlobError) -> BlobSource {
         let doing = "take the file \(Printable.text(path))"

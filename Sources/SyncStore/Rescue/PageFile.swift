@@ -163,7 +163,7 @@ extension Array where Element == UInt8 {
     }
 }
 
-// MARK: - What a page is part of
+// MARK: - Role of a page
 
 extension PageFile {
     enum Role: Equatable {

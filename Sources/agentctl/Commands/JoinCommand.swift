@@ -91,7 +91,7 @@ struct JoinCommand: AgentCommand {
         return 0
     }
 
-    // MARK: What is given
+    // MARK: Input
 
     private func secret() throws -> String {
         var text = token
