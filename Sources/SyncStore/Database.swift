@@ -338,7 +338,7 @@ package final class Database {
 
     /// Moves as much of the WAL as possible into the database. With `truncating` it moves everything and truncates the WAL.
     ///
-    /// Never waits: a reader may hold its snapshot for seconds, and this thread also enqueues.
+    /// It never waits: a reader may hold its snapshot for seconds, and this thread also enqueues.
     ///
     /// - Returns: `true` when the checkpoint was complete.
     @discardableResult

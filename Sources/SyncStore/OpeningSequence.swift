@@ -103,7 +103,7 @@ struct OpeningSequence {
             try database.execute("PRAGMA page_size = 4096")
             // The line above has reset it.
             database.reserveSeals()
-            // In one transaction: the first page exists with its application id, or not at all.
+            // One transaction is used: the first page exists with its application id, or not at all.
             try database.execute(
                 """
                 BEGIN;

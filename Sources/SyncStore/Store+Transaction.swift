@@ -6,7 +6,7 @@ struct Transaction {
     let saved: Saved
     /// Measured once, see `usedBytes()`.
     var usedBytes: Int64?
-    /// More than new events was written.
+    /// `true` when more than new events was written.
     var hasChanges = false
     /// The reason why it can no longer be committed: an operation without a savepoint failed in the middle.
     var spoiled: StoreError?

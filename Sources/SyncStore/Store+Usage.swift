@@ -39,7 +39,7 @@ extension Store {
             let meta = MetaTable(database)
             try meta.set("ledger_at_ms", String(book.at.milliseconds))
             try meta.set(Self.reservedName, reserved.map { $0.json.json } ?? "")
-            // By the ledger's own day, so a wall clock that jumps ahead purges nothing.
+            // The ledger's own day decides, so a wall clock that jumps ahead purges nothing.
             try database.run("DELETE FROM usage WHERE day < ?", .int(UTCDay(book.at).number - Self.usageKeptForDays))
         }
     }

@@ -74,7 +74,7 @@ final class StoreThread<Box>: @unchecked Sendable {
         }
         let value = change(&box)
         pthread_mutex_unlock(mutex)
-        // Not before, or the thread would wake up only to wait for the mutex.
+        // The signal comes after the unlock, or the thread would wake up only to wait for the mutex.
         if waking { pthread_cond_signal(condition) }
         return value
     }

@@ -56,7 +56,7 @@ final class AcknowledgedFile: Sendable {
         return number
     }
 
-    /// Must not block: it writes to the page cache.
+    /// Writes the number. It must not block, so it writes to the page cache.
     func write(_ number: Int64) {
         let line = "\(Self.padded(number, 20)) \(Self.padded(Self.check(number), 5))\n"
         var text = line

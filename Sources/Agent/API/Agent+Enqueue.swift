@@ -25,7 +25,8 @@ extension Agent {
             case .atomic(let list): (list, true)
             }
         for mutation in mutations { try check(mutation, for: call) }
-        // Also before the enqueue: the first mutation after a quiet time may meet a disk that other programs have filled.
+        // The free space is measured before the enqueue too: the first mutation after a quiet time may meet a disk that other programs have
+        // filled.
         measureSpace()
         let began = environment.time.now().instant
         store.enqueue(mutations, isAtomic: isAtomic, by: call.peer.requester, appKey: appKey) { [self] result in

@@ -123,7 +123,7 @@ package final class EventStreams: @unchecked Sendable {
         }
         let goesOn = stream.isStale || page.next < page.newest
         streams[number] = stream
-        // At the reader's pace: the next page is read only when the last one was sent.
+        // The reader sets the pace: the next page is read only when the last one was sent.
         if goesOn, stream.position != page.newest || stream.isStale {
             stream.exchange.whenWritable { [weak self] in self?.feed(number) }
         }

@@ -14,7 +14,7 @@ package struct ConfigurationStandby: Sendable {
     /// Time for which apps are answered before the process ends with 78; `nil`: until there is a configuration.
     package var patience: Duration?
 
-    /// Shorter than `TimeoutStartSec=`, and long enough that an app that asks all the time causes two starts a minute.
+    /// Time limit that is shorter than `TimeoutStartSec=`, and long enough that an app that asks all the time causes two starts a minute.
     package static let patience: Duration = .seconds(30)
 
     /// - Parameters:

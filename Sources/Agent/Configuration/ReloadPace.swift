@@ -20,7 +20,7 @@ package struct ReloadPace: Sendable {
         return max(.zero, now.duration(to: lastAt.advanced(by: Self.spacing)))
     }
 
-    /// Must be called before the files are read.
+    /// Begins a reload. Call it before the files are read.
     package mutating func begin(at now: Instant) {
         isPlanned = false
         lastAt = now

@@ -72,7 +72,7 @@ extension Agent {
         tellConditions()
         let refresh = refreshTokenInPause(now)
         guard let next = ([change, refresh].compactMap { $0 } + resets).filter({ $0 > now.wall }).min() else { return }
-        // Not longer than an hour at a time, because the wall clock may be corrected meanwhile.
+        // The wait is at most an hour, because the wall clock may be corrected meanwhile.
         let wait = min(now.wall.duration(to: next), .seconds(3600)) + .milliseconds(20)
         around.reviewWake = executor.schedule(after: wait) { [weak self] in
             self?.assumeIsolated { $0.review() }

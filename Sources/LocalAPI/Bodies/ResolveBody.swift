@@ -8,7 +8,7 @@ package import SyncCore
 package struct ResolveBody: Hashable, Sendable {
     package enum Choice: Hashable, Sendable {
         case local, remote
-        /// Neither side: this value instead.
+        /// A new value in place of both sides.
         case value(JSON)
     }
 

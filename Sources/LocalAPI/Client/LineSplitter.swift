@@ -37,7 +37,7 @@ package struct LineSplitter: Sendable {
     }
 
     private mutating func append(_ bytes: ArraySlice<UInt8>) {
-        // One byte more than the limit, for the CR that may belong to the end.
+        // The buffer may hold one byte more than the limit, for the CR that may belong to the end.
         guard !isTooLong, pending.count + bytes.count <= bytesMax + 1 else {
             isTooLong = true
             pending.removeAll()

@@ -3,7 +3,7 @@ package enum NearestName {
     /// - Returns: The candidate with the smallest edit distance, if that is at most a third of the longer name, and at least one for short
     ///   names; `nil` when none is near.
     package static func of(_ name: String, among candidates: [String]) -> String? {
-        // Longer than any name of ours: this is no typing mistake, and not worth the time.
+        // A longer text than any known name is no typing mistake, and not worth the time.
         guard name.utf8.count <= 64 else { return nil }
         let ranked = candidates.map { ($0, distance(Array(name.utf8), Array($0.utf8))) }
         guard let best = ranked.min(by: { $0.1 < $1.1 }) else { return nil }

@@ -246,7 +246,7 @@ package struct AuditQuery: Hashable, Sendable {
 
 package enum ConflictState: String, Sendable, CaseIterable {
     case open
-    /// Still open; the hub's side has changed since.
+    /// The conflict is still open, and the hub's side has changed since.
     case stale
     /// Decided, but the hub has not accepted the decision yet.
     case resolving

@@ -115,7 +115,7 @@ package struct Sparkline: Sendable {
         let full = Int64(rows * (steps.count - 1))
         let heights = shown.map { value -> Int64 in
             guard value > 0, most > 0 else { return 0 }
-            // In floating point, because the product may be larger than an integer can hold.
+            // Floating point is used because the product may be larger than an integer can hold.
             return max(1, min(full, Int64((Double(value) / Double(most) * Double(full)).rounded())))
         }
         let margin = String(repeating: " ", count: max(0, columns - heights.count))

@@ -100,7 +100,7 @@ package enum PlainText {
             }
             // A word that ends exactly at the edge fits completely.
             if end < rest.endIndex, rest[end] == " " { space = end }
-            // Not even one character fits: it is taken all the same, or the loop would never end.
+            // When not even one character fits, it is used all the same, or the loop would never end.
             if end == rest.startIndex { end = rest.index(after: end) }
             lines.append(String(rest[..<(space ?? end)]))
             rest = rest[(space ?? end)...].drop { $0 == " " }

@@ -52,7 +52,7 @@ package struct SHA256: Sendable {
         compressWhole()
     }
 
-    /// Not generic, so that other modules need not specialise it: uploaded files are hashed here.
+    /// Adds bytes. It is not generic, so that other modules need not specialise it: uploaded files are hashed here.
     package mutating func update(_ bytes: [UInt8]) {
         pending += bytes
         length &+= UInt64(bytes.count) &* 8

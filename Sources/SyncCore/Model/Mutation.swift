@@ -28,9 +28,9 @@ package enum Priority: Int, Sendable, CaseIterable, Comparable {
 /// Where a mutation stands. Open states still ask for something. A terminal state is left in two cases: a retry makes
 /// `expired` into `resolved`, and another history of the hub that lacks the mutation makes `done` into `inFlight`.
 package enum MutationState: Int, Sendable, CaseIterable {
-    /// Waits to be sent.
+    /// It waits to be sent.
     case pending = 0
-    /// Was handed to the network; the outcome is not known yet.
+    /// It was handed to the network; the outcome is not known yet.
     case inFlight = 1
     /// The hub and the mirror disagree on a field that a person must decide.
     case conflicted = 2

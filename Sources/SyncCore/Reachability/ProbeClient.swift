@@ -24,7 +24,7 @@ package struct ProbeClient: Hashable, Sendable {
 
     /// `https://hub.example.com:8443/v1/probe`
     package let url: String
-    /// For example `http://hub.example.com/v1/probe`; `nil` where ``url`` is plain HTTP itself, or not the hub's own.
+    /// URL of the second probe, such as `http://hub.example.com/v1/probe`; `nil` where ``url`` is plain HTTP itself, or not the hub's own.
     private var plainURL: String?
     package var connectTimeout: Duration = .seconds(3)
     package var totalTimeout: Duration = .seconds(5)

@@ -265,7 +265,7 @@ package struct ReachabilityMachine: Sendable {
         if asks, let portalURI, let uplink { effects.append(.askPortal(uri: portalURI, interface: uplink.name)) }
     }
 
-    /// - Parameter probe: For a probe: whether it was the confirming one; `nil` for a sync request.
+    /// - Parameter probe: `true` for the confirming probe, `false` for another probe; `nil` for a sync request.
     private mutating func failed(_ fault: HubFault, probe: Bool?, now: Instant, _ effects: inout [Effect]) {
         switch reachability {
         case .offline: break

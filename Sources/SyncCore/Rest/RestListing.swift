@@ -1,7 +1,8 @@
 /// One page of an entity's list: the request for it, and the content of its answer.
 package enum RestListing {
-    /// - Parameter origin: Never part of the target: wherever `next` points, only the configured server is asked, because only that one may
-    ///   see the credentials.
+    /// Builds the request for the next page. Wherever `next` points, only the configured server is asked, because only that one may see the
+    /// credentials.
+    ///
     /// - Returns: `nil` when the place in the list cannot be requested.
     package static func request(_ list: RestEntity.List, _ cursor: RestCursor, now: Timestamp? = nil) -> RestRequest? {
         if let next = cursor.next, !list.path.places.contains("next") {

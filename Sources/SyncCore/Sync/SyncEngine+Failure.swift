@@ -94,7 +94,7 @@ extension SyncEngine {
         ceiling: Duration = .seconds(3600), at moment: Moment, _ effects: inout [SyncEffect]
     ) {
         memory.failures += 1
-        // One more attempt only, not one after each failure of a long outage.
+        // A request gives one more attempt, not one after each failure of a long outage.
         owesRequest = cycle?.isAskedFor ?? false
         failureCause = cause
         memory.lastError = Printable.text(detail)

@@ -131,7 +131,7 @@ extension SyncEngine {
         return first
     }
 
-    /// By the wall clock, which may be wrong: never in the future.
+    /// Time of the last success by the wall clock. That clock may be wrong, so the result is never in the future.
     private func lastSuccess(at moment: Moment) -> Instant? {
         memory.lastSuccess.map { moment.instant.advanced(by: min(.zero, moment.wall.duration(to: $0))) }
     }

@@ -7,7 +7,7 @@ extension SyncEngine {
         func isNew(_ stream: StreamPosition) -> Bool { stream.listing == nil && stream.cursor == nil }
         guard let next = wanted.first(where: { $0.seed != nil && isNew($0) }) else { return false }
         let references = wanted.filter { $0.isReference && isNew($0) }
-        // Once in a cycle, so that an unreadable one delays nothing else.
+        // They are read once in a cycle, so that an unreadable one delays nothing else.
         if !references.isEmpty, cycle?.hasReadReferences != true {
             cycle?.hasReadReferences = true
             cycle?.readsReferences = true

@@ -226,14 +226,14 @@ package struct SyncEngine: Sendable {
         case requeuing(upTo: Int64)
         case forgettingHistory
         case adoptingHistory
-        /// With the least urgent priority that is allowed.
+        /// The value is the least urgent priority that is allowed.
         case claiming(Priority)
         case pushing(Batch, call: UInt64)
-        /// With the least priority of the batch that is claimed in the same transaction, if there is one.
+        /// `next` is the least priority of the batch that is claimed in the same transaction, if there is one.
         case recordingResults(next: Priority?)
         /// The results of mutations at an existing backend, with the refusal that ends the cycle afterwards.
         case recordingRest(next: Priority?, HubReply.Refusal?, isSettled: Bool)
-        /// With the failure that ends the cycle afterwards, unless it is known that other work succeeds.
+        /// The value is the failure that ends the cycle afterwards, unless it is known that other work succeeds.
         case settingAside(Failure?)
         case housekeeping
         case remembering

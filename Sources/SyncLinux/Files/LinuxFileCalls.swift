@@ -47,7 +47,7 @@ package struct LinuxFileCalls: FileCalls {
     }
 
     package func close(_ descriptor: Int32, for step: FileStep) throws(Errno) {
-        // Never repeated: Linux has freed the descriptor whatever it returns (close(2)).
+        // The call is never repeated: Linux has freed the descriptor whatever it returns (close(2)).
         if Glibc.close(descriptor) != 0, errno != EINTR { throw .current }
     }
 

@@ -65,7 +65,7 @@ final class LinkTableReader {
     private func request(
         _ type: Int, flags: Int32 = 0, body: [UInt8], each: (NetlinkMessage) -> Void
     ) throws(LinuxError) -> Bool {
-        // Not written with `??`, whose right side throws any error.
+        // `??` cannot be used, because its right side throws any error.
         let current = if let socket { socket } else { try Self.open() }
         socket = current
         return try current.request(type, flags: flags, body: body, each: each)
