@@ -527,6 +527,7 @@ private struct Pass {
     /// there was no record.
     private var isKnown: Bool { ground.isKnown || local.content.action == .create }
 
+    /// The document that the author of the mutation saw. For a create it is the state before the deletion.
     private var seen: JSONObject? { local.content.action == .create ? local.content.base : ground.known }
 
     private func isManual(_ field: String) -> Bool { rules.strategy(of: field) == .manual }
