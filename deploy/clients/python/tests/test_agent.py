@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import os
 import sys
@@ -318,6 +319,131 @@ class AgentTests(AgentTestCase):
             sentence = f"the state of the mutation {receipt.id} is pending after 0.3 s"
             self.assertEqual(caught.exception.sentence, sentence)
             self.assertEqual(self.client.why(receipt.id).reason, "paused")
+
+    # MARK: The agent itself
+
+    def test_a_sync_is_started_and_waited_for(self) -> None:
+        receipt = self.write("a", {"n": 1})
+        done = self.client.sync(wait=True)
+        self.assertEqual((done.result, done.deferred), ("ok", {}))
+        self.assertTrue(done.cycle and done.bytes_up and done.bytes_down)
+        self.client.wait(receipt.id, timeout=20).require_delivered()
+        queued = self.client.sync("push")
+        self.assertIsNone(queued.result)
+        self.assertEqual(self.client.sync("full", force=True, wait=True).result, "ok")
+        with self.assertRaises(errors.ValidationFailed) as caught:
+            self.client.sync("everything")
+        self.assertEqual(caught.exception.field, "/scope")
+
+    def test_a_pause_holds_everything_back_until_it_ends(self) -> None:
+        until = datetime.datetime(2030, 1, 1, 2, tzinfo=datetime.timezone(datetime.timedelta(hours=2)))
+        self.addCleanup(self.client.resume)
+        paused = self.client.pause("maintenance", until=until)
+        self.assertEqual((paused.is_paused, paused.reason, paused.uid), (True, "maintenance", os.geteuid()))
+        self.assertEqual(paused.until, until)
+        receipt = self.write("a", {"n": 1})
+        with self.assertRaises(errors.Paused):
+            self.client.sync(force=True)
+        why = self.client.why(receipt.id)
+        self.assertEqual((why.cause, why.command), ("paused", "agentctl resume"))
+        self.assertTrue(why.rule and why.situation and why.situation.is_paused)
+        waits = next(it for it in self.client.plan().would_defer if it.traffic_class == "normal")
+        self.assertEqual((waits.reason, waits.cause, waits.command), ("paused", "paused", "agentctl resume"))
+        self.assertGreater(waits.bytes, 0)
+        self.assertIsNone(self.client.pause().until)
+        resumed = self.client.resume()
+        self.assertEqual((resumed.is_paused, resumed.until, resumed.reason, resumed.uid), (False, None, "", None))
+        verbs = [(it.verb, it.details.get("reason")) for it in self.client.audit() if it.uid == os.geteuid()]
+        self.assertIn(("pause", "maintenance"), verbs)
+        with self.assertRaises(errors.InvalidArgument):
+            self.client.pause(until=datetime.datetime(2030, 1, 1))
+
+    def test_a_plan_is_made_for_any_situation(self) -> None:
+        self.stand.agentctl("links", "hint", "lo", "--metered")
+        self.addCleanup(self.stand.agentctl, "links", "hint", "lo", "--clear")
+        receipt = self.write("a", {"n": 1}, priority="bulk")
+        waits = next(it for it in self.client.plan().would_defer if it.traffic_class == "bulk")
+        self.assertEqual((waits.reason, waits.count), ("metered", 1))
+        plan = self.client.plan(
+            link="lo", metered=False, roaming=False, battery=80, charging=True, budget="5MB", online=True
+        )
+        facts = plan.situation
+        self.assertEqual((facts.uplink, facts.is_metered, facts.is_roaming), ("lo", False, False))
+        self.assertEqual((facts.battery_percent, facts.budget_left_bytes), (80, 5_000_000))
+        sent = next(it for it in plan.would_send if it.traffic_class == "bulk")
+        self.assertEqual([it.id for it in sent.items], [receipt.id])
+        self.assertEqual((sent.count, sent.bytes), (1, waits.bytes))
+        self.assertGreaterEqual(plan.bytes_total, sent.bytes)
+        with self.assertRaises(errors.ValidationFailed) as caught:
+            self.client.plan(battery=101)
+        self.assertEqual(caught.exception.field, "/battery")
+
+    def test_links_and_usage(self) -> None:
+        self.stand.sync()
+        links = self.client.links()
+        link = next(it for it in links.items if it.name == links.uplink)
+        self.assertEqual((link.name, link.kind, link.is_metered, link.is_roaming), ("lo", "loopback", False, False))
+        today = datetime.datetime.now(datetime.timezone.utc).date()
+        usage = self.client.usage(link="lo", first_day=today - datetime.timedelta(days=1), last_day=today.isoformat())
+        self.assertEqual({it.link for it in usage.items}, {"lo"})
+        self.assertGreater(sum(it.up for it in usage.items if it.period == today.isoformat()), 0)
+        month = self.client.usage(by="month")
+        self.assertIn(today.isoformat()[:7], [it.period for it in month.items])
+        self.assertEqual(self.client.usage(link="wwan7").items, ())
+        with self.assertRaises(errors.Malformed):
+            self.client.usage(by="year")
+        with self.assertRaises(errors.InvalidArgument):
+            self.client.usage(first_day=datetime.datetime.now())
+
+    def test_the_configuration_is_read_and_read_again(self) -> None:
+        configuration = self.client.configuration()
+        device, pin = configuration.values["hub.device"], configuration.values["hub.pin"]
+        self.assertEqual((device.value, device.origin), ("stand", "file"))
+        self.assertTrue(device.place and device.place.endswith("agentd.yaml:1"))
+        self.assertEqual((pin.value, pin.origin, pin.place), (None, "default", None))
+        self.assertGreater(configuration.version, 0)
+        file = f"{self.stand.folder}/agentd.yaml"
+        with open(file) as before:
+            text = before.read()
+
+        def write(new: str) -> None:
+            with open(file, "w") as after:
+                after.write(new)
+
+        self.addCleanup(write, text)
+        self.assertEqual(self.client.reload_configuration(), ((), ()))
+        write(text.replace("max_backoff: 1s", "max_backoff: 2s"))
+        self.assertEqual(self.client.reload_configuration(), (("sync.max_backoff",), ()))
+        write(text.replace("max_backoff", "max_backof"))
+        with self.assertRaises(errors.ValidationFailed):
+            self.client.reload_configuration()
+        self.assertEqual(self.client.configuration().values["sync.max_backoff"].value, "2s")
+        write(text)
+        self.client.reload_configuration()
+
+    def test_the_audit_trail_goes_on_behind_a_decision(self) -> None:
+        before = [it.number for it in self.client.audit()]
+        # More than one page.
+        for _ in range(110):
+            self.client.pause("again")
+            self.client.resume()
+        following = list(self.client.audit(after=before[-1] if before else None))
+        self.assertEqual([it.verb for it in following], ["pause", "resume"] * 110)
+        self.assertEqual([it.number for it in self.client.audit()], before + [it.number for it in following])
+
+    def test_a_query_is_explained(self) -> None:
+        self.write("a", {"status": self.name("open")})
+        condition = field("status").eq(self.name("open"))
+        explained = self.client.explain("work_orders", condition, sort=["status"])
+        self.assertEqual((explained.entity, explained.found, explained.is_cut_off), ("work_orders", 1, False))
+        self.assertEqual(len(list(self.client.records("work_orders", condition, sort=["status"]))), 1)
+        self.assertIn(explained.way, ("id", "index", "open_mutations", "scan"))
+        with self.assertRaises(errors.ValidationFailed):
+            self.client.explain("work_orders", field("status").prefix(""), sort=["a", "b", "c", "d", "e"])
+
+    def test_entities_tell_their_merge_rules(self) -> None:
+        entity = next(it for it in self.client.entities() if it.name == "work_orders")
+        self.assertEqual((entity.strategy, entity.field_strategies), ("fields", {"finding": "manual", "peak": "max"}))
 
     # MARK: The feed
 

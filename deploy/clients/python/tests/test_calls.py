@@ -444,6 +444,88 @@ class PageTests(unittest.TestCase):
             self.records(script)
 
 
+class OperationTests(unittest.TestCase):
+    SITUATION = {
+        "reachability": "online",
+        "uplink": "wwan0",
+        "metered": True,
+        "roaming": False,
+        "power": "saver",
+        "budget": "soft",
+        "paused": False,
+        "breaker_open": False,
+        "window_open": True,
+        "retry_at": "2026-11-21T06:00:00.000Z",
+    }
+
+    def test_the_audit_trail_has_pages(self) -> None:
+        entry = {"n": 7, "at": "2026-11-21T06:00:00.000Z", "uid": 0, "verb": "pause", "target": "", "json": None}
+        script = Script(answer(200, {"items": [entry], "next": 7}), answer(200, {"items": [{**entry, "n": 8}]}))
+        _, found = script.run(operations.audit(script.session, 6, None))
+        self.assertEqual([(it.number, it.details) for it in found], [(7, {}), (8, {})])
+        self.assertEqual(
+            [it.target for it in script.asked], ["/v1/audit?after=6&limit=200", "/v1/audit?after=7&limit=200"]
+        )
+
+    def test_a_plan_names_only_what_it_was_told(self) -> None:
+        body = {
+            "would_send": [{"class": "normal", "count": 1, "bytes": 9, "items": [{"id": "m-1", "bytes": 9}]}],
+            "would_defer": [],
+            "situation": self.SITUATION,
+            "bytes_total": 9,
+        }
+        script = Script(answer(200, body), answer(200, body))
+        for metered in (None, False):
+            steps = operations.plan(script.session, "wwan0", metered, None, None, None, 0, None, None)
+            result = script.run(steps)[0]
+            self.assertEqual(result.would_send[0].items, (("m-1", 9),))
+            self.assertEqual(result.situation.retry_at.isoformat(), "2026-11-21T06:00:00+00:00")
+        self.assertEqual(
+            [it.json for it in script.asked],
+            [{"link": "wwan0", "budget": 0}, {"link": "wwan0", "metered": False, "budget": 0}],
+        )
+
+    def test_budgets_of_links(self) -> None:
+        budget = {"day": {"used": 1, "limit": 2, "level": "soft", "resets_at": "2026-11-22T00:00:00.000Z"}}
+        link = {"name": "wwan0", "state": "reachable", "metered": True, "roaming": False, "last_probe": None}
+        script = Script(
+            answer(200, {"items": [{**link, "budget": budget}], "uplink": None}),
+            answer(200, {"items": [], "budgets": {"wwan0": budget}, "by": "day"}),
+        )
+        links = script.run(operations.links(script.session, None))[0]
+        usage = script.run(operations.usage(script.session, None, None, None, "day", None))[0]
+        self.assertEqual(links.items[0].budgets, usage.budgets["wwan0"])
+        self.assertEqual((usage.budgets["wwan0"]["day"].used, usage.budgets["wwan0"]["day"].level), (1, "soft"))
+
+    def test_the_end_of_a_sync_is_waited_for_longer(self) -> None:
+        script = Script(SILENCE)
+        with self.assertRaises(errors.DeadlinePassed):
+            script.run(operations.sync(script.session, "all", False, True, False, None))
+        self.assertAlmostEqual(script.now, 1000 + limits.SYNC_SECONDS)
+        self.assertEqual(script.asked[0].json, {"scope": "all", "wait": True})
+
+    def test_a_reload_has_no_body(self) -> None:
+        script = Script(answer(200, {"changed": ["sync.max_backoff"], "restart_needed": []}))
+        change = script.run(operations.reload_configuration(script.session, None))[0]
+        self.assertEqual(change.changed, ("sync.max_backoff",))
+        self.assertEqual((script.asked[0].body, "content-type" in script.asked[0].fields), (b"", False))
+
+    def test_answers_that_lack_something_are_refused(self) -> None:
+        calls: List[Callable[[Any], Any]] = [
+            lambda session: operations.plan(session, None, None, None, None, None, None, None, None),
+            lambda session: operations.links(session, None),
+            lambda session: operations.usage(session, None, None, None, "day", None),
+            lambda session: operations.sync(session, "all", False, False, False, None),
+            lambda session: operations.configuration(session, None),
+            lambda session: operations.explain(session, "e", None, [], [], False, [], None),
+            lambda session: operations.audit(session, None, None),
+        ]
+        for call in calls:
+            script = Script(answer(200, {}))
+            with self.assertRaises(errors.BadAnswer):
+                script.run(call(script.session))
+
+
 class BlobTests(unittest.TestCase):
     CONTENT = bytes(range(256)) * 1000
     DIGEST = "sha-256=:" + b64encode(hashlib.sha256(CONTENT).digest()).decode() + ":"

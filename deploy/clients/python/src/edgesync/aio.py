@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import datetime
 from collections import deque
 from types import TracebackType
 from typing import (
@@ -36,17 +37,26 @@ from .sockets import IdleConnections, UnixConnection, failure, open_socket, sock
 from .sources import AsyncItems, FileBytes, Items, Path, Source, handed_over, opened, stream
 from .values import (
     Blob,
+    Configuration,
+    ConfigurationChange,
     Conflict,
+    Decision,
     Entity,
     Event,
     LineResult,
+    Links,
     Mutation,
     MutationItem,
+    PauseState,
+    Plan,
+    QueryExplanation,
     Readiness,
     Receipt,
     Record,
     Status,
+    SyncResult,
     Undone,
+    Usage,
     Why,
 )
 from .where import Condition
@@ -188,6 +198,21 @@ class AsyncClient:
             operations.records(self._session, entity, where, sort, fields, include_deleted, sync_status, deadline)
         )
 
+    async def explain(
+        self,
+        entity: str,
+        where: Optional[Condition] = None,
+        *,
+        sort: Sequence[str] = (),
+        fields: Sequence[str] = (),
+        include_deleted: bool = False,
+        sync_status: Sequence[str] = (),
+        deadline: Optional[float] = None,
+    ) -> QueryExplanation:
+        return await self._run(
+            operations.explain(self._session, entity, where, sort, fields, include_deleted, sync_status, deadline)
+        )
+
     async def entities(self, *, deadline: Optional[float] = None) -> List[Entity]:
         return await self._run(operations.entities(self._session, deadline))
 
@@ -305,6 +330,64 @@ class AsyncClient:
 
     async def why(self, id: str, *, deadline: Optional[float] = None) -> Why:
         return await self._run(operations.why(self._session, id, deadline))
+
+    async def plan(
+        self,
+        *,
+        link: Optional[str] = None,
+        metered: Optional[bool] = None,
+        roaming: Optional[bool] = None,
+        battery: Optional[int] = None,
+        charging: Optional[bool] = None,
+        budget: Union[None, int, str] = None,
+        online: Optional[bool] = None,
+        deadline: Optional[float] = None,
+    ) -> Plan:
+        return await self._run(
+            operations.plan(self._session, link, metered, roaming, battery, charging, budget, online, deadline)
+        )
+
+    async def links(self, *, deadline: Optional[float] = None) -> Links:
+        return await self._run(operations.links(self._session, deadline))
+
+    async def usage(
+        self,
+        *,
+        link: Optional[str] = None,
+        first_day: Union[None, str, datetime.date] = None,
+        last_day: Union[None, str, datetime.date] = None,
+        by: str = "day",
+        deadline: Optional[float] = None,
+    ) -> Usage:
+        return await self._run(operations.usage(self._session, link, first_day, last_day, by, deadline))
+
+    async def sync(
+        self,
+        scope: str = "all",
+        *,
+        force: bool = False,
+        wait: bool = False,
+        accept_deletions: bool = False,
+        deadline: Optional[float] = None,
+    ) -> SyncResult:
+        return await self._run(operations.sync(self._session, scope, force, wait, accept_deletions, deadline))
+
+    async def pause(
+        self, reason: str = "", *, until: Optional[datetime.datetime] = None, deadline: Optional[float] = None
+    ) -> PauseState:
+        return await self._run(operations.pause(self._session, reason, until, deadline))
+
+    async def resume(self, *, deadline: Optional[float] = None) -> PauseState:
+        return await self._run(operations.resume(self._session, deadline))
+
+    async def configuration(self, *, deadline: Optional[float] = None) -> Configuration:
+        return await self._run(operations.configuration(self._session, deadline))
+
+    async def reload_configuration(self, *, deadline: Optional[float] = None) -> ConfigurationChange:
+        return await self._run(operations.reload_configuration(self._session, deadline))
+
+    def audit(self, *, after: Optional[int] = None, deadline: Optional[float] = None) -> AsyncIterator[Decision]:
+        return self._iterate(operations.audit(self._session, after, deadline))
 
     # MARK: Effects
 

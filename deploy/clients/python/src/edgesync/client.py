@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import select
 import threading
 import time
@@ -33,17 +34,26 @@ from .sockets import IdleConnections, UnixConnection, failure, open_socket, sock
 from .sources import Items, Path, Source, handed_over, opened, stream
 from .values import (
     Blob,
+    Configuration,
+    ConfigurationChange,
     Conflict,
+    Decision,
     Entity,
     Event,
     LineResult,
+    Links,
     Mutation,
     MutationItem,
+    PauseState,
+    Plan,
+    QueryExplanation,
     Readiness,
     Receipt,
     Record,
     Status,
+    SyncResult,
     Undone,
+    Usage,
     Why,
 )
 from .where import Condition
@@ -237,6 +247,22 @@ class Client:
             operations.records(self._session, entity, where, sort, fields, include_deleted, sync_status, deadline)
         )
 
+    def explain(
+        self,
+        entity: str,
+        where: Optional[Condition] = None,
+        *,
+        sort: Sequence[str] = (),
+        fields: Sequence[str] = (),
+        include_deleted: bool = False,
+        sync_status: Sequence[str] = (),
+        deadline: Optional[float] = None,
+    ) -> QueryExplanation:
+        """Explains how the agent reads the records that ``records`` returns for the same arguments."""
+        return self._run(
+            operations.explain(self._session, entity, where, sort, fields, include_deleted, sync_status, deadline)
+        )
+
     def entities(self, *, deadline: Optional[float] = None) -> List[Entity]:
         """The entities that this device has and this app may see."""
         return self._run(operations.entities(self._session, deadline))
@@ -395,6 +421,107 @@ class Client:
     def why(self, id: str, *, deadline: Optional[float] = None) -> Why:
         """Explains why a mutation or a file waits, and what would let it go."""
         return self._run(operations.why(self._session, id, deadline))
+
+    def plan(
+        self,
+        *,
+        link: Optional[str] = None,
+        metered: Optional[bool] = None,
+        roaming: Optional[bool] = None,
+        battery: Optional[int] = None,
+        charging: Optional[bool] = None,
+        budget: Union[None, int, str] = None,
+        online: Optional[bool] = None,
+        deadline: Optional[float] = None,
+    ) -> Plan:
+        """Tells what the agent would send in a situation and what would wait. Nothing is sent.
+
+        A fact that is ``None`` is as it is now.
+
+        :param link: Name of the link that would carry the sync.
+        :param battery: Percent. Without ``charging`` the battery counts as discharging.
+        :param budget: Bytes that the link has left, as a number or as a size such as ``5MB``.
+        """
+        return self._run(
+            operations.plan(self._session, link, metered, roaming, battery, charging, budget, online, deadline)
+        )
+
+    def links(self, *, deadline: Optional[float] = None) -> Links:
+        """Reads the network interfaces, their state and their cost."""
+        return self._run(operations.links(self._session, deadline))
+
+    def usage(
+        self,
+        *,
+        link: Optional[str] = None,
+        first_day: Union[None, str, datetime.date] = None,
+        last_day: Union[None, str, datetime.date] = None,
+        by: str = "day",
+        deadline: Optional[float] = None,
+    ) -> Usage:
+        """Reads the ledger: the bytes that went over each link, by day or month and by class of traffic.
+
+        :param link: Only this link.
+        :param first_day: First day in UTC; the first day of the ledger if ``None``.
+        :param last_day: Last day in UTC; today if ``None``.
+        :param by: ``day`` or ``month``.
+        """
+        return self._run(operations.usage(self._session, link, first_day, last_day, by, deadline))
+
+    def sync(
+        self,
+        scope: str = "all",
+        *,
+        force: bool = False,
+        wait: bool = False,
+        accept_deletions: bool = False,
+        deadline: Optional[float] = None,
+    ) -> SyncResult:
+        """Starts a sync with the hub.
+
+        :param scope: ``all``, ``push``, ``pull`` or ``full``. ``full`` lists all records again, removes those that the
+            hub no longer has, and needs the role ``operate``.
+        :param force: Ignore metered links, the battery, the time window and the backoff. The agent never ignores
+            ``Retry-After``, refused credentials or a used-up budget. It needs the role ``operate``.
+        :param wait: Return when the cycle has ended, after 60 s at the latest; ``result`` is ``None`` then.
+        :param accept_deletions: Remove the records that the agent kept because the hub no longer had suspiciously many.
+            It needs the role ``operate``.
+        :raises Paused: The sync is paused.
+        """
+        return self._run(operations.sync(self._session, scope, force, wait, accept_deletions, deadline))
+
+    def pause(
+        self, reason: str = "", *, until: Optional[datetime.datetime] = None, deadline: Optional[float] = None
+    ) -> PauseState:
+        """Pauses the sync. Apps can still write and read. The pause survives a restart of the agent.
+
+        It needs the role ``operate``.
+
+        :param until: End of the pause, with a time zone; it lasts until ``resume`` if ``None``.
+        """
+        return self._run(operations.pause(self._session, reason, until, deadline))
+
+    def resume(self, *, deadline: Optional[float] = None) -> PauseState:
+        """Ends the pause. It needs the role ``operate``."""
+        return self._run(operations.resume(self._session, deadline))
+
+    def configuration(self, *, deadline: Optional[float] = None) -> Configuration:
+        """Reads the configuration that is in force. It needs the role ``operate``."""
+        return self._run(operations.configuration(self._session, deadline))
+
+    def reload_configuration(self, *, deadline: Optional[float] = None) -> ConfigurationChange:
+        """Lets the agent read its configuration files again. It needs the role ``admin``.
+
+        :raises ValidationFailed: The files are not good. The old configuration stays in force.
+        """
+        return self._run(operations.reload_configuration(self._session, deadline))
+
+    def audit(self, *, after: Optional[int] = None, deadline: Optional[float] = None) -> Iterator[Decision]:
+        """The decisions of people and apps, oldest first. It needs the role ``operate``.
+
+        :param after: Number of the last decision that is known.
+        """
+        return self._iterate(operations.audit(self._session, after, deadline))
 
     # MARK: Effects
 

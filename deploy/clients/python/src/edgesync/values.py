@@ -301,6 +301,46 @@ class Entity:
     pending: int
     #: Seconds since the mirror last had all news of the hub; ``None`` before the first time.
     cursor_age_seconds: Optional[int]
+    #: Merge rule of the record as a whole; ``None`` if the agent does not say it.
+    strategy: Optional[str] = None
+    #: Merge rules of single fields, by field.
+    field_strategies: Mapping[str, str] = field(default_factory=dict)
+    raw: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+
+
+@dataclass(frozen=True)
+class IndexUse:
+    """An index of an entity and how far it is built."""
+
+    index: str
+    #: 100 when the index can be used.
+    percent: int
+
+
+@dataclass(frozen=True)
+class QueryExplanation:
+    """The way in which the agent reads the records of a query."""
+
+    entity: str
+    #: ``id``, ``index``, ``open_mutations`` or ``scan``.
+    way: str
+    #: The index that the query uses.
+    index: Optional[str]
+    #: The condition selects a part of the index.
+    is_filtered: bool
+    #: The index has the order of the query.
+    is_ordered: bool
+    #: Records that were read for the first page.
+    read: int
+    #: Records of them that match.
+    found: int
+    #: The query ran out of its time.
+    is_cut_off: bool
+    #: Records of the entity.
+    records: int
+    indexes: Tuple[IndexUse, ...]
+    #: The index that would make the query quick.
+    suggestion: Optional[str]
     raw: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
 
@@ -507,6 +547,31 @@ class Readiness:
 
 
 @dataclass(frozen=True)
+class Situation:
+    """The facts by which the agent decides what may go."""
+
+    #: ``offline``, ``connecting``, ``captive``, ``degraded``, ``auth`` or ``online``.
+    reachability: str
+    #: Name of the link that carries the sync.
+    uplink: Optional[str]
+    is_metered: bool
+    is_roaming: bool
+    #: ``ample``, ``saver``, ``low`` or ``exhausted``.
+    power: str
+    #: ``open``, ``soft``, ``reserve`` or ``spent``.
+    budget: str
+    is_paused: bool
+    #: The agent lets the hub rest after failures.
+    is_breaker_open: bool
+    #: The present time is inside the time window of the configuration.
+    is_window_open: bool
+    battery_percent: Optional[int] = None
+    budget_left_bytes: Optional[int] = None
+    #: Time of the next attempt after a failure.
+    retry_at: Optional[datetime.datetime] = None
+
+
+@dataclass(frozen=True)
 class Why:
     """The reason why a mutation or a file waits, or its outcome."""
 
@@ -523,3 +588,213 @@ class Why:
     #: Command for the next step.
     command: Optional[str]
     raw: Mapping[str, Any] = field(repr=False, compare=False)
+    #: Code of the cause, as in :attr:`Status.cause`.
+    cause: Optional[str] = None
+    #: The row of the policy that decided.
+    rule: Optional[str] = None
+    #: Further facts, a sentence each.
+    also: Tuple[str, ...] = ()
+    #: The facts behind the verdict.
+    situation: Optional[Situation] = None
+
+
+class PlannedItem(NamedTuple):
+    """A mutation or a file that would be sent."""
+
+    id: str
+    bytes: int
+
+
+@dataclass(frozen=True)
+class PlannedSend:
+    """Work of one class of traffic that would be sent."""
+
+    #: ``critical``, ``normal``, ``bulk``, ``pull`` and so on.
+    traffic_class: str
+    count: int
+    bytes: int
+    #: The first 200 of them.
+    items: Tuple[PlannedItem, ...]
+
+
+@dataclass(frozen=True)
+class PlannedWait:
+    """Work of one class of traffic that would wait, for one reason."""
+
+    traffic_class: str
+    count: int
+    bytes: int
+    #: Code of the reason.
+    reason: str
+    until: Optional[datetime.datetime]
+    sentence: str
+    #: Code of the cause, as in :attr:`Status.cause`.
+    cause: Optional[str]
+    #: Command that removes the cause.
+    command: Optional[str]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The work that would go and the work that would wait in a situation."""
+
+    would_send: Tuple[PlannedSend, ...]
+    would_defer: Tuple[PlannedWait, ...]
+    situation: Situation
+    #: Bytes of all that would be sent.
+    bytes_total: int
+    raw: Mapping[str, Any] = field(repr=False, compare=False)
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Bytes of a link for a day or a month."""
+
+    used: int
+    limit: int
+    #: ``open``, ``soft``, ``reserve`` or ``spent``.
+    level: Optional[str]
+    resets_at: Optional[datetime.datetime]
+
+
+class Probe(NamedTuple):
+    """A trial of the hub over a link."""
+
+    at: Optional[datetime.datetime]
+    result: str
+
+
+@dataclass(frozen=True)
+class Link:
+    """A network interface, its state and its cost."""
+
+    name: str
+    #: ``ethernet``, ``wlan``, ``wwan`` and so on.
+    kind: Optional[str]
+    #: ``absent``, ``down``, ``carrier``, ``addressed``, ``routed``, ``reachable``, ``portal`` or ``limited``.
+    state: str
+    is_metered: bool
+    #: Code of the evidence for ``is_metered``, such as ``config`` or ``hint``.
+    metered_by: Optional[str]
+    is_roaming: bool
+    addresses: Tuple[str, ...]
+    #: Milliseconds of a round trip to the hub.
+    rtt_ms: Optional[int]
+    rate_bytes_per_second: Optional[int]
+    last_probe: Optional[Probe]
+    #: Budgets by period: ``day``, ``month``.
+    budgets: Mapping[str, Budget]
+    raw: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+
+
+@dataclass(frozen=True)
+class Links:
+    """The network interfaces of the machine."""
+
+    items: Tuple[Link, ...]
+    #: Name of the link that carries the sync.
+    uplink: Optional[str]
+    #: The cause that holds the work back; ``None``: nothing holds it back.
+    cause: Optional[Cause]
+    raw: Mapping[str, Any] = field(repr=False, compare=False)
+
+
+@dataclass(frozen=True)
+class UsageItem:
+    """Bytes of one link, one day or month, and one class of traffic."""
+
+    link: str
+    #: ``2026-11-26``, or ``2026-11`` with ``by="month"``. Days are those of UTC.
+    period: str
+    #: ``push``, ``pull``, ``hello``, ``probe`` or ``blobs``.
+    traffic_class: str
+    up: int
+    down: int
+    requests: int
+
+
+@dataclass(frozen=True)
+class Usage:
+    """The bytes that went over each link, oldest first."""
+
+    items: Tuple[UsageItem, ...]
+    #: Budgets by link and period: ``usage.budgets["wwan0"]["month"]``.
+    budgets: Mapping[str, Mapping[str, Budget]]
+    raw: Mapping[str, Any] = field(repr=False, compare=False)
+
+
+@dataclass(frozen=True)
+class SyncResult:
+    """A sync that was started, or its result."""
+
+    #: Id of the cycle; empty if no cycle runs yet.
+    cycle: str
+    #: ``ok``, ``failed`` or ``deferred``; ``None`` if the cycle has not ended.
+    result: Optional[str]
+    #: Sentence for people about ``result``.
+    detail: Optional[str]
+    #: Mutations that were sent.
+    pushed: int
+    #: Records that came from the hub.
+    pulled: int
+    #: Code of the reason for each class of traffic that waits.
+    deferred: Mapping[str, str]
+    bytes_up: int
+    bytes_down: int
+    raw: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+
+
+@dataclass(frozen=True)
+class PauseState:
+    """Says whether the sync is paused."""
+
+    is_paused: bool
+    #: End of the pause; ``None``: it lasts until ``resume``.
+    until: Optional[datetime.datetime]
+    reason: str
+    #: Number of the user who paused the sync.
+    uid: Optional[int]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The value of one key of the configuration."""
+
+    value: Any
+    #: ``default``, ``file`` or ``server``.
+    origin: str
+    #: File and line.
+    place: Optional[str]
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """The configuration that is in force."""
+
+    version: int
+    #: Settings by key: ``configuration.values["hub.url"].value``.
+    values: Mapping[str, Setting]
+
+
+class ConfigurationChange(NamedTuple):
+    """The keys that a reload has changed."""
+
+    changed: Tuple[str, ...]
+    #: Keys whose new value takes effect at the next start of the agent.
+    restart_needed: Tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Decision:
+    """An entry of the audit trail: a decision of a person or an app."""
+
+    #: Its place in the trail.
+    number: int
+    at: Optional[datetime.datetime]
+    #: Number of the user who decided.
+    uid: int
+    #: The action, such as ``pause``, ``resume``, ``undo`` or ``force``.
+    verb: str
+    #: Id of the mutation, the conflict or the file; empty if the action has none.
+    target: str
+    details: Mapping[str, Any]

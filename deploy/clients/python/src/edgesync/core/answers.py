@@ -15,26 +15,45 @@ from ..values import (
     Blob,
     BlobChanged,
     BlobLink,
+    Budget,
     Cause,
+    Configuration,
+    ConfigurationChange,
     Conflict,
     ConflictChanged,
     ConflictField,
     ConflictSide,
+    Decision,
     Entity,
     Event,
+    IndexUse,
     LeftField,
     LineResult,
+    Link,
+    Links,
     Mutation,
     MutationChanged,
     MutationItem,
+    PauseState,
+    Plan,
+    PlannedItem,
+    PlannedSend,
+    PlannedWait,
+    Probe,
     Problem,
+    QueryExplanation,
     Readiness,
     Receipt,
     Record,
     RecordChanged,
     Reload,
+    Setting,
+    Situation,
     Status,
+    SyncResult,
     Undone,
+    Usage,
+    UsageItem,
     Why,
 )
 from . import jsontext
@@ -98,6 +117,11 @@ class Members:
         if not all(isinstance(value, str) for value in values):
             raise BadAnswer(f"{self.place(name)} is not a list of texts")
         return tuple(values)
+
+    def table(self, name: str, read: Callable[["Members"], T]) -> Dict[str, T]:
+        """Each member of an object of objects."""
+        inside = self.inside(name)
+        return {key: read(inside.inside(key)) for key in inside.object}
 
     def place(self, name: str) -> str:
         return f"{self._place}/{name}"
@@ -283,6 +307,8 @@ def check_entity_is_known(members: Members) -> None:
 
 
 def entity(members: Members) -> Entity:
+    strategy = members.optional_inside("strategy")
+    fields = strategy.optional_inside("fields") if strategy else None
     return Entity(
         name=members.text("name"),
         kind=members.text("kind"),
@@ -290,6 +316,25 @@ def entity(members: Members) -> Entity:
         records=members.number("records"),
         pending=members.number("pending"),
         cursor_age_seconds=members.optional_number("cursor_age_s"),
+        strategy=strategy.text("record") if strategy else None,
+        field_strategies={name: fields.text(name) for name in fields.object} if fields else {},
+        raw=members.object,
+    )
+
+
+def query_explanation(members: Members) -> QueryExplanation:
+    return QueryExplanation(
+        entity=members.text("entity"),
+        way=members.text("way"),
+        index=members.optional_text("index"),
+        is_filtered=members.flag("filtered"),
+        is_ordered=members.flag("ordered"),
+        read=members.number("read"),
+        found=members.number("found"),
+        is_cut_off=members.flag("cut_off", False),
+        records=members.number("records"),
+        indexes=members.list("indexes", lambda one: IndexUse(one.text("index"), one.number("percent")), default=False),
+        suggestion=members.optional_text("suggestion"),
         raw=members.object,
     )
 
@@ -473,7 +518,25 @@ def readiness(members: Members) -> Readiness:
     return Readiness(members.flag("ready"), members.optional_text("reason"), members.object)
 
 
+def situation(members: Members) -> Situation:
+    return Situation(
+        reachability=members.text("reachability"),
+        uplink=members.optional_text("uplink"),
+        is_metered=members.flag("metered"),
+        is_roaming=members.flag("roaming"),
+        power=members.text("power"),
+        budget=members.text("budget"),
+        is_paused=members.flag("paused"),
+        is_breaker_open=members.flag("breaker_open"),
+        is_window_open=members.flag("window_open"),
+        battery_percent=members.optional_number("battery_percent"),
+        budget_left_bytes=members.optional_number("budget_left_bytes"),
+        retry_at=members.time("retry_at"),
+    )
+
+
 def why(members: Members) -> Why:
+    facts = members.optional_inside("situation")
     return Why(
         id=members.text("id"),
         state=members.text("state"),
@@ -485,4 +548,146 @@ def why(members: Members) -> Why:
         would_change=members.texts("would_change"),
         command=members.optional_text("command"),
         raw=members.object,
+        cause=members.optional_text("cause"),
+        rule=members.optional_text("rule"),
+        also=members.texts("also"),
+        situation=situation(facts) if facts else None,
+    )
+
+
+def plan(members: Members) -> Plan:
+    return Plan(
+        would_send=members.list("would_send", _planned_send, default=False),
+        would_defer=members.list("would_defer", _planned_wait, default=False),
+        situation=situation(members.inside("situation")),
+        bytes_total=members.number("bytes_total"),
+        raw=members.object,
+    )
+
+
+def _planned_send(members: Members) -> PlannedSend:
+    return PlannedSend(
+        traffic_class=members.text("class"),
+        count=members.number("count"),
+        bytes=members.number("bytes"),
+        items=members.list("items", lambda item: PlannedItem(item.text("id"), item.number("bytes")), default=False),
+    )
+
+
+def _planned_wait(members: Members) -> PlannedWait:
+    return PlannedWait(
+        traffic_class=members.text("class"),
+        count=members.number("count"),
+        bytes=members.number("bytes"),
+        reason=members.text("reason"),
+        until=members.time("until"),
+        sentence=members.text("sentence"),
+        cause=members.optional_text("cause"),
+        command=members.optional_text("command"),
+    )
+
+
+def links(members: Members) -> Links:
+    return Links(
+        items=members.list("items", _link, default=False),
+        uplink=members.optional_text("uplink"),
+        cause=_cause(members.optional_inside("cause")),
+        raw=members.object,
+    )
+
+
+def _link(members: Members) -> Link:
+    probe = members.optional_inside("last_probe")
+    budgets = members.optional_inside("budget")
+    return Link(
+        name=members.text("name"),
+        kind=members.optional_text("kind"),
+        state=members.text("state"),
+        is_metered=members.flag("metered"),
+        metered_by=members.optional_text("metered_by"),
+        is_roaming=members.flag("roaming"),
+        addresses=members.texts("addresses"),
+        rtt_ms=members.optional_number("rtt_ms"),
+        rate_bytes_per_second=members.optional_number("rate_bytes_per_s"),
+        last_probe=Probe(probe.time("at"), probe.text("result")) if probe else None,
+        budgets=_budgets(budgets) if budgets else {},
+        raw=members.object,
+    )
+
+
+def _budgets(members: Members) -> Dict[str, Budget]:
+    return {period: _budget(members.inside(period)) for period in members.object}
+
+
+def _budget(members: Members) -> Budget:
+    return Budget(
+        members.number("used"), members.number("limit"), members.optional_text("level"), members.time("resets_at")
+    )
+
+
+def usage(members: Members) -> Usage:
+    period = members.text("by")
+
+    def item(one: Members) -> UsageItem:
+        return UsageItem(
+            link=one.text("link"),
+            period=one.text(period),
+            traffic_class=one.text("class"),
+            up=one.number("up"),
+            down=one.number("down"),
+            requests=one.number("requests"),
+        )
+
+    return Usage(
+        items=members.list("items", item, default=False),
+        budgets=members.table("budgets", _budgets),
+        raw=members.object,
+    )
+
+
+def sync_result(members: Members) -> SyncResult:
+    deferred = members.optional_inside("deferred")
+    moved = members.optional_inside("bytes")
+    return SyncResult(
+        cycle=members.text("cycle"),
+        result=members.optional_text("result"),
+        detail=members.optional_text("detail"),
+        pushed=members.optional_number("pushed") or 0,
+        pulled=members.optional_number("pulled") or 0,
+        deferred={name: deferred.text(name) for name in deferred.object} if deferred else {},
+        bytes_up=moved.number("up") if moved else 0,
+        bytes_down=moved.number("down") if moved else 0,
+        raw=members.object,
+    )
+
+
+def pause_state(members: Members) -> PauseState:
+    by = members.optional_inside("by")
+    return PauseState(
+        is_paused=bool(members.texts("paused")),
+        until=members.time("until"),
+        reason=members.optional_text("reason") or "",
+        uid=by.number("uid") if by else None,
+    )
+
+
+def configuration(members: Members) -> Configuration:
+    def setting(one: Members) -> Setting:
+        return Setting(one.object.get("value"), one.text("origin"), one.optional_text("place"))
+
+    return Configuration(members.number("version"), members.table("values", setting))
+
+
+def configuration_change(members: Members) -> ConfigurationChange:
+    return ConfigurationChange(members.texts("changed"), members.texts("restart_needed"))
+
+
+def decision(members: Members) -> Decision:
+    return Decision(
+        number=members.number("n"),
+        at=members.time("at"),
+        uid=members.number("uid"),
+        verb=members.text("verb"),
+        target=members.text("target"),
+        details=members.document("json") or {},
     )

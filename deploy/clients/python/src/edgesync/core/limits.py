@@ -64,3 +64,6 @@ CONNECT_SECONDS = 5.0
 
 #: Mutations that one call waits for.
 WAITED_MUTATIONS = 10_000
+
+#: Seconds that a call waits for the end of a sync. The agent answers after 60 s at the latest.
+SYNC_SECONDS = 75.0

@@ -7,31 +7,40 @@ event.
 from __future__ import annotations
 
 import base64
+import datetime
 import hashlib
 import logging
 import re
 from collections import deque
 from dataclasses import dataclass
-from typing import Any, Callable, Deque, Dict, List, Mapping, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Deque, Dict, List, Mapping, Optional, Sequence, Set, Tuple, Union
 
 from ..errors import BadAnswer, BrokenAnswer, DeadlinePassed, DigestMismatch, EdgeSyncError, InvalidArgument, Refused
 from ..values import (
     Attachment,
     Blob,
+    Configuration,
+    ConfigurationChange,
     Conflict,
     Entity,
     Event,
     LineResult,
+    Links,
     Mutation,
     MutationChanged,
     MutationItem,
     Outcome,
+    PauseState,
+    Plan,
+    QueryExplanation,
     Readiness,
     Receipt,
     Record,
     Reload,
     Status,
+    SyncResult,
     Undone,
+    Usage,
     Why,
 )
 from ..where import Condition
@@ -177,6 +186,74 @@ def why(session: Session, id: str, deadline: Deadline) -> Steps[Why]:
     return ask(session, requests.get(requests.path("why", id)), answers.why, deadline)
 
 
+def explain(
+    session: Session,
+    entity: str,
+    where: Optional[Condition],
+    sort: Sequence[str],
+    fields: Sequence[str],
+    include_deleted: bool,
+    sync_status: Sequence[str],
+    deadline: Deadline,
+) -> Steps[QueryExplanation]:
+    request = requests.records(entity, where, sort, fields, include_deleted, sync_status, None, explain=True)
+    return ask(session, request, answers.query_explanation, deadline)
+
+
+def plan(
+    session: Session,
+    link: Optional[str],
+    metered: Optional[bool],
+    roaming: Optional[bool],
+    battery: Optional[int],
+    charging: Optional[bool],
+    budget: Union[None, int, str],
+    online: Optional[bool],
+    deadline: Deadline,
+) -> Steps[Plan]:
+    request = requests.plan(link, metered, roaming, battery, charging, budget, online)
+    return ask(session, request, answers.plan, deadline)
+
+
+def links(session: Session, deadline: Deadline) -> Steps[Links]:
+    return ask(session, requests.get(requests.path("links")), answers.links, deadline)
+
+
+def usage(
+    session: Session,
+    link: Optional[str],
+    first_day: requests.Day,
+    last_day: requests.Day,
+    by: str,
+    deadline: Deadline,
+) -> Steps[Usage]:
+    return ask(session, requests.usage(link, first_day, last_day, by), answers.usage, deadline)
+
+
+def sync(
+    session: Session, scope: str, force: bool, wait: bool, accept_deletions: bool, deadline: Deadline
+) -> Steps[SyncResult]:
+    # The agent waits longer for the end of a sync than an ordinary call may take.
+    patience = limits.SYNC_SECONDS if deadline is None and wait else deadline
+    return ask(session, requests.sync(scope, force, wait, accept_deletions), answers.sync_result, patience)
+
+
+def pause(session: Session, reason: str, until: Optional[datetime.datetime], deadline: Deadline) -> Steps[PauseState]:
+    return ask(session, requests.pause(reason, until), answers.pause_state, deadline)
+
+
+def resume(session: Session, deadline: Deadline) -> Steps[PauseState]:
+    return ask(session, requests.resume(), answers.pause_state, deadline)
+
+
+def configuration(session: Session, deadline: Deadline) -> Steps[Configuration]:
+    return ask(session, requests.get(requests.path("config")), answers.configuration, deadline)
+
+
+def reload_configuration(session: Session, deadline: Deadline) -> Steps[ConfigurationChange]:
+    return ask(session, requests.reload_configuration(), answers.configuration_change, deadline)
+
+
 # MARK: Pages
 
 
@@ -218,17 +295,23 @@ def blobs(session: Session, state: Sequence[str], deadline: Deadline) -> Steps[N
     return _pages(session, lambda cursor: requests.blobs(state, cursor), answers.blob, deadline)
 
 
+def audit(session: Session, after: Optional[int], deadline: Deadline) -> Steps[None]:
+    first = None if after is None else str(after)
+    return _pages(session, requests.audit, answers.decision, deadline, first)
+
+
 def _pages(
     session: Session,
     page: Callable[[Optional[str]], Request],
     read: Callable[[answers.Members], Any],
     deadline: Deadline,
+    cursor: Optional[str] = None,
 ) -> Steps[None]:
     """Emits the items of all pages, one page after the other as they are asked for.
 
     :param page: Makes the request for the page behind a cursor.
+    :param cursor: The cursor of the first page.
     """
-    cursor: Optional[str] = None
     while True:
         # The caller may take any time between two pages, so each page has its own deadline.
         members = yield from ask(session, page(cursor), lambda members: members, deadline)
@@ -240,7 +323,7 @@ def _pages(
             yield Emit(item)
         if following is None:
             return
-        # Records and mutations are continued by a text, files by a number.
+        # Records and mutations are continued by a text, files and decisions by a number.
         if str(following) == cursor:
             raise BadAnswer("the page leads to itself")
         cursor = str(following)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from dataclasses import dataclass, field
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Union
 from urllib.parse import quote
@@ -78,8 +79,10 @@ def _query(parameters: Iterable[Parameter]) -> str:
     return "?" + "&".join(parts) if parts else ""
 
 
-def post(target: str, body: Mapping[str, Any], *, is_repeatable: bool) -> Request:
-    return Request("POST", target, {"Content-Type": JSON}, jsontext.encode(dict(body)), is_repeatable)
+def post(
+    target: str, body: Mapping[str, Any], *, is_repeatable: bool, silence: float = limits.ANSWER_SILENCE_SECONDS
+) -> Request:
+    return Request("POST", target, {"Content-Type": JSON}, jsontext.encode(dict(body)), is_repeatable, silence=silence)
 
 
 # MARK: Mutations
@@ -209,6 +212,7 @@ def records(
     include_deleted: bool,
     sync_status: Sequence[str],
     cursor: Optional[str],
+    explain: bool = False,
 ) -> Request:
     body: Dict[str, Any] = {"entity": entity, "limit": limits.PAGE_ITEMS}
     if where is not None:
@@ -223,6 +227,8 @@ def records(
         body["sync_status"] = list(sync_status)
     if cursor is not None:
         body["cursor"] = cursor
+    if explain:
+        body["explain"] = True
     return post(path("query"), body, is_repeatable=True)
 
 
@@ -308,3 +314,78 @@ def events(types: Sequence[str], entity: Optional[str], after: Optional[int]) ->
         fields["Last-Event-ID"] = str(after)
     request = get(path("events"), ("types", types or None), ("entity", entity), fields=fields)
     return Request(request.method, request.target, request.fields, silence=limits.FEED_SILENCE_SECONDS)
+
+
+# MARK: The agent itself
+
+
+def plan(
+    link: Optional[str],
+    metered: Optional[bool],
+    roaming: Optional[bool],
+    battery: Optional[int],
+    charging: Optional[bool],
+    budget: Union[None, int, str],
+    online: Optional[bool],
+) -> Request:
+    body = {
+        "link": link,
+        "metered": metered,
+        "roaming": roaming,
+        "battery": battery,
+        "charging": charging,
+        "budget": budget,
+        "online": online,
+    }
+    named = {name: value for name, value in body.items() if value is not None}
+    return post(path("plan"), named, is_repeatable=True)
+
+
+Day = Union[None, str, datetime.date]
+
+
+def usage(link: Optional[str], first_day: Day, last_day: Day, by: str) -> Request:
+    return get(path("usage"), ("link", link), ("from", _day(first_day)), ("to", _day(last_day)), ("by", by))
+
+
+def _day(day: Day) -> Optional[str]:
+    if isinstance(day, datetime.datetime):
+        raise InvalidArgument("a day is a date, and not a time")
+    return day.isoformat() if isinstance(day, datetime.date) else day
+
+
+def sync(scope: str, force: bool, wait: bool, accept_deletions: bool) -> Request:
+    # A second sync finds nothing to do, so a repeat does no harm.
+    body: Dict[str, Any] = {"scope": scope}
+    if force:
+        body["force"] = True
+    if wait:
+        body["wait"] = True
+    if accept_deletions:
+        body["accept_deletions"] = True
+    silence = limits.SYNC_SECONDS if wait else limits.ANSWER_SILENCE_SECONDS
+    return post(path("sync"), body, is_repeatable=True, silence=silence)
+
+
+def pause(reason: str, until: Optional[datetime.datetime]) -> Request:
+    body: Dict[str, Any] = {}
+    if until is not None:
+        if until.tzinfo is None:
+            raise InvalidArgument("the time has no time zone", "until")
+        utc = until.astimezone(datetime.timezone.utc).replace(tzinfo=None)
+        body["until"] = utc.isoformat(timespec="milliseconds") + "Z"
+    if reason:
+        body["reason"] = reason
+    return post(path("pause"), body, is_repeatable=True)
+
+
+def resume() -> Request:
+    return post(path("resume"), {}, is_repeatable=True)
+
+
+def reload_configuration() -> Request:
+    return Request("POST", path("config", "reload"))
+
+
+def audit(after: Optional[str]) -> Request:
+    return get(path("audit"), ("after", after), ("limit", limits.PAGE_ITEMS))
