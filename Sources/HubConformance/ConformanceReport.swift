@@ -71,7 +71,7 @@ package struct ConformanceReport: Sendable {
         ]
         lines.append("\(results.count) checks of \(server): " + counts.filter { !$0.hasPrefix("0 ") }.joined(separator: ", "))
         lines += Self.folded(
-            "The sections are those of deploy/api/PROTOCOL.md (installed: /usr/share/doc/edge-sync-hub/PROTOCOL.md).", width, indent: 0)
+            "The sections are those of deploy/api/PROTOCOL.md (installed: /usr/share/doc/edge-sync-hub/api/PROTOCOL.md).", width, indent: 0)
         return lines + left.flatMap { Self.folded("left there: " + $0, width, indent: 0) }
     }
 
