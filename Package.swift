@@ -43,6 +43,8 @@ let package = Package(
         .executable(name: "agentctl", targets: ["agentctl"]),
         .executable(name: "agenthub", targets: ["agenthub"]),
         .executable(name: "agentbench", targets: ["agentbench"]),
+        // For apps on the gateway. It needs nothing else of this package, so an app that uses it builds nothing else.
+        .library(name: "EdgeSync", targets: ["EdgeSync"]),
         // Loaded before the C library by the tests of power cuts and failing disks; nothing links it.
         .library(name: "powercut", type: .dynamic, targets: ["powercut"]),
         // Preloaded by the soak and the tests of a year: moves the clocks of one program.
@@ -75,6 +77,9 @@ let package = Package(
         .target(name: "SyncHTTP", dependencies: ["CSyncLinux", nio, nioPosix, nioHTTP1], swiftSettings: strict),
         .target(name: "SyncYAML", dependencies: ["SyncCore", "CYAML"], swiftSettings: strict),
         .target(name: "LocalAPI", dependencies: ["SyncCore"], swiftSettings: strict),
+
+        // The client for apps: the only target with a public interface.
+        .target(name: "EdgeSync", swiftSettings: strict),
 
         // Shells: perform effects, serve HTTP.
         .target(
@@ -138,6 +143,7 @@ let package = Package(
             name: "SyncHTTPTests", dependencies: ["SyncHTTP", "CSyncLinux", "ProcessStand", nio, nioPosix, nioHTTP1],
             swiftSettings: strict),
         .testTarget(name: "SyncYAMLTests", dependencies: ["SyncYAML", "SyncCore"], swiftSettings: strict),
+        .testTarget(name: "EdgeSyncTests", dependencies: ["EdgeSync"], swiftSettings: strict),
         .testTarget(name: "LocalAPITests", dependencies: ["LocalAPI", "SyncCore"], swiftSettings: strict),
         .testTarget(
             name: "HubServerTests",
@@ -205,5 +211,13 @@ if let focus {
     package.products.removeAll { product in
         let targets = (product as? Product.Executable)?.targets ?? (product as? Product.Library)?.targets ?? []
         return !wanted.isSuperset(of: targets)
+    }
+    // What no remaining target uses is not fetched either.
+    let packages = package.targets.flatMap { $0.dependencies }.compactMap { dependency in
+        if case .productItem(_, let package?, _, _) = dependency { package } else { nil }
+    }
+    package.dependencies.removeAll { dependency in
+        guard case .sourceControl(_, let location, _) = dependency.kind else { return false }
+        return !packages.contains { location.hasSuffix("/" + $0) }
     }
 }

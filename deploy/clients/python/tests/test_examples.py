@@ -217,5 +217,35 @@ class CTests(ExampleTests, AgentTestCase):
         return [f"{folder}/example"]
 
 
+class SwiftTests(ExampleTests, AgentTestCase):
+    tools = ["swift"]
+
+    @classmethod
+    def make(cls, folder: str) -> List[str]:
+        # The package stands outside of the checkout, as the package of an app does.
+        shutil.copytree(f"{CLIENTS}/swift", f"{folder}/app", ignore=shutil.ignore_patterns(".build"))
+        # FOCUS leaves out what the library does not need, so nothing is fetched for this build.
+        environment = {**os.environ, "EDGE_SYNC_SOURCE": os.path.abspath(f"{CLIENTS}/../.."), "FOCUS": "EdgeSync"}
+        command = ["swift", "build", "--package-path", f"{folder}/app", "--scratch-path", f"{folder}/build"]
+        subprocess.run(command, env=environment, check=True)
+        return [f"{folder}/build/debug/example"]
+
+    def test_it_says_what_failed(self) -> None:
+        self.fails(1, "is not JSON", "write", "work_orders", "wo-3", '{"n":1},"actoin":1', "example-key-3")
+        self.fails(1, "idempotency-mismatch", "write", "work_orders", "wo-9", '{"n":2}', self.used_key())
+        self.fails(1, "there is no record work_orders/nowhere", "read", "work_orders", "nowhere")
+        self.fails(2, "/nowhere.sock", "read", "work_orders", "wo-1", socket="/nowhere.sock", deadline=0)
+        self.fails(64, "write ENTITY ID DATA KEY", "write")
+
+    def test_it_waits_queries_and_reads_back_a_file(self) -> None:
+        id = self.check("write", "work_orders", "wo-5", '{"state":"swift","n":9007199254740993}', "example-key-5")
+        self.assertEqual(self.check("wait", id), "delivered")
+        found = self.check("query", "work_orders", "state", '"swift"')
+        self.assertEqual(found, 'wo-5 {"state":"swift","n":9007199254740993}')
+        with open(f"{self.folder}/photo.bin", "wb") as file:
+            file.write(os.urandom(300_000))
+        self.assertRegex(self.check("file", f"{self.folder}/photo.bin"), r"^b-[0-9]+ [a-z]+ 300000$")
+
+
 if __name__ == "__main__":
     unittest.main()
