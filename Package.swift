@@ -212,12 +212,7 @@ if let focus {
         let targets = (product as? Product.Executable)?.targets ?? (product as? Product.Library)?.targets ?? []
         return !wanted.isSuperset(of: targets)
     }
-    // What no remaining target uses is not fetched either.
-    let packages = package.targets.flatMap { $0.dependencies }.compactMap { dependency in
-        if case .productItem(_, let package?, _, _) = dependency { package } else { nil }
-    }
-    package.dependencies.removeAll { dependency in
-        guard case .sourceControl(_, let location, _) = dependency.kind else { return false }
-        return !packages.contains { location.hasSuffix("/" + $0) }
-    }
+    // An app that uses the library needs none of them, so its build fetches nothing. Other parts keep them, because this folder's own
+    // checkouts would be removed otherwise.
+    if focus == ["EdgeSync"] { package.dependencies = [] }
 }

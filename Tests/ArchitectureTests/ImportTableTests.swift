@@ -10,6 +10,8 @@ private let table: [String: Set<String>] = [
     "SyncHTTP": ["CSyncLinux", "NIOCore", "NIOPosix", "NIOHTTP1", "Glibc", "Synchronization"],
     "SyncYAML": ["SyncCore", "CYAML", "Glibc"],
     "LocalAPI": ["SyncCore", "FoundationEssentials", "Synchronization"],
+    // The library for apps: nothing of ours, so that an app which uses it builds nothing else.
+    "EdgeSync": ["Glibc", "Synchronization"],
     "Agent": [
         "SyncCore", "SyncStore", "SyncHTTP", "SyncYAML", "LocalAPI", "NIOCore", "NIOPosix", "NIOHTTP1", "Logging",
         "Synchronization",

@@ -140,7 +140,12 @@ public struct FileContent: AsyncSequence, Sendable {
             while true {
                 do {
                     let (connection, exchange) = try await connect(request, tries.call)
-                    let piece = try await connection.perform { () throws(EdgeSyncError) in try exchange.readPiece() }.get()
+                    // The app may take any time between two pieces, so each of them has its own end.
+                    let pieceEnd = Duration.monotonicNow() + (try tries.call.left())
+                    let piece = try await connection.perform { () throws(EdgeSyncError) in
+                        exchange.end = pieceEnd
+                        return try exchange.readPiece()
+                    }.get()
                     hash.update(piece)
                     offset += piece.count
                     if !piece.isEmpty { return piece }
@@ -162,9 +167,7 @@ public struct FileContent: AsyncSequence, Sendable {
             if let open { return open }
             let session = content.session
             let connection = try Connection()
-            // The caller may take any time for a piece, so only silence ends the exchange once it has begun.
-            _ = try call.left()
-            let exchange = try await session.open(connection, request, end: nil)
+            let exchange = try await session.open(connection, request, end: .monotonicNow() + call.left())
             let status = try await connection.perform { () throws(EdgeSyncError) in try exchange.readHead() }.get()
             let head = Response(status: status, fields: exchange.reader.fields, body: [])
             if status == 416, offset > 0 { throw .badAnswer("the file has become shorter while it was read") }

@@ -50,19 +50,19 @@ extension AgentClient {
     ///     after a crash of the app, and nothing is stored twice.
     ///   - deadline: Time of each batch.
     /// - Returns: The result of each mutation, in their order.
+    /// - Throws: The reason why a batch got no answer. Batches before it are stored; repeat the call with the same `keyPrefix`.
     public func enqueue(
         contentsOf mutations: [Mutation], keyPrefix: String? = nil, deadline: Duration? = nil
     ) async throws(EdgeSyncError) -> [LineResult] {
-        var results: [LineResult] = []
-        var batch = LineBatch()
+        // All of them are encoded first, so that one which cannot be sent is told before another is stored.
+        var batches = [LineBatch()]
         for (index, mutation) in mutations.enumerated() {
             let key = mutation.key ?? keyPrefix.map { "\($0)\(index + 1)" } ?? session.environment.newKey()
-            try batch.append(mutation, key: key, index: index)
-            if batch.isFull || index == mutations.count - 1 {
-                results += try await session.send(batch, deadline)
-                batch = LineBatch()
-            }
+            if batches[batches.count - 1].isFull { batches.append(LineBatch()) }
+            try batches[batches.count - 1].append(mutation, key: key, index: index)
         }
+        var results: [LineResult] = []
+        for batch in batches { results += try await session.send(batch, deadline) }
         return results
     }
 

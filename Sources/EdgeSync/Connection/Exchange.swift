@@ -10,14 +10,13 @@ final class Exchange: @unchecked Sendable {
     private(set) var reader = ResponseReader()
     /// Bytes of the request have left this process.
     private(set) var wasSent = false
+    /// Time of the monotonic clock at which the next step fails; `nil` if it may take any time.
+    var end: Duration?
 
     private let socket: UnixSocket
     private let silence: Duration
-    private let end: Duration?
     private var output: ArraySlice<UInt8>
     private var file: SentFile?
-    /// Time of the last byte in either direction.
-    private var movedAt = Duration.monotonicNow()
     private var input = [UInt8](repeating: 0, count: Limits.pieceBytes)
 
     /// - Throws: `invalidArgument` if the file of the request cannot be read.
@@ -67,19 +66,18 @@ final class Exchange: @unchecked Sendable {
 
     // MARK: Steps
 
+    /// Waits until bytes moved. The time between two calls, in which the app handles what came, is no silence of the agent.
     private func move() throws(EdgeSyncError) {
+        var now = Duration.monotonicNow()
+        let silenceEnd = now + silence
         while true {
+            if let end, now >= end { throw .deadlinePassed("there was no answer in time") }
             if output.isEmpty, let file { output = try file.next()[...] }
             let moved = try write() ? true : try read()
-            if moved {
-                movedAt = .monotonicNow()
-                return
-            }
-            let now = Duration.monotonicNow()
-            let silenceEnd = movedAt + silence
-            if let end, now >= end { throw .deadlinePassed("there was no answer in time") }
+            if moved { return }
             guard now < silenceEnd else { throw .brokenAnswer("the agent was silent for \(silence.components.seconds) s") }
             socket.wait(writing: !output.isEmpty, min(silenceEnd, end ?? silenceEnd) - now)
+            now = .monotonicNow()
         }
     }
 

@@ -1,16 +1,17 @@
 /// SHA-256 (FIPS 180-4), for the digests of files.
-struct SHA256 {
+package struct SHA256 {
     private var state: [UInt32] = [
         0x6a09_e667, 0xbb67_ae85, 0x3c6e_f372, 0xa54f_f53a, 0x510e_527f, 0x9b05_688c, 0x1f83_d9ab, 0x5be0_cd19,
     ]
     private var block: [UInt8] = []
+    private var w = [UInt32](repeating: 0, count: 64)
     private var length: UInt64 = 0
 
-    init() {
+    package init() {
         block.reserveCapacity(64)
     }
 
-    mutating func update(_ bytes: some Sequence<UInt8>) {
+    package mutating func update(_ bytes: some Sequence<UInt8>) {
         for byte in bytes {
             block.append(byte)
             length += 8
@@ -19,7 +20,7 @@ struct SHA256 {
     }
 
     /// The digest of all bytes so far.
-    func digest() -> [UInt8] {
+    package func digest() -> [UInt8] {
         var copy = self
         let bits = length
         copy.update([0x80])
@@ -29,7 +30,7 @@ struct SHA256 {
     }
 
     /// The digest in base64 (RFC 4648), as `Repr-Digest` has it.
-    func base64() -> String {
+    package func base64() -> String {
         let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8)
         let bytes = digest()
         var text: [UInt8] = []
@@ -47,7 +48,6 @@ struct SHA256 {
     }
 
     private mutating func compress() {
-        var w = [UInt32](repeating: 0, count: 64)
         for t in 0..<16 { w[t] = (0..<4).reduce(0) { $0 << 8 | UInt32(block[4 * t + $1]) } }
         for t in 16..<64 {
             let s0 = rotate(w[t - 15], 7) ^ rotate(w[t - 15], 18) ^ (w[t - 15] >> 3)

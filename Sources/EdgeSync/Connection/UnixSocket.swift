@@ -32,7 +32,11 @@ final class UnixSocket: Sendable {
             _ = Glibc.close(descriptor)
             throw UnixSocket.failure(error, path)
         }
-        state.withLock { $0.descriptor = descriptor }
+        let isInterrupted = state.withLock { state in
+            state.descriptor = descriptor
+            return state.isInterrupted
+        }
+        if isInterrupted { throw .cancelled }
     }
 
     /// Lets each present and later wait end. The connection is of no use any more.

@@ -1,18 +1,24 @@
 /// One block of an event stream. The type is empty for a block that carries a position and no event.
-struct EventBlock: Equatable, Sendable {
-    var position: Int?
-    var type: String
-    var data: [UInt8]
+package struct EventBlock: Equatable, Sendable {
+    package var position: Int?
+    package var type: String
+    package var data: [UInt8]
+
+    package init(position: Int?, type: String, data: [UInt8]) {
+        self.position = position
+        self.type = type
+        self.data = data
+    }
 
     /// Type of the block that this library makes for the first position of a feed. The agent has no such event.
-    static let start = "start"
+    package static let start = "start"
 }
 
 /// Reads an event stream of the WHATWG however it is cut into pieces, even inside a character or a line end.
 ///
 /// Lines end with LF, CR or CRLF. An empty line ends an event, and a line that begins with a colon is a comment. An event that is
 /// not complete when the stream ends does not count.
-struct EventParser {
+package struct EventParser {
     private var line: [UInt8] = []
     private var endedWithCR = false
     private var isFirstLine = true
@@ -20,13 +26,13 @@ struct EventParser {
     private var type = ""
     private var data: [UInt8]?
 
-    init() {}
+    package init() {}
 
     /// Reads the next bytes.
     ///
     /// - Returns: The blocks that are complete by now, in their order.
     /// - Throws: `badAnswer` if an event passes its limit, or a position is not a number.
-    mutating func feed(_ bytes: some Sequence<UInt8>) throws(EdgeSyncError) -> [EventBlock] {
+    package mutating func feed(_ bytes: some Sequence<UInt8>) throws(EdgeSyncError) -> [EventBlock] {
         var blocks: [EventBlock] = []
         for byte in bytes {
             let followsCR = endedWithCR
@@ -76,18 +82,18 @@ struct EventParser {
 }
 
 /// The position of a feed over all its connections, and the meaning of each of its blocks.
-struct FeedPosition {
+package struct FeedPosition {
     /// The last position that was passed on; `nil` until the first connection told one.
-    private(set) var position: Int?
+    package private(set) var position: Int?
     /// The present connection brought news.
-    private(set) var hasNews = false
+    package private(set) var hasNews = false
 
-    init(_ position: Int?) {
+    package init(_ position: Int?) {
         self.position = position
     }
 
     /// A new connection is read.
-    mutating func begin() { hasNews = false }
+    package mutating func begin() { hasNews = false }
 
     /// Decides about one block.
     ///
@@ -97,7 +103,7 @@ struct FeedPosition {
     /// - `overflow` says that the reader was too slow. The agent ends the feed, which resumes after what it got.
     ///
     /// - Returns: The block with its position as the reader of the feed must see it; `nil` if it must see nothing.
-    mutating func accept(_ block: EventBlock) throws(EdgeSyncError) -> (block: EventBlock, position: Int)? {
+    package mutating func accept(_ block: EventBlock) throws(EdgeSyncError) -> (block: EventBlock, position: Int)? {
         if block.type.isEmpty {
             guard position == nil, let first = block.position else { return nil }
             position = first

@@ -1,35 +1,35 @@
 /// Every limit of the library in one place, each with its reason.
-enum Limits {
+package enum Limits {
     /// Status line and fields of one answer, bytes. The agent's own heads have some 300.
-    static let headBytes = 16 << 10
+    package static let headBytes = 16 << 10
     /// Informational answers (1xx) before the real one. The agent sends at most one.
-    static let interimAnswers = 8
+    package static let interimAnswers = 8
     /// The size line of one chunk with its extension, bytes.
-    static let chunkLineBytes = 256
+    package static let chunkLineBytes = 256
     /// One answer that is held as a whole, bytes. The agent ends a page after 4 MiB and one more record.
-    static let answerBytes = 16 << 20
+    package static let answerBytes = 16 << 20
     /// One event of the feed, bytes. The agent's own have some hundred.
-    static let eventBytes = 1 << 20
+    package static let eventBytes = 1 << 20
     /// Mutations in one request of `enqueue(contentsOf:)`. The agent commits as many lines at once.
-    static let batchLines = 256
+    package static let batchLines = 256
     /// Bytes of mutations in one such request. One line alone may have 128 KiB.
-    static let batchBytes = 512 << 10
+    package static let batchBytes = 512 << 10
     /// Mutations of one atomic list.
-    static let atomicMutations = 50
+    package static let atomicMutations = 50
     /// Bytes that are read from or written to a socket or a file at once.
-    static let pieceBytes = 64 << 10
+    package static let pieceBytes = 64 << 10
     /// Items of one page of mutations, conflicts and files. The agent gives at most 1,000.
-    static let pageItems = 200
+    package static let pageItems = 200
     /// Requests of one client at the same time. The agent gives a user 8 connections, of which 4 may be feeds.
-    static let connections = 4
+    package static let connections = 4
     /// Mutations that one call waits for. They are held in memory with their states.
-    static let waitedMutations = 10_000
+    package static let waitedMutations = 10_000
     /// Time without a byte after which a feed counts as dead. The agent writes at least every 15 s.
-    static let feedSilence = Duration.seconds(45)
+    package static let feedSilence = Duration.seconds(45)
     /// Time without a byte after which a request counts as lost.
-    static let answerSilence = Duration.seconds(30)
+    package static let answerSilence = Duration.seconds(30)
     /// Time in which the agent must have stored a file whose last byte was sent.
-    static let fileTime = Duration.seconds(600)
+    package static let fileTime = Duration.seconds(600)
     /// `sun_path` of unix(7) without the NUL that ends it.
-    static let socketPathBytes = 107
+    package static let socketPathBytes = 107
 }

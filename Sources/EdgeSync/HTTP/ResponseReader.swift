@@ -3,7 +3,7 @@
 /// Bytes go in by ``feed(_:)``, and the body comes out by ``takeBody()``. The reader holds at most one head, one chunk line and
 /// one piece of the body, so an answer of any length costs the same memory. It reads bodies with a length, chunked bodies, and
 /// bodies that end with the connection.
-struct ResponseReader {
+package struct ResponseReader {
     private enum Part {
         case head
         case counted(left: Int)
@@ -16,11 +16,11 @@ struct ResponseReader {
     }
 
     /// Status of the answer; `nil` until its head is there.
-    private(set) var status: Int?
+    package private(set) var status: Int?
     /// Fields of the head, with names in lower case.
-    private(set) var fields: [String: String] = [:]
+    package private(set) var fields: [String: String] = [:]
     /// At least one byte came.
-    private(set) var hasBegun = false
+    package private(set) var hasBegun = false
 
     private var part = Part.head
     private var buffer: [UInt8] = []
@@ -30,17 +30,17 @@ struct ResponseReader {
     private var interimAnswers = 0
     private var trailerBytes = 0
 
-    init() {}
+    package init() {}
 
     /// The answer has come to its end.
-    var isComplete: Bool {
+    package var isComplete: Bool {
         if case .complete = part { true } else { false }
     }
 
     /// Reads the next bytes of the connection.
     ///
     /// - Throws: `badAnswer` if they are not HTTP as the agent speaks it, or pass a limit.
-    mutating func feed(_ bytes: some Collection<UInt8>) throws(EdgeSyncError) {
+    package mutating func feed(_ bytes: some Collection<UInt8>) throws(EdgeSyncError) {
         guard !bytes.isEmpty else { return }
         hasBegun = true
         buffer += bytes
@@ -52,7 +52,7 @@ struct ResponseReader {
     /// The connection has ended.
     ///
     /// - Throws: `brokenAnswer` if the answer was not complete.
-    mutating func end() throws(EdgeSyncError) {
+    package mutating func end() throws(EdgeSyncError) {
         switch part {
         case .complete: break
         case .untilClose: part = .complete
@@ -63,7 +63,7 @@ struct ResponseReader {
     }
 
     /// The bytes of the body that came since the last call.
-    mutating func takeBody() -> [UInt8] {
+    package mutating func takeBody() -> [UInt8] {
         defer { body = [] }
         return body
     }

@@ -26,12 +26,14 @@ extension JSONValue: Decodable {
             self = decoder.value
             return
         }
+        // A decoder says only by an error that a value is of another kind.
         if let container = try? decoder.container(keyedBy: NameKey.self) {
             var object = JSONObject()
             for key in container.allKeys { object[key.stringValue] = try container.decode(JSONValue.self, forKey: key) }
             self = .object(object)
             return
         }
+        // As above.
         if var container = try? decoder.unkeyedContainer() {
             var elements: [JSONValue] = []
             while !container.isAtEnd { elements.append(try container.decode(JSONValue.self)) }
@@ -41,11 +43,17 @@ extension JSONValue: Decodable {
         let container = try decoder.singleValueContainer()
         if container.decodeNil() {
             self = .null
-        } else if let value = try? container.decode(Bool.self) {
-            self = .bool(value)
-        } else if let value = try? container.decode(Int64.self) {
-            self = .integer(value)
-        } else if let value = try? container.decode(Double.self), let number = JSONNumber(value) {
+            return
+        }
+        // As above, for each of the three.
+        let bool = try? container.decode(Bool.self)
+        let whole = bool == nil ? try? container.decode(Int64.self) : nil
+        let real = bool == nil && whole == nil ? try? container.decode(Double.self) : nil
+        if let bool {
+            self = .bool(bool)
+        } else if let whole {
+            self = .integer(whole)
+        } else if let real, let number = JSONNumber(real) {
             self = .decimal(number)
         } else {
             self = .string(try container.decode(String.self))

@@ -174,7 +174,7 @@ extension EdgeSyncError.Code {
 // MARK: Making errors
 
 extension EdgeSyncError {
-    init(
+    package init(
         _ kind: Kind, code: Code? = nil, _ detail: String, status: Int? = nil, fields: [FieldError] = [],
         retryAfter: Duration? = nil, nextStep: String? = nil, command: String? = nil, members: JSONObject = [:]
     ) {

@@ -1,14 +1,12 @@
 extension EdgeSyncError {
     /// The refusal in an answer whose status is not a success.
     static func refusal(status: Int, body: [UInt8], retryAfter: String?) -> EdgeSyncError {
-        if let value = try? JSONParser.parse(body), let error = problem(value, status: status, retryAfter: retryAfter) {
-            return error
-        }
-        // Another program answered, or the HTTP server of the agent without a body: the status is all that is known.
-        let members = (try? JSONParser.parse(body))?.object ?? [:]
+        // A body that is no JSON comes from another program. The status is all that is known then.
+        let value = (try? JSONParser.parse(body)) ?? .null
+        if let error = problem(value, status: status, retryAfter: retryAfter) { return error }
         return EdgeSyncError(
             .refused, code: Code(rawValue: "status-\(status)"), "the agent answered with the status \(status)", status: status,
-            retryAfter: seconds(retryAfter), members: members)
+            retryAfter: seconds(retryAfter), members: value.object ?? [:])
     }
 
     /// A problem document (RFC 9457); `nil` if the value is none.
