@@ -514,6 +514,8 @@ class AgentTests(AgentTestCase):
         self.client.wait(receipt.id, timeout=20).require_delivered()
         until("the file is uploaded", lambda: self.client.blob(blob.id).state == "uploaded")
         uploaded = self.client.blob(blob.id)
+        # A file that did not fail is shown unchanged.
+        self.assertEqual(self.client.retry_blob(blob.id).state, "uploaded")
         self.assertEqual((uploaded.is_verified, uploaded.links[0].field), (True, "note"))
 
     def test_files_that_cannot_be_added(self) -> None:

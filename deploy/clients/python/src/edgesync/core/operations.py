@@ -669,8 +669,8 @@ def blob(session: Session, id: str, deadline: Deadline) -> Steps[Blob]:
 
 
 def retry_blob(session: Session, id: str, deadline: Deadline) -> Steps[Blob]:
-    request = requests.post(requests.path("blobs", id, "retry"), {}, is_repeatable=True)
-    return ask(session, request, answers.blob, deadline)
+    # The route takes no body, not even an empty object.
+    return ask(session, Request("POST", requests.path("blobs", id, "retry")), answers.blob, deadline)
 
 
 def add_blob(session: Session, request: Request, deadline: Deadline) -> Steps[Blob]:
