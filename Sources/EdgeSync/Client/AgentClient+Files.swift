@@ -67,7 +67,8 @@ extension AgentClient {
     /// Tries the upload of a failed file again.
     @discardableResult
     public func retryFile(_ id: String, deadline: Duration? = nil) async throws(EdgeSyncError) -> StoredFile {
-        let request = try Request(post: try Request.path("blobs", id, "retry"), [:], isRepeatable: true)
+        // The route takes no body, not even an empty object.
+        let request = try Request("POST", try Request.path("blobs", id, "retry"))
         return try await session.ask(request, deadline) { it throws(EdgeSyncError) in try StoredFile(it) }
     }
 

@@ -61,6 +61,8 @@ extension Page {
     /// Reads a page of the agent.
     init(_ members: Members, _ read: (Members) throws(EdgeSyncError) -> Item) throws(EdgeSyncError) {
         if let detail = try members.optionalText("unknown_entity") {
+            // The agent writes a whole sentence here. The details of other errors have no full stop.
+            let detail = detail.hasSuffix(".") ? String(detail.dropLast()) : detail
             throw EdgeSyncError(.refused, code: .unknownEntity, detail, nextStep: EdgeSyncError.Code.unknownEntity.nextStep)
         }
         guard members.object["items"] != nil else { throw .badAnswer("the page has no items") }
