@@ -149,6 +149,22 @@ struct ClientTests {
         #expect(error?.detail.contains("no answer") == true)
     }
 
+    @Test("A task that was cancelled before its call sends nothing")
+    func cancelledBefore() async throws {
+        let agent = try FakeAgent([], otherwise: { _ in .receipt("m-1") })
+        let client = try AgentClient(socket: agent.path)
+        let (gate, opened) = AsyncStream<Void>.makeStream()
+        let task = Task {
+            // A cancelled task gets the end of the stream.
+            for await _ in gate {}
+            return await fails { () throws(EdgeSyncError) in try await client.enqueue(.delete("e", "r")) }?.kind
+        }
+        task.cancel()
+        #expect(await task.value == .cancelled)
+        #expect(agent.requests.isEmpty)
+        opened.finish()
+    }
+
     @Test("Calls wait for one of the four connections, and all of them are answered")
     func places() async throws {
         let agent = try FakeAgent([], otherwise: { _ in .receipt("m-1") })
@@ -180,6 +196,29 @@ struct ClientTests {
         #expect(throws: EdgeSyncError.self) { try results[1].result.get() }
         let third = #"{"idempotency_key":"import-3","entity":"e","record_id":"r-3","action":"create","data":{"n":3}}"# + "\n"
         #expect(agent.requests.map { $0.body.split(separator: "\n").count } == [3, 1] && agent.requests[1].body == third)
+    }
+
+    @Test("A mutation that cannot be sent stops a list before anything of it is sent")
+    func unfit() async throws {
+        let agent = try FakeAgent([])
+        let client = try client(agent)
+        var deep = JSONValue.null
+        for _ in 0..<70 { deep = [deep] }
+        var expiring = Mutation.delete("e", "r")
+        expiring.timeToLive = .milliseconds(1500)
+        let bad: [Mutation] = [.update("e", "r", ["deep": deep]), expiring]
+        for mutation in bad {
+            let many = [Mutation](repeating: .delete("e", "r"), count: 300) + [mutation]
+            #expect(await fails { () throws(EdgeSyncError) in try await client.enqueue(contentsOf: many) }?.kind == .invalidArgument)
+            #expect(await fails { () throws(EdgeSyncError) in try await client.enqueueAtomic([mutation]) }?.kind == .invalidArgument)
+        }
+        var keyed = Mutation.delete("e", "r")
+        keyed.key = "k"
+        for list in [[], [keyed], [Mutation](repeating: .delete("e", "r"), count: 51)] {
+            #expect(await fails { () throws(EdgeSyncError) in try await client.enqueueAtomic(list) }?.kind == .invalidArgument)
+        }
+        #expect(await fails { () throws(EdgeSyncError) in try await client.record("e", "") }?.kind == .invalidArgument)
+        #expect(try await client.enqueue(contentsOf: []).isEmpty && agent.requests.isEmpty)
     }
 
     // MARK: Pages
@@ -331,7 +370,7 @@ struct ClientTests {
     func addFile() async throws {
         let stored = #"{"id":"b-1","digest":"sha256:0","size":3,"type":"a/b","filename":"x","state":"pending","offset":0,"#
             + #""attempts":0,"links":[],"verified":false,"kept":true,"created_at":null,"done_at":null}"#
-        let agent = try FakeAgent([.close(reads: true), .json(201, stored), .json(200, stored)])
+        let agent = try FakeAgent([.close(reads: true), .json(201, stored), .json(200, stored), .json(200, stored)])
         let path = FileManager.default.temporaryDirectory.appendingPathComponent("edgesync-\(UUID().uuidString) é.txt").path
         try String(repeating: "0123456789", count: 50_000).write(toFile: path, atomically: false, encoding: .utf8)
         defer { try? FileManager.default.removeItem(atPath: path) }
@@ -341,9 +380,12 @@ struct ClientTests {
         #expect(agent.requests[1].line == "POST /v1/blobs?filename=%C3%A4%20b.txt HTTP/1.1")
         _ = try await client.addFile(bytes: Array("abc".utf8), filename: "x")
         #expect(agent.requests[2].body == "abc")
+        // The route takes no body.
+        _ = try await client.retryFile("b-1")
+        #expect(agent.requests[3].line == "POST /v1/blobs/b-1/retry HTTP/1.1" && agent.requests[3].fields["content-length"] == "0")
         for bad in ["/nowhere", "/tmp", "/dev/null"] {
             #expect(await fails { () throws(EdgeSyncError) in try await client.addFile(at: bad) }?.kind == .invalidArgument)
         }
-        #expect(agent.requests.count == 3)
+        #expect(agent.requests.count == 4)
     }
 }

@@ -5,6 +5,12 @@ public struct StoredFile: Sendable, Equatable, Identifiable {
         public var entity: String
         public var recordID: String
         public var field: String
+
+        public init(entity: String, recordID: String, field: String) {
+            self.entity = entity
+            self.recordID = recordID
+            self.field = field
+        }
     }
 
     public var id: String
