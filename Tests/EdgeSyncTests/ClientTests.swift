@@ -238,7 +238,8 @@ struct ClientTests {
         ])
         let client = try client(agent)
         var query = Query(
-            "e", where: .field("a").equals(1) && .field("b").exists(false) && (.field("c").isOne(of: [1, "x"]) || .field("d").hasPrefix("y")),
+            "e",
+            where: .field("a").equals(1) && .field("b").exists(false) && (.field("c").isOne(of: [1, "x"]) || .field("d").hasPrefix("y")),
             sort: ["-updated_at", "id"])
         query.fields = ["n"]
         var ids: [String] = []
@@ -339,7 +340,9 @@ struct ClientTests {
     func notDelivered() async throws {
         let agent = try FakeAgent([.mutation("m-1", "rejected"), .mutation("m-1", "conflicted"), .mutation("m-1", "unheard")])
         let client = try client(agent)
-        for (kind, command) in [("rejected", "agentctl rejected show m-1"), ("conflicted", "agentctl conflicts list"), ("unheard", "agentctl why m-1")] {
+        for (kind, command) in [
+            ("rejected", "agentctl rejected show m-1"), ("conflicted", "agentctl conflicts list"), ("unheard", "agentctl why m-1"),
+        ] {
             let item = try await client.mutation("m-1")
             let error = await fails { () throws(EdgeSyncError) in try item.requireDelivered() }
             #expect(error?.kind == .notDelivered && error?.command == command && error?.code.rawValue == kind)
@@ -368,7 +371,8 @@ struct ClientTests {
 
     @Test("A file is sent whole in each try, and one that cannot be read is an error before anything is sent")
     func addFile() async throws {
-        let stored = #"{"id":"b-1","digest":"sha256:0","size":3,"type":"a/b","filename":"x","state":"pending","offset":0,"#
+        let stored =
+            #"{"id":"b-1","digest":"sha256:0","size":3,"type":"a/b","filename":"x","state":"pending","offset":0,"#
             + #""attempts":0,"links":[],"verified":false,"kept":true,"created_at":null,"done_at":null}"#
         let agent = try FakeAgent([.close(reads: true), .json(201, stored), .json(200, stored), .json(200, stored)])
         let path = FileManager.default.temporaryDirectory.appendingPathComponent("edgesync-\(UUID().uuidString) é.txt").path

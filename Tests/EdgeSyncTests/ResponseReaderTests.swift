@@ -110,7 +110,8 @@ struct ResponseReaderTests {
 
 @Suite("Event streams")
 struct EventParserTests {
-    static let stream = "\u{feff}id: 7\n\n: hello\n\nid: 8\r\nevent: record\r\ndata: {\"a\":\r\ndata: \"é😀\"}\r\n\r\nid:9\revent:x\rdata\r\r"
+    static let stream =
+        "\u{feff}id: 7\n\n: hello\n\nid: 8\r\nevent: record\r\ndata: {\"a\":\r\ndata: \"é😀\"}\r\n\r\nid:9\revent:x\rdata\r\r"
         + "unknown: 1\ndata:  two\n\nid: 10\nevent: cut\ndata: {}\n"
     static let blocks = [
         EventBlock(position: 7, type: "", data: []),

@@ -7,7 +7,8 @@ extension EndToEnd {
     /// against a real agent and hub.
     @Suite("SwiftClient")
     struct SwiftClientTests {
-        private static let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().appendingPathComponent("../..").standardizedFileURL.path
+        private static let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().appendingPathComponent("../..")
+            .standardizedFileURL.path
         private static let swift = (ProcessInfo.processInfo.environment["PATH"] ?? "").split(separator: ":").map { "\($0)/swift" }
             .first { FileManager.default.isExecutableFile(atPath: $0) }
 
@@ -55,7 +56,8 @@ extension EndToEnd {
                 let data = #"{"n":9007199254740993,"price":1.10,"small":0.1000000000000000055,"status":"open"}"#
                 let id = try await run("write", "work_orders", "wo-1", data, "inspection-1")
                 #expect(try await run("write", "work_orders", "wo-1", data, "inspection-1") == id)
-                #expect(try await run("write", "work_orders", "wo-1", #"{"n":1}"#, "inspection-1", status: 1).contains("idempotency-mismatch"))
+                #expect(
+                    try await run("write", "work_orders", "wo-1", #"{"n":1}"#, "inspection-1", status: 1).contains("idempotency-mismatch"))
                 #expect(try await stand.client.status().value.outbox.enqueued == 1)
 
                 #expect(try await run("wait", id) == "delivered")
