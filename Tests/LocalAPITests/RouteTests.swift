@@ -134,7 +134,6 @@ private let wwan0 = link("wwan0")
 
     static let bad: [Bad] = [
         Bad("GET", "/v1/foo", .notFound, "/v1/foo"),
-        Bad("GET", "/", .notFound),
         Bad("GET", "/v1", .notFound),
         Bad("GET", "/v2/status", .notFound),
         Bad("GET", "/V1/status", .notFound),
