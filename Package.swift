@@ -14,7 +14,8 @@ let strict: [SwiftSetting] = [
 
 // Rules that a simulation must be able to switch off, to prove that it would notice (SyncCore/Ablation.swift).
 // They exist in debug builds, and in a release build that asks for them; never in a shipped program.
-let ablations: [SwiftSetting] = Context.environment["ABLATIONS"] == nil
+let ablations: [SwiftSetting] =
+    Context.environment["ABLATIONS"] == nil
     ? [.define("ABLATIONS", .when(configuration: .debug))]
     : [.define("ABLATIONS")]
 
@@ -103,7 +104,8 @@ let package = Package(
         .executableTarget(
             name: "agentctl", dependencies: ["LocalAPI", "SyncLinux", "SyncCore", arguments], swiftSettings: strict),
         .executableTarget(
-            name: "agenthub", dependencies: ["HubServer", "HubPostgres", "HubConformance", "LocalAPI", "SyncYAML", "SyncLinux", arguments, logging],
+            name: "agenthub",
+            dependencies: ["HubServer", "HubPostgres", "HubConformance", "LocalAPI", "SyncYAML", "SyncLinux", arguments, logging],
             swiftSettings: strict + ablations),
         .executableTarget(
             name: "agentbench", dependencies: ["LocalAPI", "SyncCore", "CBenchFloors", arguments], swiftSettings: strict),
@@ -134,7 +136,8 @@ let package = Package(
         // A PostgreSQL server of the tests' own.
         .target(name: "PostgresStand", dependencies: ["CPostgres", "ProcessStand"], path: "Tests/PostgresStand", swiftSettings: strict),
         // An object store of the tests' own.
-        .target(name: "ObjectStand", dependencies: ["SyncCore", "SyncLinux", "ProcessStand"], path: "Tests/ObjectStand", swiftSettings: strict),
+        .target(
+            name: "ObjectStand", dependencies: ["SyncCore", "SyncLinux", "ProcessStand"], path: "Tests/ObjectStand", swiftSettings: strict),
         // Watches the links of a network namespace that a test has made.
         .executableTarget(name: "linkspy", dependencies: ["SyncLinux", "SyncCore"], path: "Tests/linkspy", swiftSettings: strict),
         .testTarget(

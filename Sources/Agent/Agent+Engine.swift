@@ -228,7 +228,8 @@ extension Agent {
         store.run { store, _ throws(StoreError) in
             store.freeBytes = free
             if keepsBallast { store.options.restoreBallast?(free) }
-        } completion: { _ in }
+        } completion: { _ in
+        }
     }
 
     private static let ballastAfterQuota: Duration = .seconds(300)

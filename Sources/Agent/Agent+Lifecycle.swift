@@ -76,8 +76,10 @@ extension Agent {
             observed.storeIsReadOnly = true
             observed.storeFault = error
             // Data that could not be read may be readable later; a database that contradicts itself is not opened any more.
-            let next = error.isFailedRead
-                ? "the database cannot be read; the next start looks whether it can be" : "the database contradicts itself; the next start makes another one of it"
+            let next =
+                error.isFailedRead
+                ? "the database cannot be read; the next start looks whether it can be"
+                : "the database contradicts itself; the next start makes another one of it"
             log.critical("\(next)", metadata: ["error": "\(error)"])
         }
     }

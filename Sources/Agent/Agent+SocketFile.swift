@@ -74,7 +74,8 @@ extension Agent {
     private func tellSocketIsBack(_ address: HTTPServer.Address) {
         raise(
             StatusDocument.Alarm.socketRemoved,
-            "the file of the socket \(address) was removed while agentd was listening on it, and was made anew. Find out what removes files there")
+            "the file of the socket \(address) was removed while agentd was listening on it, and was made anew. Find out what removes files there"
+        )
         // The event is in the log and the journal; an alarm would stay although the socket is back.
         observed.attention[StatusDocument.Alarm.socketRemoved] = nil
     }

@@ -27,8 +27,10 @@ extension AgentConfiguration {
     /// A name of the server. Failures under another address, authority or client certificate do not apply to it.
     private var serverName: String {
         let address = restMapping?.baseURL ?? hub.url.text
-        return [address, hub.caFile ?? "", hub.clientCertificateFile ?? "", hub.pin?.description ?? "", proxy?.url.text ?? ""].joined(separator: " ")
-            .trimmingSpaces
+        return [address, hub.caFile ?? "", hub.clientCertificateFile ?? "", hub.pin?.description ?? "", proxy?.url.text ?? ""].joined(
+            separator: " "
+        )
+        .trimmingSpaces
     }
 
     /// The mapping of an existing backend; `nil`: the server is a hub.

@@ -17,7 +17,8 @@ package struct AgentEnvironment: Sendable {
     package var seed: UInt64
     package var token: HubClient.TokenReader
     /// Reads a secret for the headers of an existing backend: from that path, or the systemd credential of that name.
-    package var secret: RestClient.SecretReader = { file in throw TransportError(.credentials, doing: "read \(file)", detail: "nobody can") }
+    package var secret: RestClient.SecretReader = { file in throw TransportError(.credentials, doing: "read \(file)", detail: "nobody can")
+    }
     /// Free space on the file system of the state folder, bytes; `nil` when it is not known.
     package var freeBytes: @Sendable () -> Int64?
     /// Time after which an operation that the disk refused at the start is tried again.
@@ -77,17 +78,20 @@ package struct AgentEnvironment: Sendable {
         }
     }
 
-    package typealias SystemReader = @Sendable (
-        _ questions: DoctorQuestions, _ answer: @escaping @Sendable (DoctorFacts.System?) -> Void
-    ) -> Void
+    package typealias SystemReader =
+        @Sendable (
+            _ questions: DoctorQuestions, _ answer: @escaping @Sendable (DoctorFacts.System?) -> Void
+        ) -> Void
 
-    package typealias ProgramRunner = @Sendable (
-        _ path: String, _ argument: String, _ onEnd: @escaping @Sendable (_ isGood: Bool, _ result: String) -> Void
-    ) -> Void
+    package typealias ProgramRunner =
+        @Sendable (
+            _ path: String, _ argument: String, _ onEnd: @escaping @Sendable (_ isGood: Bool, _ result: String) -> Void
+        ) -> Void
 
-    package typealias HostResolver = @Sendable (
-        _ host: String, _ answer: @escaping @Sendable (_ addresses: [String]?, _ isLiteral: Bool) -> Void
-    ) -> Void
+    package typealias HostResolver =
+        @Sendable (
+            _ host: String, _ answer: @escaping @Sendable (_ addresses: [String]?, _ isLiteral: Bool) -> Void
+        ) -> Void
 
     /// A file that came with the program, by its path below the folder that holds `bin`; `nil`: it is not there.
     package var installedFile: @Sendable (_ path: String) -> [UInt8]? = { _ in nil }

@@ -240,7 +240,8 @@ package final class RestClient: Sendable {
         var carried = HTTPRequest(
             request.method, settings.mapping.baseURL + request.target, headers: headers,
             body: request.body.map { .bytes($0) } ?? .none, tls: settings.tls, proxy: settings.proxy,
-            maxResponseBytes: Limits.hubResponseBytes, maxInflateRatio: Limits.inflateRatio, acceptsGzip: true, keepsConnection: request.isRepeatable)
+            maxResponseBytes: Limits.hubResponseBytes, maxInflateRatio: Limits.inflateRatio, acceptsGzip: true,
+            keepsConnection: request.isRepeatable)
         carried.interface = uplink?.boundInterface
         carried.bytesPerSecond = uplink?.bytesPerSecond
         return await transport.answer(to: carried)

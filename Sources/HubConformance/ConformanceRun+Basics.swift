@@ -23,7 +23,9 @@ extension ConformanceRun {
     }
 
     private func checkOpenToAll() async {
-        await check("probe-echo", "A2", "GET /v1/probe?n=NONCE is 204 without a body, echoes the nonce in Sync-Probe, and asks for no credential.") {
+        await check(
+            "probe-echo", "A2", "GET /v1/probe?n=NONCE is 204 without a body, echoes the nonce in Sync-Probe, and asks for no credential."
+        ) {
             let nonce = newName()
             let answer = try await send(.get, "/v1/probe?n=\(nonce)", changed: [("Authorization", nil), (HubHeader.version, nil)])
             try require(answer.status == 204, "\(answer.status)\(said(answer)), not 204")
@@ -44,16 +46,23 @@ extension ConformanceRun {
 
     private func checkHello() async {
         await check(
-            "hello", "A2", "POST /v1/sync/hello tells device, epoch, head, versions and limits; Sync-Epoch and Sync-Head in the header say the same."
+            "hello", "A2",
+            "POST /v1/sync/hello tells device, epoch, head, versions and limits; Sync-Epoch and Sync-Head in the header say the same."
         ) {
-            let request = HelloRequest(agent: "conformance", platform: "conformance", replica: replica, maxSentSeq: 0, highestAckedSeq: 0, entities: [settings.entity])
+            let request = HelloRequest(
+                agent: "conformance", platform: "conformance", replica: replica, maxSentSeq: 0, highestAckedSeq: 0,
+                entities: [settings.entity])
             let answer = try await send(.post, "/v1/sync/hello", HelloMessages.request(request))
             let hello = try HelloMessages.readResponse(try body(answer))
             self.hello = hello
-            try require(hello.versions.contains(HubHeader.currentVersion), "sync_versions is \(hello.versions), without \(HubHeader.currentVersion)")
+            try require(
+                hello.versions.contains(HubHeader.currentVersion), "sync_versions is \(hello.versions), without \(HubHeader.currentVersion)"
+            )
             let facts = headers(answer)
             try require(facts.epoch == hello.epoch, "Sync-Epoch is \(facts.epoch ?? "missing"), the body says \(hello.epoch)")
-            try require(facts.head.map { $0 >= hello.head } ?? false, "Sync-Head is \(facts.head.map { String($0) } ?? "missing"), the body says \(hello.head)")
+            try require(
+                facts.head.map { $0 >= hello.head } ?? false,
+                "Sync-Head is \(facts.head.map { String($0) } ?? "missing"), the body says \(hello.head)")
             if let device = settings.device { try require(hello.device == device, "device_id is \(hello.device), not \(device)") }
             return "device \(hello.device), head \(hello.head), can \(hello.capabilities.joined(separator: " "))"
         }
@@ -62,7 +71,9 @@ extension ConformanceRun {
             let answer = try await send(.post, "/v1/sync/hello", Array("{}".utf8))
             guard let time = headers(answer).time else { throw Deviation("Sync-Time is \(answer.headers[HubHeader.time] ?? "missing")") }
             // Later than the protocol, and not in seconds or microseconds.
-            let range = RFC3339.timestamp("2024-01-01T00:00:00Z").flatMap { low in RFC3339.timestamp("2200-01-01T00:00:00Z").map { low...$0 } }
+            let range = RFC3339.timestamp("2024-01-01T00:00:00Z").flatMap { low in
+                RFC3339.timestamp("2200-01-01T00:00:00Z").map { low...$0 }
+            }
             try require(range?.contains(time) ?? true, "Sync-Time is \(time)")
             return "\(time)"
         }
@@ -81,7 +92,8 @@ extension ConformanceRun {
         await check("version-unknown", "A1", demand) { try await refusedVersion("999") }
         await check("version-missing", "A1", "A request without Sync-Version is refused in the same way.") { try await refusedVersion(nil) }
         await check("version-literal", "A1", "The literal name sync_version counts as well as Sync-Version.") {
-            let answer = try await send(.post, "/v1/sync/hello", Array("{}".utf8), changed: [(HubHeader.version, nil), (HubHeader.versionUnderscored, "1")])
+            let answer = try await send(
+                .post, "/v1/sync/hello", Array("{}".utf8), changed: [(HubHeader.version, nil), (HubHeader.versionUnderscored, "1")])
             _ = try body(answer)
             return "200"
         }
@@ -102,14 +114,21 @@ extension ConformanceRun {
             try refusal(answer, 401, "auth")
             return "401 auth"
         }
-        await check("auth-missing", "A10", "Without a credential a device's request is 401 auth.") { try await refused([("Authorization", nil)]) }
-        await check("auth-wrong", "A10", "With a token that was never given it is 401 auth.") { try await refused([("Authorization", "Bearer est_conformance-nobody-has-this")]) }
-        await check("auth-scheme", "A10", "Another scheme than Bearer is 401 auth.") { try await refused([("Authorization", "Basic Y29uZm9ybWFuY2U6eA==")]) }
+        await check("auth-missing", "A10", "Without a credential a device's request is 401 auth.") {
+            try await refused([("Authorization", nil)])
+        }
+        await check("auth-wrong", "A10", "With a token that was never given it is 401 auth.") {
+            try await refused([("Authorization", "Bearer est_conformance-nobody-has-this")])
+        }
+        await check("auth-scheme", "A10", "Another scheme than Bearer is 401 auth.") {
+            try await refused([("Authorization", "Basic Y29uZm9ybWFuY2U6eA==")])
+        }
         await check("auth-other-device", "A10", "A token speaks for one device: with another Sync-Device it is 401 auth.") {
             try await refused([], from: DeviceID(trusted: "conformance-somebody-else"))
         }
         await check("enrol-unknown", "A10", "POST /v1/devices/enroll with a token that is not known is 401 auth.") {
-            let answer = try await send(.post, "/v1/devices/enroll", DeviceMessages.enrolment("ese_conformance-nobody-has-this"), changed: [("Authorization", nil)])
+            let answer = try await send(
+                .post, "/v1/devices/enroll", DeviceMessages.enrolment("ese_conformance-nobody-has-this"), changed: [("Authorization", nil)])
             if answer.status == 404 { throw NotOffered("404: tokens are given in another way") }
             try refusal(answer, 401, "auth")
             return "401 auth"

@@ -22,21 +22,26 @@ extension ConformanceRun {
     private func checkUpload(_ content: [UInt8]) async {
         let digest = BlobDigest(bytes: SHA256.hash(content))
         var place: String?
-        await check("files-creation", "H1", "POST /v1/files with Upload-Length is 201 with a Location on this server; HEAD there says that nothing is there yet.") {
+        await check(
+            "files-creation", "H1",
+            "POST /v1/files with Upload-Length is 201 with a Location on this server; HEAD there says that nothing is there yet."
+        ) {
             try offered("tus")
             place = try await create(content.count, digest)
             guard let place else { return "" }
             let head = try await tus(.head, place)
             try require(head.status == 200 || head.status == 204, "HEAD is \(head.status)")
             try require(Tus.count(head.headers[Tus.offset]) == 0, "Upload-Offset is \(head.headers[Tus.offset] ?? "missing"), not 0")
-            try require(Tus.count(head.headers[Tus.length]) == Int64(content.count), "Upload-Length is \(head.headers[Tus.length] ?? "missing")")
+            try require(
+                Tus.count(head.headers[Tus.length]) == Int64(content.count), "Upload-Length is \(head.headers[Tus.length] ?? "missing")")
             return place
         }
         await check("files-piece", "H1", "PATCH appends, and says where it stands; HEAD says the same.") {
             let place = try made(place)
             let answer = try await patch(place, at: 0, Array(content.prefix(1_000)))
             try require(answer.status == 204, "\(answer.status)\(said(answer))")
-            try require(Tus.count(answer.headers[Tus.offset]) == 1_000, "Upload-Offset is \(answer.headers[Tus.offset] ?? "missing"), not 1000")
+            try require(
+                Tus.count(answer.headers[Tus.offset]) == 1_000, "Upload-Offset is \(answer.headers[Tus.offset] ?? "missing"), not 1000")
             try await standsAt(1_000, place)
             return "1000 of \(content.count)"
         }
@@ -69,7 +74,9 @@ extension ConformanceRun {
             let head = try await send(.head, "/v1/blobs/\(digest)")
             try require(head.status == 200, "HEAD is \(head.status)")
             let got = try await send(.get, "/v1/blobs/\(digest)")
-            try require(got.status == 200 && got.body == content, "GET is \(got.status) with \(got.body.count) bytes" + (got.body.count == content.count ? ", other ones" : ""))
+            try require(
+                got.status == 200 && got.body == content,
+                "GET is \(got.status) with \(got.body.count) bytes" + (got.body.count == content.count ? ", other ones" : ""))
             let other = try await send(.head, "/v1/blobs/\(none)")
             try require(other.status == 404, "HEAD of a file that is not there is \(other.status)")
             return "the same \(content.count) bytes"
@@ -81,7 +88,9 @@ extension ConformanceRun {
             try offered("tus")
             if !extensions.contains(name) { throw NotOffered("Tus-Extension has no \(name)") }
         }
-        await check("files-digest-mismatch", "H2", "A file that is not what its sha256 says is 422 digest-mismatch, and the upload is gone.") {
+        await check(
+            "files-digest-mismatch", "H2", "A file that is not what its sha256 says is 422 digest-mismatch, and the upload is gone."
+        ) {
             try offered("tus")
             let place = try await create(content.count, BlobDigest(bytes: SHA256.hash([1, 2, 3])))
             try refusal(try await patch(place, at: 0, content.reversed()), 422, "digest-mismatch")
@@ -142,7 +151,9 @@ extension ConformanceRun {
         let afterScheme = settings.baseURL.split(separator: "/", maxSplits: 3, omittingEmptySubsequences: false)
         let basePath = afterScheme.count > 3 ? "/" + afterScheme[3] : ""
         if place.hasPrefix("/") { return place.hasPrefix(basePath + "/") ? String(place.dropFirst(basePath.count)) : place }
-        guard place.hasPrefix(settings.baseURL + "/") else { throw Deviation("Location leads elsewhere: \(Printable.text(place, max: 120))") }
+        guard place.hasPrefix(settings.baseURL + "/") else {
+            throw Deviation("Location leads elsewhere: \(Printable.text(place, max: 120))")
+        }
         return String(place.dropFirst(settings.baseURL.count))
     }
 

@@ -9,11 +9,14 @@ extension ConformanceRun {
         await checkVerify()
         await checkKnown()
         await checkConfig()
-        await check("diagnostics", "A2", "POST /v1/diagnostics takes lines of JSON with 202, gzipped where hello offers it, if it is served at all.") {
+        await check(
+            "diagnostics", "A2", "POST /v1/diagnostics takes lines of JSON with 202, gzipped where hello offers it, if it is served at all."
+        ) {
             let lines = Array("{\"level\":\"ok\",\"reasons\":[]}\n".utf8) + Array(repeating: UInt8(ascii: "\n"), count: 200)
             let packed = hello?.capabilities.contains("gzip") == true ? compressor.gzip(lines) : nil
             let (body, coding) = packed.map { ($0, "gzip") } ?? (lines, "identity")
-            let answer = try await send(.post, "/v1/diagnostics", body, changed: [("Content-Type", "application/x-ndjson"), ("Content-Encoding", coding)])
+            let answer = try await send(
+                .post, "/v1/diagnostics", body, changed: [("Content-Type", "application/x-ndjson"), ("Content-Encoding", coding)])
             if answer.status == 404 { throw NotOffered("404") }
             try require(answer.status == 202, "\(answer.status)\(said(answer)), not 202")
             left.append("one short report of diagnostics")
@@ -22,7 +25,9 @@ extension ConformanceRun {
     }
 
     private func checkSnapshot() async {
-        await check("snapshot-paging", "A8", "A listing goes by id, each live record once, and goes on after the last id of the page before.") {
+        await check(
+            "snapshot-paging", "A8", "A listing goes by id, each live record once, and goes on after the last id of the page before."
+        ) {
             var ids: [RecordID] = []
             var after = RecordID(prefix)
             for _ in 0..<Self.pagesMax {
@@ -33,7 +38,8 @@ extension ConformanceRun {
                 after = next
             }
             let ours = ids.filter { isOurs($0) }
-            try require(zip(ids, ids.dropFirst()).allSatisfy { $0 < $1 }, "not in the order of ids, or an id twice: \(ids.prefix(6).map(\.text))")
+            try require(
+                zip(ids, ids.dropFirst()).allSatisfy { $0 < $1 }, "not in the order of ids, or an id twice: \(ids.prefix(6).map(\.text))")
             let missing = Set(records.keys).symmetricDifference(ours)
             try require(missing.isEmpty, "listed or there, but not both: \(missing.sorted().prefix(5).map(\.text))")
             return "\(ours.count) records of this run"
@@ -90,7 +96,9 @@ extension ConformanceRun {
             try require(differs.isEmpty, "buckets \(differs.prefix(8)) differ")
             return "none differs"
         }
-        await check("verify-differs", "A8", "It names the bucket of a record that one side has otherwise, and a listing of that bucket has it.") {
+        await check(
+            "verify-differs", "A8", "It names the bucket of a record that one side has otherwise, and a listing of that bucket has it."
+        ) {
             try offered(VerifyMessages.capability)
             guard let cursor, let id = records.keys.min() else { throw NotTried("verify-same failed") }
             digest.add(id, version: 1)
@@ -115,7 +123,8 @@ extension ConformanceRun {
             let accepted = mutation(.create, newRecord(), ["n": 1])
             _ = try await accept(accepted)
             let known = accepted["idempotency_key"]?.text ?? "", never = newName()
-            let unknown = try KnownMessages.readResponse(try body(try await post("/v1/sync/known", ["keys": .list([known, never])]))).map(\.text)
+            let unknown = try KnownMessages.readResponse(try body(try await post("/v1/sync/known", ["keys": .list([known, never])]))).map(
+                \.text)
             try require(unknown == [never], "unknown are \(unknown), not just \(never)")
             return "one known, one not"
         }
@@ -128,15 +137,21 @@ extension ConformanceRun {
     private func checkConfig() async {
         var version: Int64 = 0
         var etag: String?
-        await check("config", "A12", "GET /v1/config has a version, and an ETag where there is something to say; Sync-Config in the header says the same.") {
+        await check(
+            "config", "A12",
+            "GET /v1/config has a version, and an ETag where there is something to say; Sync-Config in the header says the same."
+        ) {
             let answer = try await send(.get, "/v1/config")
             if answer.status == 404 { throw NotOffered("404") }
-            guard let object = try JSONReader.read(try body(answer)).object, let said = object["version"]?.int else { throw Deviation("no version\(said(answer))") }
+            guard let object = try JSONReader.read(try body(answer)).object, let said = object["version"]?.int else {
+                throw Deviation("no version\(said(answer))")
+            }
             if said == 0 { throw NotOffered("version 0: the server has nothing to say") }
             version = said
             etag = answer.headers["ETag"]
             try require(etag != nil, "version \(version) without an ETag")
-            try require(headers(answer).config == version, "Sync-Config is \(answer.headers[HubHeader.config] ?? "missing"), not \(version)")
+            try require(
+                headers(answer).config == version, "Sync-Config is \(answer.headers[HubHeader.config] ?? "missing"), not \(version)")
             return "version \(version)"
         }
         await check("config-known", "A12", "With its ETag in If-None-Match the answer is 304 without a body.") {

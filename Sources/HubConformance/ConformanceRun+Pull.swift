@@ -7,12 +7,17 @@ extension ConformanceRun {
 
     func checkPull() async {
         guard let began else {
-            await check("pull", "A3", "A feed goes on from the cursor of a listing.") { throw NotTried("there is no cursor: snapshot-start failed") }
+            await check("pull", "A3", "A feed goes on from the cursor of a listing.") {
+                throw NotTried("there is no cursor: snapshot-start failed")
+            }
             return
         }
         let (kept, gone) = (newRecord(), newRecord())
         var end: String?
-        await check("pull-changes", "A3", "A pull from a cursor has what changed since, each record once and as it is now, and deletions beside them.") {
+        await check(
+            "pull-changes", "A3",
+            "A pull from a cursor has what changed since, each record once and as it is now, and deletions beside them."
+        ) {
             let first = try await accept(mutation(.create, kept, ["n": 1]))
             let newest = try await accept(mutation(.update, kept, ["n": 2], base: first))
             let doomed = try await accept(mutation(.create, gone, ["n": 1]))
@@ -24,19 +29,28 @@ extension ConformanceRun {
             try require(found.count == 1, "\(kept) is there \(found.count) times")
             try require(
                 found[0].record.version == newest && found[0].record.data["n"]?.int == 2,
-                "\(kept) is there with version \(found[0].record.version), not \(newest), and the document \(JSON.object(found[0].record.data).json)")
+                "\(kept) is there with version \(found[0].record.version), not \(newest), and the document \(JSON.object(found[0].record.data).json)"
+            )
             let deletions = pages.flatMap(\.deletions).filter { $0.id == gone }
-            try require(deletions.map(\.version) == [deleted], "the deletion of version \(deleted) is there with the versions \(deletions.map(\.version))")
+            try require(
+                deletions.map(\.version) == [deleted],
+                "the deletion of version \(deleted) is there with the versions \(deletions.map(\.version))")
             try require(!records.contains { $0.id == gone }, "the deleted record is there as a record")
             return "\(records.count) records of this run"
         }
-        await check("pull-paging", "A3", "Small pages give the same as large ones; none has more than twice its limit, and the cursor moves on.") {
+        await check(
+            "pull-paging", "A3", "Small pages give the same as large ones; none has more than twice its limit, and the cursor moves on."
+        ) {
             let small = try await follow(from: began, limit: 1)
-            for page in small { try require(page.records.count + page.deletions.count <= 2, "a page of \(page.records.count + page.deletions.count) with limit 1") }
+            for page in small {
+                try require(
+                    page.records.count + page.deletions.count <= 2, "a page of \(page.records.count + page.deletions.count) with limit 1")
+            }
             let large = try await follow(from: began, limit: 1_000)
             func seen(_ pages: [StreamPage]) -> Set<String> {
-                Set(pages.flatMap(\.records).filter { isOurs($0.id) }.map { "\($0.id) \($0.record.version)" }
-                    + pages.flatMap(\.deletions).filter { isOurs($0.id) }.map { "\($0.id) deleted \($0.version)" })
+                Set(
+                    pages.flatMap(\.records).filter { isOurs($0.id) }.map { "\($0.id) \($0.record.version)" }
+                        + pages.flatMap(\.deletions).filter { isOurs($0.id) }.map { "\($0.id) deleted \($0.version)" })
             }
             let missing = seen(large).symmetricDifference(seen(small))
             try require(missing.isEmpty, "not in both: \(missing.sorted().prefix(3).joined(separator: ", "))")
@@ -55,7 +69,9 @@ extension ConformanceRun {
             let id = newRecord()
             let version = try await accept(mutation(.create, id, ["n": 1]))
             let ours = try await follow(from: end, limit: 500).flatMap(\.records).filter { isOurs($0.id) }
-            try require(ours.map(\.id) == [id] && ours.first?.record.version == version, "\(ours.map(\.id.text).joined(separator: ", ")), not just \(id)")
+            try require(
+                ours.map(\.id) == [id] && ours.first?.record.version == version,
+                "\(ours.map(\.id.text).joined(separator: ", ")), not just \(id)")
             return "one record"
         }
         await check("pull-get", "A3", "GET /v1/sync/pull?entity=&cursor=&limit= is the same for one entity.") {
@@ -83,7 +99,9 @@ extension ConformanceRun {
     }
 
     private func checkCursors(_ began: String) async {
-        await check("pull-cursor-bad", "A3", "A cursor that cannot be read is a problem 410 of its entity, with resync: snapshot, in an answer 200.") {
+        await check(
+            "pull-cursor-bad", "A3", "A cursor that cannot be read is a problem 410 of its entity, with resync: snapshot, in an answer 200."
+        ) {
             let answer = try await pull([(settings.entity, "conformance-no-cursor")])
             return try expired(answer, settings.entity)
         }
@@ -119,7 +137,8 @@ extension ConformanceRun {
 
     func pull(_ streams: [(EntityName, String?)], limit: Int = 500, namesEntities: Bool = false) async throws -> PullResponse {
         var request = PullRequest(
-            streams: streams.map { StreamPosition(entity: $0.0, cursor: $0.1) }, limit: limit, maxBytes: Limits.pullBytes, maxSentSeq: lastSeq)
+            streams: streams.map { StreamPosition(entity: $0.0, cursor: $0.1) }, limit: limit, maxBytes: Limits.pullBytes,
+            maxSentSeq: lastSeq)
         request.namesEntities = namesEntities
         return try PullMessages.readResponse(try body(try await send(.post, "/v1/sync/pull", PullMessages.request(request))))
     }

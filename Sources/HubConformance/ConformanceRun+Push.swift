@@ -4,7 +4,8 @@ import SyncCore
 extension ConformanceRun {
     func checkPush() async {
         await check("snapshot-start", "A8", "The first page of a listing has the cursor of a feed that goes on from there.") {
-            let response = try await send(.get, "/v1/sync/snapshot?" + SnapshotMessages.query(SnapshotRequest(entity: settings.entity, after: nil, limit: 1)))
+            let response = try await send(
+                .get, "/v1/sync/snapshot?" + SnapshotMessages.query(SnapshotRequest(entity: settings.entity, after: nil, limit: 1)))
             let page = try SnapshotMessages.readResponse(try body(response))
             began = page.startCursor
             return "cursor of \(page.startCursor.utf8.count) bytes, version \(page.startVersion)"
@@ -21,14 +22,18 @@ extension ConformanceRun {
         await check("push-create", "A4", "A create is accepted, with the commit number as its version, and can be read.") {
             version = try await accept(mutation(.create, id, ["status": "open", "notes": "first"]))
             let seen = try await stored(id)
-            try require(seen?.record.data["status"]?.text == "open", "the listing has \(seen.map { JSON.object($0.record.data).json } ?? "no such record")")
+            try require(
+                seen?.record.data["status"]?.text == "open",
+                "the listing has \(seen.map { JSON.object($0.record.data).json } ?? "no such record")")
             try require(seen?.record.version == version, "accepted as version \(version), listed as \(seen?.record.version ?? -1)")
             return "version \(version)"
         }
         await check("push-device-seq", "A1", "After a push Sync-Device-Seq is the highest seq of this replica.") {
             let answer = try await post("/v1/sync/push", pushBody([]))
             _ = try body(answer)
-            try require(headers(answer).deviceSeq == lastSeq, "Sync-Device-Seq is \(answer.headers[HubHeader.deviceSeq] ?? "missing"), not \(lastSeq)")
+            try require(
+                headers(answer).deviceSeq == lastSeq,
+                "Sync-Device-Seq is \(answer.headers[HubHeader.deviceSeq] ?? "missing"), not \(lastSeq)")
             return "\(lastSeq)"
         }
         await check("push-update", "A4", "An update changes its fields, leaves the others, and gets a higher version.") {
@@ -79,10 +84,15 @@ extension ConformanceRun {
         let id = newRecord()
         let first = mutation(.create, id, ["n": 1])
         var version: Int64 = 0
-        await check("push-duplicate", "A4, A6", "The same key with the same content is a duplicate: nothing is applied, and the current record comes with it.") {
+        await check(
+            "push-duplicate", "A4, A6",
+            "The same key with the same content is a duplicate: nothing is applied, and the current record comes with it."
+        ) {
             version = try await accept(first)
             let again = try await verdict(first)
-            guard case .duplicate(.accepted, .record(let record)) = again else { throw Deviation("\(word(again)), not a duplicate with the record") }
+            guard case .duplicate(.accepted, .record(let record)) = again else {
+                throw Deviation("\(word(again)), not a duplicate with the record")
+            }
             try require(record.version == version, "the repeat made version \(record.version) of \(version): it was applied")
             return "duplicate of accepted, version \(version)"
         }
@@ -90,11 +100,18 @@ extension ConformanceRun {
             guard version > 0 else { throw NotTried("the create failed") }
             let next = try await accept(mutation(.update, id, ["n": 2], base: version))
             let again = try await verdict(first)
-            guard case .duplicate(_, .record(let record)) = again else { throw Deviation("\(word(again)), not a duplicate with the record") }
-            try require(record.version == next && record.data["n"]?.int == 2, "version \(record.version) with n = \(record.data["n"]?.json ?? "nothing"), not \(next) with 2")
+            guard case .duplicate(_, .record(let record)) = again else {
+                throw Deviation("\(word(again)), not a duplicate with the record")
+            }
+            try require(
+                record.version == next && record.data["n"]?.int == 2,
+                "version \(record.version) with n = \(record.data["n"]?.json ?? "nothing"), not \(next) with 2")
             return "version \(next)"
         }
-        await check("push-duplicate-acked", "A6", "A key stays known when the device has the answer on flash: a device that was restored repeats it all the same.") {
+        await check(
+            "push-duplicate-acked", "A6",
+            "A key stays known when the device has the answer on flash: a device that was restored repeats it all the same."
+        ) {
             guard version > 0 else { throw NotTried("the create failed") }
             _ = try await verdicts([], extra: ["acked_seq": .int(lastSeq)])
             let again = try await verdict(first)
@@ -106,12 +123,16 @@ extension ConformanceRun {
             var other = first
             other["data"] = ["n": 99]
             let answer = try await verdict(other)
-            guard case .rejected(let problem, _) = answer, problem.code == "idempotency-mismatch" else { throw Deviation("\(word(answer)), not rejected as idempotency-mismatch") }
+            guard case .rejected(let problem, _) = answer, problem.code == "idempotency-mismatch" else {
+                throw Deviation("\(word(answer)), not rejected as idempotency-mismatch")
+            }
             let seen = try await stored(id)?.record.data["n"]?.json
             try require(seen == "2", "n is \(seen ?? "gone") now")
             return "rejected"
         }
-        await check("push-duplicate-rejected", "A4", "A repeat of what was rejected is a duplicate of a rejection: the verdict on a key stays.") {
+        await check(
+            "push-duplicate-rejected", "A4", "A repeat of what was rejected is a duplicate of a rejection: the verdict on a key stays."
+        ) {
             let bad = malformed(newRecord())
             let verdict = try await verdict(bad)
             guard case .rejected = verdict else { throw Deviation("data that is no object was \(word(verdict)), not rejected") }
@@ -129,13 +150,17 @@ extension ConformanceRun {
     }
 
     private func checkBatches() async {
-        await check("push-each-by-itself", "A4", "One mutation that is not valid is rejected alone; those before and after it are accepted, in their order.") {
+        await check(
+            "push-each-by-itself", "A4",
+            "One mutation that is not valid is rejected alone; those before and after it are accepted, in their order."
+        ) {
             var bad = mutation(.create, newRecord(), ["n": 2])
             bad["action"] = "explode"
             let batch = [mutation(.create, newRecord(), ["n": 1]), bad, mutation(.create, newRecord(), ["n": 3])]
             let words = try await verdicts(batch).map { word($0.verdict) }
             try require(
-                words[0].hasPrefix("accepted") && words[1].hasPrefix("rejected") && words[2].hasPrefix("accepted"), words.joined(separator: "; "))
+                words[0].hasPrefix("accepted") && words[1].hasPrefix("rejected") && words[2].hasPrefix("accepted"),
+                words.joined(separator: "; "))
             return "accepted, rejected, accepted"
         }
         await check("push-in-order", "A4", "Mutations of one record in one push take effect in the order given.") {
@@ -164,7 +189,9 @@ extension ConformanceRun {
         }
         await check("push-dependency", "A4", "What depends on a mutation that never came is told to retry: dependency-missing.") {
             let answer = try await verdict(mutation(.create, newRecord(), ["n": 1], dependsOn: [newName()]))
-            guard case .retry(let problem, _) = answer, problem?.code == "dependency-missing" else { throw Deviation("\(word(answer)), not retry: dependency-missing") }
+            guard case .retry(let problem, _) = answer, problem?.code == "dependency-missing" else {
+                throw Deviation("\(word(answer)), not retry: dependency-missing")
+            }
             return "retry"
         }
         await check("push-dependency-on-itself", "A4", "What depends on itself could never be accepted and is rejected.") {
@@ -178,10 +205,14 @@ extension ConformanceRun {
             let group = newName(), (first, second, third) = (newRecord(), newRecord(), newRecord())
             let bad = malformed(second, group: group)
             let torn = try await verdicts([mutation(.create, first, ["n": 1], group: group), bad])
-            if case .accepted = torn[0].verdict { throw Deviation("one of a group was accepted beside one that was \(word(torn[1].verdict))") }
+            if case .accepted = torn[0].verdict {
+                throw Deviation("one of a group was accepted beside one that was \(word(torn[1].verdict))")
+            }
             try require(try await stored(first) == nil, "half of a group is there")
             let whole = newName()
-            let words = try await verdicts([mutation(.create, first, ["n": 1], group: whole), mutation(.create, third, ["n": 1], group: whole)]).map { word($0.verdict) }
+            let words = try await verdicts([
+                mutation(.create, first, ["n": 1], group: whole), mutation(.create, third, ["n": 1], group: whole),
+            ]).map { word($0.verdict) }
             try require(words.allSatisfy { $0.hasPrefix("accepted") }, "a whole group was " + words.joined(separator: "; "))
             return "none of the torn one, all of the whole one"
         }
@@ -202,7 +233,10 @@ extension ConformanceRun {
             try require(try await stored(id) == nil, "it is still listed")
             return "version \(tombstone)"
         }
-        await check("push-delete-absent", "A6, A7", "A delete of a record that is not there is accepted. In a new history it may have to wait for the device that made the record (retry: dependency-missing).") {
+        await check(
+            "push-delete-absent", "A6, A7",
+            "A delete of a record that is not there is accepted. In a new history it may have to wait for the device that made the record (retry: dependency-missing)."
+        ) {
             let verdict = try await verdict(mutation(.delete, newRecord()))
             if tombstone > 0 { _ = try await accept(mutation(.delete, id, base: tombstone)) }
             switch verdict {
@@ -211,7 +245,9 @@ extension ConformanceRun {
             default: throw Deviation(word(verdict))
             }
         }
-        await check("push-duplicate-deleted", "A6", "A late repeat of a create brings no deleted record back: it is a duplicate, and deleted.") {
+        await check(
+            "push-duplicate-deleted", "A6", "A late repeat of a create brings no deleted record back: it is a duplicate, and deleted."
+        ) {
             guard tombstone > 0 else { throw NotTried("the delete failed") }
             let again = try await verdict(create)
             guard case .duplicate(.accepted, .deleted) = again else { throw Deviation("\(word(again)), not a duplicate that says deleted") }
@@ -224,13 +260,17 @@ extension ConformanceRun {
             try require(try await stored(id)?.record.data["n"]?.int == 5, "it is not listed")
             return "version \(version)"
         }
-        await check("push-deleted-whole", "D4", "An update that had not seen the deletion brings all of the record back, or is refused as deleted, or is a conflict about $delete. In a new history it may have to wait (retry: dependency-missing).") {
+        await check(
+            "push-deleted-whole", "D4",
+            "An update that had not seen the deletion brings all of the record back, or is refused as deleted, or is a conflict about $delete. In a new history it may have to wait (retry: dependency-missing)."
+        ) {
             let id = newRecord()
             let version = try await accept(mutation(.create, id, ["n": 1, "kept": "whole"]))
             try await accept(mutation(.delete, id, base: version))
             return try await changed(id, base: version, [], member: "kept").rawValue
         }
-        await check("push-deletion-order", "D4", "A change and a deletion that have not seen each other end alike, whichever comes first.") {
+        await check("push-deletion-order", "D4", "A change and a deletion that have not seen each other end alike, whichever comes first.")
+        {
             let other = try other()
             let first = newRecord(), last = newRecord()
             var version = try await accept(mutation(.create, first, ["n": 1]))
@@ -239,7 +279,9 @@ extension ConformanceRun {
             version = try await accept(mutation(.create, last, ["n": 1]))
             _ = try await changed(last, base: version, other, member: nil)
             let deletedLast = try await deleted(last, base: version)
-            try require(deletedFirst == deletedLast, "deleted first, the record is \(deletedFirst.rawValue); deleted last, it is \(deletedLast.rawValue)")
+            try require(
+                deletedFirst == deletedLast,
+                "deleted first, the record is \(deletedFirst.rawValue); deleted last, it is \(deletedLast.rawValue)")
             return deletedFirst.rawValue
         }
     }
@@ -265,8 +307,12 @@ extension ConformanceRun {
         let seen = try await stored(id)?.record.data
         switch verdict {
         case .accepted:
-            try require(seen?["n"]?.int == 2, "the change was accepted, and the listing has \(seen.map { JSON.object($0).json } ?? "no such record")")
-            if let member { try require(seen?[member] != nil, "it came back as \(seen.map { JSON.object($0).json } ?? "nothing"), without \(member)") }
+            try require(
+                seen?["n"]?.int == 2,
+                "the change was accepted, and the listing has \(seen.map { JSON.object($0).json } ?? "no such record")")
+            if let member {
+                try require(seen?[member] != nil, "it came back as \(seen.map { JSON.object($0).json } ?? "nothing"), without \(member)")
+            }
             return .there
         case .rejected(let problem, _) where problem.code == "deleted":
             try require(seen == nil, "the change was refused as deleted, and the record is listed")

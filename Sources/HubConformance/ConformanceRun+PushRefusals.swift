@@ -10,7 +10,9 @@ extension ConformanceRun {
             try refusal(answer, 409, "replica-regressed")
             return "409"
         }
-        await check("push-other-epoch", "A6", "A push that is meant for another history is 410 epoch-changed, and nothing of it is applied.") {
+        await check(
+            "push-other-epoch", "A6", "A push that is meant for another history is 410 epoch-changed, and nothing of it is applied."
+        ) {
             let one = mutation(.create, newRecord(), ["n": 1])
             let answer = try await post("/v1/sync/push", pushBody([one]), changed: [(HubHeader.epoch, "conformance-no-such-epoch")])
             try refusal(answer, 410, "epoch-changed")
@@ -39,7 +41,9 @@ extension ConformanceRun {
             try refusal(answer, 413, "too-large")
             return "413"
         }
-        await check("push-one-too-large", "A4", "One mutation of more than 128 KiB is rejected as too-large, alone or with 413 when it is alone.") {
+        await check(
+            "push-one-too-large", "A4", "One mutation of more than 128 KiB is rejected as too-large, alone or with 413 when it is alone."
+        ) {
             let filler = JSON.string(String(repeating: "x", count: Limits.mutationBytes))
             let answer = try await post("/v1/sync/push", pushBody([mutation(.create, newRecord(), ["text": filler])]))
             if answer.status == 413 {
@@ -47,18 +51,25 @@ extension ConformanceRun {
                 return "413"
             }
             let verdict = try PushMessages.readResponse(try body(answer)).results.first?.verdict
-            guard case .rejected(let problem, _)? = verdict, problem.code == "too-large" else { throw Deviation(verdict.map { word($0) } ?? "no result") }
+            guard case .rejected(let problem, _)? = verdict, problem.code == "too-large" else {
+                throw Deviation(verdict.map { word($0) } ?? "no result")
+            }
             return "rejected"
         }
         await check("push-body", "A9", "A body of more than 4 MiB is 413 too-large.") {
             let body = pushBody([]).bytes
-            let answer = try await send(.post, "/v1/sync/push", body + [UInt8](repeating: UInt8(ascii: " "), count: Limits.hubRequestBytes + 1 - body.count))
+            let answer = try await send(
+                .post, "/v1/sync/push", body + [UInt8](repeating: UInt8(ascii: " "), count: Limits.hubRequestBytes + 1 - body.count))
             try refusal(answer, 413, "too-large")
             return "413"
         }
-        await check("push-too-deep", "A4", "A document of more than 32 levels is rejected as validation, and what stands beside it is accepted.") {
+        await check(
+            "push-too-deep", "A4", "A document of more than 32 levels is rejected as validation, and what stands beside it is accepted."
+        ) {
             let deep = (0..<40).reduce(JSON.int(1)) { inner, _ in .array([inner]) }
-            let words = try await verdicts([mutation(.create, newRecord(), ["deep": deep]), mutation(.create, newRecord(), ["n": 1])]).map { word($0.verdict) }
+            let words = try await verdicts([mutation(.create, newRecord(), ["deep": deep]), mutation(.create, newRecord(), ["n": 1])]).map {
+                word($0.verdict)
+            }
             try require(words[0].hasPrefix("rejected: validation") && words[1].hasPrefix("accepted"), words.joined(separator: "; "))
             return "rejected, accepted"
         }
@@ -70,7 +81,9 @@ extension ConformanceRun {
             return "400 malformed"
         }
         await check("push-not-json", "A5", "A push that is no JSON is 400 malformed.") { try await malformed("{\"mutations\":[") }
-        await check("push-no-list", "A5", "A push whose mutations are no list is 400 malformed.") { try await malformed("{\"mutations\":{}}") }
+        await check("push-no-list", "A5", "A push whose mutations are no list is 400 malformed.") {
+            try await malformed("{\"mutations\":{}}")
+        }
         await check("push-key-missing", "A4", "A mutation without a key is 400 malformed, and `errors` points at it.") {
             var one = mutation(.create, newRecord(), ["n": 1])
             one["idempotency_key"] = nil
@@ -93,7 +106,9 @@ extension ConformanceRun {
             guard let packed = compressor.gzip(pushBody([one]).bytes) else { throw NotTried("it could not be compressed") }
             let answer = try await send(.post, "/v1/sync/push", packed, changed: [("Content-Encoding", "gzip")])
             guard hello?.capabilities.contains("gzip") == true else { return try unsupported(answer) }
-            guard case .accepted? = try PushMessages.readResponse(try body(answer)).results.first?.verdict else { throw Deviation("it was not accepted\(said(answer))") }
+            guard case .accepted? = try PushMessages.readResponse(try body(answer)).results.first?.verdict else {
+                throw Deviation("it was not accepted\(said(answer))")
+            }
             records[RecordID(trusted: one["record_id"]?.text ?? "")] = 0
             return "accepted"
         }
@@ -103,7 +118,9 @@ extension ConformanceRun {
             try refusal(answer, 400, "malformed")
             return "400"
         }
-        await check("push-coding-unknown", "A9", "A content coding that the server does not read is 415 encoding-unsupported with Accept-Encoding.") {
+        await check(
+            "push-coding-unknown", "A9", "A content coding that the server does not read is 415 encoding-unsupported with Accept-Encoding."
+        ) {
             let answer = try await send(.post, "/v1/sync/push", pushBody([]).bytes, changed: [("Content-Encoding", "x-conformance")])
             return try unsupported(answer)
         }

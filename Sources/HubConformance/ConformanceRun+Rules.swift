@@ -31,7 +31,10 @@ extension ConformanceRun {
     }
 
     private func checkMembers() async {
-        await check("push-op-member", "D2", "An operation on a name with a dot changes that member, or is refused, or changes a field of that very name.") {
+        await check(
+            "push-op-member", "D2",
+            "An operation on a name with a dot changes that member, or is refused, or changes a field of that very name."
+        ) {
             let id = newRecord()
             let version = try await accept(mutation(.create, id, ["part": ["count": 1]]))
             let verdict = try await verdict(operated(id, [("part.count", "inc", 1)], base: version))
@@ -40,7 +43,9 @@ extension ConformanceRun {
             let seen = "\(word(verdict)), and part.count is \(member) as a member and \(field) as a field"
             switch verdict {
             case .rejected(let problem, _):
-                try require(problem.code == "validation" && problem.errors.map(\.pointer) == ["/ops/0/field"], "rejected without the pointer /ops/0/field")
+                try require(
+                    problem.code == "validation" && problem.errors.map(\.pointer) == ["/ops/0/field"],
+                    "rejected without the pointer /ops/0/field")
                 try require((member, field) == ("1", "none"), seen)
                 return "refused"
             case .accepted:
@@ -52,7 +57,10 @@ extension ConformanceRun {
     }
 
     private func checkSets() async {
-        await check("push-set-unseen", "D2", "A removal does not take out of a set what another device added unseen, with an update or with a create.") {
+        await check(
+            "push-set-unseen", "D2",
+            "A removal does not take out of a set what another device added unseen, with an update or with a create."
+        ) {
             let other = try other()
             let id = newRecord()
             let seen = try await accept(mutation(.create, id, ["n": 1]))
@@ -71,7 +79,10 @@ extension ConformanceRun {
     }
 
     private func checkStamps() async {
-        await check("push-field-stamps", "D5", "A field that was written earlier than the rest of its mutation is compared by its own stamp (field_hlc).") {
+        await check(
+            "push-field-stamps", "D5",
+            "A field that was written earlier than the rest of its mutation is compared by its own stamp (field_hlc)."
+        ) {
             let other = try other()
             let id = newRecord()
             let seen = try await accept(mutation(.create, id, ["l": 1, "k": 1]))

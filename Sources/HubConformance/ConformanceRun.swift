@@ -149,7 +149,8 @@ package actor ConformanceRun {
     ///
     /// - Parameter changed: Header fields that are other than usual; `nil` leaves one out.
     func send(
-        _ method: HTTPRequest.Method, _ target: String, _ body: [UInt8]? = nil, changed: [(String, String?)] = [], from device: DeviceID? = nil
+        _ method: HTTPRequest.Method, _ target: String, _ body: [UInt8]? = nil, changed: [(String, String?)] = [],
+        from device: DeviceID? = nil
     ) async throws -> HTTPResponse {
         var headers: HTTPHeaders = [:]
         HubRequestHeaders(device: device ?? settings.device ?? hello?.device, replica: replica).write(to: &headers)
@@ -184,13 +185,20 @@ package actor ConformanceRun {
         let expected = "\(status) with the problem \"\(code)\""
         try require(response.status == status, "\(response.status)\(said(response)), not \(expected)")
         let type = response.headers["Content-Type"] ?? "none"
-        try require(type.hasPrefix("application/problem+json"), "\(status) with Content-Type \(Printable.text(type, max: 60)), not application/problem+json")
+        try require(
+            type.hasPrefix("application/problem+json"),
+            "\(status) with Content-Type \(Printable.text(type, max: 60)), not application/problem+json")
         try require(response.headers[HubHeader.version] != nil, "\(status) without Sync-Version")
         // What cannot be read is a finding, and thrown as one.
-        guard let object = (try? JSONReader.read(response.body))?.object else { throw Deviation("\(status) with a body that is no JSON object") }
+        guard let object = (try? JSONReader.read(response.body))?.object else {
+            throw Deviation("\(status) with a body that is no JSON object")
+        }
         let problem = Problem(.object(object))
-        try require(object["type"]?.text == Problem.hubPrefix + code, "type \(object["type"]?.json ?? "missing"), not \"\(Problem.hubPrefix)\(code)\"")
-        try require(object["status"]?.int == Int64(status), "the member status is \(object["status"]?.json ?? "missing") in an answer \(status)")
+        try require(
+            object["type"]?.text == Problem.hubPrefix + code,
+            "type \(object["type"]?.json ?? "missing"), not \"\(Problem.hubPrefix)\(code)\"")
+        try require(
+            object["status"]?.int == Int64(status), "the member status is \(object["status"]?.json ?? "missing") in an answer \(status)")
         try require(object["title"]?.text?.isEmpty == false, "the problem has no title")
         return problem
     }
@@ -219,7 +227,8 @@ package actor ConformanceRun {
         lastSeq += 1
         let now = time.now().wall
         let stamp = HybridTime(
-            milliseconds: UInt64(clamping: now.advanced(by: ahead).milliseconds), counter: UInt16(clamping: lastSeq & 0xFFFF), node: "c04f0a11")
+            milliseconds: UInt64(clamping: now.advanced(by: ahead).milliseconds), counter: UInt16(clamping: lastSeq & 0xFFFF),
+            node: "c04f0a11")
         var object: JSONObject = [
             "seq": .int(lastSeq), "idempotency_key": .string(key ?? newName()), "entity": .string(settings.entity.text),
             "record_id": .string(id.text), "action": .string(action.rawValue), "base_version": .int(base),
@@ -244,7 +253,8 @@ package actor ConformanceRun {
         let results = try PushMessages.readResponse(try body(response)).results
         let keys = mutations.compactMap { $0["idempotency_key"]?.text }
         try require(
-            results.map(\.key.text) == keys, "verdicts for \(results.map(\.key.text).joined(separator: ", ")), not for \(keys.joined(separator: ", "))")
+            results.map(\.key.text) == keys,
+            "verdicts for \(results.map(\.key.text).joined(separator: ", ")), not for \(keys.joined(separator: ", "))")
         for (mutation, result) in zip(mutations, results) { note(mutation, result.verdict) }
         return results
     }
@@ -262,7 +272,9 @@ package actor ConformanceRun {
     }
 
     private func note(_ mutation: JSONObject, _ verdict: PushResult.Verdict) {
-        guard case .accepted(let version, _, _, let merged) = verdict, let id = mutation["record_id"]?.text.flatMap({ RecordID($0) }) else { return }
+        guard case .accepted(let version, _, _, let merged) = verdict, let id = mutation["record_id"]?.text.flatMap({ RecordID($0) }) else {
+            return
+        }
         let isGone = mutation["action"]?.text == "delete" && !merged.contains(HubMerge.wholeRecord)
         records[id] = isGone ? nil : version
     }
@@ -281,7 +293,8 @@ package actor ConformanceRun {
         case .accepted(let version, _, _, _): "accepted as version \(version)"
         case .duplicate(let original, _): "duplicate of one that was \(original.rawValue)"
         case .conflict(let fields, _): "conflict over \(fields.joined(separator: ", "))"
-        case .rejected(let problem, _): "rejected: \(problem.code)" + (problem.detail.isEmpty ? "" : " (\(Printable.text(problem.detail, max: 100)))")
+        case .rejected(let problem, _):
+            "rejected: \(problem.code)" + (problem.detail.isEmpty ? "" : " (\(Printable.text(problem.detail, max: 100)))")
         case .retry(let problem, _): "retry" + (problem.map { ": \($0.code)" } ?? "")
         }
     }
@@ -291,7 +304,8 @@ package actor ConformanceRun {
         // An id that comes before it, and not much before it.
         var after = RecordID(String(id.text.dropLast()))
         for _ in 0..<100 {
-            let response = try await send(.get, "/v1/sync/snapshot?" + SnapshotMessages.query(SnapshotRequest(entity: settings.entity, after: after, limit: 1_000)))
+            let response = try await send(
+                .get, "/v1/sync/snapshot?" + SnapshotMessages.query(SnapshotRequest(entity: settings.entity, after: after, limit: 1_000)))
             let page = try SnapshotMessages.readResponse(try body(response))
             if let found = page.records.first(where: { $0.id == id }) { return found }
             guard page.hasMore, let next = page.after, next < id else { return nil }

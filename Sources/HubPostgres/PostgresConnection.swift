@@ -219,7 +219,8 @@ final class PostgresConnection {
         }
         let isGone = PQstatus(connection) != CONNECTION_OK
         if isGone { isBroken = true }
-        return DatabaseError(isGone ? .lost : SQLState.kind(of: state), doing: doing, detail: "\(message)\(state.isEmpty ? "" : " (\(state))")")
+        return DatabaseError(
+            isGone ? .lost : SQLState.kind(of: state), doing: doing, detail: "\(message)\(state.isEmpty ? "" : " (\(state))")")
     }
 
     /// The first line of a message; the others are hints that name what we know.
@@ -249,14 +250,18 @@ struct PostgresRow: DatabaseRow {
     func text(_ column: Int32) -> String { PostgresText.text(bytes(column)) }
 
     func blob(_ column: Int32) -> [UInt8] {
-        isNull(column) ? [] : PostgresText.blob(bytes(column)) ?? misread(column, "bytes as \\x and hexadecimal digits (bytea_output = hex)", instead: [])
+        isNull(column)
+            ? []
+            : PostgresText.blob(bytes(column)) ?? misread(column, "bytes as \\x and hexadecimal digits (bytea_output = hex)", instead: [])
     }
 
     var count: Int32 { PQnfields(result) }
 
     private func misread<Value>(_ column: Int32, _ expected: String, instead: Value) -> Value {
         let name = PQfname(result, column).map { String(cString: $0) } ?? "\(column)"
-        if fault.detail == nil { fault.detail = "column \(name): expected \(expected), and the server sent \(bytes(column).count) bytes of something else" }
+        if fault.detail == nil {
+            fault.detail = "column \(name): expected \(expected), and the server sent \(bytes(column).count) bytes of something else"
+        }
         return instead
     }
 

@@ -41,7 +41,8 @@ package struct PostgresPlace: DatabasePlace {
         guard let options = PQconninfoParse(url, &message) else {
             // libpq quotes what it does not understand, which may be the password.
             PQfreemem(message)
-            throw HubError(.database, doing: "read the database's URL", detail: "it does not read; expected postgres://user@host:port/name?…")
+            throw HubError(
+                .database, doing: "read the database's URL", detail: "it does not read; expected postgres://user@host:port/name?…")
         }
         defer { PQconninfoFree(options) }
         var values: [String: String] = [:]

@@ -136,7 +136,9 @@ enum PostgresText {
 
     /// - Returns: `nil` for anything but the hexadecimal form of bytea: `\x`, then two digits for each byte.
     static func blob(_ bytes: UnsafeRawBufferPointer) -> [UInt8]? {
-        guard bytes.count >= 2, bytes.count.isMultiple(of: 2), bytes[0] == UInt8(ascii: "\\"), bytes[1] == UInt8(ascii: "x") else { return nil }
+        guard bytes.count >= 2, bytes.count.isMultiple(of: 2), bytes[0] == UInt8(ascii: "\\"), bytes[1] == UInt8(ascii: "x") else {
+            return nil
+        }
         var blob: [UInt8] = []
         blob.reserveCapacity(bytes.count / 2 - 1)
         for place in stride(from: 2, to: bytes.count, by: 2) {

@@ -199,8 +199,10 @@ extension Hub {
             // Of several hubs that begin at once, one makes the row and all go by it.
             let present = try store.hub()
             if present == nil || present.map({ newest > $0.head }) == true {
-                var row = present ?? HubStore.HubRow(
-                    epoch: "", secret: makeSecret(&random), head: 0, counters: HubCounters(), tokens: 0, opening: "")
+                var row =
+                    present
+                    ?? HubStore.HubRow(
+                        epoch: "", secret: makeSecret(&random), head: 0, counters: HubCounters(), tokens: 0, opening: "")
                 let before = row.epoch
                 row.epoch = makeEpoch(&random)
                 row.head = max(newest, try present == nil ? store.newestVerdict() : 0)

@@ -71,7 +71,8 @@ extension Hub {
         page.family("agenthub_database_up", .gauge, "1 when the database answers.", [([:], figures == nil ? 0 : 1)])
         page.family("agenthub_head", .gauge, "Newest commit number.", [([:], state.head)])
         page.family(
-            "agenthub_damaged_records", .gauge, "Records whose row cannot be read, found since the start.", [([:], Int64(store.damaged.count))])
+            "agenthub_damaged_records", .gauge, "Records whose row cannot be read, found since the start.",
+            [([:], Int64(store.damaged.count))])
         addHistory(to: &page)
         let counters = state.counters
         page.family(
@@ -81,7 +82,9 @@ extension Hub {
                 ("rejected", counters.rejected), ("retry", counters.retried),
             ].map { (["verdict": $0.0], $0.1) })
         page.family("agenthub_requests_total", .counter, "Requests by path and status, since the start.", traffic.samples)
-        page.histogram("agenthub_transaction_seconds", "Turns at the database: reading and writing what waited, the commit included.", transactionTimes)
+        page.histogram(
+            "agenthub_transaction_seconds", "Turns at the database: reading and writing what waited, the commit included.", transactionTimes
+        )
         if let figures { add(figures, to: &page) }
         if let free = settings.freeBytes?() {
             page.family("agenthub_disk_free_bytes", .gauge, "Left on the disk of the database.", [([:], free)])
@@ -113,7 +116,8 @@ extension Hub {
         page.family(
             "agenthub_devices", .gauge, "Devices by when they were here last.",
             [("day", figures.day), ("week", figures.week), ("earlier", figures.earlier)].map { (["seen": $0.0], $0.1) })
-        page.family("agenthub_cloned_devices", .gauge, "Devices of which two databases spoke in turns within a day.", [([:], figures.clones)])
+        page.family(
+            "agenthub_cloned_devices", .gauge, "Devices of which two databases spoke in turns within a day.", [([:], figures.clones)])
         page.family("agenthub_waiting_mutations", .gauge, "Mutations that wait on devices, as these said last.", [([:], figures.waiting)])
         page.family("agenthub_uploads_open", .gauge, "Files that have not arrived whole.", [([:], figures.uploads)])
         guard let size = figures.size else { return }
@@ -131,7 +135,9 @@ extension Hub {
                 ("deletion", housekept.deletions), ("rejection", housekept.rejections), ("report", housekept.reports),
                 ("upload", housekept.uploads),
             ].map { (["kind": $0.0], $0.1) })
-        page.family("agenthub_reclaimed_bytes_total", .counter, "What the database's file gave back to the file system, since the start.", [([:], housekept.bytes)])
+        page.family(
+            "agenthub_reclaimed_bytes_total", .counter, "What the database's file gave back to the file system, since the start.",
+            [([:], housekept.bytes)])
     }
 }
 

@@ -12,11 +12,13 @@ extension Hub {
             throw HubRefusal(Problem("malformed", status: 400, detail: "/replica: expected \(shown), as Sync-Replica says"))
         }
         let replica = hello.replica ?? caller.replica
-        if let replica, let problem = try querying({ () throws(DatabaseError) in
-            let row = try store.replica(caller.device, replica)
-            if let found = evidence(request, caller, row) { return witnessed(found) }
-            return try isReturn(request, caller.device, replica, at: now) ? Hub.regressed(maxSeq: row?.maxSeq ?? 0) : nil
-        }) {
+        if let replica,
+            let problem = try querying({ () throws(DatabaseError) in
+                let row = try store.replica(caller.device, replica)
+                if let found = evidence(request, caller, row) { return witnessed(found) }
+                return try isReturn(request, caller.device, replica, at: now) ? Hub.regressed(maxSeq: row?.maxSeq ?? 0) : nil
+            })
+        {
             return HubResponse(problem)
         }
         let seen = try querying { () throws(DatabaseError) in

@@ -104,7 +104,8 @@ package struct HubGate: Sendable {
 
     /// Only who has the token's secret gets to see this. With the time of the refresh the device knows that it may ask for the next one.
     private static func ended(_ entry: TokenBook.Entry, _ end: Timestamp, mayReturn: Bool) -> HubRefusal {
-        let next = mayReturn
+        let next =
+            mayReturn
             ? "it is still good for asking for the next one" : "an operator can let the device in: agenthub token readmit \(entry.device)"
         return unauthenticated("the token of this device ended at \(end); \(next)") { headers in
             guard mayReturn else { return }

@@ -56,7 +56,8 @@ package struct HubInspector {
             let blobBytes = try database.number("SELECT coalesce(sum(size_bytes), 0) FROM blob")
             let damaged = checksRecords ? try store.damagedRecords(nil, nil, limit: HubInspector.damagedNames) : nil
             return HubStats(
-                lineage: try store.lineage(), epoch: hub?.epoch ?? "", head: hub?.head ?? 0, counters: hub?.counters ?? HubCounters(), keys: keys,
+                lineage: try store.lineage(), epoch: hub?.epoch ?? "", head: hub?.head ?? 0, counters: hub?.counters ?? HubCounters(),
+                keys: keys,
                 blobs: blobs, blobBytes: blobBytes, devices: devices, entities: entities, damaged: damaged)
         }
     }
@@ -77,7 +78,9 @@ package struct HubInspector {
     /// Entities that have records, by name.
     package func entities() throws(HubError) -> [EntityName] {
         try reading { (database) throws(DatabaseError) in
-            try database.all("SELECT DISTINCT entity FROM record WHERE data IS NOT NULL ORDER BY entity") { EntityName(trusted: $0.text(0)) }
+            try database.all("SELECT DISTINCT entity FROM record WHERE data IS NOT NULL ORDER BY entity") {
+                EntityName(trusted: $0.text(0))
+            }
         }
     }
 
@@ -139,7 +142,8 @@ package struct HubStats: Hashable, Sendable {
 
     package var json: JSON {
         [
-            "epoch": .string(epoch), "head": .int(head), "history": history, "mutations": counters.json, "keys": .int(keys), "blobs": .int(blobs),
+            "epoch": .string(epoch), "head": .int(head), "history": history, "mutations": counters.json, "keys": .int(keys),
+            "blobs": .int(blobs),
             "blob_bytes": .int(blobBytes), "damaged": damaged?.json ?? .null,
             "devices": .array(
                 devices.map { device in

@@ -155,7 +155,8 @@ extension HubStore {
         // As of the hub's own row: to begin above this would leave no number for the next commit.
         guard newest <= 1 << 53 else {
             throw DatabaseError(
-                .corrupt, doing: "look for the newest commit number", detail: "a record, a forgotten deletion or an opening has \(newest); expected up to 2^53")
+                .corrupt, doing: "look for the newest commit number",
+                detail: "a record, a forgotten deletion or an opening has \(newest); expected up to 2^53")
         }
         return newest
     }

@@ -173,12 +173,16 @@ struct PushBatch {
         } catch {
             return PushResult(key: item.key, verdict: .rejected(error, current: nil))
         }
-        if let schema = rules.schema, rules.validation != .off, case let faults = schema.faults(in: mutation.content), let first = faults.first {
+        if let schema = rules.schema, rules.validation != .off, case let faults = schema.faults(in: mutation.content),
+            let first = faults.first
+        {
             let detail = "\(mutation.record): \(first.pointer) \(first.detail)"
             let problem = Problem("validation", status: 422, detail: detail, errors: faults)
             return PushResult(key: item.key, verdict: .rejected(problem, current: nil))
         }
-        if let verdict = try dependencies(of: mutation, item.key, ahead: ahead, rules) { return PushResult(key: item.key, verdict: verdict) }
+        if let verdict = try dependencies(of: mutation, item.key, ahead: ahead, rules) {
+            return PushResult(key: item.key, verdict: verdict)
+        }
         if try isOfRefusedCreate(mutation, rules) {
             return PushResult(key: item.key, verdict: missing("the mutation that creates \(mutation.record)", .rejected))
         }
@@ -203,7 +207,8 @@ struct PushBatch {
             mutation.baseVersion = -1
         }
         var working = try load(mutation.record)
-        let waitsForMaker = rules.kind == .record && mutation.content.action != .create
+        let waitsForMaker =
+            rules.kind == .record && mutation.content.action != .create
             && (offering == .ofAll || offering == .ofForeign && mutation.baseVersion < 0)
         // Not deleted, as far as this history knows: the device that made the record has not been here yet.
         if waitsForMaker, working.record == nil { return PushResult(key: key, verdict: Self.withoutMaker(mutation.record)) }

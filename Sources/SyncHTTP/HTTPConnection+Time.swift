@@ -42,7 +42,7 @@ extension HTTPConnection: NIOScheduledCallbackHandler {
                 let idleTime = isKnown ? server.limits.idleTime : server.limits.strangerIdleTime ?? server.limits.idleTime
                 setReadDeadline(after: idleTime)
             }
-            // The first request's time runs since the connection began.
+        // The first request's time runs since the connection began.
         case .head:
             if number > 0, deadlines.headBegan != number {
                 deadlines.headBegan = number

@@ -80,7 +80,8 @@ package final class HTTPServer: Sendable {
         case .tcp(let host, let port):
             let doing = "listen on \(host):\(port)"
             do {
-                let channel = try await bootstrap
+                let channel =
+                    try await bootstrap
                     .serverChannelOption(.backlog, value: Int32(remoteBacklog))
                     .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
                     // Connections inherit it, with the window scale that belongs to it.

@@ -96,8 +96,9 @@ extension StoreReads {
 
     /// Digests of the files whose bytes should be on this device.
     package func keptDigests() throws(StoreError) -> Set<BlobDigest> {
-        Set(try database.all("SELECT digest FROM blob WHERE has_file = 1") { row throws(StoreError) in BlobDigest(hex: row.text(0)) }
-            .compactMap { $0 })
+        Set(
+            try database.all("SELECT digest FROM blob WHERE has_file = 1") { row throws(StoreError) in BlobDigest(hex: row.text(0)) }
+                .compactMap { $0 })
     }
 
     /// The file that a mutation waits for; `nil` if there is none.

@@ -89,7 +89,8 @@ package final class Database {
         let flags = flags | (isImmutable ? SQLITE_OPEN_URI : 0)
         var handle: OpaquePointer?
         let result = sqlite3_open_v2(
-            path.map { isImmutable ? Self.immutableName($0) : $0 } ?? ":memory:", &handle, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, path == nil ? nil : CSQLITE_SEALING)
+            path.map { isImmutable ? Self.immutableName($0) : $0 } ?? ":memory:", &handle,
+            flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, path == nil ? nil : CSQLITE_SEALING)
         guard result == SQLITE_OK, let handle else {
             let error = StoreError(result: result, on: handle, doing: "open \(path ?? "a database in memory")")
             sqlite3_close_v2(handle)

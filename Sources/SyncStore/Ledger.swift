@@ -142,7 +142,8 @@ extension Ledger {
             let name = row.text(0)
             // The clock is no count (``HybridClock/packed``); any value of it can be used.
             guard known[name] == .clock || (0...most).contains(row.int(5)) else {
-                throw StoreError(.corrupt, doing: "read the counters", detail: "\(name) is \(row.int(5)), which nothing can have counted to")
+                throw StoreError(
+                    .corrupt, doing: "read the counters", detail: "\(name) is \(row.int(5)), which nothing can have counted to")
             }
             if let number = known[name] {
                 ledger.numbers[number.rawValue] = row.int(5)
@@ -163,7 +164,9 @@ extension Ledger {
             ledger[.enqueued] += row.int(3)
             // The database itself numbers these rows; a number beyond all counts is damage.
             guard row.int(4) <= most else {
-                throw StoreError(.corrupt, doing: "read the counters", detail: "a mutation has the number \(row.int(4)), which nothing can have counted to")
+                throw StoreError(
+                    .corrupt, doing: "read the counters",
+                    detail: "a mutation has the number \(row.int(4)), which nothing can have counted to")
             }
             ledger[.nextSeq] = max(ledger[.nextSeq], row.int(4) + 1)
         }

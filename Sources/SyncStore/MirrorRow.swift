@@ -151,7 +151,8 @@ struct MirrorRow {
 
     mutating func save(to database: Database) throws(StoreError) {
         rev += 1
-        let isSameDocument = document.map { text in knownDocument.map { $0.utf8.elementsEqual(text.utf8) } ?? false } ?? (knownDocument == nil)
+        let isSameDocument =
+            document.map { text in knownDocument.map { $0.utf8.elementsEqual(text.utf8) } ?? false } ?? (knownDocument == nil)
         if isEdited || !isSameDocument { edit += 1 }
         isEdited = false
         knownDocument = document

@@ -84,7 +84,10 @@ enum Refusal {
     }
 
     static func diskFull(free: Int64, kept: Int64) -> StoreError {
-        .refused(Problem("disk-full", status: 507, detail: "the file system has \(free) bytes free, and \(kept) must stay free (store.min_free)", retryAfter: 60))
+        .refused(
+            Problem(
+                "disk-full", status: 507, detail: "the file system has \(free) bytes free, and \(kept) must stay free (store.min_free)",
+                retryAfter: 60))
     }
 
     /// The mirror's copy cannot be trusted, so no change can be checked against it.

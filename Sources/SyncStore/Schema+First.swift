@@ -14,7 +14,8 @@ extension Schema {
         let after =
             "ready, sent, attempts, retries, alone, claim, first_seq, last_seq, next_age, ttl_age, prune_age, first_sent_ms, into_seq, problem"
         func columns(_ names: String) -> String { names.split(separator: ", ").map { "m." + $0 }.joined(separator: ", ") }
-        let indexes = ["ready", "flight", "record", "parked", "delayed", "settled"].map { "DROP INDEX mutation_\($0);" }.joined(separator: " ")
+        let indexes = ["ready", "flight", "record", "parked", "delayed", "settled"].map { "DROP INDEX mutation_\($0);" }.joined(
+            separator: " ")
         try database.execute(
             """
             \(indexes)

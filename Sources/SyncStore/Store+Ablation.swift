@@ -38,5 +38,4 @@ extension Store {
             record: RecordSnapshot(record, name, pending: []), recordName: name, isRepeat: false,
             durability: intent.rules.durability)
     }
-
 }

@@ -70,7 +70,8 @@ extension Store {
         // Normally one batch is in flight, and many mutations may wait behind it. After the database went back in time, all of them are in
         // flight.
         let isBatch = ledger.count(.inFlight) <= Int64(Self.sliceRows)
-        let later = try isBatch
+        let later =
+            try isBatch
             ? database.all(
                 "SELECT * FROM mutation INDEXED BY mutation_flight WHERE state = 1 AND rid = ? AND seq > ?", .int(rid), .int(seq)
             ) { row throws(StoreError) in OutboxRow(row) }.sorted { $0.seq < $1.seq }

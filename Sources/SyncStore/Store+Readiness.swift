@@ -102,7 +102,9 @@ extension Store {
         guard row.hasJoined, let group = row.group else { return row.seq }
         var seq = row.seq
         // Each decision takes the place of an older mutation.
-        while !group.contains(seq), let older = try payload(seq)?.supersedes.flatMap({ UUIDv7.carried(in: $0) }), older < seq { seq = older }
+        while !group.contains(seq), let older = try payload(seq)?.supersedes.flatMap({ UUIDv7.carried(in: $0) }), older < seq {
+            seq = older
+        }
         return seq
     }
 

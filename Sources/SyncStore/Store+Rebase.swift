@@ -353,7 +353,10 @@ extension Store {
         changed.baseVersion = max(0, version)
         changed.action = content.action
         guard changed.contentDiffers(from: payload) else { return }
-        let isSame = (changed.action, changed.data, changed.unset, changed.operations) == (payload.action, payload.data, payload.unset, payload.operations)
+        let isSame =
+            (changed.action, changed.data, changed.unset, changed.operations) == (
+                payload.action, payload.data, payload.unset, payload.operations
+            )
         if !isSame, payload.firstDigest == nil { changed.firstDigest = payload.digest(entity: names.entity(payload.eid)) }
         try rewrite(changed)
     }

@@ -47,8 +47,9 @@ extension Store {
     private func inOrder(_ results: [PushResult]) throws(StoreError) -> [PushResult] {
         let sorted = results.sorted { (UUIDv7.carried(in: $0.key.text) ?? .max) < (UUIDv7.carried(in: $1.key.text) ?? .max) }
         // A decision about a member of a list was sent in that member's place, perhaps before older mutations of its record.
-        let hasJoined = try database.number(
-            "SELECT 1 FROM mutation INDEXED BY mutation_joined WHERE seq > last_seq AND first_seq > 0 LIMIT 1") != nil
+        let hasJoined =
+            try database.number(
+                "SELECT 1 FROM mutation INDEXED BY mutation_joined WHERE seq > last_seq AND first_seq > 0 LIMIT 1") != nil
         guard hasJoined, results.count > 1 else { return sorted }
         var known: [(row: OutboxRow, result: PushResult)] = []
         var unknown: [PushResult] = []
@@ -317,12 +318,15 @@ extension Store {
         try keepLost(outcome.lost, of: payload, remote)
         var kind = ConflictKind.field
         var disputed = fields.filter { $0 != HubMerge.wholeRecord }
-        if case .isDisputed(let found, let names) = outcome.verdict { (kind, disputed) = (found, names) }
-        else if content.action == .delete {
+        if case .isDisputed(let found, let names) = outcome.verdict {
+            (kind, disputed) = (found, names)
+        } else if content.action == .delete {
             // The hub reports a conflict in which no field needs a decision here: then all fields of the record are in dispute.
             kind = .deleteUpdate
             disputed = remote.record?.data.names ?? []
-        } else { outcome.content = content }
+        } else {
+            outcome.content = content
+        }
         let sides = sides(kind, disputed, payload, content, known: ground.known, remote, isKnown: ground.isKnown)
         try rewrite(payload, outcome.content, restingOn: remote.version)
         try openConflict(row, kind, sides, remoteVersion: remote.version)

@@ -41,7 +41,9 @@ extension Store {
             try settle(lists.flatMap { $0 })
             var answers: [Replaced] = []
             for list in lists { answers += try replace(list, fixing: row.seq, with: fix, requester) }
-            guard let answer = answers.first(where: { $0.old == key }) else { throw Refusal.notFound("mutation \(key)", list: "agentctl mutations list") }
+            guard let answer = answers.first(where: { $0.old == key }) else {
+                throw Refusal.notFound("mutation \(key)", list: "agentctl mutations list")
+            }
             return answer.new
         }
     }

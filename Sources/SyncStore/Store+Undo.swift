@@ -91,7 +91,8 @@ extension Store {
         case .rejected, .cancelled, .discarded, .expired, .resolved: return nil
         default: return try key(ofSeq: other)
         }
-    }}
+    }
+}
 
 extension Refusal {
     static func notAccepted(_ key: MutationKey, _ state: MutationState, into other: String?) -> StoreError {
@@ -99,7 +100,8 @@ extension Refusal {
         let detail: String
         switch state {
         case .pending:
-            detail = "the hub does not have the mutation \(key) yet: to take it back before it is sent, "
+            detail =
+                "the hub does not have the mutation \(key) yet: to take it back before it is sent, "
                 + "run agentctl mutations cancel \(key)"
         case .coalesced where other != nil:
             detail = "the mutation \(key) went into \(other ?? "") before it was sent: agentctl undo \(other ?? "") takes back both"

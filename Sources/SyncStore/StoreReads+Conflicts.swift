@@ -91,7 +91,8 @@ extension StoreReads {
         let names = ConflictRow.columnCount
         return ConflictSnapshot(
             number: conflict.cid, record: RecordName(EntityName(trusted: row.text(names)), RecordID(trusted: row.text(names + 1))),
-            mutation: row.optionalText(names + 2).map { MutationKey(trusted: $0) }, app: row.optionalText(names + 3).map { AppName(trusted: $0) },
+            mutation: row.optionalText(names + 2).map { MutationKey(trusted: $0) },
+            app: row.optionalText(names + 3).map { AppName(trusted: $0) },
             kind: conflict.kind, state: "\(conflict.state)", openedAt: Timestamp(milliseconds: conflict.openedMS),
             remoteVersion: conflict.remoteVersion, sides: conflict.sides, history: conflict.history,
             into: row.optionalText(names + 4).map { MutationKey(trusted: $0) })

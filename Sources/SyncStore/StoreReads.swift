@@ -197,7 +197,8 @@ extension MutationSnapshot {
             firstSentAt: outbox.firstSentMS.map { Timestamp(milliseconds: $0) }, attempts: Int(clamping: outbox.attempts),
             nextAttempt: outbox.nextAge.flatMap { age in ages?.wall(of: age, at: now) },
             expiresAt: canExpire ? ttlAge.flatMap { age in ages?.wall(of: age, at: now) } : nil,
-            problem: isSound ? Problem.read(stored: outbox.problem) : Store.damaged, into: row.optionalText(names + 2).map { MutationKey(trusted: $0) },
+            problem: isSound ? Problem.read(stored: outbox.problem) : Store.damaged,
+            into: row.optionalText(names + 2).map { MutationKey(trusted: $0) },
             intoState: row.optionalInt(names + 3).flatMap { MutationState(rawValue: Int(clamping: $0)) },
             supersedes: payload.supersedes.flatMap { $0.isEmpty ? nil : MutationKey(trusted: $0) }, bytes: Int(clamping: payload.bytes))
     }

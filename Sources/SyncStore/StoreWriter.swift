@@ -54,7 +54,8 @@ package final class StoreWriter: @unchecked Sendable {
 
     package init(
         time: any TimeSource, retryAfter: Duration = StoreWriter.retryAfter, quietAfter: Duration = StoreWriter.quietAfter,
-        deliver: @escaping Deliver, incident: @escaping @Sendable (Incident) -> Void, open: @escaping @Sendable (Moment) throws(StoreError) -> Store
+        deliver: @escaping Deliver, incident: @escaping @Sendable (Incident) -> Void,
+        open: @escaping @Sendable (Moment) throws(StoreError) -> Store
     ) {
         self.time = time
         self.retryAfter = retryAfter
@@ -126,11 +127,14 @@ package final class StoreWriter: @unchecked Sendable {
     /// Refuses all work with this error: the database may only be inspected.
     package func startRefusing(with error: StoreError) throws(StoreError) {
         try thread.start { [self] in
-            while case .value(let jobs) = thread.wait(until: nil, { (box: inout [Job]) -> [Job]? in
-                if box.isEmpty { return nil }
-                defer { box.removeAll() }
-                return box
-            }) {
+            while case .value(let jobs) = thread.wait(
+                until: nil,
+                { (box: inout [Job]) -> [Job]? in
+                    if box.isEmpty { return nil }
+                    defer { box.removeAll() }
+                    return box
+                })
+            {
                 deliver(jobs.map { job in { job.refuse(error) } })
             }
         }
@@ -208,7 +212,11 @@ package final class StoreWriter: @unchecked Sendable {
     package func doubt(_ error: StoreError) {
         // If the thread refuses the job, the database is in doubt already.
         _ = thread.change { jobs in
-            jobs.append(Job(rows: 0, bytes: 0) { _, _ in Done(needsFlash: false, failedRead: error) { _ in } } refuse: { _ in })
+            jobs.append(
+                Job(rows: 0, bytes: 0) { _, _ in
+                    Done(needsFlash: false, failedRead: error) { _ in }
+                } refuse: { _ in
+                })
         }
     }
 

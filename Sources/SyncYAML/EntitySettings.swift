@@ -162,7 +162,9 @@ package enum EntitySettings {
             if rules.whenFull == .dropOldest { refuse("when_full", "reject: only events may be dropped") }
             if rules.durability == .relaxed { refuse("durability", "flash: only events may be relaxed") }
         }
-        if rules.kind != .record, rules.keepsHistory { refuse("history", "it only for a record: nothing else has edits that could be made one") }
+        if rules.kind != .record, rules.keepsHistory {
+            refuse("history", "it only for a record: nothing else has edits that could be made one")
+        }
         if rules.kind == .record, rules.strategy != .fields, !rules.fields.isEmpty {
             refuse("fields", "it only with strategy: fields, which is \(rules.strategy.rawValue)")
         }
@@ -208,7 +210,8 @@ package enum EntitySettings {
 
     /// What a field must hold to pass a seed filter.
     private static var seedValue: Format<String> {
-        .text(expected: "a text, or \(SeedFilter.device) for the device that asks", parse: { $0.isEmpty ? nil : $0 }, write: { .string($0) })
+        .text(
+            expected: "a text, or \(SeedFilter.device) for the device that asks", parse: { $0.isEmpty ? nil : $0 }, write: { .string($0) })
     }
 
     /// A member of a document: any text that a key can be.

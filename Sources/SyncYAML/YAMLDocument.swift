@@ -182,8 +182,7 @@ private struct YAMLTreeBuilder: ~Copyable {
                 problem = "a merge key (<<)"
             } else if text.isEmpty {
                 problem = "a value without a key"
-            } else if text.utf8.count > 256 || text.unicodeScalars.contains(where: { $0.value < 32 || $0.value == 127 })
-            {
+            } else if text.utf8.count > 256 || text.unicodeScalars.contains(where: { $0.value < 32 || $0.value == 127 }) {
                 problem = "the key \(printable(text, limit: 40))"
             } else {
                 return text

@@ -17,14 +17,19 @@ struct AgentCtl: ParsableCommand {
             """,
         version: "agentctl \(ProductVersion.text)",
         subcommands: [
-            JoinCommand.self, StatusCommand.self, WhyCommand.self, PlanCommand.self, EnqueueCommand.self, ImportCommand.self, GetCommand.self, QueryCommand.self,
-            WatchCommand.self, MutationsCommand.self, UndoCommand.self, RejectedCommand.self, ConflictsCommand.self, BlobsCommand.self, LinksCommand.self, PowerCommand.self,
+            JoinCommand.self, StatusCommand.self, WhyCommand.self, PlanCommand.self, EnqueueCommand.self, ImportCommand.self,
+            GetCommand.self, QueryCommand.self,
+            WatchCommand.self, MutationsCommand.self, UndoCommand.self, RejectedCommand.self, ConflictsCommand.self, BlobsCommand.self,
+            LinksCommand.self, PowerCommand.self,
             LedgerCommand.self, SyncCommand.self, PauseCommand.self,
-            ResumeCommand.self, AcknowledgeCommand.self, AuditCommand.self, ConfigCommand.self, DoctorCommand.self, DiagnoseCommand.self, VersionCommand.self, CompletionsCommand.self,
+            ResumeCommand.self, AcknowledgeCommand.self, AuditCommand.self, ConfigCommand.self, DoctorCommand.self, DiagnoseCommand.self,
+            VersionCommand.self, CompletionsCommand.self,
         ])
 
     /// Options that may be repeated to make a list.
-    private static let repeatable: Set = ["--type", "--where", "--sort", "--fields", "--map", "--state", "--depends-on", "--field", "--value"]
+    private static let repeatable: Set = [
+        "--type", "--where", "--sort", "--fields", "--map", "--state", "--depends-on", "--field", "--value",
+    ]
 
     /// Synchronous on purpose: the default asynchronous entry would start the threads of the default executor.
     static func main() {
@@ -37,7 +42,9 @@ struct AgentCtl: ParsableCommand {
                 throw ValidationError(complaint)
             }
             let parts = Dictionary(
-                configuration.subcommands.map { ($0.configuration.commandName ?? "", $0.configuration.subcommands.map { $0._commandName }) },
+                configuration.subcommands.map {
+                    ($0.configuration.commandName ?? "", $0.configuration.subcommands.map { $0._commandName })
+                },
                 uniquingKeysWith: { first, _ in first })
             if let complaint = UnknownCommand.complaint(Array(CommandLine.arguments.dropFirst()), among: parts) {
                 throw ValidationError(complaint)

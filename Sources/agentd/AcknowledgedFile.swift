@@ -51,7 +51,8 @@ final class AcknowledgedFile: Sendable {
         if count < 0 { count = pread(descriptor, &bytes, bytes.count, 0) }
         guard count > 0 else { return nil }
         let parts = String(decoding: bytes.prefix(count), as: UTF8.self).split(separator: "\n").first?.split(separator: " ") ?? []
-        guard parts.count == 2, let number = Int64(parts[0]), let check = Int64(parts[1]), check == Self.check(number), (0...(1 << 53)).contains(number)
+        guard parts.count == 2, let number = Int64(parts[0]), let check = Int64(parts[1]), check == Self.check(number),
+            (0...(1 << 53)).contains(number)
         else { return nil }
         return number
     }

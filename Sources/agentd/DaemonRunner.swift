@@ -187,7 +187,9 @@ final class DaemonRunner {
     private static func derivedDevice(_ machine: MachineIdentity) throws -> DeviceID {
         let id = try machine.machineID()
         guard let device = DeviceID.derived(fromMachineID: id) else {
-            throw LinuxError(.malformed, doing: "derive the device id", path: "/etc/machine-id", expected: "32 hexadecimal digits, or hub.device in the configuration")
+            throw LinuxError(
+                .malformed, doing: "derive the device id", path: "/etc/machine-id",
+                expected: "32 hexadecimal digits, or hub.device in the configuration")
         }
         return device
     }

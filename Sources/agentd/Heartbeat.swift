@@ -34,7 +34,10 @@ final class Heartbeat: @unchecked Sendable {
     private func beat() {
         let now = SystemClocks().now().instant
         if pulse.ask(at: now) {
-            store.run { _, _ throws(StoreError) in } completion: { _ in self.pulse.answered() }
+            store.run { _, _ throws(StoreError) in
+            } completion: { _ in
+                self.pulse.answered()
+            }
         }
         // A lost beat is followed by the next; when none arrives, the service manager acts, as it should.
         if pulse.isWell(at: now) { try? notifier.send(.watchdog) }

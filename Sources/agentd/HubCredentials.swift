@@ -20,7 +20,8 @@ struct HubCredentials: Sendable {
     static func secret(_ file: String) throws(LinuxError) -> String {
         if file.hasPrefix("/") { return try SecretFiles.ofThisProcess().readToken(file) }
         guard let folder = getenv("CREDENTIALS_DIRECTORY").map({ String(cString: $0) }) else {
-            throw LinuxError(.missing, doing: "read the credential \(file)", expected: "LoadCredential=\(file):PATH in the unit, or an absolute path")
+            throw LinuxError(
+                .missing, doing: "read the credential \(file)", expected: "LoadCredential=\(file):PATH in the unit, or an absolute path")
         }
         return try SecretFiles.ofThisProcess().readToken(folder + "/" + file)
     }

@@ -81,7 +81,11 @@ enum OfflineDoctor {
         let reader = StoreReader(path: path, time: SystemClocks()) { calls in for call in calls { call() } }
         defer { reader.close() }
         let found = wait { done in
-            reader.read { reads, now throws(StoreError) in try reads.facts(at: now) } completion: { done($0) }
+            reader.read { reads, now throws(StoreError) in
+                try reads.facts(at: now)
+            } completion: {
+                done($0)
+            }
         }
         var store = DoctorFacts.Store(
             bytes: 0, maxBytes: Int64(capacity.maxSizeBytes), walBytes: 0, minFreeBytes: Int64(capacity.minFreeBytes),

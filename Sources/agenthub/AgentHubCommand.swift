@@ -35,7 +35,9 @@ struct AgentHubCommand: ParsableCommand {
                 throw ValidationError(complaint)
             }
             let parts = Dictionary(
-                configuration.subcommands.map { ($0.configuration.commandName ?? "", $0.configuration.subcommands.map { $0._commandName }) },
+                configuration.subcommands.map {
+                    ($0.configuration.commandName ?? "", $0.configuration.subcommands.map { $0._commandName })
+                },
                 uniquingKeysWith: { first, _ in first })
             if let complaint = UnknownCommand.complaint(Array(CommandLine.arguments.dropFirst()), among: parts) {
                 throw ValidationError(complaint)
@@ -97,7 +99,9 @@ enum Say {
     private static let isTerminal = isatty(STDOUT_FILENO) == 1
 
     static func result(_ text: String) throws(Failure) {
-        guard write((isTerminal ? TerminalText.escaped(text) : text) + "\n", to: STDOUT_FILENO) else { throw Failure(74, "write to standard output: \(String(cString: strerror(errno)))") }
+        guard write((isTerminal ? TerminalText.escaped(text) : text) + "\n", to: STDOUT_FILENO) else {
+            throw Failure(74, "write to standard output: \(String(cString: strerror(errno)))")
+        }
     }
 
     /// - Returns: `false` with `errno` set when not everything could be written.

@@ -10,7 +10,9 @@ import SyncLinux
 struct DataFolder: ParsableArguments {
     @Option(
         name: .long,
-        help: "The folder of the hub: database, tokens and files. With --database the files only; all replicas must see the same folder. With --blobs none of the files.")
+        help:
+            "The folder of the hub: database, tokens and files. With --database the files only; all replicas must see the same folder. With --blobs none of the files."
+    )
     var data: String?
 
     @Option(
@@ -50,7 +52,10 @@ struct DataFolder: ParsableArguments {
         do {
             if let place = try place() { return try HubInspector(place) }
             guard access(file, F_OK) == 0 else {
-                if errno == EACCES { throw Failure(77, "\(folder) may not be opened by this user: run it as the hub's user, such as runuser -u agenthub -- agenthub …") }
+                if errno == EACCES {
+                    throw Failure(
+                        77, "\(folder) may not be opened by this user: run it as the hub's user, such as runuser -u agenthub -- agenthub …")
+                }
                 throw Failure(66, "there is no hub in \(folder)")
             }
             return try HubInspector(file: file)

@@ -22,7 +22,8 @@ struct ObjectOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "File with aws_access_key_id and aws_secret_access_key, as Amazon's tools have it, that only this user can read.", valueName: "file"))
+            "File with aws_access_key_id and aws_secret_access_key, as Amazon's tools have it, that only this user can read.",
+            valueName: "file"))
     var s3Credentials: String?
 
     @Option(help: ArgumentHelp("The only issuers of its certificate to trust, PEM; default: the system's.", valueName: "file"))
@@ -78,7 +79,8 @@ struct ObjectOptions: ParsableArguments {
     private func credentials() throws -> ObjectStoreCredentials {
         if let s3Credentials {
             do {
-                return try ObjectStoreCredentials(reading: String(decoding: try SecretFiles.ofThisProcess().read(s3Credentials), as: UTF8.self))
+                return try ObjectStoreCredentials(
+                    reading: String(decoding: try SecretFiles.ofThisProcess().read(s3Credentials), as: UTF8.self))
             } catch let error as HubError {
                 throw Failure(78, "\(error.doing), \(s3Credentials): \(error.detail)")
             } catch let error as LinuxError {
@@ -87,10 +89,14 @@ struct ObjectOptions: ParsableArguments {
         }
         func variable(_ name: String) -> String? { getenv(name).map { String(cString: $0) }.flatMap { $0.isEmpty ? nil : $0 } }
         guard let key = variable("AWS_ACCESS_KEY_ID"), let secret = variable("AWS_SECRET_ACCESS_KEY") else {
-            throw Failure(78, "no credentials for the object store: expected AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment, or --s3-credentials FILE")
+            throw Failure(
+                78,
+                "no credentials for the object store: expected AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment, or --s3-credentials FILE"
+            )
         }
         guard let made = ObjectStoreCredentials(keyID: key, secret: secret, sessionToken: variable("AWS_SESSION_TOKEN")) else {
-            throw Failure(78, "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN: expected visible ASCII, found another character")
+            throw Failure(
+                78, "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN: expected visible ASCII, found another character")
         }
         return made
     }

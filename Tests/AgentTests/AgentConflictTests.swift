@@ -64,7 +64,8 @@ struct AgentConflictTests {
         _ = try await stand.sync()
         let changes = ["a-1", "a-2"].map { #"{"entity":"audits","record_id":"\#($0)","action":"update","data":{"finding":"fail"}}"# }
         let order = #"{"entity":"orders","record_id":"o-1","action":"create","data":{"n":1}}"#
-        let list = try await stand.send(.post, "/v1/mutations", #"{"atomic":true,"mutations":[\#((changes + [order]).joined(separator: ","))]}"#)
+        let list = try await stand.send(
+            .post, "/v1/mutations", #"{"atomic":true,"mutations":[\#((changes + [order]).joined(separator: ","))]}"#)
         #expect(list.status == 201)
         for id in ["a-1", "a-2"] { try stand.hub.publish("audits", id, ["finding": "pass"]) }
         _ = try await stand.sync()

@@ -273,7 +273,8 @@ final class LoopbackHub: HTTPTransport {
             var asked: [UInt8] = []
             if case .bytes(let bytes) = request.body { asked = bytes }
             state.oracle.saw(
-                "\(request.method.rawValue) \(request.url)", body: asked, atSeconds: SystemClocks().now().instant.nanoseconds / 1_000_000_000)
+                "\(request.method.rawValue) \(request.url)", body: asked,
+                atSeconds: SystemClocks().now().instant.nanoseconds / 1_000_000_000)
             let lost = TransportError(.unreachable, doing: "connect to the hub", detail: "no route")
             switch state.weather {
             case .gone: return .failure(lost)

@@ -44,7 +44,8 @@ struct AlarmTests {
     func history() throws {
         var alarms = AlarmHistory()
         let now = Timestamp(milliseconds: 1_000)
-        let kept = [("epoch_changed", "first"), ("lost_tail", "two"), ("epoch_changed", "second"), ("links_unwatched", "a condition")].map { code, detail in
+        let kept = [("epoch_changed", "first"), ("lost_tail", "two"), ("epoch_changed", "second"), ("links_unwatched", "a condition")].map {
+            code, detail in
             alarms.note(code, detail, at: now)
         }
         #expect(kept == [true, true, true, false])

@@ -44,9 +44,11 @@ struct BadInputTests {
         try await stand.stop()
     }
 
-    @Test("Who may not ask is told so before the body is looked at, whatever is in it", arguments: [
-        "not json", String(repeating: "x", count: 3 << 20),
-    ])
+    @Test(
+        "Who may not ask is told so before the body is looked at, whatever is in it",
+        arguments: [
+            "not json", String(repeating: "x", count: 3 << 20),
+        ])
     func strangersBody(_ body: String) async throws {
         let stand = try await AgentStand.start("access: [ { user: \"4242\", role: admin } ]\n")
         let answer = try await stand.send(.post, "/v1/mutations", body)
@@ -56,9 +58,11 @@ struct BadInputTests {
 
     // MARK: Bodies
 
-    @Test("Bytes that are not UTF-8 are refused with their place, in a payload as well", arguments: [
-        [0xFF], [0xC0, 0xAF], [0xED, 0xA0, 0x80], [0xF4, 0x90, 0x80, 0x80], [0xE2, 0x82],
-    ] as [[UInt8]])
+    @Test(
+        "Bytes that are not UTF-8 are refused with their place, in a payload as well",
+        arguments: [
+            [0xFF], [0xC0, 0xAF], [0xED, 0xA0, 0x80], [0xF4, 0x90, 0x80, 0x80], [0xE2, 0x82],
+        ] as [[UInt8]])
     func notUTF8(_ bytes: [UInt8]) async throws {
         let stand = try await AgentStand.start()
         let before = #"{"entity":"audits","action":"create","data":{"a":""#
@@ -96,14 +100,16 @@ struct BadInputTests {
 
     // MARK: Records and keys
 
-    @Test("What cannot be done to a record is refused with its code, and changes nothing", arguments: [
-        (#"{"entity":"audits","record_id":"a-1","action":"create","data":{"n":2}}"#, 409, "exists"),
-        (#"{"entity":"audits","record_id":"a-1","action":"update","data":{"n":2},"expect_version":99}"#, 409, "version-mismatch"),
-        (#"{"entity":"audits","record_id":"a-1","action":"update","data":{"n":2},"expect_version":0}"#, 409, "version-mismatch"),
-        (#"{"entity":"audits","record_id":"gone","action":"update","data":{"n":2}}"#, 409, "deleted"),
-        (#"{"entity":"audits","record_id":"gone","action":"delete"}"#, 409, "deleted"),
-        (#"{"entity":"audits","record_id":"never","action":"delete"}"#, 404, "not-found"),
-    ])
+    @Test(
+        "What cannot be done to a record is refused with its code, and changes nothing",
+        arguments: [
+            (#"{"entity":"audits","record_id":"a-1","action":"create","data":{"n":2}}"#, 409, "exists"),
+            (#"{"entity":"audits","record_id":"a-1","action":"update","data":{"n":2},"expect_version":99}"#, 409, "version-mismatch"),
+            (#"{"entity":"audits","record_id":"a-1","action":"update","data":{"n":2},"expect_version":0}"#, 409, "version-mismatch"),
+            (#"{"entity":"audits","record_id":"gone","action":"update","data":{"n":2}}"#, 409, "deleted"),
+            (#"{"entity":"audits","record_id":"gone","action":"delete"}"#, 409, "deleted"),
+            (#"{"entity":"audits","record_id":"never","action":"delete"}"#, 404, "not-found"),
+        ])
     func records(_ body: String, _ status: Int, _ code: String) async throws {
         let stand = try await AgentStand.start()
         _ = try await stand.enqueue(#"{"entity":"audits","record_id":"a-1","action":"create","data":{"n":1}}"#)
@@ -269,7 +275,8 @@ struct BadInputTests {
         if !isDisk { for _ in 0..<90 { _ = try await stand.enqueue(line) } }
         let refused = try await stand.send(.post, "/v1/mutations", line)
         #expect(refused.status == 507, "\(refused.text)")
-        let critical = try await stand.send(.post, "/v1/mutations", #"{"entity":"audits","action":"create","data":{},"priority":"critical"}"#)
+        let critical = try await stand.send(
+            .post, "/v1/mutations", #"{"entity":"audits","action":"create","data":{},"priority":"critical"}"#)
         #expect(critical.status == 201, "\(critical.text)")
         let status = try #require(try await stand.send(.get, "/v1/status").json.flatMap { StatusDocument($0) })
         #expect(status.database.state == (isDisk ? .diskFull : .queueFull))

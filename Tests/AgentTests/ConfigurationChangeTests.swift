@@ -68,6 +68,7 @@ struct ConfigurationChangeTests {
         // All keys differ in that file; of the backend's mapping there was none before, so it came as a whole.
         let known = Set(AgentConfiguration.knownKeys.map { $0.name.prefix { $0 != "[" && $0 != "*" } })
         #expect(
-            Set(change.changed).isSuperset(of: known.filter { !$0.hasSuffix(".") && !$0.hasPrefix("rest.") && $0 != "adapter" }.map(String.init)))
+            Set(change.changed).isSuperset(
+                of: known.filter { !$0.hasSuffix(".") && !$0.hasPrefix("rest.") && $0 != "adapter" }.map(String.init)))
     }
 }

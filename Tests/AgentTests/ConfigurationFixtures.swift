@@ -1,6 +1,6 @@
 import Agent
-import SyncCore
 import Foundation
+import SyncCore
 import SyncYAML
 import Testing
 

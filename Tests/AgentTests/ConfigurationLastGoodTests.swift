@@ -104,7 +104,8 @@ struct ConfigurationLastGoodTests {
     }
 
     /// The stamp of a file that was written long before it was read.
-    private static let stamp = FileStamp(inode: 1 << 63, sizeBytes: 30, modified: 1_763_700_000_000_000_000, changed: 1_763_700_000_000_000_001)
+    private static let stamp = FileStamp(
+        inode: 1 << 63, sizeBytes: 30, modified: 1_763_700_000_000_000_000, changed: 1_763_700_000_000_000_001)
 
     private func file(_ text: String, _ stamp: FileStamp? = ConfigurationLastGoodTests.stamp) -> ConfigurationFile {
         ConfigurationFile(name: "agentd.yaml", contents: .success(Array(text.utf8)), stamp: stamp)

@@ -233,15 +233,20 @@ struct ConfigurationLoaderTests {
         #expect(mapped.create?.method == .put && mapped.create?.ok == [201] && mapped.create?.id == .header("Location"))
         #expect(mapped.update?.ifMatch == true && mapped.update?.body == .document && mapped.delete?.method == .post)
         #expect(mapped.list?.limit == 1_000 && mapped.list?.overlap == .seconds(1) && mapped.list?.cursorFrom?.text == "$.data[*].at:max")
-        #expect(mapped.id.text == "$.uuid" && mapped.clientID == "ref" && mapped.fields == ["notes": "remarks"] && mapped.readOnly == ["at"])
-        #expect(mapped.lookup?.path.text == "/audits?ref={id}" && mapped.read?.document.text == "$.data" && mapped.idempotency == RestEntity.OwnIdempotency.none)
+        #expect(
+            mapped.id.text == "$.uuid" && mapped.clientID == "ref" && mapped.fields == ["notes": "remarks"] && mapped.readOnly == ["at"])
+        #expect(
+            mapped.lookup?.path.text == "/audits?ref={id}" && mapped.read?.document.text == "$.data"
+                && mapped.idempotency == RestEntity.OwnIdempotency.none)
         // Nothing of the file is without effect: each key was read from it, none is a default.
         #expect(
             loaded.settings.filter { $0.origin == .standard }.map(\.key).sorted() == [
                 "entities.audits.coalesce", "entities.audits.critical_fields", "entities.audits.durability",
-                "entities.audits.fields", "entities.audits.history", "entities.audits.index", "entities.audits.kind", "entities.audits.max_len",
+                "entities.audits.fields", "entities.audits.history", "entities.audits.index", "entities.audits.kind",
+                "entities.audits.max_len",
                 "entities.audits.min_agent", "entities.audits.on_deleted", "entities.audits.rank", "entities.audits.refs",
-                "entities.audits.retention", "entities.audits.schema", "entities.audits.seed_filter", "entities.audits.strategy", "entities.audits.ttl", "entities.audits.undo",
+                "entities.audits.retention", "entities.audits.schema", "entities.audits.seed_filter", "entities.audits.strategy",
+                "entities.audits.ttl", "entities.audits.undo",
                 "entities.audits.validate", "entities.audits.when_full",
             ])
     }
@@ -262,10 +267,12 @@ struct ConfigurationLoaderTests {
         #expect(json["entities.\"a.b\".kind"] == ["value": "event", "origin": "/etc/agentd.yaml:3"])
         #expect(
             json["links"] == [
-                "value": [[
-                    "match": "eth0", "metered": nil, "budget": nil, "rate": nil, "prefer": 0, "recover": nil, "recover_after": "15m",
-                    "recover_every": "1h",
-                ]],
+                "value": [
+                    [
+                        "match": "eth0", "metered": nil, "budget": nil, "rate": nil, "prefer": 0, "recover": nil, "recover_after": "15m",
+                        "recover_every": "1h",
+                    ]
+                ],
                 "origin": "/etc/agentd.yaml:4",
             ])
         #expect(loaded.settings.count == Set(loaded.settings.map(\.key)).count)

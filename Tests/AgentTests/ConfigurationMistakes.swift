@@ -43,7 +43,10 @@ enum ConfigurationMistakes {
         ),
         (inRest("headers: { Authorization: Bearer x }"), "4:29: rest.headers.Authorization: holds a secret, expected { file: PATH }"),
         (inRest("headers: { Host: x }"), "4:20: rest.headers.Host: is set by the agent itself"),
-        (inRest("idempotency: { window: 1s }"), "4:26: rest.idempotency.window: 1s is not accepted, expected a duration from 60s to 400d" + duration),
+        (
+            inRest("idempotency: { window: 1s }"),
+            "4:26: rest.idempotency.window: 1s is not accepted, expected a duration from 60s to 400d" + duration
+        ),
         (inRest("verify_after: 2h"), "4:17: rest.verify_after: 2h is not accepted, expected a duration from 0s to 1h" + duration),
         (inRest("not_applied: [404]"), "4:17: rest.not_applied[0]: 404 is not accepted, expected a whole number from 500 to 599"),
         (inRest("probe: healthz"), "4:10: rest.probe: healthz is not accepted, expected a path such as /healthz"),
@@ -478,9 +481,18 @@ enum ConfigurationMistakes {
             "3:8: hub.pin: sha1//AAAA is not accepted, expected sha256//BASE64, several with ; between them"
         ),
         ("verify: false", "3:3: hub.verify: unknown key"),
-        ("proxy: https://p:3128", "3:10: hub.proxy: the value is not accepted, expected http://HOST:PORT, without a user name, a password or a path: credentials go into hub.proxy_credentials_file"),
-        ("proxy: http://u:p@proxy:3128", "3:10: hub.proxy: the value is not accepted, expected http://HOST:PORT, without a user name, a password or a path: credentials go into hub.proxy_credentials_file"),
-        ("proxy: http://proxy:3128/x", "3:10: hub.proxy: the value is not accepted, expected http://HOST:PORT, without a user name, a password or a path: credentials go into hub.proxy_credentials_file"),
+        (
+            "proxy: https://p:3128",
+            "3:10: hub.proxy: the value is not accepted, expected http://HOST:PORT, without a user name, a password or a path: credentials go into hub.proxy_credentials_file"
+        ),
+        (
+            "proxy: http://u:p@proxy:3128",
+            "3:10: hub.proxy: the value is not accepted, expected http://HOST:PORT, without a user name, a password or a path: credentials go into hub.proxy_credentials_file"
+        ),
+        (
+            "proxy: http://proxy:3128/x",
+            "3:10: hub.proxy: the value is not accepted, expected http://HOST:PORT, without a user name, a password or a path: credentials go into hub.proxy_credentials_file"
+        ),
         ("proxy_credentials_file: /p", "3:27: hub.proxy_credentials_file: is alone, expected proxy beside it"),
         ("no_proxy: [a]", "3:13: hub.no_proxy: is alone, expected proxy beside it"),
         (

@@ -106,7 +106,9 @@ struct ConfigurationStartTests {
         #expect(Self.standby(start, isActivated: false) == nil)
     }
 
-    @Test("With another mistake beside it, that is a mistake", arguments: ["lgo: {}\n", "hub:\n  devise: box\n", "hub:\n  url:\n  device: \"\"\n"])
+    @Test(
+        "With another mistake beside it, that is a mistake",
+        arguments: ["lgo: {}\n", "hub:\n  devise: box\n", "hub:\n  url:\n  device: \"\"\n"])
     func notOnly(_ text: String) {
         if case .refused = Self.start(text) {} else { Issue.record("\(Self.start(text))") }
     }

@@ -68,7 +68,9 @@ struct DescriptorPassingTests {
         let stand = try await AgentStand.start(in: folder) { $0.blobs = BlobFiles(at: folder + "/blobs") }
         let file = try MarkedFile(in: stand.folder)
         #expect(write(file.descriptor, "photo", 5) == 5)
-        for (count, status, words) in [(1, "201", "\"b-1\""), (2, "400", "2 descriptors"), (253, "400", "253 descriptors"), (0, "400", "no descriptor")] {
+        for (count, status, words) in [
+            (1, "201", "\"b-1\""), (2, "400", "2 descriptors"), (253, "400", "253 descriptors"), (0, "400", "no descriptor"),
+        ] {
             let connection = try RawConnection(stand.socket)
             try connection.send(Self.add, with: count, of: file.descriptor)
             let answer = connection.rest()

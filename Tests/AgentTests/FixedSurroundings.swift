@@ -13,7 +13,10 @@ final class FixedSurroundings: LinkMonitor, PowerMonitor {
         supplies = [
             PowerSupplyReading(
                 name: "BAT0",
-                [.type: .text("Battery"), .status: .text("Discharging"), .capacity: .text("\(batteryPercent ?? 100)"), .present: .text("1")])
+                [
+                    .type: .text("Battery"), .status: .text("Discharging"), .capacity: .text("\(batteryPercent ?? 100)"),
+                    .present: .text("1"),
+                ])
         ]
     }
 

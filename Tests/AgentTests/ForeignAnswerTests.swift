@@ -107,7 +107,8 @@ struct ForeignAnswerTests {
         let (transport, keeps) = (Says(), Keeps())
         let grant = HTTPResponse(
             status: 200, headers: ["Content-Type": "application/json"],
-            body: Array(#"{"device_id":"gw-1","token":"est_\#(String(repeating: "e", count: 43))","expires_at":"2099-01-01T00:00:00Z"}"#.utf8))
+            body: Array(
+                #"{"device_id":"gw-1","token":"est_\#(String(repeating: "e", count: 43))","expires_at":"2099-01-01T00:00:00Z"}"#.utf8))
         transport.response.withLock { $0 = grant }
         let client = Self.client(transport, keeps, provisioned: "operators", kept: nil)
         let refreshed = await client.refreshToken(replica: ReplicaID(trusted: "r-1"))
@@ -156,7 +157,8 @@ struct ForeignAnswerTests {
         try stand.hub.publish("sites", "s-1", ["n": 3])
         stand.hub.weather = .changes { request, response in
             guard request.url.contains("/v1/sync/") else { return }
-            response.body = Array(String(decoding: response.body, as: UTF8.self).replacing("\"id\":\"bad\"", with: "\"id\":\"../../bad\"").utf8)
+            response.body = Array(
+                String(decoding: response.body, as: UTF8.self).replacing("\"id\":\"bad\"", with: "\"id\":\"../../bad\"").utf8)
         }
         let key = try await stand.enqueue(#"{"entity":"audits","record_id":"ours","action":"create","data":{"a":1}}"#)
         _ = try await stand.sync()
@@ -166,7 +168,8 @@ struct ForeignAnswerTests {
         #expect(try await stand.send(.get, "/v1/records/audits/good").status == 404, "nothing of the bad page is applied")
         let status = try #require(try await stand.send(.get, "/v1/status").json.flatMap { StatusDocument($0) })
         let alarm = status.alarms.first { $0.code == "stream_unreadable" }
-        #expect(alarm?.detail.contains("audits") == true && alarm?.detail.contains("../../bad") == true, "\(String(describing: status.alarms))")
+        #expect(
+            alarm?.detail.contains("audits") == true && alarm?.detail.contains("../../bad") == true, "\(String(describing: status.alarms))")
         #expect(status.overall.level != .ok)
         #expect(status.sync.lastError?.contains("audits was not read") == true)
 

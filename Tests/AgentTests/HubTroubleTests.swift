@@ -219,7 +219,9 @@ struct HubTroubleTests {
         // Somebody else deletes it while this device is away.
         let deleted = stand.hub.ask(
             "POST", "/v1/sync/push",
-            body: #"{"acked_seq":0,"mutations":[{"seq":1,"idempotency_key":"k-1","entity":"audits","record_id":"a-1","action":"delete","base_version":1,"hlc":"0199c3f2a1b4-0007-9f2c11ab"}]}"#)
+            body:
+                #"{"acked_seq":0,"mutations":[{"seq":1,"idempotency_key":"k-1","entity":"audits","record_id":"a-1","action":"delete","base_version":1,"hlc":"0199c3f2a1b4-0007-9f2c11ab"}]}"#
+        )
         #expect(String(decoding: deleted.body, as: UTF8.self).contains("accepted"))
         let id = try await stand.enqueue(#"{"entity":"audits","record_id":"a-1","action":"update","data":{"a":2}}"#)
         #expect(try await stand.send(.get, "/v1/records/audits/a-1")["data"] == ["a": 2])

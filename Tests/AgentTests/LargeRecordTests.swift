@@ -22,7 +22,9 @@ struct LargeRecordTests {
         return response.body
     }
 
-    @Test("600 changes that wait reach the hub in answers of a few hundred kilobytes, also when each answer is lost once", arguments: [false, true])
+    @Test(
+        "600 changes that wait reach the hub in answers of a few hundred kilobytes, also when each answer is lost once",
+        arguments: [false, true])
     func drains(_ losesAnswers: Bool) throws {
         let hub = try hub()
         let (mine, theirs) = (DeviceID(trusted: "gw-1"), DeviceID(trusted: "gw-2"))
@@ -46,11 +48,13 @@ struct LargeRecordTests {
         try settle(try #require(try store.claim(limits, at: now)))
         let other: JSON = [
             "acked_seq": 0,
-            "mutations": [[
-                "seq": 1, "idempotency_key": "other", "entity": "audits", "record_id": "a", "action": "update", "data": ["other": 1],
-                "base_version": 1, "hlc": .string(HybridTime(milliseconds: 1, counter: 0, node: "0000000b").description),
-                "client_updated_at": "2026-11-20T21:04:05.120Z",
-            ]],
+            "mutations": [
+                [
+                    "seq": 1, "idempotency_key": "other", "entity": "audits", "record_id": "a", "action": "update", "data": ["other": 1],
+                    "base_version": 1, "hlc": .string(HybridTime(milliseconds: 1, counter: 0, node: "0000000b").description),
+                    "client_updated_at": "2026-11-20T21:04:05.120Z",
+                ]
+            ],
         ]
         _ = try push(other.bytes, to: hub, as: theirs)
         for number in 1...600 { try change(.update, ["n": .int(number)]) }

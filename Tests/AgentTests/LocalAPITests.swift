@@ -60,7 +60,8 @@ struct LocalAPITests {
             Refusal(name: "trailing bytes", body: #"{"entity":"audits","action":"create","data":{}} x"#, status: 400, code: "malformed"),
             Refusal(name: "a byte order mark", body: "\u{FEFF}{}", status: 400, code: "malformed"),
             Refusal(name: "NaN", body: #"{"entity":"audits","action":"create","data":{"a":NaN}}"#, status: 400, code: "malformed"),
-            Refusal(name: "Infinity", body: #"{"entity":"audits","action":"create","data":{"a":-Infinity}}"#, status: 400, code: "malformed"),
+            Refusal(
+                name: "Infinity", body: #"{"entity":"audits","action":"create","data":{"a":-Infinity}}"#, status: 400, code: "malformed"),
             Refusal(name: "a comment", body: #"{"entity":"audits",/* */"action":"create"}"#, status: 400, code: "malformed"),
             Refusal(
                 name: "a member with a name of 300 bytes",
@@ -75,7 +76,9 @@ struct LocalAPITests {
             Refusal(
                 name: "a misspelt member", body: #"{"entity":"audits","action":"create","dta":{}}"#, status: 400,
                 code: "unknown-member"),
-            Refusal(name: "a lone surrogate", body: #"{"entity":"audits","action":"create","data":{"a":"\ud800"}}"#, status: 400, code: "malformed"),
+            Refusal(
+                name: "a lone surrogate", body: #"{"entity":"audits","action":"create","data":{"a":"\ud800"}}"#, status: 400,
+                code: "malformed"),
             Refusal(
                 name: "NUL in a string", body: #"{"entity":"audits","action":"create","data":{"a":"\u0000"}}"#, status: 400,
                 code: "malformed"),
@@ -184,7 +187,8 @@ struct LocalAPITests {
         let stand = try await AgentStand.start()
         for n in 1...25 {
             _ = try await stand.enqueue(
-                #"{"entity":"audits","record_id":"a-\#(100 + n)","action":"create","data":{"n":\#(n),"status":"\#(n % 2 == 0 ? "open" : "done")"}}"#)
+                #"{"entity":"audits","record_id":"a-\#(100 + n)","action":"create","data":{"n":\#(n),"status":"\#(n % 2 == 0 ? "open" : "done")"}}"#
+            )
         }
         let path = "/v1/records/audits?filter=status:eq:open&filter=n:gt:4&sort=-n&fields=n&limit=4"
         var seen: [Int64] = []

@@ -47,13 +47,17 @@ struct MetricsTests {
     }
 
     private static func sample(_ line: String, of family: Family) throws -> (labels: [String: String], value: Double) {
-        guard let space = line.lastIndex(of: " "), let value = Double(line[line.index(after: space)...]) else { throw Fault("no value: \(line)") }
+        guard let space = line.lastIndex(of: " "), let value = Double(line[line.index(after: space)...]) else {
+            throw Fault("no value: \(line)")
+        }
         var rest = line[..<space]
         guard rest.hasPrefix(family.name) else { throw Fault("\(line) stands among \(family.name)") }
         rest = rest.dropFirst(family.name.count)
         var labels: [String: String] = [:]
         if family.kind == "histogram" {
-            guard let part = ["_bucket", "_sum", "_count"].first(where: { rest.hasPrefix($0) }) else { throw Fault("no part of a histogram: \(line)") }
+            guard let part = ["_bucket", "_sum", "_count"].first(where: { rest.hasPrefix($0) }) else {
+                throw Fault("no part of a histogram: \(line)")
+            }
             labels["part"] = String(part.dropFirst())
             rest = rest.dropFirst(part.count)
         }
@@ -165,18 +169,24 @@ struct MetricsTests {
         #expect((value("agentd_store_job_seconds", ["part": "count"]) ?? 0) >= 1 && (value("agentd_store_job_longest_seconds") ?? 0) > 0)
         #expect(value("agentd_store_jobs_over_bound_total") == 0)
         #expect(value("agentd_conflicts_open") == 0)
-        let up = families.first { $0.name == "agentd_bytes_total" }?.samples.filter { $0.labels["class"] == "push" && $0.labels["dir"] == "up" }
+        let up = families.first { $0.name == "agentd_bytes_total" }?.samples.filter {
+            $0.labels["class"] == "push" && $0.labels["dir"] == "up"
+        }
         #expect((up?.first?.value ?? 0) > 0)
         try await stand.stop()
         try promtool(answer.text)
     }
 
-    @Test("The reader of these tests sees what is wrong", arguments: [
-        "a 1\n", "# TYPE a gauge\na 1\n", "# HELP a x\n# TYPE a gauge\nb 1\n", "# HELP a x\n# TYPE a gauge\na 1", "# HELP a x\n# TYPE a thing\na 1\n",
-        "# HELP a x\n# TYPE a gauge\na{b=\"c} 1\n", "# HELP a x\n# TYPE a gauge\na{b=\"c\",b=\"d\"} 1\n", "# HELP a x\n# TYPE a gauge\na one\n",
-        "# HELP a x\n# TYPE a gauge\na{b=\"\\x\"} 1\n", "# HELP a x\n# TYPE a gauge\na 1\n# HELP a x\n# TYPE a gauge\na 2\n",
-        "# HELP a x\n# TYPE a gauge\na{1b=\"c\"} 1\n",
-    ])
+    @Test(
+        "The reader of these tests sees what is wrong",
+        arguments: [
+            "a 1\n", "# TYPE a gauge\na 1\n", "# HELP a x\n# TYPE a gauge\nb 1\n", "# HELP a x\n# TYPE a gauge\na 1",
+            "# HELP a x\n# TYPE a thing\na 1\n",
+            "# HELP a x\n# TYPE a gauge\na{b=\"c} 1\n", "# HELP a x\n# TYPE a gauge\na{b=\"c\",b=\"d\"} 1\n",
+            "# HELP a x\n# TYPE a gauge\na one\n",
+            "# HELP a x\n# TYPE a gauge\na{b=\"\\x\"} 1\n", "# HELP a x\n# TYPE a gauge\na 1\n# HELP a x\n# TYPE a gauge\na 2\n",
+            "# HELP a x\n# TYPE a gauge\na{1b=\"c\"} 1\n",
+        ])
     func readerIsStrict(_ text: String) {
         #expect(throws: Fault.self) { try Self.read(text) }
     }

@@ -20,7 +20,9 @@ struct OneCauseTests {
         var weather: LoopbackHub.Weather
 
         init(_ name: String, _ code: String, _ words: String, _ checks: [String], _ command: String, _ weather: LoopbackHub.Weather) {
-            (testDescription, self.code, self.words, self.checks, self.command, self.weather) = (name, code, words, checks, command, weather)
+            (testDescription, self.code, self.words, self.checks, self.command, self.weather) = (
+                name, code, words, checks, command, weather
+            )
         }
     }
 
@@ -30,7 +32,8 @@ struct OneCauseTests {
 
     /// An answer of the hub's own.
     private static func refuses(_ status: Int, _ code: String, _ detail: String, _ headers: HTTPHeaders = [:]) -> LoopbackHub.Weather {
-        var response = HTTPResponse(status: status, headers: headers, body: Problem(code, status: status, detail: detail).json(prefix: "").bytes)
+        var response = HTTPResponse(
+            status: status, headers: headers, body: Problem(code, status: status, detail: detail).json(prefix: "").bytes)
         response.headers["Sync-Version"] = "1"
         response.headers["Content-Type"] = "application/problem+json"
         return .says(response)
@@ -44,35 +47,79 @@ struct OneCauseTests {
     }
 
     static let hubAway: [Obstacle] = [
-        Obstacle("no DNS", "dns", "Could not resolve host: hub.test", ["hub", "dns"], "getent hosts hub.test", fails(.unresolved, "look up hub.test", "Could not resolve host: hub.test")),
-        Obstacle("no route", "no_connection", "No route to host", ["hub"], "curl -v", fails(.unreachable, "connect to hub.test:443", "No route to host")),
-        Obstacle("refused", "no_connection", "Connection refused", ["hub"], "curl -v", fails(.unreachable, "connect to hub.test:443", "Connection refused")),
+        Obstacle(
+            "no DNS", "dns", "Could not resolve host: hub.test", ["hub", "dns"], "getent hosts hub.test",
+            fails(.unresolved, "look up hub.test", "Could not resolve host: hub.test")),
+        Obstacle(
+            "no route", "no_connection", "No route to host", ["hub"], "curl -v",
+            fails(.unreachable, "connect to hub.test:443", "No route to host")),
+        Obstacle(
+            "refused", "no_connection", "Connection refused", ["hub"], "curl -v",
+            fails(.unreachable, "connect to hub.test:443", "Connection refused")),
         Obstacle("silence", "timeout", "no byte in 30 s", ["hub"], "curl -v", fails(.timedOut, "wait for the answer", "no byte in 30 s")),
-        Obstacle("a connection that breaks", "connection_lost", "Connection reset by peer", ["hub"], "curl -v", fails(.broken, "read the answer", "Connection reset by peer")),
-        Obstacle("a wrong name", "tls", "no alternative certificate subject name", ["hub", "tls"], "openssl s_client -connect hub.test:8443 ", fails(.untrusted, "TLS handshake", "no alternative certificate subject name matches")),
-        Obstacle("an unknown issuer", "tls", "unable to get local issuer", ["hub", "tls"], "hub.ca_file", fails(.untrusted, "TLS handshake", "unable to get local issuer certificate")),
-        Obstacle("another key", "tls", "public key does not match pinned", ["hub", "tls"], "hub.pin", fails(.untrusted, "TLS handshake", "public key does not match pinned public key")),
-        Obstacle("an ended certificate", "tls_date", "certificate has expired", ["hub", "tls"], "timedatectl", fails(.untrustedDate, "TLS handshake", "certificate has expired")),
-        Obstacle("a clock before its time", "tls_date", "certificate is not yet valid", ["hub", "tls"], "timedatectl", fails(.untrustedDate, "TLS handshake", "certificate is not yet valid")),
+        Obstacle(
+            "a connection that breaks", "connection_lost", "Connection reset by peer", ["hub"], "curl -v",
+            fails(.broken, "read the answer", "Connection reset by peer")),
+        Obstacle(
+            "a wrong name", "tls", "no alternative certificate subject name", ["hub", "tls"], "openssl s_client -connect hub.test:8443 ",
+            fails(.untrusted, "TLS handshake", "no alternative certificate subject name matches")),
+        Obstacle(
+            "an unknown issuer", "tls", "unable to get local issuer", ["hub", "tls"], "hub.ca_file",
+            fails(.untrusted, "TLS handshake", "unable to get local issuer certificate")),
+        Obstacle(
+            "another key", "tls", "public key does not match pinned", ["hub", "tls"], "hub.pin",
+            fails(.untrusted, "TLS handshake", "public key does not match pinned public key")),
+        Obstacle(
+            "an ended certificate", "tls_date", "certificate has expired", ["hub", "tls"], "timedatectl",
+            fails(.untrustedDate, "TLS handshake", "certificate has expired")),
+        Obstacle(
+            "a clock before its time", "tls_date", "certificate is not yet valid", ["hub", "tls"], "timedatectl",
+            fails(.untrustedDate, "TLS handshake", "certificate is not yet valid")),
         Obstacle("a wrong path", "not_the_hub", "answer 404 without Sync-Version", ["hub"], "then look at hub.url", page(404)),
         Obstacle("a door that is shut", "not_the_hub", "answer 403 without Sync-Version", ["hub"], "then look at hub.url", page(403)),
         Obstacle("another server", "portal", "answer 200 without Sync-Version", ["hub"], "curl -v", page(200)),
-        Obstacle("a redirect", "portal", "redirected to http://login.test/", ["hub"], "curl -v", page(302, ["Location": "http://login.test/"])),
+        Obstacle(
+            "a redirect", "portal", "redirected to http://login.test/", ["hub"], "curl -v", page(302, ["Location": "http://login.test/"])),
         Obstacle("a portal by its own word", "portal", "answer 511", ["hub"], "curl -v", page(511)),
-        Obstacle("no such endpoint at the hub", "wrong_address", "no such route", ["hub"], "then look at hub.url", refuses(404, "not-found", "no such route")),
+        Obstacle(
+            "no such endpoint at the hub", "wrong_address", "no such route", ["hub"], "then look at hub.url",
+            refuses(404, "not-found", "no such route")),
         Obstacle("a gateway's error", "overloaded", "answer 502 without Sync-Version", ["hub"], "ask the hub's operator", page(502)),
-        Obstacle("a gateway's wait", "overloaded", "answer 503 without Sync-Version", ["hub"], "ask the hub's operator", page(503, ["Retry-After": "3600"])),
-        Obstacle("too many requests", "overloaded", "slow down", ["hub"], "ask the hub's operator", refuses(429, "rate", "slow down", ["Retry-After": "60"])),
-        Obstacle("maintenance", "overloaded", "until six", ["hub"], "ask the hub's operator", refuses(503, "maintenance", "closed until six", ["Retry-After": "600"])),
-        Obstacle("another version", "version", "speaks version 7", ["hub"], "update agentd", refuses(400, "unsupported-sync-version", "this hub speaks version 7")),
-        Obstacle("an upgrade is wanted", "wrong_address", "upgrade first", ["hub"], "then look at hub.url", refuses(426, "upgrade", "upgrade first")),
-        Obstacle("an error of the hub", "hub_failed", "out of memory", ["hub"], "agentctl diagnose", refuses(500, "internal", "out of memory")),
-        Obstacle("nonsense", "bad_answer", "the hub", ["hub"], "agentctl diagnose", .says(HTTPResponse(status: 200, headers: ["Sync-Version": "1", "Content-Type": "application/json"], body: Array("{}".utf8)))),
-        Obstacle("an unknown token", "token_refused", "no such token", ["hub", "token"], "agenthub token add gw-test", refuses(401, "unauthorized", "no such token")),
-        Obstacle("a token without the right", "token_refused", "may not push", ["hub", "token"], "agenthub token add gw-test", refuses(403, "forbidden", "may not push")),
-        Obstacle("a token that ended", "token_refused", "ended at noon", ["hub", "token"], "agenthub token readmit gw-test", refuses(401, "unauthorized", "the token ended at noon; an operator can let it in: agenthub token readmit gw-test")),
-        Obstacle("shut out", "device_blocked", "stolen", ["hub", "token"], "agenthub token list", refuses(403, "device-blocked", "reported as stolen")),
-        Obstacle("no client certificate", "client_certificate", "certificate required", ["hub", "tls"], "hub.client_cert_file", fails(.clientCertificate, "TLS handshake", "alert certificate required")),
+        Obstacle(
+            "a gateway's wait", "overloaded", "answer 503 without Sync-Version", ["hub"], "ask the hub's operator",
+            page(503, ["Retry-After": "3600"])),
+        Obstacle(
+            "too many requests", "overloaded", "slow down", ["hub"], "ask the hub's operator",
+            refuses(429, "rate", "slow down", ["Retry-After": "60"])),
+        Obstacle(
+            "maintenance", "overloaded", "until six", ["hub"], "ask the hub's operator",
+            refuses(503, "maintenance", "closed until six", ["Retry-After": "600"])),
+        Obstacle(
+            "another version", "version", "speaks version 7", ["hub"], "update agentd",
+            refuses(400, "unsupported-sync-version", "this hub speaks version 7")),
+        Obstacle(
+            "an upgrade is wanted", "wrong_address", "upgrade first", ["hub"], "then look at hub.url",
+            refuses(426, "upgrade", "upgrade first")),
+        Obstacle(
+            "an error of the hub", "hub_failed", "out of memory", ["hub"], "agentctl diagnose", refuses(500, "internal", "out of memory")),
+        Obstacle(
+            "nonsense", "bad_answer", "the hub", ["hub"], "agentctl diagnose",
+            .says(HTTPResponse(status: 200, headers: ["Sync-Version": "1", "Content-Type": "application/json"], body: Array("{}".utf8)))),
+        Obstacle(
+            "an unknown token", "token_refused", "no such token", ["hub", "token"], "agenthub token add gw-test",
+            refuses(401, "unauthorized", "no such token")),
+        Obstacle(
+            "a token without the right", "token_refused", "may not push", ["hub", "token"], "agenthub token add gw-test",
+            refuses(403, "forbidden", "may not push")),
+        Obstacle(
+            "a token that ended", "token_refused", "ended at noon", ["hub", "token"], "agenthub token readmit gw-test",
+            refuses(401, "unauthorized", "the token ended at noon; an operator can let it in: agenthub token readmit gw-test")),
+        Obstacle(
+            "shut out", "device_blocked", "stolen", ["hub", "token"], "agenthub token list",
+            refuses(403, "device-blocked", "reported as stolen")),
+        Obstacle(
+            "no client certificate", "client_certificate", "certificate required", ["hub", "tls"], "hub.client_cert_file",
+            fails(.clientCertificate, "TLS handshake", "alert certificate required")),
     ]
 
     @Test("What is wrong with the way to the hub", arguments: hubAway)
@@ -161,15 +208,27 @@ struct OneCauseTests {
     @Test(
         "What holds work back although the hub would answer",
         arguments: [
-            Surroundings(testDescription: "no carrier", code: "offline", words: "no link has carrier", command: "ip -brief address", link: { $0.hasCarrier = false }, hasRoute: false),
-            Surroundings(testDescription: "no route", code: "offline", words: "a route to the hub", command: "ip route", link: { $0.defaultMetric = nil }, hasRoute: false),
-            Surroundings(testDescription: "a metered link", code: "metered", words: "the link eth0 is metered", command: "agentctl sync --force", settings: "links: [{ match: eth0, metered: true }]\n"),
-            Surroundings(testDescription: "roaming", code: "roaming", words: "the modem eth0 is roaming", command: "agentctl sync --force", hint: #"{"metered":true,"roaming":true}"#),
+            Surroundings(
+                testDescription: "no carrier", code: "offline", words: "no link has carrier", command: "ip -brief address",
+                link: { $0.hasCarrier = false }, hasRoute: false),
+            Surroundings(
+                testDescription: "no route", code: "offline", words: "a route to the hub", command: "ip route",
+                link: { $0.defaultMetric = nil }, hasRoute: false),
+            Surroundings(
+                testDescription: "a metered link", code: "metered", words: "the link eth0 is metered", command: "agentctl sync --force",
+                settings: "links: [{ match: eth0, metered: true }]\n"),
+            Surroundings(
+                testDescription: "roaming", code: "roaming", words: "the modem eth0 is roaming", command: "agentctl sync --force",
+                hint: #"{"metered":true,"roaming":true}"#),
             Surroundings(
                 testDescription: "the end of a budget", code: "budget", words: "the data budget of eth0", command: "links[].budget",
                 settings: "links: [{ match: eth0, metered: true, budget: { day: 10KB } }]\n", isReady: true,
-                mutation: #"{"entity":"audits","record_id":"a-1","action":"create","priority":"critical","data":{"t":"\#(String(repeating: "x", count: 20_000))"}}"#),
-            Surroundings(testDescription: "a low battery", code: "low_battery", words: "the battery is low", command: "agentctl sync --force", batteryPercent: 9),
+                mutation:
+                    #"{"entity":"audits","record_id":"a-1","action":"create","priority":"critical","data":{"t":"\#(String(repeating: "x", count: 20_000))"}}"#
+            ),
+            Surroundings(
+                testDescription: "a low battery", code: "low_battery", words: "the battery is low", command: "agentctl sync --force",
+                batteryPercent: 9),
             Surroundings(
                 testDescription: "outside the windows", code: "window", words: "outside the time window", command: "agentctl sync --force",
                 settings: "sync: { windows: [\(Self.windowOfTomorrow)], windows_hold: all }\n"),
@@ -189,7 +248,8 @@ struct OneCauseTests {
             return try await stand.send(.get, "/v1/status").json.flatMap { StatusDocument($0) }?.cause?.code == example.code
         }
         try await expect(
-            Obstacle("", example.code, example.words, example.code == "offline" ? ["hub", "link"] : [], example.command, .fine), of: id, at: stand,
+            Obstacle("", example.code, example.words, example.code == "offline" ? ["hub", "link"] : [], example.command, .fine), of: id,
+            at: stand,
             isReady: example.isReady)
         try await stand.stop()
     }
@@ -230,7 +290,10 @@ struct OneCauseTests {
         let id = try await stand.enqueue(#"{"entity":"audits","record_id":"a-1","action":"create","data":{"n":1}}"#)
         stand.hub.weather = .changesResults { results in
             results.map { result in
-                ["idempotency_key": result.object?["idempotency_key"] ?? .null, "status": "rejected", "problem": Problem("validation", status: 422, detail: "n must be a text").json(prefix: "")]
+                [
+                    "idempotency_key": result.object?["idempotency_key"] ?? .null, "status": "rejected",
+                    "problem": Problem("validation", status: 422, detail: "n must be a text").json(prefix: ""),
+                ]
             }
         }
         try await stand.sync()
@@ -314,7 +377,9 @@ struct OneCauseTests {
     }
 
     private static func stand(_ settings: String = "", adjust: (inout AgentEnvironment) -> Void = { _ in }) async throws -> AgentStand {
-        try await AgentStand.start("hub: { url: \"https://hub.test:8443\" }\naccess: [{ group: tests, role: admin, rate: 100000 }]\n" + settings) { environment in
+        try await AgentStand.start(
+            "hub: { url: \"https://hub.test:8443\" }\naccess: [{ group: tests, role: admin, rate: 100000 }]\n" + settings
+        ) { environment in
             environment.examine = { questions, answer in
                 var system = DoctorFacts.System(stateFolder: questions.stateFolder)
                 system.token = .init(path: "/etc/agentd/token")

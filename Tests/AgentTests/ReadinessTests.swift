@@ -32,13 +32,15 @@ struct ReadinessTests {
         #expect(phase([overview(readAt: now)], hasMet: false, isSeeded: true) == "done")
     }
 
-    @Test("Apps are told to come again while nothing can be enqueued, and why", arguments: [
-        Case(mode: .serving, held: nil, obstacle: nil),
-        Case(mode: .serving, held: StoreJobTimes.bound, obstacle: nil),
-        Case(mode: .serving, held: StoreJobTimes.bound + .milliseconds(1), obstacle: "busy"),
-        Case(mode: .recovering, held: .seconds(60), obstacle: "recovering"),
-        Case(mode: .readOnly("why"), held: nil, obstacle: "read-only"),
-    ])
+    @Test(
+        "Apps are told to come again while nothing can be enqueued, and why",
+        arguments: [
+            Case(mode: .serving, held: nil, obstacle: nil),
+            Case(mode: .serving, held: StoreJobTimes.bound, obstacle: nil),
+            Case(mode: .serving, held: StoreJobTimes.bound + .milliseconds(1), obstacle: "busy"),
+            Case(mode: .recovering, held: .seconds(60), obstacle: "recovering"),
+            Case(mode: .readOnly("why"), held: nil, obstacle: "read-only"),
+        ])
     func obstacles(_ example: Case) {
         #expect(example.mode.obstacle(held: example.held) == example.obstacle)
     }

@@ -25,10 +25,12 @@ struct RepeatedFieldTests {
         try await stand.stop()
     }
 
-    @Test("So it is with the fields of other routes", arguments: [
-        ("/v1/events", "Last-Event-ID", "1", "2"), ("/v1/records/audits/a-1", "If-None-Match", "\"1\"", "\"2\""),
-        ("/v1/blobs/b-1/content", "Range", "bytes=0-1", "bytes=2-3"),
-    ])
+    @Test(
+        "So it is with the fields of other routes",
+        arguments: [
+            ("/v1/events", "Last-Event-ID", "1", "2"), ("/v1/records/audits/a-1", "If-None-Match", "\"1\"", "\"2\""),
+            ("/v1/blobs/b-1/content", "Range", "bytes=0-1", "bytes=2-3"),
+        ])
     func questions(path: String, name: String, first: String, second: String) async throws {
         let stand = try await AgentStand.start()
         let connection = try RawConnection(stand.socket)

@@ -33,16 +33,31 @@ struct RestConfigurationTests {
         #expect(configuration.restMapping == nil && configuration.rest != nil)
     }
 
-    @Test("What entities and mapping say of each other is found at load, with its place", arguments: [
-        (RestConfigurationTests.mapping + "hub: { url: https://hub.example.com }", "7:13: hub.url: is another address than rest.base_url, expected no such line, because adapter is rest"),
-        (RestConfigurationTests.mapping.replacing("{ kind: record }", with: "{ kind: record }, sites: {}"), "6:46: entities.sites: has no mapping, expected sites below rest.entities"),
-        (RestConfigurationTests.mapping.replacing("{ audits: { kind: record } }", with: "{}"), "5:13: rest.entities.audits: is no entity, expected audits below entities"),
-        (RestConfigurationTests.mapping.replacing("kind: record", with: "kind: reference"), "5:13: rest.entities.audits: is of the kind reference and has no list, expected list"),
-        (
-            RestConfigurationTests.mapping.replacing("kind: record", with: "kind: event").replacing("{ create: { path: /audits, id: $.id } }", with: "{ create: { path: /a }, list: { path: /a, items: $ } }"),
-            "5:43: rest.entities.audits.list: is of no use: events are only created"
-        ),
-    ])
+    @Test(
+        "What entities and mapping say of each other is found at load, with its place",
+        arguments: [
+            (
+                RestConfigurationTests.mapping + "hub: { url: https://hub.example.com }",
+                "7:13: hub.url: is another address than rest.base_url, expected no such line, because adapter is rest"
+            ),
+            (
+                RestConfigurationTests.mapping.replacing("{ kind: record }", with: "{ kind: record }, sites: {}"),
+                "6:46: entities.sites: has no mapping, expected sites below rest.entities"
+            ),
+            (
+                RestConfigurationTests.mapping.replacing("{ audits: { kind: record } }", with: "{}"),
+                "5:13: rest.entities.audits: is no entity, expected audits below entities"
+            ),
+            (
+                RestConfigurationTests.mapping.replacing("kind: record", with: "kind: reference"),
+                "5:13: rest.entities.audits: is of the kind reference and has no list, expected list"
+            ),
+            (
+                RestConfigurationTests.mapping.replacing("kind: record", with: "kind: event").replacing(
+                    "{ create: { path: /audits, id: $.id } }", with: "{ create: { path: /a }, list: { path: /a, items: $ } }"),
+                "5:43: rest.entities.audits.list: is of no use: events are only created"
+            ),
+        ])
     func contradictions(_ text: String, _ message: String) {
         let errors = ConfigurationFixtures.errors(text)
         #expect(errors.contains { $0.hasSuffix(message) }, "\(errors)")

@@ -23,7 +23,9 @@ struct SecurityTableTests {
 
     private static func kibi(_ bytes: Int) -> String { "\(bytes >> 10) KiB" }
     private static func mebi(_ bytes: Int) -> String { "\(bytes >> 20) MiB" }
-    private static func number(_ value: Int) -> String { value < 1_000 ? "\(value)" : "\(value / 1_000),\(String(value % 1_000 + 1_000).dropFirst())" }
+    private static func number(_ value: Int) -> String {
+        value < 1_000 ? "\(value)" : "\(value / 1_000),\(String(value % 1_000 + 1_000).dropFirst())"
+    }
     private static func seconds(_ duration: Duration?) -> String { "\(duration?.components.seconds ?? -1) s" }
     private static func minutes(_ duration: Duration) -> String { "\(duration.components.seconds / 60) minutes" }
     private static func year(_ time: Timestamp) -> String { String(time.description.prefix(4)) }
@@ -53,7 +55,8 @@ struct SecurityTableTests {
         Row(
             from: "a local user without a role",
             phrases: [
-                "open \(local.connectionsPerUser) connections", "attach \(SYNC_RIGHTS_MAX) descriptors", "a head has \(seconds(local.headTime))",
+                "open \(local.connectionsPerUser) connections", "attach \(SYNC_RIGHTS_MAX) descriptors",
+                "a head has \(seconds(local.headTime))",
                 "\(local.connectionsKept) connections are kept for users with fewer than \(fewConnections), \(local.connectionsKeptForRoot) for root",
             ]),
         Row(
@@ -91,7 +94,8 @@ struct SecurityTableTests {
 
     private static func page() throws -> [String] {
         let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
-        return try String(contentsOf: root.appendingPathComponent("deploy/docs/security.md"), encoding: .utf8).split(separator: "\n").map(String.init)
+        return try String(contentsOf: root.appendingPathComponent("deploy/docs/security.md"), encoding: .utf8).split(separator: "\n").map(
+            String.init)
     }
 
     /// The rows of the table as they stand in the manual.
@@ -102,7 +106,9 @@ struct SecurityTableTests {
     }
 
     /// Numbers that are written out are compared like the others, but for "one", which is a pronoun as well.
-    private static let words = ["two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "twelve", "twenty", "hundred", "thousand"]
+    private static let words = [
+        "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "twelve", "twenty", "hundred", "thousand",
+    ]
 
     /// What a row says that the code does not, and the other way round.
     static func differences(_ row: Row, in line: String) -> [String] {
@@ -112,7 +118,8 @@ struct SecurityTableTests {
             if let place = rest.range(of: phrase) { rest.removeSubrange(place) } else { found.append("it does not say: \(phrase)") }
         }
         for name in row.names { rest = rest.replacingOccurrences(of: name, with: "") }
-        let numbers = rest.split { !$0.isNumber && $0 != "," && $0 != "." }.filter { $0.contains(where: \.isNumber) }
+        let numbers =
+            rest.split { !$0.isNumber && $0 != "," && $0 != "." }.filter { $0.contains(where: \.isNumber) }
             + rest.split { !$0.isLetter }.filter { words.contains($0.lowercased()) }
         if !numbers.isEmpty { found.append("numbers that nothing stands for: \(numbers.joined(separator: " "))") }
         return found

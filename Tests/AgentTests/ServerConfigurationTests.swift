@@ -23,7 +23,8 @@ struct ServerConfigurationTests {
 
     @Test("It outranks the files, key by key, and each key tells where it comes from")
     func origins() throws {
-        let loaded = try Self.read(#"{"version":7,"sync":{"pull_interval":"5m"},"entities":{"audits":{"priority":"bulk"}}}"#, files: Self.file)
+        let loaded = try Self.read(
+            #"{"version":7,"sync":{"pull_interval":"5m"},"entities":{"audits":{"priority":"bulk"}}}"#, files: Self.file)
         #expect(loaded.configuration.sync.pullInterval == .seconds(300))
         #expect(loaded.configuration.sync.debounce == .seconds(3))
         #expect(loaded.configuration.rules[EntityName(trusted: "audits")]?.priority == .bulk)
@@ -42,21 +43,24 @@ struct ServerConfigurationTests {
         #expect(loaded.configuration.sync.debounce == (key == "sync" ? .seconds(3) : .seconds(9)))
     }
 
-    @Test("What it may not say, and what is wrong in itself or with the files, is refused as a whole", arguments: [
-        "", "[]", "{}", #"{"version":"1"}"#, #"{"version":1,"hub":{"url":"https://other.example"}}"#,
-        #"{"version":1,"access":[]}"#, #"{"version":1,"socket":{"path":"/tmp/x"}}"#, #"{"version":1,"locked":[]}"#,
-        #"{"version":1,"sync":{"pull_intervall":"5m"}}"#, #"{"version":1,"sync":{"pull_interval":"5 minutes"}}"#,
-        #"{"version":1,"entities":{"a":{"refs":{"x":"b"}},"b":{"refs":{"y":"a"}}}}"#,
-        #"{"version":1,"entities":{"a":{"schema":{"properties":{"f":{"pattern":"("}}}}}}"#,
-        #"{"version":1,"entities":{"a":{"min_agent":"soon"}}}"#,
-        #"{"version":1,"links":[{"match":"wwan*","recover":"/bin/true"}]}"#,
-        #"{"version":1,"links":[{"match":"eth*"},{"match":"wwan*","recover":"/bin/true","recover_after":"5m"}]}"#,
-    ])
+    @Test(
+        "What it may not say, and what is wrong in itself or with the files, is refused as a whole",
+        arguments: [
+            "", "[]", "{}", #"{"version":"1"}"#, #"{"version":1,"hub":{"url":"https://other.example"}}"#,
+            #"{"version":1,"access":[]}"#, #"{"version":1,"socket":{"path":"/tmp/x"}}"#, #"{"version":1,"locked":[]}"#,
+            #"{"version":1,"sync":{"pull_intervall":"5m"}}"#, #"{"version":1,"sync":{"pull_interval":"5 minutes"}}"#,
+            #"{"version":1,"entities":{"a":{"refs":{"x":"b"}},"b":{"refs":{"y":"a"}}}}"#,
+            #"{"version":1,"entities":{"a":{"schema":{"properties":{"f":{"pattern":"("}}}}}}"#,
+            #"{"version":1,"entities":{"a":{"min_agent":"soon"}}}"#,
+            #"{"version":1,"links":[{"match":"wwan*","recover":"/bin/true"}]}"#,
+            #"{"version":1,"links":[{"match":"eth*"},{"match":"wwan*","recover":"/bin/true","recover_after":"5m"}]}"#,
+        ])
     func refused(_ json: String) {
         #expect(throws: ConfigurationErrors.self) { try Self.read(json, files: Self.file) }
     }
 
-    @Test("An entity for a newer agent is mirrored and not changed here, whatever its rules say", arguments: [("1.9", false), ("2.0", true)])
+    @Test(
+        "An entity for a newer agent is mirrored and not changed here, whatever its rules say", arguments: [("1.9", false), ("2.0", true)])
     func minAgent(_ release: String, _ isUnderstood: Bool) throws {
         let json = #"{"version":1,"entities":{"a":{"min_agent":"2.0","priority":"bulk"\#(isUnderstood ? "" : #","new_thing":1"#)}}}"#
         let rules = try Self.read(json, files: Self.file, release: release).configuration.rules[EntityName(trusted: "a")]

@@ -66,7 +66,9 @@ struct TokenTests {
             var body: [UInt8] = []
             if case .bytes(let bytes) = request.body { body = bytes }
             let now = clock.now().wall
-            let answer = hub.withLock { $0.hub.handle(HubRequest(request.method.rawValue, path, headers: request.headers, body: body), at: now) }
+            let answer = hub.withLock {
+                $0.hub.handle(HubRequest(request.method.rawValue, path, headers: request.headers, body: body), at: now)
+            }
             if loses == false { throw lost }
             return HTTPResponse(status: answer.status, headers: answer.headers, body: answer.body)
         }
@@ -93,7 +95,8 @@ struct TokenTests {
         var book = TokenBook()
         var random = SystemRandomNumberGenerator()
         oneTime = book.add(
-            DeviceID(trusted: "gw-1"), .enrolment, life: .seconds(7 * 86_400), at: Timestamp(milliseconds: 1_795_208_400_000), using: &random)
+            DeviceID(trusted: "gw-1"), .enrolment, life: .seconds(7 * 86_400), at: Timestamp(milliseconds: 1_795_208_400_000),
+            using: &random)
         network = try Network(book)
     }
 

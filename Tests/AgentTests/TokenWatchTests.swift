@@ -10,7 +10,9 @@ struct TokenWatchTests {
         let stand = try await AgentStand.start { $0.tokenLooks = .milliseconds(20) }
         stand.hub.weather = .changes { request, response in
             guard request.headers["Authorization"] != "Bearer newer" else { return }
-            (response.status, response.body) = (401, Problem("unauthorized", status: 401, detail: "the device was revoked").json(prefix: "").bytes)
+            (response.status, response.body) = (
+                401, Problem("unauthorized", status: 401, detail: "the device was revoked").json(prefix: "").bytes
+            )
         }
         _ = try await stand.enqueue(#"{"entity":"audits","record_id":"a-1","action":"create","data":{"n":1},"priority":"critical"}"#)
         try await until("the refusal") {

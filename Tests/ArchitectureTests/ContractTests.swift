@@ -82,12 +82,17 @@ struct ContractTests {
         #expect(count > 100, "hardly a reference was found: the test looks in the wrong place")
     }
 
-    @Test("A reference is found in each of its forms", arguments: [
-        ("(PROTOCOL A4 step 4, D1, D2)", ["A4", "D1", "D2"]), ("PROTOCOL.md C2)", ["C2"]), ("PROTOCOL A1-A7, A9, A10):", ["A1", "A7", "A9", "A10"]),
-        ("PROTOCOL 0.2, on the product", ["0.2"]), ("/// (PROTOCOL\n/// C6). A", ["C6"]), ("PROTOCOL A3, C5 (T4), C7: pages", ["A3", "C5", "C7"]),
-        ("PROTOCOL A6 and A8 at", ["A6", "A8"]), ("PROTOCOL F). Programs", ["F"]), ("`PROTOCOL.md`, section", []), ("UNSUPPORTED_PROTOCOL, C", []),
-        ("PROTOCOL A4, D): all", ["A4", "D"]), ("PROTOCOL B6, F: never", ["B6", "F"]),
-    ])
+    @Test(
+        "A reference is found in each of its forms",
+        arguments: [
+            ("(PROTOCOL A4 step 4, D1, D2)", ["A4", "D1", "D2"]), ("PROTOCOL.md C2)", ["C2"]),
+            ("PROTOCOL A1-A7, A9, A10):", ["A1", "A7", "A9", "A10"]),
+            ("PROTOCOL 0.2, on the product", ["0.2"]), ("/// (PROTOCOL\n/// C6). A", ["C6"]),
+            ("PROTOCOL A3, C5 (T4), C7: pages", ["A3", "C5", "C7"]),
+            ("PROTOCOL A6 and A8 at", ["A6", "A8"]), ("PROTOCOL F). Programs", ["F"]), ("`PROTOCOL.md`, section", []),
+            ("UNSUPPORTED_PROTOCOL, C", []),
+            ("PROTOCOL A4, D): all", ["A4", "D"]), ("PROTOCOL B6, F: never", ["B6", "F"]),
+        ])
     func forms(_ text: String, _ names: [String]) {
         #expect(Self.references(in: text) == names)
     }
@@ -143,7 +148,9 @@ struct ContractTests {
 
     private static func routes(in cell: Substring) -> [String] {
         quoted(cell).compactMap { text in
-            guard let match = text.wholeMatch(of: /(GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS) (\/(?:v1\/|healthz|readyz|metrics)\S*)/) else { return nil }
+            guard let match = text.wholeMatch(of: /(GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS) (\/(?:v1\/|healthz|readyz|metrics)\S*)/) else {
+                return nil
+            }
             return route(match.1, match.2)
         }
     }
@@ -212,7 +219,9 @@ struct ContractTests {
     /// The codes that the hub can answer with, or that an agent puts in the place of an answer of the hub.
     private static func hubCodes() throws -> Set<String> {
         var codes = try codes(of: "ServerCode", in: "Sources/SyncHTTP/HTTPHandler.swift")
-        for folder in ["Sources/HubServer", "Sources/HubPostgres", "Sources/SyncCore/Wire", "Sources/SyncCore/Merge", "Sources/SyncCore/Schema"] {
+        for folder in [
+            "Sources/HubServer", "Sources/HubPostgres", "Sources/SyncCore/Wire", "Sources/SyncCore/Merge", "Sources/SyncCore/Schema",
+        ] {
             for file in files(folder) {
                 for match in file.text.matches(of: /(?:Problem|resync)\(\s*"([a-z-]+)"/) { codes.insert(String(match.1)) }
             }

@@ -35,7 +35,8 @@ struct DeployScriptTests {
         let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
         let process = Process()
         process.executableURL = URL(fileURLWithPath: "/bin/bash")
-        process.arguments = [root.appendingPathComponent("deploy/\(script)").path] + (script == "package" ? ["--out", "\(folder.path)/out"] : [])
+        process.arguments =
+            [root.appendingPathComponent("deploy/\(script)").path] + (script == "package" ? ["--out", "\(folder.path)/out"] : [])
         process.environment = ["PATH": bin.path, "HOME": folder.path, "EDGE_SYNC_STATE": "\(folder.path)/state", "TMPDIR": folder.path]
         let output = Pipe()
         process.standardOutput = output
@@ -54,16 +55,21 @@ struct DeployScriptTests {
     func noSwift(_ script: String) throws {
         let ended = try run(script, ["swift": nil])
         #expect(ended.status != 0, "\(ended.text)")
-        #expect(ended.text.contains("There is no swift on the PATH. Install Swift 6.2 or newer: https://www.swift.org/install/linux/"), "\(ended.text)")
+        #expect(
+            ended.text.contains("There is no swift on the PATH. Install Swift 6.2 or newer: https://www.swift.org/install/linux/"),
+            "\(ended.text)")
         #expect(!ended.text.contains("ready"), "\(ended.text)")
     }
 
     @Test("A toolchain that does not start is not called too old: the library that it lacks is named, and the command", arguments: scripts)
     func brokenSwift(_ script: String) throws {
-        let loader = "swift: error while loading shared libraries: libncurses.so.6: cannot open shared object file: No such file or directory"
+        let loader =
+            "swift: error while loading shared libraries: libncurses.so.6: cannot open shared object file: No such file or directory"
         let ended = try run(script, ["swift": "echo '\(loader)' >&2; exit 127"])
         #expect(ended.status != 0, "\(ended.text)")
-        #expect(ended.text.contains("because libncurses.so.6 is missing") && ended.text.contains("apt-get install --yes binutils"), "\(ended.text)")
+        #expect(
+            ended.text.contains("because libncurses.so.6 is missing") && ended.text.contains("apt-get install --yes binutils"),
+            "\(ended.text)")
         #expect(!ended.text.contains("too old"), "\(ended.text)")
     }
 
@@ -82,7 +88,9 @@ struct DeployScriptTests {
                 "dpkg-query": #"case "$*" in *libyaml-dev*) exit 1 ;; *) echo installed ;; esac"#,
             ])
         #expect(ended.status != 0, "\(ended.text)")
-        #expect(ended.text.contains("E: Unable to locate package") && ended.text.contains("apt-get install --yes libyaml-dev\n"), "\(ended.text)")
+        #expect(
+            ended.text.contains("E: Unable to locate package") && ended.text.contains("apt-get install --yes libyaml-dev\n"),
+            "\(ended.text)")
         #expect(!ended.text.contains("BUILT"), "\(ended.text)")
     }
 }

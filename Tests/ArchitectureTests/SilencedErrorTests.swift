@@ -44,11 +44,13 @@ func silencedErrorsHaveReasons() throws {
     #expect(judged > 50, "no try? was found at all: the test looks in the wrong place")
 }
 
-@Test("The check sees a `try?` without a reason wherever it stands, and no other", arguments: [
-    ("let a = try? b()", [1]), ("// Why.\nlet a = try? b()", []), ("let a = try? b()  // Why.", []),
-    ("// About the first line.\nlet a = 1\nlet b = try? c()", [3]), ("// Why.\ntry? a()\ntry? b()", []), ("// Why.\n\ntry? a()", [3]),
-    ("let entry: Entry? = nil", []), ("/// `try?` in a comment.\nlet a = 1", []), ("let a = (try? b())?.c", [1]),
-])
+@Test(
+    "The check sees a `try?` without a reason wherever it stands, and no other",
+    arguments: [
+        ("let a = try? b()", [1]), ("// Why.\nlet a = try? b()", []), ("let a = try? b()  // Why.", []),
+        ("// About the first line.\nlet a = 1\nlet b = try? c()", [3]), ("// Why.\ntry? a()\ntry? b()", []), ("// Why.\n\ntry? a()", [3]),
+        ("let entry: Entry? = nil", []), ("/// `try?` in a comment.\nlet a = 1", []), ("let a = (try? b())?.c", [1]),
+    ])
 func silencedErrorsAreSeen(_ text: String, _ lines: [Int]) {
     #expect(SilencedErrors(in: text).lines == lines)
 }

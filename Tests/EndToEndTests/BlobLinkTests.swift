@@ -138,7 +138,9 @@ extension Namespaces {
         guard let tc = places.first(where: { access($0, X_OK) == 0 }) else { return "tc is missing" }
         let process = Process()
         process.executableURL = URL(fileURLWithPath: "/usr/bin/unshare")
-        process.arguments = ["-Urn", tc, "qdisc", "add", "dev", "lo", "root", "tbf", "rate", "1mbit", "burst", "32kbit", "latency", "400ms"]
+        process.arguments = [
+            "-Urn", tc, "qdisc", "add", "dev", "lo", "root", "tbf", "rate", "1mbit", "burst", "32kbit", "latency", "400ms",
+        ]
         process.standardOutput = FileHandle.nullDevice
         process.standardError = FileHandle.nullDevice
         guard (try? process.run()) != nil else { return "tc does not run" }
@@ -149,9 +151,10 @@ extension Namespaces {
     /// Lets no more than that leave the field over a cable.
     func shape(_ cable: Cable, megabits: Int) async throws {
         let tc = access("/usr/sbin/tc", X_OK) == 0 ? "/usr/sbin/tc" : "/sbin/tc"
-        let command = entering(.field) + [
-            tc, "qdisc", "replace", "dev", cable.name, "root", "tbf", "rate", "\(megabits)mbit", "burst", "64kb", "latency", "100ms",
-        ]
+        let command =
+            entering(.field) + [
+                tc, "qdisc", "replace", "dev", cable.name, "root", "tbf", "rate", "\(megabits)mbit", "burst", "64kb", "latency", "100ms",
+            ]
         let output = try await Child.run(command, in: folder)
         guard output.status == 0 else { throw StandError("tc: \(output.talk)") }
     }

@@ -118,7 +118,9 @@ extension EndToEnd {
             ProcessInfo.processInfo.environment["EDGE_SYNC_LONG"] == nil ? 300_000_000 : 2_000_000_000
         }
 
-        @Test("Agent and hub are killed at random moments of many uploads: every file arrives whole, and never half of one under a final name")
+        @Test(
+            "Agent and hub are killed at random moments of many uploads: every file arrives whole, and never half of one under a final name"
+        )
         func killed() async throws {
             let seed = ProcessInfo.processInfo.environment["EDGE_SYNC_SEED"].flatMap { UInt64($0) } ?? UInt64.random(in: 0 ... .max)
             print("blob kill test: EDGE_SYNC_SEED=\(seed)")

@@ -34,7 +34,9 @@ extension EndToEnd {
         private static func example(_ language: String) throws -> String {
             let page = URL(fileURLWithPath: #filePath).deletingLastPathComponent().appendingPathComponent("../../deploy/docs/apps.md")
             let text = try String(contentsOf: page, encoding: .utf8)
-            let blocks = text.components(separatedBy: "\n```\(language)\n").dropFirst().compactMap { $0.components(separatedBy: "\n```").first }
+            let blocks = text.components(separatedBy: "\n```\(language)\n").dropFirst().compactMap {
+                $0.components(separatedBy: "\n```").first
+            }
             return try #require(blocks.first { $0.contains("inspection-7781-\(language)") }, "the manual has no example in \(language)")
         }
 
@@ -85,8 +87,10 @@ extension EndToEnd {
                 #expect(made.status == 0, "\(made.talk)")
                 let token = made.text.trimmingCharacters(in: .newlines)
                 #expect(token.hasPrefix("ese_"))
-                #expect(FileManager.default.createFile(
-                    atPath: "\(stand.folder)/token", contents: Data(made.text.utf8), attributes: [.posixPermissions: NSNumber(value: 0o600)]))
+                #expect(
+                    FileManager.default.createFile(
+                        atPath: "\(stand.folder)/token", contents: Data(made.text.utf8),
+                        attributes: [.posixPermissions: NSNumber(value: 0o600)]))
                 try await stand.startAgent()
                 let reading = NewMutation(.create, EntityName(trusted: "readings"), nil, data: ["n": 1])
                 _ = try await stand.client.enqueue(reading)

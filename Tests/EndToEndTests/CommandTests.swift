@@ -137,7 +137,8 @@ extension EndToEnd {
             try await Stand.with { stand in
                 chmod(stand.folder, 0o755)
                 let nobody = [
-                    "/usr/bin/setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", Programs.agentctl, "status", "--socket", stand.socketPath,
+                    "/usr/bin/setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", Programs.agentctl, "status", "--socket",
+                    stand.socketPath,
                 ]
                 let owners = try await Child.run(nobody, in: "/tmp")
                 #expect(owners.status == 77 && owners.talk.contains("it is for root and its owner alone"), "\(owners.talk)")

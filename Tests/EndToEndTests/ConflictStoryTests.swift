@@ -47,7 +47,8 @@ extension EndToEnd {
                 await stand.stopHub()
                 let file = "\(stand.folder)/audit"
                 try Stand.write(#"{"id":"a-1","data":{"form":{"bolts":7,"rails":2},"state":"late"}}"# + "\n", to: file)
-                let published = try await Child.run([Programs.agenthub, "publish", "audits", file, "--data", "\(stand.folder)/hub"], in: stand.folder)
+                let published = try await Child.run(
+                    [Programs.agenthub, "publish", "audits", file, "--data", "\(stand.folder)/hub"], in: stand.folder)
                 #expect(published.status == 0, "\(published.talk)")
                 try await stand.startHub()
                 _ = try await ines.resume()
@@ -125,7 +126,8 @@ extension EndToEnd {
             let side = try #require(conflict.fields.first)
             #expect(conflict.fields.count == 1 && side.name == "finding" && side.base == "open")
             #expect(side.local.value == "pass" && side.local.author == "tom" && side.local.device == "gw-2" && side.local.at != nil)
-            #expect(side.remote.value == "fail" && side.remote.author == "ines" && side.remote.device == Stand.device && side.remote.at != nil)
+            #expect(
+                side.remote.value == "fail" && side.remote.author == "ines" && side.remote.device == Stand.device && side.remote.at != nil)
             let record = try await tom.record(name("audits", "a-1")).value
             #expect(record.status == "conflict" && record.conflict == "c-1")
             #expect(try await document(tom, "audits", "a-1")?["finding"] == "pass", "his own word is what he sees")
@@ -134,7 +136,9 @@ extension EndToEnd {
 
             // What he is shown.
             let status = try await neighbour.agentctl("status")
-            #expect(status.status == 3 && status.text.contains("CONFLICTS 1") && status.text.contains("agentctl conflicts show c-1"), "\(status.text)")
+            #expect(
+                status.status == 3 && status.text.contains("CONFLICTS 1") && status.text.contains("agentctl conflicts show c-1"),
+                "\(status.text)")
             let shown = try await neighbour.agentctl("conflicts", "show", "c-1")
             #expect(shown.status == 0)
             for word in ["BASE", "LOCAL", "REMOTE", "open", "pass", "fail", "ines", "tom", "gw-2"] {

@@ -13,7 +13,9 @@ extension EndToEnd {
                 do {
                     // Nothing is there yet, and that is said.
                     let early = try await neighbour.agentctl("sync", "--wait", "--force")
-                    #expect(early.status == 0 && early.text.contains("Nothing was pulled: the hub has no records for this device yet."), "\(early.talk)")
+                    #expect(
+                        early.status == 0 && early.text.contains("Nothing was pulled: the hub has no records for this device yet."),
+                        "\(early.talk)")
                     let unknown = try await neighbour.agentctl("get", "work_orders")
                     #expect(unknown.status == 1, "\(unknown.talk)")
                     #expect(unknown.talk.contains("Neither this device nor its hub knows an entity work_orders."), "\(unknown.talk)")

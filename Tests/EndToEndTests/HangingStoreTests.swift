@@ -7,7 +7,9 @@ extension EndToEnd {
     /// Records need no object store. So a store that never comes to an end may keep the hub from nothing but files.
     @Suite("An object store that hangs")
     struct HangingStoreTests {
-        @Test("The hub listens within seconds and serves records; files wait, and what is wrong is told", arguments: HangingStore.Manner.allCases)
+        @Test(
+            "The hub listens within seconds and serves records; files wait, and what is wrong is told",
+            arguments: HangingStore.Manner.allCases)
         func listens(_ manner: HangingStore.Manner) async throws {
             let store = try HangingStore(manner)
             try await Stand.with(entities: "      audits: { kind: record }", hub: false, agent: false) { stand in
@@ -29,7 +31,9 @@ extension EndToEnd {
                 #expect(try await stand.hub(.get, "/readyz").status == 200)
                 let metrics = String(decoding: try await stand.hub(.get, "/metrics").body, as: UTF8.self)
                 // A store that answers with pages is there, whatever is in them.
-                if manner == .silent || manner == .begun { #expect(metrics.contains("agenthub_object_store_up 0\n"), "\(metrics.prefix(300))") }
+                if manner == .silent || manner == .begun {
+                    #expect(metrics.contains("agenthub_object_store_up 0\n"), "\(metrics.prefix(300))")
+                }
                 #expect(store.requests.count < 2_500, "\(store.requests.count) requests")
             }
         }

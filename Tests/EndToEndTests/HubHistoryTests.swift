@@ -91,7 +91,8 @@ extension EndToEnd {
                     #expect(try await stand.hubApplied() == Int64(all.count), "each took effect once")
                     for client in [stand.client, other.client] {
                         for id in all {
-                            #expect(try await client.record(RecordName(Self.orders, RecordID(trusted: id))).value.status == "synced", "\(id)")
+                            #expect(
+                                try await client.record(RecordName(Self.orders, RecordID(trusted: id))).value.status == "synced", "\(id)")
                         }
                         #expect(try await client.status().value.outbox.isBalanced)
                     }

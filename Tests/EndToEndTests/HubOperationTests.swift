@@ -34,7 +34,8 @@ extension EndToEnd {
                     // The hub serves meanwhile.
                     let backup = try await hub(["backup", copy, "--data", data], stand)
                     #expect(backup.status == 0 && backup.text.contains("head "), "\(backup.talk)")
-                    let manifest = try JSONReader.read(Array(try #require(FileManager.default.contents(atPath: copy + "/backup.json")))).object
+                    let manifest = try JSONReader.read(Array(try #require(FileManager.default.contents(atPath: copy + "/backup.json"))))
+                        .object
                     let kept = Int64(FileManager.default.subpaths(atPath: copy + "/blobs")?.count { $0.count == 67 } ?? 0)
                     #expect(manifest?["blobs"]?.int == kept && kept == file)
                     let rowsAlone = try await hub(["backup", copy + "-rows", "--without-files", "--data", data], stand)
@@ -70,7 +71,9 @@ extension EndToEnd {
                     #expect(Set(records) == all && records.count == all.count)
                     #expect(try await stand.hubApplied() == 18, "each took effect once")
                     for client in [stand.client, other.client] {
-                        for id in all { #expect(try await client.record(RecordName(Self.orders, RecordID(trusted: id))).value.status == "synced") }
+                        for id in all {
+                            #expect(try await client.record(RecordName(Self.orders, RecordID(trusted: id))).value.status == "synced")
+                        }
                     }
                 } catch {
                     await other.stop()
@@ -101,7 +104,9 @@ extension EndToEnd {
                 try Stand.write("replaced-1", to: ready + "/aside")
                 func moveAside(_ names: [String]) throws {
                     try? files.createDirectory(atPath: aside, withIntermediateDirectories: false)
-                    for name in names where files.fileExists(atPath: "\(data)/\(name)") { try files.moveItem(atPath: "\(data)/\(name)", toPath: "\(aside)/\(name)") }
+                    for name in names where files.fileExists(atPath: "\(data)/\(name)") {
+                        try files.moveItem(atPath: "\(data)/\(name)", toPath: "\(aside)/\(name)")
+                    }
                 }
                 switch cut {
                 case .beforeItCounts, .nothingMoved: break
@@ -143,7 +148,8 @@ extension EndToEnd {
             }
         }
 
-        @Test("A database that is gone, empty or damaged is told with its path and the way back; an empty hub is served only when asked for")
+        @Test(
+            "A database that is gone, empty or damaged is told with its path and the way back; an empty hub is served only when asked for")
         func databaseGone() async throws {
             try await Stand.with(agent: false) { stand in
                 let data = "\(stand.folder)/hub"
@@ -216,7 +222,8 @@ extension EndToEnd {
                 let lines = all.text.split(separator: "\n").map { $0.components(separatedBy: "  ") }
                 #expect(all.status == 0 && lines.map { $0[1] } == ["work_orders/wo-1", "work_orders/wo-2"], "\(all.text) \(all.talk)")
                 #expect(lines.last.map { Array($0[2...]) } == ["title", "\"wo-2 1.10\"", "second-wo-2", "0199c3f2a1b4-0000-9f2c11ab"])
-                let json = try JSONReader.read(try await hub(["lost", "work_orders", "wo-1", "--json", "--data", data], stand).text).array ?? []
+                let json =
+                    try JSONReader.read(try await hub(["lost", "work_orders", "wo-1", "--json", "--data", data], stand).text).array ?? []
                 #expect(json.count == 1 && json.first?.object?["value"] == "wo-1 1.10" && json.first?.object?["device"] == "second-wo-1")
                 #expect(json.first?.object?["kind"] == "lost")
                 #expect(try await hub(["lost", "--limit", "1", "--data", data], stand).text.contains("wo-2"))
@@ -251,7 +258,9 @@ extension EndToEnd {
                 let good = try await hub(["conformance", url, "--token-file", file, "--entity", "work_orders"], stand)
                 #expect(good.status == 0, "\(good.text) \(good.talk)")
                 #expect(good.text.split(separator: "\n").allSatisfy { $0.count <= 80 })
-                let json = try JSONReader.read(try await hub(["conformance", url + "/", "--token-file", file, "--entity", "work_orders", "--json"], stand).text).object
+                let json = try JSONReader.read(
+                    try await hub(["conformance", url + "/", "--token-file", file, "--entity", "work_orders", "--json"], stand).text
+                ).object
                 #expect(json?["conformant"]?.bool == true && (json?["passed"]?.int ?? 0) >= 60 && json?["failed"]?.int == 0)
                 #expect(try await stand.hubRecords("work_orders").isEmpty)
                 // Events are in no feed: the wrong entity for it, which shows.
@@ -279,7 +288,9 @@ extension AgentClient {
         let path = "\(stand.folder)/photo"
         try Data(bytes).write(to: URL(fileURLWithPath: path))
         let added = try await stand.agentctl("blobs", "add", path, "--type", "image/jpeg", "--json")
-        guard added.status == 0, let id = try JSONReader.read(added.text).object?["id"]?.text else { throw StandError("blobs add: \(added.talk)") }
+        guard added.status == 0, let id = try JSONReader.read(added.text).object?["id"]?.text else {
+            throw StandError("blobs add: \(added.talk)")
+        }
         // Ends when the file is at the hub.
         let watched = try await stand.agentctl("blobs", "show", id, "--watch")
         guard watched.status == 0 else { throw StandError("blobs show: \(watched.talk)") }

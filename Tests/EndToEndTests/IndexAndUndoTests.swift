@@ -64,7 +64,10 @@ extension EndToEnd {
                 let id = try await change(#"{"status":"done","due":2}"#)
                 _ = try await change(#"{"due":3}"#)
                 let trial = try await stand.agentctl("undo", id, "--dry-run")
-                #expect(trial.status == 0 && trial.text == "It would take back status of work_orders/wo-1.\ndue stays: it was changed since then.\n", "\(trial.talk)")
+                #expect(
+                    trial.status == 0
+                        && trial.text == "It would take back status of work_orders/wo-1.\ndue stays: it was changed since then.\n",
+                    "\(trial.talk)")
                 let undone = try await stand.agentctl("undo", id)
                 #expect(undone.status == 0, "\(undone.talk)")
                 _ = try await stand.settle()

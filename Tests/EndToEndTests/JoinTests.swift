@@ -51,7 +51,9 @@ extension EndToEnd {
             }
         }
 
-        @Test("What is not given in the right form is refused before anybody is asked", arguments: [["join"], ["join", "hub", "t"], ["join", "https://h", "a b"]])
+        @Test(
+            "What is not given in the right form is refused before anybody is asked",
+            arguments: [["join"], ["join", "hub", "t"], ["join", "https://h", "a b"]])
         func usage(_ words: [String]) async throws {
             let refused = try await Child.run([Programs.agentctl] + words + ["--root", "/nonexistent"], in: "/tmp")
             #expect(refused.status == 64, "\(refused.talk)")

@@ -19,7 +19,8 @@ extension EndToEnd {
             var testDescription: String { "schema \(schema)" }
         }
 
-        @Test("All of it is there, what waited goes, once, and nothing is repeated", arguments: [Kept(schema: 1), Kept(schema: 9)], [0, 400])
+        @Test(
+            "All of it is there, what waited goes, once, and nothing is repeated", arguments: [Kept(schema: 1), Kept(schema: 9)], [0, 400])
         func open(_ kept: Kept, _ daysLater: Int64) async throws {
             try await Stand.with(hub: false, agent: false) { stand in
                 // The folder was put away for as long as that, whenever this runs.
@@ -32,7 +33,8 @@ extension EndToEnd {
                     try files.copyItem(atPath: kept.folder.appendingPathComponent(name).path, toPath: "\(stand.folder)/\(name)")
                 }
                 try? files.removeItem(atPath: "\(stand.folder)/entities.yaml")
-                try files.copyItem(atPath: kept.folder.appendingPathComponent("entities.yaml").path, toPath: "\(stand.folder)/entities.yaml")
+                try files.copyItem(
+                    atPath: kept.folder.appendingPathComponent("entities.yaml").path, toPath: "\(stand.folder)/entities.yaml")
                 for secret in ["token", "hub/tokens"] { chmod("\(stand.folder)/\(secret)", 0o600) }
                 try await stand.startHub()
                 await stand.configure(
@@ -49,7 +51,9 @@ extension EndToEnd {
 
                 let before = try await stand.client.status().value
                 #expect(before.outbox.isBalanced && before.outbox.enqueued == (kept.isFirst ? 8 : 9), "\(before)")
-                #expect(before.outbox.count(.done) == 5 && before.outbox.count(.rejected) == (kept.isFirst ? 0 : 1) && before.outbox.count(.pending) == 3)
+                #expect(
+                    before.outbox.count(.done) == 5 && before.outbox.count(.rejected) == (kept.isFirst ? 0 : 1)
+                        && before.outbox.count(.pending) == 3)
                 #expect(before.sync.pause != nil, "a pause outlives the update")
                 #expect(before.database.integrity == "ok" && before.alarms.isEmpty)
                 func note(_ id: String) async throws -> Output { try await stand.agentctl("get", "notes", id) }

@@ -5,14 +5,16 @@ extension EndToEnd {
     /// What is written for people, and the clients for apps, held to the programs.
     @Suite("Manual and clients")
     struct ManualTests {
-        private static let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().appendingPathComponent("../..").standardizedFileURL.path
+        private static let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().appendingPathComponent("../..")
+            .standardizedFileURL.path
         private static let binaries = URL(fileURLWithPath: Programs.agentd).deletingLastPathComponent().path
         private static let python = (ProcessInfo.processInfo.environment["PATH"] ?? "").split(separator: ":").map { "\($0)/python3" }
             .first { FileManager.default.isExecutableFile(atPath: $0) }
 
         @Test("The README is short, links of the manual lead somewhere, and no command in it is unknown", .enabled(if: python != nil))
         func manual() async throws {
-            let output = try await Child.run([Self.python ?? "", Self.root + "/deploy/lib/check-docs", Self.root, Self.binaries], in: NSTemporaryDirectory())
+            let output = try await Child.run(
+                [Self.python ?? "", Self.root + "/deploy/lib/check-docs", Self.root, Self.binaries], in: NSTemporaryDirectory())
             #expect(output.status == 0, "\(output.text + output.talk)")
             #expect(output.text.contains("no mistake"))
         }

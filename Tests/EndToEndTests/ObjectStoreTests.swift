@@ -30,7 +30,8 @@ extension EndToEnd {
             ["--blobs", place, "--s3-endpoint", server.endpoint, "--s3-region", SeaweedServer.region]
         }
 
-        @Test("The hub is killed at random moments of an upload of 20 MB: it goes on where it was, the digest is right, nothing is left over")
+        @Test(
+            "The hub is killed at random moments of an upload of 20 MB: it goes on where it was, the digest is right, nothing is left over")
         func killed() async throws {
             let seed = ProcessInfo.processInfo.environment["EDGE_SYNC_SEED"].flatMap { UInt64($0) } ?? UInt64.random(in: 0 ... .max)
             print("object store kill test: EDGE_SYNC_SEED=\(seed)")
@@ -79,7 +80,8 @@ extension EndToEnd {
                 #expect(try await stand.sync() == "ok")
                 let names = try await stand.hubRecords("audits").map(\.id)
                 #expect(names == ["a-17"])
-                #expect(String(decoding: try await stand.hub(.get, "/metrics").body, as: UTF8.self).contains("agenthub_object_store_up 0\n"))
+                #expect(
+                    String(decoding: try await stand.hub(.get, "/metrics").body, as: UTF8.self).contains("agenthub_object_store_up 0\n"))
                 let ready = try await stand.hub(.get, "/readyz")
                 #expect(ready.status == 200 && String(decoding: ready.body, as: UTF8.self).contains("does not answer"))
                 try server.start()
@@ -87,14 +89,18 @@ extension EndToEnd {
                 try await stand.untilUploaded([item.id])
                 #expect(try await stand.fetch(secondDigest) == 200)
                 #expect(try await stand.fetch(firstDigest) == 200)
-                #expect(String(decoding: try await stand.hub(.get, "/metrics").body, as: UTF8.self).contains("agenthub_object_store_up 1\n"))
+                #expect(
+                    String(decoding: try await stand.hub(.get, "/metrics").body, as: UTF8.self).contains("agenthub_object_store_up 1\n"))
             }
         }
 
-        @Test("A wrong secret, key or bucket ends the start with what is wrong; no secret is shown or logged", arguments: [
-            ("AWS_SECRET_ACCESS_KEY", "wrong-secret", "SignatureDoesNotMatch", 77), ("AWS_ACCESS_KEY_ID", "nobody", "InvalidAccessKeyId", 77),
-            ("AWS_SECRET_ACCESS_KEY", "", "AWS_SECRET_ACCESS_KEY", 78), ("", "", "there is no bucket nowhere", 77),
-        ] as [(String, String, String, Int32)])
+        @Test(
+            "A wrong secret, key or bucket ends the start with what is wrong; no secret is shown or logged",
+            arguments: [
+                ("AWS_SECRET_ACCESS_KEY", "wrong-secret", "SignatureDoesNotMatch", 77),
+                ("AWS_ACCESS_KEY_ID", "nobody", "InvalidAccessKeyId", 77),
+                ("AWS_SECRET_ACCESS_KEY", "", "AWS_SECRET_ACCESS_KEY", 78), ("", "", "there is no bucket nowhere", 77),
+            ] as [(String, String, String, Int32)])
         func refused(_ variable: String, _ value: String, _ words: String, _ status: Int32) async throws {
             let server = try SeaweedServer.shared.get()
             try await Stand.with(hub: false, agent: false) { stand in
@@ -115,7 +121,8 @@ extension EndToEnd {
             let server = try SeaweedServer.shared.get()
             try await Stand.with(hub: false, agent: false) { stand in
                 let path = "\(stand.folder)/credentials"
-                try Stand.write("[default]\naws_access_key_id = \(SeaweedServer.keyID)\naws_secret_access_key = \(SeaweedServer.secret)\n", to: path)
+                try Stand.write(
+                    "[default]\naws_access_key_id = \(SeaweedServer.keyID)\naws_secret_access_key = \(SeaweedServer.secret)\n", to: path)
                 await stand.setHubArguments(Self.arguments(server, server.newPlace()) + ["--s3-credentials", path])
                 chmod(path, 0o600)
                 try await stand.startHub()
@@ -136,7 +143,8 @@ extension EndToEnd {
             try await Stand.with(hub: false, agent: false) { stand in
                 let database = try PostgresServer.shared.get().newURL()
                 let place = server.newPlace()
-                let added = try await Child.run([Programs.agenthub, "token", "add", Stand.device, "--database", database], in: stand.folder)
+                let added = try await Child.run(
+                    [Programs.agenthub, "token", "add", Stand.device, "--database", database], in: stand.folder)
                 let token = added.text.trimmingCharacters(in: .whitespacesAndNewlines)
                 func start(_ name: String) async throws -> (child: Child, url: String) {
                     let pipe = try LinePipe()
@@ -151,7 +159,9 @@ extension EndToEnd {
                 let replicas = [try await start("a"), try await start("b")]
                 let (path, digest) = try stand.file("large.bin", bytes: 9_000_000)
                 let bytes = Array(try Data(contentsOf: URL(fileURLWithPath: path)))
-                func ask(_ index: Int, _ method: HTTPRequest.Method, _ target: String, _ extra: HTTPHeaders, _ body: [UInt8] = []) async throws -> HTTPResponse {
+                func ask(_ index: Int, _ method: HTTPRequest.Method, _ target: String, _ extra: HTTPHeaders, _ body: [UInt8] = [])
+                    async throws -> HTTPResponse
+                {
                     var headers: HTTPHeaders = ["Tus-Resumable": "1.0.0", "Authorization": "Bearer \(token)", "Sync-Version": "1"]
                     for field in extra.fields { headers.append(field.name, field.value) }
                     return try await stand.transport.send(
@@ -161,7 +171,8 @@ extension EndToEnd {
                     try await ask(
                         index, .patch, target, [Tus.offset: "\(offset)", "Content-Type": Tus.contentType], Array(bytes[offset..<end]))
                 }
-                let made = try await ask(0, .post, "/v1/files", [Tus.length: "\(bytes.count)", Tus.metadata: Tus.metadata([("sha256", digest.hex)])])
+                let made = try await ask(
+                    0, .post, "/v1/files", [Tus.length: "\(bytes.count)", Tus.metadata: Tus.metadata([("sha256", digest.hex)])])
                 let target = try #require(made.headers["Location"])
                 var offset = 0
                 // From one to the other with every piece.

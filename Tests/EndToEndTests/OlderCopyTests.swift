@@ -16,7 +16,8 @@ extension EndToEnd {
                 operations: action == .create ? [] : [FieldOperation("n", .increment, .int(count))])
         }
 
-        @Test("A change that waited in the copy and was sent since is not mixed with a new edit: both count once", arguments: [false, true])
+        @Test(
+            "A change that waited in the copy and was sent since is not mixed with a new edit: both count once", arguments: [false, true])
         func editedAgain(_ wasEditedBefore: Bool) async throws {
             try await Stand.with(entities: Self.entities) { stand in
                 _ = try await stand.client.enqueue(change(.create, ["n": 0, "t": "new"], adding: 0))
@@ -107,7 +108,8 @@ extension EndToEnd {
                 let tag = try #require(note.split(separator: "\"").dropFirst().first.map { String($0) }, "\(note)")
                 #expect(try await stand.agentctl("enqueue", "audits", "a-1", "--data", #"{"n":2}"#, "--if-match", tag).status == 0)
                 let stale = try await stand.agentctl("enqueue", "audits", "a-1", "--data", #"{"n":3}"#, "--if-match", tag)
-                #expect(stale.status == 1 && stale.talk.contains("changed since it was read") && stale.talk.contains("read the record again"))
+                #expect(
+                    stale.status == 1 && stale.talk.contains("changed since it was read") && stale.talk.contains("read the record again"))
                 let odd = try await stand.agentctl("enqueue", "audits", "a-1", "--data", #"{"n":3}"#, "--if-match", "a b")
                 #expect(odd.status == 64 && odd.talk.contains("--if-match"))
             }

@@ -8,7 +8,9 @@ extension EndToEnd {
     struct ProxyTests {
         private static let tunnel = "CONNECT \(Namespaces.hubAddress):\(FieldStand.port)"
 
-        @Test("Everything goes through the proxy, whatever the environment says; without it the agent says what is missing, and goes on later")
+        @Test(
+            "Everything goes through the proxy, whatever the environment says; without it the agent says what is missing, and goes on later"
+        )
         func tunnel() async throws {
             try await FieldStand.with([.wan], proxy: .open) { stand in
                 try await stand.enqueue(1, .critical)
@@ -21,7 +23,8 @@ extension EndToEnd {
                 #expect(!proxied.isEmpty && proxied.allSatisfy { $0.hasSuffix(Self.tunnel) }, "\(proxied)")
                 try await stand.enqueue(2)
                 let status = try await stand.until("the proxy's absence") {
-                    $0.connectivity.state == "degraded" && $0.connectivity.cause?.contains("through the proxy \(Namespaces.hubAddress):3128") == true
+                    $0.connectivity.state == "degraded"
+                        && $0.connectivity.cause?.contains("through the proxy \(Namespaces.hubAddress):3128") == true
                 }
                 #expect(status.outbox.count(.done) == 1)
                 try await Self.expect(check: "hub", .bad, "the hub does not answer", at: stand)
@@ -54,7 +57,8 @@ extension EndToEnd {
             }
         }
 
-        @Test("A proxy that opens connections is not trusted before its authority is in ca_file, and gets neither data nor token until then")
+        @Test(
+            "A proxy that opens connections is not trusted before its authority is in ca_file, and gets neither data nor token until then")
         func interception() async throws {
             try await FieldStand.with([.wan], proxy: .open) { stand in
                 try await stand.startProxy(.intercepting)

@@ -5,7 +5,8 @@ import Testing
 
 extension EndToEnd {
     /// A backend of somebody else that knows nothing of us, with ids, versions and rules of its own.
-    @Suite("An existing REST backend", .disabled(if: RestBackend.python == nil, "EDGE_SYNC_PYTHON names no Python with djangorestframework"))
+    @Suite(
+        "An existing REST backend", .disabled(if: RestBackend.python == nil, "EDGE_SYNC_PYTHON names no Python with djangorestframework"))
     struct RestTests {
         private static func with(_ body: (Stand, RestBackend) async throws -> Void) async throws {
             try await Stand.with(entities: Stand.standardEntities, hub: false, agent: false) { stand in
@@ -82,7 +83,8 @@ extension EndToEnd {
             try await Self.with { stand, backend in
                 _ = try await stand.client.pause(PauseBody(reason: "in the tunnel"))
                 try await Self.write(stand, .create, "remarks", "r-1", ["text": "first", "order": "o-1"])
-                try await Self.write(stand, .create, "orders", "o-1", ["headline": "Pump", "site": "s-1", "visits": 1, "notes": "a", "finding": ""])
+                try await Self.write(
+                    stand, .create, "orders", "o-1", ["headline": "Pump", "site": "s-1", "visits": 1, "notes": "a", "finding": ""])
                 try await Self.write(stand, .create, "sites", "s-1", ["name": "Yard"])
                 for number in 2...12 { try await Self.write(stand, .create, "sites", "s-\(number)", ["name": .string("Yard \(number)")]) }
                 _ = try await stand.client.resume()
@@ -109,7 +111,9 @@ extension EndToEnd {
                 #expect(try await Self.document(stand, "orders", "o-1")?["headline"] == "Pump 7")
                 try await Self.compare(stand, backend, known)
                 let office = try #require(known.last?.id)
-                #expect(try await Self.document(stand, "orders", office)?["site"] == "s-1", "a reference to what was made here has its name here")
+                #expect(
+                    try await Self.document(stand, "orders", office)?["site"] == "s-1",
+                    "a reference to what was made here has its name here")
 
                 // Here one of theirs is changed and one is deleted; there, ours.
                 try await Self.write(stand, .update, "orders", office, ["headline": "Ours"])
@@ -130,7 +134,8 @@ extension EndToEnd {
             }
         }
 
-        @Test("Two sides change one record: counts add up, texts are joined, what people decide is asked, and nothing is overwritten unseen")
+        @Test(
+            "Two sides change one record: counts add up, texts are joined, what people decide is asked, and nothing is overwritten unseen")
         func conflicts() async throws {
             try await Self.with { stand, backend in
                 try await Self.write(stand, .create, "orders", "o-1", ["headline": "Pump", "visits": 1, "notes": "a", "finding": "open"])
@@ -169,7 +174,8 @@ extension EndToEnd {
         func lostAnswers() async throws {
             try await Self.with { stand, backend in
                 try await backend.faults([
-                    ("POST", "/api/sites/", "reset-after", 1), ("POST", "/api/orders/", "reset-after", 1), ("POST", "/api/remarks/", "500-after", 1),
+                    ("POST", "/api/sites/", "reset-after", 1), ("POST", "/api/orders/", "reset-after", 1),
+                    ("POST", "/api/remarks/", "500-after", 1),
                 ])
                 _ = try await stand.client.pause(PauseBody(reason: "together"))
                 try await Self.write(stand, .create, "sites", "s-1", ["name": "Yard"])
@@ -260,7 +266,9 @@ extension EndToEnd {
 
         /// What still has to go.
         private static func open(_ stand: Stand) async throws -> [String] {
-            try await stand.client.mutations(MutationListQuery(states: [.pending, .inFlight])).value.items.map { "\($0.record) \($0.state)" }
+            try await stand.client.mutations(MutationListQuery(states: [.pending, .inFlight])).value.items.map {
+                "\($0.record) \($0.state)"
+            }
         }
     }
 }

@@ -48,7 +48,9 @@ extension EndToEnd {
 
             // The proxy answers in the hub's place now: 502 or 503, with a page.
             await stand.stopHub()
-            let id = try await stand.client.enqueue(NewMutation(.update, EntityName(trusted: "audits"), RecordID(trusted: "a-1"), data: ["ok": true])).value.id
+            let id = try await stand.client.enqueue(
+                NewMutation(.update, EntityName(trusted: "audits"), RecordID(trusted: "a-1"), data: ["ok": true])
+            ).value.id
             #expect(try await stand.sync() != "ok")
             let waiting = try await stand.client.mutation(id).value
             #expect(["pending", "in_flight"].contains(waiting.state), "\(waiting.state)")

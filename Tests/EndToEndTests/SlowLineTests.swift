@@ -102,9 +102,10 @@ extension Namespaces {
     func shape(_ cable: Cable, bits: Int) async throws {
         let tc = access("/usr/sbin/tc", X_OK) == 0 ? "/usr/sbin/tc" : "/sbin/tc"
         for (place, device) in [(Place.field, cable.name), (.yard, cable.far)] {
-            let command = entering(place) + [
-                tc, "qdisc", "replace", "dev", device, "root", "tbf", "rate", "\(bits)bit", "burst", "1600", "limit", "16000",
-            ]
+            let command =
+                entering(place) + [
+                    tc, "qdisc", "replace", "dev", device, "root", "tbf", "rate", "\(bits)bit", "burst", "1600", "limit", "16000",
+                ]
             let output = try await Child.run(command, in: folder)
             guard output.status == 0 else { throw StandError("tc: \(output.talk)") }
         }

@@ -14,11 +14,13 @@ extension EndToEnd {
         /// Ten times the connections that a hub has at one time. `EDGE_SYNC_STRANGERS` sets another number.
         private static let count = ProcessInfo.processInfo.environment["EDGE_SYNC_STRANGERS"].flatMap { Int($0) } ?? 10_240
 
-        @Test("10,240 strangers at the hub, and the agent's changes get through meanwhile, each once", arguments: [
-            "", "GET /healthz HTTP/1.1\r\nHost: hub\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n",
-            "POST /v1/devices/enroll HTTP/1.1\r\nHost: hub\r\nSync-Version: 1\r\nContent-Length: 4000\r\n\r\n{",
-            "GET /metrics HTTP/1.1\r\nHost: hub\r\n\r\n",
-        ])
+        @Test(
+            "10,240 strangers at the hub, and the agent's changes get through meanwhile, each once",
+            arguments: [
+                "", "GET /healthz HTTP/1.1\r\nHost: hub\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n",
+                "POST /v1/devices/enroll HTTP/1.1\r\nHost: hub\r\nSync-Version: 1\r\nContent-Length: 4000\r\n\r\n{",
+                "GET /metrics HTTP/1.1\r\nHost: hub\r\n\r\n",
+            ])
         func hub(_ bytes: String) async throws {
             try await Stand.with(entities: Stand.standardEntities) { stand in
                 let crowd = try Crowd(room: Self.count)
@@ -31,7 +33,8 @@ extension EndToEnd {
                     #expect(try await stand.hub(.get, "/readyz").status == 200)
                 }
                 let page = String(decoding: try await stand.hub(.get, "/metrics").body, as: UTF8.self)
-                #expect(page.contains("agenthub_overloaded_total{by=\"all\"} 0\n") && page.contains("agenthub_connections_refused_total 0\n"))
+                #expect(
+                    page.contains("agenthub_overloaded_total{by=\"all\"} 0\n") && page.contains("agenthub_connections_refused_total 0\n"))
                 // What they held is given back before the stand counts what the hub holds.
                 crowd.leave()
                 while try await unknown(stand) > 8 {}
@@ -71,14 +74,19 @@ extension EndToEnd {
                     let urls = Array(repeating: "http://localhost/v1/events", count: 8)
                     readers.append(
                         try Child(
-                            Programs.acting(as: user) + ["/usr/bin/curl", "-sN", "-Z", "--parallel-immediate", "--parallel-max", "8", "--unix-socket", stand.socketPath]
+                            Programs.acting(as: user) + [
+                                "/usr/bin/curl", "-sN", "-Z", "--parallel-immediate", "--parallel-max", "8", "--unix-socket",
+                                stand.socketPath,
+                            ]
                                 + urls, log: "\(stand.folder)/readers.log"))
                 }
                 func streams() async throws -> String {
                     // Refused, this is an answer, too: it has no such line.
                     let answer = try await stand.transport.send(
                         HTTPRequest(.get, "http://localhost/v1/metrics", socketPath: stand.socketPath))
-                    return String(decoding: answer.body, as: UTF8.self).split(separator: "\n").first { $0.hasPrefix("agentd_event_streams ") }.map { String($0.dropFirst(21)) } ?? "no answer"
+                    return String(decoding: answer.body, as: UTF8.self).split(separator: "\n").first {
+                        $0.hasPrefix("agentd_event_streams ")
+                    }.map { String($0.dropFirst(21)) } ?? "no answer"
                 }
                 // Four of each of the eight users; a fifth is refused. Without that limit the 64 streams refuse this very question.
                 while try await streams() != "32" {
@@ -86,7 +94,10 @@ extension EndToEnd {
                     try #require(isAlive, "a reader ended")
                 }
                 #expect(try await stand.agentctl("status").status != 69)
-                let health = ["/usr/bin/curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "--unix-socket", stand.socketPath, "http://localhost/v1/healthz"]
+                let health = [
+                    "/usr/bin/curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "--unix-socket", stand.socketPath,
+                    "http://localhost/v1/healthz",
+                ]
                 // (One of the eight has no connection left: its own eight are its own affair.)
                 for user in [2_009, 0] {
                     let answer = try await Child.run(Programs.acting(as: user) + health, in: stand.folder)
@@ -117,7 +128,9 @@ private final class Crowd {
         var limit = rlimit()
         guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { throw StandError("getrlimit \(errno)") }
         let wanted = UInt(room + 512)
-        guard limit.rlim_max >= wanted else { throw StandError("this needs \(wanted) open files (ulimit -Hn), or fewer EDGE_SYNC_STRANGERS") }
+        guard limit.rlim_max >= wanted else {
+            throw StandError("this needs \(wanted) open files (ulimit -Hn), or fewer EDGE_SYNC_STRANGERS")
+        }
         limit.rlim_cur = max(limit.rlim_cur, wanted)
         guard setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { throw StandError("setrlimit \(errno)") }
     }
@@ -147,7 +160,9 @@ private final class Crowd {
             other.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
             func call(_ address: inout sockaddr_in, _ body: (Int32, UnsafePointer<sockaddr>, socklen_t) -> Int32) -> Bool {
                 withUnsafePointer(to: &address) {
-                    $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { body(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) == 0 }
+                    $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                        body(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) == 0
+                    }
                 }
             }
             guard call(&own, bind), call(&other, connect) else { throw StandError("connect \(errno)") }

@@ -42,20 +42,24 @@ extension EndToEnd {
     @Suite("Terminals")
     struct TerminalTests {
         /// C0, DEL, C1 (which terminals obey as they do ESC), directions, separators, zero width, byte order mark, tags.
-        static let hostile = "x\u{7F}\u{9B}31m\u{9D}0;title\u{9C}\u{202E}evil\u{2066}\u{2028}\u{2029}\u{200B}\u{200F}\u{FEFF}\u{AD}\u{E0041}\u{8}\u{1B}]0;t\u{7}y"
+        static let hostile =
+            "x\u{7F}\u{9B}31m\u{9D}0;title\u{9C}\u{202E}evil\u{2066}\u{2028}\u{2029}\u{200B}\u{200F}\u{FEFF}\u{AD}\u{E0041}\u{8}\u{1B}]0;t\u{7}y"
 
         /// What may stand in an answer to a terminal, besides what shows: ends of lines, and colours.
         static func findings(_ bytes: [UInt8]) -> [String] {
             var text = String(decoding: bytes, as: UTF8.self)
             text = text.replacing(/\u{1B}\[[0-9;]*m/, with: "")
-            return text.unicodeScalars.filter { $0 != "\n" && $0 != "\r" && $0 != "\t" && TerminalText.isUnsafe($0) }.map { "U+" + String($0.value, radix: 16) }
+            return text.unicodeScalars.filter { $0 != "\n" && $0 != "\r" && $0 != "\t" && TerminalText.isUnsafe($0) }.map {
+                "U+" + String($0.value, radix: 16)
+            }
         }
 
         private func show(_ arguments: [String], _ stand: Stand) async throws -> (bytes: [UInt8], talk: String) {
             let terminal = try Terminal()
             let log = "\(stand.folder)/talk"
             unlink(log)
-            let child = try Child(arguments, environment: ["AGENTD_SOCKET": stand.socketPath, "TERM": "xterm"], log: log, output: terminal.programsEnd)
+            let child = try Child(
+                arguments, environment: ["AGENTD_SOCKET": stand.socketPath, "TERM": "xterm"], log: log, output: terminal.programsEnd)
             let bytes = await terminal.rest()
             await child.end()
             return (bytes, (try? String(contentsOfFile: log, encoding: .utf8)) ?? "")
@@ -65,18 +69,28 @@ extension EndToEnd {
         func documents() async throws {
             try await Stand.with { stand in
                 let document = JSON.object(["title": .string(Self.hostile), Self.hostile: 1]).json
-                let made = try await stand.agentctl("enqueue", "work_orders", "wo-1", "--data", document, "--author", "\u{202E}evil\u{2066}")
+                let made = try await stand.agentctl(
+                    "enqueue", "work_orders", "wo-1", "--data", document, "--author", "\u{202E}evil\u{2066}")
                 let id = try #require(made.text.split(separator: " ").first.map(String.init), "\(made.talk)")
                 _ = try await stand.settle()
-                let waiting = try await stand.agentctl("enqueue", "work_orders", "wo-2", "--data", document).text.split(separator: " ").first.map(String.init) ?? ""
+                let waiting =
+                    try await stand.agentctl("enqueue", "work_orders", "wo-2", "--data", document).text.split(separator: " ").first.map(
+                        String.init) ?? ""
                 let commands: [[String]] = [
-                    ["status"], ["status", "--json"], ["status", "--brief"], ["why", waiting], ["plan"], ["get", "work_orders", "wo-1"], ["get", "work_orders", "wo-1", "--json"],
-                    ["get", "work_orders", "wo-1", "--view", "both"], ["query", "work_orders"], ["query", "work_orders", "--json"], ["mutations", "list"],
-                    ["mutations", "list", "--json"], ["mutations", "show", id], ["mutations", "show", id, "--json"], ["mutations", "show", waiting], ["rejected", "list"],
-                    ["conflicts", "list"], ["blobs", "list"], ["links"], ["links", "--json"], ["power"], ["ledger"], ["audit"], ["audit", "--json"], ["config", "show"],
-                    ["doctor"], ["doctor", "--json"], ["sync", "--force"], ["pause", "--reason", Self.hostile], ["status"], ["resume"], ["version"], ["--help"],
-                    ["get", Self.hostile, "a"], ["get", "work_orders", Self.hostile], ["mutations", "show", Self.hostile], ["conflicts", "resolve", Self.hostile, "--choice", "local"],
-                    ["--" + Self.hostile], [Self.hostile], ["status", Self.hostile], ["enqueue", "work_orders", "a", "--data", Self.hostile],
+                    ["status"], ["status", "--json"], ["status", "--brief"], ["why", waiting], ["plan"], ["get", "work_orders", "wo-1"],
+                    ["get", "work_orders", "wo-1", "--json"],
+                    ["get", "work_orders", "wo-1", "--view", "both"], ["query", "work_orders"], ["query", "work_orders", "--json"],
+                    ["mutations", "list"],
+                    ["mutations", "list", "--json"], ["mutations", "show", id], ["mutations", "show", id, "--json"],
+                    ["mutations", "show", waiting], ["rejected", "list"],
+                    ["conflicts", "list"], ["blobs", "list"], ["links"], ["links", "--json"], ["power"], ["ledger"], ["audit"],
+                    ["audit", "--json"], ["config", "show"],
+                    ["doctor"], ["doctor", "--json"], ["sync", "--force"], ["pause", "--reason", Self.hostile], ["status"], ["resume"],
+                    ["version"], ["--help"],
+                    ["get", Self.hostile, "a"], ["get", "work_orders", Self.hostile], ["mutations", "show", Self.hostile],
+                    ["conflicts", "resolve", Self.hostile, "--choice", "local"],
+                    ["--" + Self.hostile], [Self.hostile], ["status", Self.hostile],
+                    ["enqueue", "work_orders", "a", "--data", Self.hostile],
                     ["enqueue", "work_orders", "a", "--data", "{\"\(Self.hostile)\"", "--json"],
                 ]
                 for arguments in commands {
@@ -85,7 +99,10 @@ extension EndToEnd {
                     #expect(Self.findings(Array(shown.talk.utf8)) == [], "agentctl \(arguments) on standard error")
                 }
                 let hub = ["--data", "\(stand.folder)/hub"]
-                for arguments in [["export", "work_orders"] + hub, ["devices"] + hub, ["lost"] + hub, ["stats"] + hub, ["token", "list"] + hub, ["export", Self.hostile] + hub, ["--" + Self.hostile]] {
+                for arguments in [
+                    ["export", "work_orders"] + hub, ["devices"] + hub, ["lost"] + hub, ["stats"] + hub, ["token", "list"] + hub,
+                    ["export", Self.hostile] + hub, ["--" + Self.hostile],
+                ] {
                     let shown = try await show([Programs.agenthub] + arguments, stand)
                     #expect(Self.findings(shown.bytes) == [], "agenthub \(arguments)")
                     #expect(Self.findings(Array(shown.talk.utf8)) == [], "agenthub \(arguments) on standard error")

@@ -143,7 +143,8 @@ private final class TusServer {
             [python, "-c", Self.script, folder, String(port)], log: "\(stand.folder)/tus.log", output: pipe.writingEnd)
         guard await pipe.line() == "ready" else {
             await child.stop(SIGKILL)
-            throw StandError("tuspyserver did not start: " + ((try? String(contentsOfFile: "\(stand.folder)/tus.log", encoding: .utf8)) ?? ""))
+            throw StandError(
+                "tuspyserver did not start: " + ((try? String(contentsOfFile: "\(stand.folder)/tus.log", encoding: .utf8)) ?? ""))
         }
         self.child = child
     }

@@ -10,7 +10,9 @@ extension EndToEnd {
     struct YearTests {
         private static func days(_ count: Int64) -> Duration { .seconds(count * 86_400) }
 
-        @Test("In a year of work, an outage of a month, 40 days without power, a suspend and a wrong clock nothing is lost, nothing stops and nothing grows")
+        @Test(
+            "In a year of work, an outage of a month, 40 days without power, a suspend and a wrong clock nothing is lost, nothing stops and nothing grows"
+        )
         func year() async throws {
             try await Stand.with(hub: false, agent: false) { stand in
                 let gateway = try ClockWarp("\(stand.folder)/gateway.clock"), server = try ClockWarp("\(stand.folder)/server.clock")
@@ -99,9 +101,11 @@ extension EndToEnd {
             /// - Parameter isAwaited: Until it is at the hub.
             func enqueue(ttl: Duration? = nil, isAwaited: Bool = false) async throws -> String {
                 let life = ttl.map { ",\"ttl\":\($0.components.seconds)" } ?? ""
-                let body = #"{"entity":"readings","action":"create","priority":"\#(ttl == nil ? "critical" : "normal")","data":{"text":"some words of a reading"}\#(life)}"#
+                let body =
+                    #"{"entity":"readings","action":"create","priority":"\#(ttl == nil ? "critical" : "normal")","data":{"text":"some words of a reading"}\#(life)}"#
                 let request = HTTPRequest(
-                    .post, "http://localhost/v1/mutations" + (isAwaited ? "?wait=acked&timeout=60" : ""), headers: ["Content-Type": "application/json"], body: .bytes(Array(body.utf8)),
+                    .post, "http://localhost/v1/mutations" + (isAwaited ? "?wait=acked&timeout=60" : ""),
+                    headers: ["Content-Type": "application/json"], body: .bytes(Array(body.utf8)),
                     socketPath: stand.socketPath)
                 let answer = String(decoding: try await stand.transport.send(request).body, as: UTF8.self)
                 return try #require(try JSONReader.read(answer).object?["id"]?.text, "\(answer)")
@@ -114,7 +118,9 @@ extension EndToEnd {
                 #expect(try await stand.client.mutation(MutationKey(trusted: id)).value.state == "done")
                 let status = try await stand.client.status().value
                 #expect(status.outbox.isBalanced && status.outbox.open == 0)
-                if isWell { #expect(status.overall.level == .ok, "\(status.overall.reasons) \(status.alarms) \(String(describing: status.cause))") }
+                if isWell {
+                    #expect(status.overall.level == .ok, "\(status.overall.reasons) \(status.alarms) \(String(describing: status.cause))")
+                }
                 bytes.append(status.database.bytes)
             }
 

@@ -199,11 +199,12 @@ extension WorkedExample.Step {
 
     /// The change as an app asks its agent for it.
     package func mutation(of entity: EntityName) -> NewMutation {
-        let action: NewMutation.Action = switch content.action {
-        case .create: .create
-        case .update: .update
-        case .delete: .delete
-        }
+        let action: NewMutation.Action =
+            switch content.action {
+            case .create: .create
+            case .update: .update
+            case .delete: .delete
+            }
         var mutation = NewMutation(
             action, entity, record, data: content.data, unset: content.unset, operations: content.operations)
         mutation.ttl = deadline.map { at.duration(to: $0) }

@@ -108,7 +108,9 @@ extension FuzzTarget {
                 queue = uploader.handle(.answered(call.id, .success(response), took: .milliseconds(1)), terms, at: moment)
             }
         }
-        try claim(moment.instant.nanoseconds >= 3_600 * 1_000_000_000, "\(requests) requests and \(sent) bytes in \(moment.instant.nanoseconds / 1_000_000_000) s")
+        try claim(
+            moment.instant.nanoseconds >= 3_600 * 1_000_000_000,
+            "\(requests) requests and \(sent) bytes in \(moment.instant.nanoseconds / 1_000_000_000) s")
     }
 
     /// gzip from outside: never more than the limits, and what comes out packs and opens again.

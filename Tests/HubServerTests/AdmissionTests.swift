@@ -14,7 +14,10 @@ struct AdmissionTests {
             var copy = admission
             return copy.take(rank: rank, bytes: 0, of: "new") == .admitted
         }
-        for (count, expected) in [(0, [true, true, true]), (127, [true, true, true]), (128, [true, true, false]), (192, [true, false, false]), (256, [false, false, false])] {
+        for (count, expected) in [
+            (0, [true, true, true]), (127, [true, true, true]), (128, [true, true, false]), (192, [true, false, false]),
+            (256, [false, false, false]),
+        ] {
             while admission.requests < count { _ = admission.take(rank: 0, bytes: 0, of: Self.device(admission.requests)) }
             #expect([0, 1, 2].map(accepts) == expected, "\(count) requests")
         }
@@ -94,10 +97,13 @@ struct AdmissionTests {
         #expect(afterASecond == 20)
     }
 
-    @Test("A body is compressed only for a client that says so", arguments: [
-        ("gzip", true), ("deflate, gzip", true), ("GZIP;q=0.5", true), ("*", true), ("gzip;q=0", false), ("gzip; q=0.0", false), ("br", false),
-        ("", false), ("gzipped", false), ("identity, *;q=0", false),
-    ])
+    @Test(
+        "A body is compressed only for a client that says so",
+        arguments: [
+            ("gzip", true), ("deflate, gzip", true), ("GZIP;q=0.5", true), ("*", true), ("gzip;q=0", false), ("gzip; q=0.0", false),
+            ("br", false),
+            ("", false), ("gzipped", false), ("identity, *;q=0", false),
+        ])
     func accepts(_ header: String, _ expected: Bool) {
         #expect(ContentCoding.acceptsGzip(header) == expected)
     }

@@ -11,7 +11,8 @@ import Testing
 /// read; and what it accepts from then on is there.
 @Suite("Any statement of an operator's hand")
 struct AnyStatementTests {
-    static let values = ["NULL", "-1", "9223372036854775807", "-9223372036854775808", "'x'"]
+    static let values =
+        ["NULL", "-1", "9223372036854775807", "-9223372036854775808", "'x'"]
         + (ProcessInfo.processInfo.environment["EDGE_SYNC_LONG"] == nil ? [] : ["0", "1", "''", "'[]'", "x'00'"])
 
     /// A hub that has a little of everything, closed.
@@ -24,10 +25,12 @@ struct AnyStatementTests {
             Sent("k-5", seq: 5, .create, id: ""), Sent("k-6", seq: 6, .update, data: ["n": 2], base: 1, ms: 900),
         ])
         _ = try bench.verdict(Sent("j-1", .update, data: ["n": 3], base: 1, ms: 800).with("author", "tom"), device: .two)
-        _ = bench.send("POST", "/v1/uploads", nil, headers: [
-            ("Tus-Resumable", "1.0.0"), ("Upload-Length", "10"),
-            ("Upload-Metadata", "sha256 " + Data(String(repeating: "ab", count: 32).utf8).base64EncodedString()),
-        ])
+        _ = bench.send(
+            "POST", "/v1/uploads", nil,
+            headers: [
+                ("Tus-Resumable", "1.0.0"), ("Upload-Length", "10"),
+                ("Upload-Metadata", "sha256 " + Data(String(repeating: "ab", count: 32).utf8).base64EncodedString()),
+            ])
     }
 
     private static func run(_ sql: String, _ path: String) -> Bool {
@@ -48,7 +51,9 @@ struct AnyStatementTests {
             sqlite3_prepare_v2(handle, sql, -1, &statement, nil) == SQLITE_OK
         else { return [] }
         var found: [String] = []
-        while sqlite3_step(statement) == SQLITE_ROW { if let text = sqlite3_column_text(statement, 0) { found.append(String(cString: text)) } }
+        while sqlite3_step(statement) == SQLITE_ROW {
+            if let text = sqlite3_column_text(statement, 0) { found.append(String(cString: text)) }
+        }
         return found
     }
 
@@ -60,29 +65,41 @@ struct AnyStatementTests {
         return path
     }()
 
-    static let tables = texts("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%' ORDER BY name", folder + "/hub.db")
+    static let tables = texts(
+        "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%' ORDER BY name", folder + "/hub.db")
 
     /// - Returns: What a hub may not do.
     private static func exercise(_ bench: HubBench, _ round: Int) -> [String] {
         var found: [String] = []
         func note(_ what: String, _ response: HubResponse) {
             // 503 with its reason: the record, or the hub's own row, cannot be read.
-            if response.status >= 500, response.status != 503 { found.append("\(what): \(response.status) \(String(decoding: response.body.prefix(300), as: UTF8.self))") }
+            if response.status >= 500, response.status != 503 {
+                found.append("\(what): \(response.status) \(String(decoding: response.body.prefix(300), as: UTF8.self))")
+            }
         }
         note("hello", bench.send("POST", "/v1/sync/hello", [:]))
         let new = Sent("new-\(round)", seq: Int64(100 + round), .create, id: "new-\(round)", data: ["n": 1])
-        let pushed = bench.push([new, Sent("k-1", .create, data: ["n": 1, "tags": ["a"]]), Sent("up-\(round)", seq: Int64(200 + round), .update, data: ["n": 9], base: 2)])
+        let pushed = bench.push([
+            new, Sent("k-1", .create, data: ["n": 1, "tags": ["a"]]),
+            Sent("up-\(round)", seq: Int64(200 + round), .update, data: ["n": 9], base: 2),
+        ])
         note("push", pushed)
         note("push of another", bench.push([Sent("other-\(round)", seq: Int64(100 + round), .create, id: "other-\(round)")], device: .two))
-        let wasAccepted = (try? PushMessages.readResponse(pushed.body))?.results.first.map { if case .accepted = $0.verdict { true } else { false } } == true
+        let wasAccepted =
+            (try? PushMessages.readResponse(pushed.body))?.results.first.map { if case .accepted = $0.verdict { true } else { false } }
+            == true
         let pull: JSON = ["streams": [["entity": "audits", "cursor": nil]], "limit": 500, "unreadable": "named"]
         let page = bench.send("POST", "/v1/sync/pull", pull)
         note("pull", page)
-        if wasAccepted, page.status == 200, !String(decoding: page.body, as: UTF8.self).contains("\"new-\(round)\"") { found.append("what was accepted is not there") }
+        if wasAccepted, page.status == 200, !String(decoding: page.body, as: UTF8.self).contains("\"new-\(round)\"") {
+            found.append("what was accepted is not there")
+        }
         note("listing", bench.send("GET", "/v1/sync/snapshot?entity=audits&limit=500&unreadable=named"))
         note("known", bench.send("POST", "/v1/sync/known", ["keys": ["k-1", "nobody"]]))
         note("verify", bench.send("POST", "/v1/sync/verify", ["entity": "audits", "cursor": nil, "digest": []]))
-        for target in ["/healthz", "/readyz", "/metrics", "/v1/blobs/" + String(repeating: "ab", count: 32)] { note(target, bench.send("GET", target)) }
+        for target in ["/healthz", "/readyz", "/metrics", "/v1/blobs/" + String(repeating: "ab", count: 32)] {
+            note(target, bench.send("GET", target))
+        }
         _ = try? bench.hub.housekeep(at: bench.now)
         return found
     }

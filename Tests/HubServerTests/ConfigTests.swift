@@ -48,17 +48,22 @@ struct HubConfigTests {
         #expect(answer.status == 401 && answer.headers[HubHeader.config] == nil)
     }
 
-    @Test("A document that is not as the schema says is refused with its places, and nothing else of the batch", arguments: [
-        EntityRules.Validation.reject, .warn, .off,
-    ])
+    @Test(
+        "A document that is not as the schema says is refused with its places, and nothing else of the batch",
+        arguments: [
+            EntityRules.Validation.reject, .warn, .off,
+        ])
     func validates(_ validation: EntityRules.Validation) throws {
         var rules = EntityRules()
         rules.schema = try DocumentSchema(["required": ["value"], "properties": ["value": ["enum": ["pass", "fail"]]]])
         rules.validation = validation
         let bench = try HubBench(rules: RuleBook([EntityName(trusted: "audits"): rules]))
         func create(_ seq: Int, _ data: JSON) -> JSON {
-            ["seq": .int(seq), "idempotency_key": .string("k-\(seq)"), "entity": "audits", "record_id": .string("a-\(seq)"), "action": "create",
-                "data": data, "base_version": 0, "hlc": "0199c3f2a1b4-0007-9f2c11ab"]
+            [
+                "seq": .int(seq), "idempotency_key": .string("k-\(seq)"), "entity": "audits", "record_id": .string("a-\(seq)"),
+                "action": "create",
+                "data": data, "base_version": 0, "hlc": "0199c3f2a1b4-0007-9f2c11ab",
+            ]
         }
         let body: JSON = ["acked_seq": 0, "mutations": [create(1, ["value": "other"]), create(2, ["value": "pass"]), create(3, [:])]]
         let answer = bench.send("POST", "/v1/sync/push", body)

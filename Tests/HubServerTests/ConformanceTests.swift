@@ -70,7 +70,10 @@ struct ConformanceTests {
         return (hub, token, other)
     }
 
-    static func report(_ transport: any HTTPTransport, token: String?, other: String? = nil, baseURL: String = "http://hub", device: DeviceID? = nil, seed: UInt64 = 7) async -> ConformanceReport {
+    static func report(
+        _ transport: any HTTPTransport, token: String?, other: String? = nil, baseURL: String = "http://hub", device: DeviceID? = nil,
+        seed: UInt64 = 7
+    ) async -> ConformanceReport {
         var settings = ConformanceRun.Settings(baseURL: baseURL, token: token, entity: EntityName(trusted: "conformance"), seed: seed)
         settings.device = device
         if let other { settings.other = .init(token: other, device: nil) }
@@ -90,7 +93,8 @@ struct ConformanceTests {
         hub.settings.uploads = HubUploads(try BlobFiles(folder.path + "/blobs"))
         let book = try #require(hub.settings.tokens)
         let environment = HubService.Environment(
-            time: Clock(), seed: 1, tokens: { book }, compressor: ZlibCompressor(), log: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+            time: Clock(), seed: 1, tokens: { book }, compressor: ZlibCompressor(),
+            log: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
         let service = try await HubService.start(hub, HubService.Options(host: "127.0.0.1", port: 0), environment)
         let transport = try CurlTransport(name: "conformance", idleConnections: 2)
         let report = await Self.report(transport, token: token, other: other, baseURL: "http://\(service.address)")
@@ -102,7 +106,8 @@ struct ConformanceTests {
         #expect(Self.wrong(await Self.report(transport, token: token, other: other, baseURL: "http://\(service.address)", seed: 8)) == [])
         let listed = try await transport.send(
             HTTPRequest(
-                .get, "http://\(service.address)/v1/sync/snapshot?entity=conformance", headers: ["Authorization": "Bearer \(token)", "Sync-Version": "1"]))
+                .get, "http://\(service.address)/v1/sync/snapshot?entity=conformance",
+                headers: ["Authorization": "Bearer \(token)", "Sync-Version": "1"]))
         #expect(try SnapshotMessages.readResponse(listed.body).records.isEmpty)
         transport.close()
         await service.stop(within: .seconds(5))
@@ -169,12 +174,16 @@ struct ConformanceTests {
         var testDescription: String { what }
     }
 
-    private static func path(_ request: HTTPRequest) -> String { String(request.url.dropFirst("http://hub".utf8.count).prefix { $0 != "?" }) }
+    private static func path(_ request: HTTPRequest) -> String {
+        String(request.url.dropFirst("http://hub".utf8.count).prefix { $0 != "?" })
+    }
 
     /// Rewrites the JSON of answers 200 at a path.
     private static func body(_ path: String, _ change: @escaping @Sendable (inout JSONObject) -> Void) -> Wire.Spoil {
         { request, response in
-            guard Self.path(request) == path, response.status == 200, var object = (try? JSONReader.read(response.body))?.object else { return }
+            guard Self.path(request) == path, response.status == 200, var object = (try? JSONReader.read(response.body))?.object else {
+                return
+            }
             change(&object)
             response.body = JSON.object(object).bytes
         }
@@ -183,11 +192,12 @@ struct ConformanceTests {
     /// Rewrites each element of a list in an object.
     private static func each(_ name: String, in object: inout JSONObject, _ change: (inout JSONObject) -> Void) {
         guard let list = object[name]?.array else { return }
-        object[name] = .array(list.map { element in
-            guard var inner = element.object else { return element }
-            change(&inner)
-            return .object(inner)
-        })
+        object[name] = .array(
+            list.map { element in
+                guard var inner = element.object else { return element }
+                change(&inner)
+                return .object(inner)
+            })
     }
 
     private static func streams(_ change: @escaping @Sendable (inout JSONObject) -> Void) -> Wire.Spoil {
@@ -205,175 +215,262 @@ struct ConformanceTests {
     }
 
     static let mistakes: [Mistake] = [
-        Mistake(what: "knows no keys", noticedBy: "push-duplicate", alter: { request in
-            // As if each repeat came under a new key: the server treats it as new.
-            guard path(request) == "/v1/sync/push", case .bytes(let bytes) = request.body, let text = String(validating: bytes, as: UTF8.self) else { return }
-            let name = "\"idempotency_key\":\""
-            let fresh = repeats.withLock { count -> Int in
-                count += 1
-                return count
-            }
-            request.body = .bytes(Array(text.replacing(name, with: name + "n\(fresh)-").utf8))
-        }, spoil: body("/v1/sync/push") { object in
-            each("results", in: &object) { result in
-                if let key = result["idempotency_key"]?.text, let dash = key.firstIndex(of: "-") { result["idempotency_key"] = .string(String(key[key.index(after: dash)...])) }
-            }
-        }),
+        Mistake(
+            what: "knows no keys", noticedBy: "push-duplicate",
+            alter: { request in
+                // As if each repeat came under a new key: the server treats it as new.
+                guard path(request) == "/v1/sync/push", case .bytes(let bytes) = request.body,
+                    let text = String(validating: bytes, as: UTF8.self)
+                else { return }
+                let name = "\"idempotency_key\":\""
+                let fresh = repeats.withLock { count -> Int in
+                    count += 1
+                    return count
+                }
+                request.body = .bytes(Array(text.replacing(name, with: name + "n\(fresh)-").utf8))
+            },
+            spoil: body("/v1/sync/push") { object in
+                each("results", in: &object) { result in
+                    if let key = result["idempotency_key"]?.text, let dash = key.firstIndex(of: "-") {
+                        result["idempotency_key"] = .string(String(key[key.index(after: dash)...]))
+                    }
+                }
+            }),
         // Two that the hub itself can be made to make.
         Mistake(what: "forgets keys whose answers have arrived", noticedBy: "push-duplicate-acked", ablations: Ablations([.keysForgotten])),
-        Mistake(what: "replays what it stored for a repeat", noticedBy: "push-duplicate-current", ablations: Ablations([.duplicateReplaysStored])),
-        Mistake(what: "lets a removal take out of a set what it had not seen", noticedBy: "push-set-unseen", ablations: Ablations([.removalBeatsAddition])),
+        Mistake(
+            what: "replays what it stored for a repeat", noticedBy: "push-duplicate-current",
+            ablations: Ablations([.duplicateReplaysStored])),
+        Mistake(
+            what: "lets a removal take out of a set what it had not seen", noticedBy: "push-set-unseen",
+            ablations: Ablations([.removalBeatsAddition])),
         Mistake(
             what: "names only entities of its configuration", noticedBy: "pull-entities",
             spoil: body("/v1/sync/pull") { if $0["entities"] != nil { $0["entities"] = ["templates"] } }),
         Mistake(what: "forgets what it has rejected", noticedBy: "push-parent-rejected", spoil: results(Self.forgetsParent)),
-        Mistake(what: "takes a record whose creation it rejected for a deleted one", noticedBy: "push-creation-rejected", spoil: results(Self.forgetsParent)),
+        Mistake(
+            what: "takes a record whose creation it rejected for a deleted one", noticedBy: "push-creation-rejected",
+            spoil: results(Self.forgetsParent)),
         Mistake(what: "does not say that a lower value was not taken", noticedBy: "push-max-kept", spoil: results { $0["kept"] = nil }),
-        Mistake(what: "compares all fields of a mutation by one stamp", noticedBy: "push-field-stamps", alter: { request in
-            guard path(request) == "/v1/sync/push", case .bytes(let bytes) = request.body, var object = (try? JSONReader.read(bytes))?.object else { return }
-            each("mutations", in: &object) { $0["field_hlc"] = nil }
-            request.body = .bytes(JSON.object(object).bytes)
-        }),
+        Mistake(
+            what: "compares all fields of a mutation by one stamp", noticedBy: "push-field-stamps",
+            alter: { request in
+                guard path(request) == "/v1/sync/push", case .bytes(let bytes) = request.body,
+                    var object = (try? JSONReader.read(bytes))?.object
+                else { return }
+                each("mutations", in: &object) { $0["field_hlc"] = nil }
+                request.body = .bytes(JSON.object(object).bytes)
+            }),
         Mistake(
             what: "compares members of an object by the stamp of their field", noticedBy: "push-member-stamps", rules: ofMembers,
             ablations: Ablations([.membersByField])),
-        Mistake(what: "takes a value that is there already for no change", noticedBy: "push-same-later", alter: { request in
-            guard path(request) == "/v1/sync/push", case .bytes(let bytes) = request.body, var object = (try? JSONReader.read(bytes))?.object else { return }
-            each("mutations", in: &object) { mutation in
-                if var data = mutation["data"]?.object, data["again"] != nil {
-                    data["l"] = nil
-                    mutation["data"] = .object(data)
+        Mistake(
+            what: "takes a value that is there already for no change", noticedBy: "push-same-later",
+            alter: { request in
+                guard path(request) == "/v1/sync/push", case .bytes(let bytes) = request.body,
+                    var object = (try? JSONReader.read(bytes))?.object
+                else { return }
+                each("mutations", in: &object) { mutation in
+                    if var data = mutation["data"]?.object, data["again"] != nil {
+                        data["l"] = nil
+                        mutation["data"] = .object(data)
+                    }
                 }
-            }
-            request.body = .bytes(JSON.object(object).bytes)
-        }),
-        Mistake(what: "stores numbers in a spelling of its own", noticedBy: "push-respelled", alter: { request in
-            guard path(request) == "/v1/sync/push", case .bytes(let bytes) = request.body else { return }
-            request.body = .bytes(Array(String(decoding: bytes, as: UTF8.self).replacing("1.50", with: "1.5").utf8))
-        }),
-        Mistake(what: "removes a field after its operations", noticedBy: "push-max-reset", alter: { request in
-            guard path(request) == "/v1/sync/push", case .bytes(let bytes) = request.body, var object = (try? JSONReader.read(bytes))?.object else { return }
-            each("mutations", in: &object) { mutation in
-                if mutation["unset"] != nil { mutation["ops"] = nil }
-            }
-            request.body = .bytes(JSON.object(object).bytes)
-        }),
-        Mistake(what: "takes an operation on a member and does nothing", noticedBy: "push-op-member", alter: { request in
-            guard path(request) == "/v1/sync/push", case .bytes(let bytes) = request.body, var object = (try? JSONReader.read(bytes))?.object else { return }
-            each("mutations", in: &object) { mutation in
-                if mutation["ops"]?.array?.first?.object?["field"]?.text == "part.count" { mutation["ops"] = nil }
-            }
-            request.body = .bytes(JSON.object(object).bytes)
-        }),
-        Mistake(what: "answers a repeat with what it said the first time", noticedBy: "push-duplicate", spoil: results { result in
-            if result["status"]?.text == "duplicate", result["original"]?.text == "accepted" {
-                result["status"] = "accepted"
-                result["version"] = 1
-            }
-        }),
+                request.body = .bytes(JSON.object(object).bytes)
+            }),
+        Mistake(
+            what: "stores numbers in a spelling of its own", noticedBy: "push-respelled",
+            alter: { request in
+                guard path(request) == "/v1/sync/push", case .bytes(let bytes) = request.body else { return }
+                request.body = .bytes(Array(String(decoding: bytes, as: UTF8.self).replacing("1.50", with: "1.5").utf8))
+            }),
+        Mistake(
+            what: "removes a field after its operations", noticedBy: "push-max-reset",
+            alter: { request in
+                guard path(request) == "/v1/sync/push", case .bytes(let bytes) = request.body,
+                    var object = (try? JSONReader.read(bytes))?.object
+                else { return }
+                each("mutations", in: &object) { mutation in
+                    if mutation["unset"] != nil { mutation["ops"] = nil }
+                }
+                request.body = .bytes(JSON.object(object).bytes)
+            }),
+        Mistake(
+            what: "takes an operation on a member and does nothing", noticedBy: "push-op-member",
+            alter: { request in
+                guard path(request) == "/v1/sync/push", case .bytes(let bytes) = request.body,
+                    var object = (try? JSONReader.read(bytes))?.object
+                else { return }
+                each("mutations", in: &object) { mutation in
+                    if mutation["ops"]?.array?.first?.object?["field"]?.text == "part.count" { mutation["ops"] = nil }
+                }
+                request.body = .bytes(JSON.object(object).bytes)
+            }),
+        Mistake(
+            what: "answers a repeat with what it said the first time", noticedBy: "push-duplicate",
+            spoil: results { result in
+                if result["status"]?.text == "duplicate", result["original"]?.text == "accepted" {
+                    result["status"] = "accepted"
+                    result["version"] = 1
+                }
+            }),
         Mistake(what: "has no current record in a duplicate", noticedBy: "push-duplicate", spoil: results { $0["current"] = nil }),
-        Mistake(what: "takes a key again for other content", noticedBy: "push-key-reused", spoil: results { result in
-            if result["problem"]?.object?["type"]?.text == "urn:edge-sync:idempotency-mismatch" {
-                result["status"] = "accepted"
-                result["version"] = 1
-                result["problem"] = nil
-            }
-        }),
-        Mistake(what: "leaves out the last verdict", noticedBy: "push-each-by-itself", spoil: body("/v1/sync/push") { object in
-            if let list = object["results"]?.array, list.count > 1 { object["results"] = .array(Array(list.dropLast())) }
-        }),
-        Mistake(what: "answers in another order", noticedBy: "push-each-by-itself", spoil: body("/v1/sync/push") { object in
-            if let list = object["results"]?.array { object["results"] = .array(list.reversed()) }
-        }),
-        Mistake(what: "refuses the whole push for one bad mutation", noticedBy: "push-each-by-itself", spoil: { request, response in
-            guard path(request) == "/v1/sync/push", String(decoding: response.body, as: UTF8.self).contains("urn:edge-sync:validation") else { return }
-            response = HTTPResponse(status: 422, headers: response.headers, body: Array("{}".utf8))
-        }),
-        Mistake(what: "lets what depends on itself wait for ever", noticedBy: "push-dependency-on-itself", spoil: results { result in
-            guard result["problem"]?.object?["errors"]?.array?.first?.object?["pointer"]?.text == "/depends_on/0" else { return }
-            result["status"] = "retry"
-            result["problem"] = ["type": "urn:edge-sync:dependency-missing", "title": "Dependency missing", "status": 424]
-        }),
-        Mistake(what: "brings back only what the change carries", noticedBy: "push-deleted-whole", spoil: body("/v1/sync/snapshot") { object in
-            each("records", in: &object) { record in
-                guard var data = record["data"]?.object else { return }
-                data["kept"] = nil
-                record["data"] = .object(data)
-            }
-        }),
-        Mistake(what: "lets a deletion win when it comes last", noticedBy: "push-deletion-order", alter: { request in
-            // As if its device had seen all.
-            guard path(request) == "/v1/sync/push", case .bytes(let bytes) = request.body, var object = (try? JSONReader.read(bytes))?.object else { return }
-            each("mutations", in: &object) { mutation in
-                if mutation["action"]?.text == "delete" { mutation["base_version"] = .int(head.withLock { $0 }) }
-            }
-            request.body = .bytes(JSON.object(object).bytes)
-        }, spoil: { _, response in
-            if let text = response.headers["Sync-Head"], let number = Int64(text) { head.withLock { $0 = number } }
-        }),
+        Mistake(
+            what: "takes a key again for other content", noticedBy: "push-key-reused",
+            spoil: results { result in
+                if result["problem"]?.object?["type"]?.text == "urn:edge-sync:idempotency-mismatch" {
+                    result["status"] = "accepted"
+                    result["version"] = 1
+                    result["problem"] = nil
+                }
+            }),
+        Mistake(
+            what: "leaves out the last verdict", noticedBy: "push-each-by-itself",
+            spoil: body("/v1/sync/push") { object in
+                if let list = object["results"]?.array, list.count > 1 { object["results"] = .array(Array(list.dropLast())) }
+            }),
+        Mistake(
+            what: "answers in another order", noticedBy: "push-each-by-itself",
+            spoil: body("/v1/sync/push") { object in
+                if let list = object["results"]?.array { object["results"] = .array(list.reversed()) }
+            }),
+        Mistake(
+            what: "refuses the whole push for one bad mutation", noticedBy: "push-each-by-itself",
+            spoil: { request, response in
+                guard path(request) == "/v1/sync/push", String(decoding: response.body, as: UTF8.self).contains("urn:edge-sync:validation")
+                else { return }
+                response = HTTPResponse(status: 422, headers: response.headers, body: Array("{}".utf8))
+            }),
+        Mistake(
+            what: "lets what depends on itself wait for ever", noticedBy: "push-dependency-on-itself",
+            spoil: results { result in
+                guard result["problem"]?.object?["errors"]?.array?.first?.object?["pointer"]?.text == "/depends_on/0" else { return }
+                result["status"] = "retry"
+                result["problem"] = ["type": "urn:edge-sync:dependency-missing", "title": "Dependency missing", "status": 424]
+            }),
+        Mistake(
+            what: "brings back only what the change carries", noticedBy: "push-deleted-whole",
+            spoil: body("/v1/sync/snapshot") { object in
+                each("records", in: &object) { record in
+                    guard var data = record["data"]?.object else { return }
+                    data["kept"] = nil
+                    record["data"] = .object(data)
+                }
+            }),
+        Mistake(
+            what: "lets a deletion win when it comes last", noticedBy: "push-deletion-order",
+            alter: { request in
+                // As if its device had seen all.
+                guard path(request) == "/v1/sync/push", case .bytes(let bytes) = request.body,
+                    var object = (try? JSONReader.read(bytes))?.object
+                else { return }
+                each("mutations", in: &object) { mutation in
+                    if mutation["action"]?.text == "delete" { mutation["base_version"] = .int(head.withLock { $0 }) }
+                }
+                request.body = .bytes(JSON.object(object).bytes)
+            },
+            spoil: { _, response in
+                if let text = response.headers["Sync-Head"], let number = Int64(text) { head.withLock { $0 = number } }
+            }),
         Mistake(what: "never has deletions in its feed", noticedBy: "pull-changes", spoil: streams { $0["deletions"] = [] }),
         Mistake(what: "says that there is more for ever", noticedBy: "pull-changes", spoil: streams { $0["has_more"] = true }),
-        Mistake(what: "skips the first record of each page", noticedBy: "pull-paging", spoil: streams { stream in
-            if let list = stream["records"]?.array { stream["records"] = .array(Array(list.dropFirst())) }
-        }),
-        Mistake(what: "ignores the cursor", noticedBy: "pull-nothing-new", alter: { request in
-            guard path(request) == "/v1/sync/pull", case .bytes(let bytes) = request.body, var object = (try? JSONReader.read(bytes))?.object else { return }
-            each("streams", in: &object) { stream in
-                if stream["cursor"]?.text?.hasPrefix("conformance") == false { stream["cursor"] = .null }
-            }
-            request.body = .bytes(JSON.object(object).bytes)
-        }),
-        Mistake(what: "answers a bad cursor with 400", noticedBy: "pull-cursor-bad", spoil: { request, response in
-            guard path(request) == "/v1/sync/pull", String(decoding: response.body, as: UTF8.self).contains("cursor-expired") else { return }
-            response.status = 400
-        }),
-        Mistake(what: "rounds numbers to doubles", noticedBy: "push-values-kept", spoil: { _, response in
-            let text = String(decoding: response.body, as: UTF8.self)
-            response.body = Array(text.replacing("9007199254740993", with: "9007199254740992").replacing("1.10", with: "1.1").utf8)
-        }),
-        Mistake(what: "lists what is deleted", noticedBy: "push-delete", spoil: body("/v1/sync/snapshot") { object in
-            each("records", in: &object) { _ in }
-            let ghost: (Int) -> JSON = { ["id": .string("conf-x-\($0)"), "version": 1, "data": [:]] }
-            // Each id of this run that could be asked about.
-            let prefix = seen.withLock { $0 }
-            object["records"] = .array((1...200).map { number in
-                var record = ghost(number).object ?? [:]
-                record["id"] = .string("\(prefix)-\(number)")
-                return .object(record)
-            }.sorted { ($0.object?["id"]?.text ?? "") < ($1.object?["id"]?.text ?? "") })
-        }),
-        Mistake(what: "counts no deletions", noticedBy: "snapshot-deleted-total", spoil: body("/v1/sync/snapshot") { object in
-            if object["deleted_total"] != nil { object["deleted_total"] = 7 }
-        }),
-        Mistake(what: "lists without order", noticedBy: "snapshot-paging", spoil: body("/v1/sync/snapshot") { object in
-            if let list = object["records"]?.array { object["records"] = .array(list.reversed()) }
-        }),
-        Mistake(what: "takes any token", noticedBy: "auth-wrong", alter: { request in
-            if request.headers["Authorization"] != nil { request.headers["Authorization"] = "Bearer " + good.withLock { $0 } }
-        }),
+        Mistake(
+            what: "skips the first record of each page", noticedBy: "pull-paging",
+            spoil: streams { stream in
+                if let list = stream["records"]?.array { stream["records"] = .array(Array(list.dropFirst())) }
+            }),
+        Mistake(
+            what: "ignores the cursor", noticedBy: "pull-nothing-new",
+            alter: { request in
+                guard path(request) == "/v1/sync/pull", case .bytes(let bytes) = request.body,
+                    var object = (try? JSONReader.read(bytes))?.object
+                else { return }
+                each("streams", in: &object) { stream in
+                    if stream["cursor"]?.text?.hasPrefix("conformance") == false { stream["cursor"] = .null }
+                }
+                request.body = .bytes(JSON.object(object).bytes)
+            }),
+        Mistake(
+            what: "answers a bad cursor with 400", noticedBy: "pull-cursor-bad",
+            spoil: { request, response in
+                guard path(request) == "/v1/sync/pull", String(decoding: response.body, as: UTF8.self).contains("cursor-expired") else {
+                    return
+                }
+                response.status = 400
+            }),
+        Mistake(
+            what: "rounds numbers to doubles", noticedBy: "push-values-kept",
+            spoil: { _, response in
+                let text = String(decoding: response.body, as: UTF8.self)
+                response.body = Array(text.replacing("9007199254740993", with: "9007199254740992").replacing("1.10", with: "1.1").utf8)
+            }),
+        Mistake(
+            what: "lists what is deleted", noticedBy: "push-delete",
+            spoil: body("/v1/sync/snapshot") { object in
+                each("records", in: &object) { _ in }
+                let ghost: (Int) -> JSON = { ["id": .string("conf-x-\($0)"), "version": 1, "data": [:]] }
+                // Each id of this run that could be asked about.
+                let prefix = seen.withLock { $0 }
+                object["records"] = .array(
+                    (1...200).map { number in
+                        var record = ghost(number).object ?? [:]
+                        record["id"] = .string("\(prefix)-\(number)")
+                        return .object(record)
+                    }.sorted { ($0.object?["id"]?.text ?? "") < ($1.object?["id"]?.text ?? "") })
+            }),
+        Mistake(
+            what: "counts no deletions", noticedBy: "snapshot-deleted-total",
+            spoil: body("/v1/sync/snapshot") { object in
+                if object["deleted_total"] != nil { object["deleted_total"] = 7 }
+            }),
+        Mistake(
+            what: "lists without order", noticedBy: "snapshot-paging",
+            spoil: body("/v1/sync/snapshot") { object in
+                if let list = object["records"]?.array { object["records"] = .array(list.reversed()) }
+            }),
+        Mistake(
+            what: "takes any token", noticedBy: "auth-wrong",
+            alter: { request in
+                if request.headers["Authorization"] != nil { request.headers["Authorization"] = "Bearer " + good.withLock { $0 } }
+            }),
         Mistake(what: "leaves out Sync-Version", noticedBy: "hello", spoil: { _, response in response.headers["Sync-Version"] = nil }),
         Mistake(what: "speaks every version", noticedBy: "version-unknown", alter: { $0.headers["Sync-Version"] = "1" }),
-        Mistake(what: "answers errors as plain JSON", noticedBy: "hello-malformed", spoil: { _, response in
-            if response.status >= 400 { response.headers["Content-Type"] = "application/json" }
-        }),
-        Mistake(what: "says another status in the problem than it answers with", noticedBy: "path-unknown", spoil: { _, response in
-            if response.status == 404 { response.body = Array(String(decoding: response.body, as: UTF8.self).replacing("404", with: "500").utf8) }
-        }),
+        Mistake(
+            what: "answers errors as plain JSON", noticedBy: "hello-malformed",
+            spoil: { _, response in
+                if response.status >= 400 { response.headers["Content-Type"] = "application/json" }
+            }),
+        Mistake(
+            what: "says another status in the problem than it answers with", noticedBy: "path-unknown",
+            spoil: { _, response in
+                if response.status == 404 {
+                    response.body = Array(String(decoding: response.body, as: UTF8.self).replacing("404", with: "500").utf8)
+                }
+            }),
         Mistake(what: "knows every key", noticedBy: "known", spoil: body("/v1/sync/known") { $0["unknown"] = [] }),
         Mistake(what: "finds every bucket the same", noticedBy: "verify-differs", spoil: body("/v1/sync/verify") { $0["differs"] = [] }),
-        Mistake(what: "sends the configuration although it is known", noticedBy: "config-known", alter: { $0.headers["If-None-Match"] = nil }),
+        Mistake(
+            what: "sends the configuration although it is known", noticedBy: "config-known", alter: { $0.headers["If-None-Match"] = nil }),
         Mistake(what: "does not echo the nonce", noticedBy: "probe-echo", spoil: { _, response in response.headers["Sync-Probe"] = nil }),
-        Mistake(what: "has no limit on mutations", noticedBy: "push-many", spoil: { request, response in
-            if path(request) == "/v1/sync/push", response.status == 413 { response.status = 200 }
-        }),
+        Mistake(
+            what: "has no limit on mutations", noticedBy: "push-many",
+            spoil: { request, response in
+                if path(request) == "/v1/sync/push", response.status == 413 { response.status = 200 }
+            }),
         Mistake(what: "takes work for another history", noticedBy: "push-other-epoch", alter: { $0.headers["Sync-Epoch"] = nil }),
-        Mistake(what: "does not notice a database that went back", noticedBy: "push-regressed", spoil: { request, response in
-            if response.status == 409 { response = HTTPResponse(status: 200, headers: response.headers, body: Array("{\"head\":0,\"results\":[]}".utf8)) }
-        }),
+        Mistake(
+            what: "does not notice a database that went back", noticedBy: "push-regressed",
+            spoil: { request, response in
+                if response.status == 409 {
+                    response = HTTPResponse(status: 200, headers: response.headers, body: Array("{\"head\":0,\"results\":[]}".utf8))
+                }
+            }),
         Mistake(what: "loses its clock", noticedBy: "hello-time", spoil: { _, response in response.headers["Sync-Time"] = "1795208400" }),
-        Mistake(what: "is a captive portal", noticedBy: "hello", spoil: { _, response in
-            response = HTTPResponse(status: 200, headers: ["Content-Type": "text/html"], body: Array("<html>Welcome</html>".utf8))
-        }),
+        Mistake(
+            what: "is a captive portal", noticedBy: "hello",
+            spoil: { _, response in
+                response = HTTPResponse(status: 200, headers: ["Content-Type": "text/html"], body: Array("<html>Welcome</html>".utf8))
+            }),
     ]
 
     private static let repeats = Mutex(0)

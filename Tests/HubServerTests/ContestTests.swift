@@ -69,7 +69,8 @@ struct ContestTests {
     func origins() throws {
         let bench = try Self.bench
         _ = try bench.verdicts(
-            [Self.sent("k-1", 1, ["finding": "open", "note": 1], base: 0, ms: 100, author: "ines", .create)], device: DeviceID(trusted: "gw-1"))
+            [Self.sent("k-1", 1, ["finding": "open", "note": 1], base: 0, ms: 100, author: "ines", .create)],
+            device: DeviceID(trusted: "gw-1"))
         _ = try bench.verdicts([Self.sent("k-2", 1, ["note": 2], base: 1, ms: 300, author: "tom")], device: DeviceID(trusted: "gw-2"))
         let record = try #require(try bench.follow("audits").pages.flatMap(\.records).first)
         #expect(record.originDevice == "gw-2" && record.originAuthor == "tom")
@@ -83,7 +84,8 @@ struct ContestTests {
         let bench = try HubBench(rules: RuleBook(["audits": rules]))
         let (one, two) = (DeviceID(trusted: "gw-1"), DeviceID(trusted: "gw-2"))
         func ops(_ key: String, _ seq: Int64, _ kind: String) -> Sent {
-            Sent(key, seq: seq, .update, "audits", id: "a-1", ops: [["field": "tags", "op": .string(kind), "value": "x"]], base: 1, ms: 200)
+            Sent(
+                key, seq: seq, .update, "audits", id: "a-1", ops: [["field": "tags", "op": .string(kind), "value": "x"]], base: 1, ms: 200)
         }
         _ = try bench.verdicts([Self.sent("k-1", 1, ["tags": ["x"]], base: 0, ms: 100, author: "eve", .create)], device: one)
         _ = try bench.verdicts([ops("k-2", 2, "add")], device: one)
@@ -129,12 +131,15 @@ struct ContestTests {
     func noStamp(_ member: String) throws {
         let bench = try Self.bench
         var sent = Self.sent("k-1", 1, ["l": 0], base: 0, ms: 100, author: "eve", .create)
-        sent = member == "ops"
+        sent =
+            member == "ops"
             ? sent.with("ops", [["field": "n", "op": "inc", "value": 1, "hlc": "noon"]]) : sent.with("field_hlc", ["l": "noon"])
         guard case .rejected(let problem, _)? = try bench.verdicts([sent], device: DeviceID(trusted: "gw-1")).first?.verdict else {
             Issue.record("not rejected")
             return
         }
-        #expect(problem.code == "validation" && problem.errors.map(\.pointer) == [member == "ops" ? "/mutations/0/ops/0/hlc" : "/mutations/0/field_hlc/l"])
+        #expect(
+            problem.code == "validation"
+                && problem.errors.map(\.pointer) == [member == "ops" ? "/mutations/0/ops/0/hlc" : "/mutations/0/field_hlc/l"])
     }
 }

@@ -111,7 +111,8 @@ struct DeletionTests {
         }
         #expect(record.data == ["title": "valve", "visits": 1] && merged == ["$rest"])
         _ = try bench.verdict(Sent("d-3", seq: 3, .delete, base: 4, ms: 500), device: .two)
-        guard case .accepted(_, _, let again?, _) = try bench.verdict(Sent("k-3", seq: 3, .update, data: ["due": "fri"], base: 4, ms: 600)) else {
+        guard case .accepted(_, _, let again?, _) = try bench.verdict(Sent("k-3", seq: 3, .update, data: ["due": "fri"], base: 4, ms: 600))
+        else {
             Issue.record("it was not accepted with the record")
             return
         }
@@ -167,9 +168,11 @@ struct DeletionTests {
         Sent(key, seq: seq, .create, data: ["visits": "x"], ops: [["field": "visits", "op": "inc", "value": 1]], group: group)
     }
 
-    @Test("What was to be done with a record that the hub refused to make falls with it, in the same push and later", arguments: [
-        MutationAction.update, .delete,
-    ])
+    @Test(
+        "What was to be done with a record that the hub refused to make falls with it, in the same push and later",
+        arguments: [
+            MutationAction.update, .delete,
+        ])
     func refused(_ action: MutationAction) throws {
         let bench = try HubBench(rules: Self.rules)
         func edit(_ key: String, _ seq: Int64) -> Sent { Sent(key, seq: seq, action, data: action == .update ? ["n": 1] : nil, ms: 200) }
@@ -214,7 +217,8 @@ struct DeletionTests {
             Sent("k-1", seq: 1, .create, id: "a-2", data: ["n": 1], group: "g"), Self.refusedCreate("k-2", seq: 2, group: "g"),
         ]
         let below = [
-            Sent("k-3", seq: 3, .update, id: "a-2", data: ["n": 2]), Sent("k-4", seq: 4, .create, "children", id: "c-1", data: ["audit": "a-2"]),
+            Sent("k-3", seq: 3, .update, id: "a-2", data: ["n": 2]),
+            Sent("k-4", seq: 4, .create, "children", id: "c-1", data: ["audit": "a-2"]),
             Sent("k-5", seq: 5, .update, "children", id: "c-1", data: ["n": 1]),
         ]
         let codes = try bench.verdicts(list + below).map { Self.code($0.verdict) }

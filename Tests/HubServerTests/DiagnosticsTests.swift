@@ -28,7 +28,8 @@ final class DiagnosticsTests {
         return bench.hub.handle(HubRequest("POST", "/v1/diagnostics", headers: headers, body: body), at: bench.now)
     }
 
-    private static let lines = #"{"type":"summary","level":"degraded"}"# + "\n" + String(repeating: #"{"type":"sync","n":1}"# + "\n", count: 50)
+    private static let lines =
+        #"{"type":"summary","level":"degraded"}"# + "\n" + String(repeating: #"{"type":"sync","n":1}"# + "\n", count: 50)
 
     @Test("A report is kept as it came, and read beside the running hub")
     func kept() throws {
@@ -41,7 +42,9 @@ final class DiagnosticsTests {
         #expect(try inspector.reports(of: .one).map(\.lines) == [Self.lines])
     }
 
-    @Test("What is not lines of objects is refused, and leaves nothing", arguments: ["", "x", "[1]", "{}\n{", "{\"a\":1}\n\"x\"\n", "{\"a\":1,\"a\":2}"])
+    @Test(
+        "What is not lines of objects is refused, and leaves nothing",
+        arguments: ["", "x", "[1]", "{}\n{", "{\"a\":1}\n\"x\"\n", "{\"a\":1,\"a\":2}"])
     func malformed(_ text: String) throws {
         let bench = try HubBench(place: .file(file))
         #expect(Self.send(bench, text).status == 400)

@@ -16,7 +16,9 @@ struct DocumentTests {
     static let shapes = [
         Shape(testDescription: "an element of 31 levels put into a set", operation: .init("s", .add, nested(31))),
         Shape(testDescription: "an element of 32 levels put into a set", operation: .init("s", .add, nested(32))),
-        Shape(testDescription: "an object of 32 levels behind a list", operation: .init("list", .append, (0..<32).reduce(1) { value, _ in ["a": value] })),
+        Shape(
+            testDescription: "an object of 32 levels behind a list",
+            operation: .init("list", .append, (0..<32).reduce(1) { value, _ in ["a": value] })),
         Shape(testDescription: "a name of 60 control characters", operation: .init(String(repeating: "\u{1}", count: 60), .increment, 1)),
         Shape(testDescription: "a name of 200 quotes", operation: .init(String(repeating: "\"", count: 200), .increment, 1)),
         Shape(testDescription: "a name of 300 bytes", operation: .init(String(repeating: "n", count: 300), .append, "x")),
@@ -25,7 +27,8 @@ struct DocumentTests {
     private static func update(_ shape: Shape) -> Sent {
         let operation = shape.operation
         return Sent(
-            "k-2", seq: 2, .update, ops: [["field": .string(operation.field), "op": .string(operation.kind.rawValue), "value": operation.value]],
+            "k-2", seq: 2, .update,
+            ops: [["field": .string(operation.field), "op": .string(operation.kind.rawValue), "value": operation.value]],
             base: 1)
     }
 
@@ -44,7 +47,10 @@ struct DocumentTests {
         let rows = try HubRows()
         var bench: HubBench? = try HubBench(ablations: Ablations([.storedReadAsInput]), place: rows.place)
         let first = ["precious": 1, "b": 2, "list": []] as JSONObject
-        #expect(try bench?.verdicts([Sent("k-1", .create, data: .object(first)), Self.update(shape)]).map(\.verdict.word) == ["accepted", "accepted"])
+        #expect(
+            try bench?.verdicts([Sent("k-1", .create, data: .object(first)), Self.update(shape)]).map(\.verdict.word) == [
+                "accepted", "accepted",
+            ])
         bench = nil
         let now = try HubBench(place: rows.place)
         let whole = try #require(Fold.apply(MutationContent(.update, operations: [shape.operation]), to: first))
@@ -71,10 +77,12 @@ struct DocumentTests {
 
     // MARK: Damage
 
-    @Test("A damaged row makes its own mutations wait and stops its stream, and nothing else; publishing it repairs it", arguments: [
-        ("data", #"'{"precious":1'"#), ("data", "'[]'"), ("exceptions", #"'{"n":[1]}'"#), ("exceptions", "'x'"),
-        ("additions", #"'{"tags":[[1]]}'"#), ("hlc", "'never'"),
-    ])
+    @Test(
+        "A damaged row makes its own mutations wait and stops its stream, and nothing else; publishing it repairs it",
+        arguments: [
+            ("data", #"'{"precious":1'"#), ("data", "'[]'"), ("exceptions", #"'{"n":[1]}'"#), ("exceptions", "'x'"),
+            ("additions", #"'{"tags":[[1]]}'"#), ("hlc", "'never'"),
+        ])
     func damage(_ column: String, _ value: String) throws {
         let rows = try HubRows()
         let bench = try HubBench(place: rows.place)
@@ -100,7 +108,9 @@ struct DocumentTests {
         let second = try bench.pull([("audits", page.cursor), ("other", nil)])
         #expect(second.errors.map(\.entity.text) == ["audits"] && second.errors.first?.problem.code == "record-damaged")
         #expect(second.pages.map(\.entity.text) == ["other"])
-        #expect(bench.send("GET", "/v1/sync/snapshot?" + SnapshotMessages.query(SnapshotRequest(entity: "audits", after: nil, limit: 500))).status == 503)
+        #expect(
+            bench.send("GET", "/v1/sync/snapshot?" + SnapshotMessages.query(SnapshotRequest(entity: "audits", after: nil, limit: 500)))
+                .status == 503)
         #expect(told.errors.map(\.isDamage) == [true] && told.errors.first?.doing == "read the record audits/a-1", "\(told.errors)")
         #expect(String(decoding: bench.send("GET", "/metrics").body, as: UTF8.self).contains("\nagenthub_damaged_records 1\n"))
 
@@ -129,7 +139,10 @@ struct DocumentTests {
 
         try bench.hub.publish(RecordName("audits", "a-1"), ["precious": 1], at: bench.now)
         #expect(try rows.inspector().stats(checksRecords: true).damaged == DamagedRecords())
-        #expect(try bench.pull([("audits", beside.pages.first?.cursor)], namesUnreadable: true).pages.map { $0.records.map(\.id.text) } == [["a-1"]])
+        #expect(
+            try bench.pull([("audits", beside.pages.first?.cursor)], namesUnreadable: true).pages.map { $0.records.map(\.id.text) } == [
+                ["a-1"]
+            ])
         #expect(try bench.verdict(Sent("k-5", seq: 5, .update, data: ["later": 1], base: 2)).word == "accepted")
         #expect(try bench.data("audits", "a-1") == ["precious": 1, "later": 1])
     }
@@ -159,9 +172,11 @@ struct DocumentTests {
         var errors: [HubError] = []
     }
 
-    @Test("A document that no device could change is not published", arguments: [
-        JSONObject(dictionaryLiteral: ("f", nested(32))), ["text": .string(String(repeating: "x", count: Limits.documentBytes))],
-    ])
+    @Test(
+        "A document that no device could change is not published",
+        arguments: [
+            JSONObject(dictionaryLiteral: ("f", nested(32))), ["text": .string(String(repeating: "x", count: Limits.documentBytes))],
+        ])
     func published(_ document: JSONObject) throws {
         let bench = try HubBench()
         #expect(throws: HubError.self) { try bench.hub.publish(RecordName("audits", "a-1"), document, at: bench.now) }

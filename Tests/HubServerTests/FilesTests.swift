@@ -45,7 +45,8 @@ struct FilesTests {
         return try #require(made.headers["Location"])
     }
 
-    private func patch(_ place: String, at offset: Int, _ bytes: some Collection<UInt8>, _ headers: [(String, String)] = []) -> HubResponse {
+    private func patch(_ place: String, at offset: Int, _ bytes: some Collection<UInt8>, _ headers: [(String, String)] = []) -> HubResponse
+    {
         tus("PATCH", place, [("Content-Type", Tus.contentType), (Tus.offset, "\(offset)")] + headers, body: Array(bytes))
     }
 
@@ -102,16 +103,18 @@ struct FilesTests {
         var headers: [(String, String)]
     }
 
-    @Test("A piece that is not as agreed changes nothing", arguments: [
-        Refusal(what: "another offset", status: 409, headers: [(Tus.offset, "99")]),
-        Refusal(what: "no offset", status: 400, headers: [(Tus.offset, "")]),
-        Refusal(what: "a negative offset", status: 400, headers: [(Tus.offset, "-100")]),
-        Refusal(what: "another type", status: 415, headers: [("Content-Type", "image/jpeg")]),
-        Refusal(what: "another version of tus", status: 412, headers: [(Tus.resumable, "2.0.0")]),
-        Refusal(what: "a wrong checksum", status: 460, headers: [(Tus.checksum, "sha256 " + Base64.encode(SHA256.hash([7])))]),
-        Refusal(what: "another checksum", status: 400, headers: [(Tus.checksum, "md5 AAAA")]),
-        Refusal(what: "no checksum at all", status: 400, headers: [(Tus.checksum, "???")]),
-    ])
+    @Test(
+        "A piece that is not as agreed changes nothing",
+        arguments: [
+            Refusal(what: "another offset", status: 409, headers: [(Tus.offset, "99")]),
+            Refusal(what: "no offset", status: 400, headers: [(Tus.offset, "")]),
+            Refusal(what: "a negative offset", status: 400, headers: [(Tus.offset, "-100")]),
+            Refusal(what: "another type", status: 415, headers: [("Content-Type", "image/jpeg")]),
+            Refusal(what: "another version of tus", status: 412, headers: [(Tus.resumable, "2.0.0")]),
+            Refusal(what: "a wrong checksum", status: 460, headers: [(Tus.checksum, "sha256 " + Base64.encode(SHA256.hash([7])))]),
+            Refusal(what: "another checksum", status: 400, headers: [(Tus.checksum, "md5 AAAA")]),
+            Refusal(what: "no checksum at all", status: 400, headers: [(Tus.checksum, "???")]),
+        ])
     func refusals(_ refusal: Refusal) throws {
         let place = try create()
         #expect(patch(place, at: 0, Self.bytes[..<100]).status == 204)
@@ -206,10 +209,12 @@ struct FilesTests {
         #expect(tus("POST", "/v1/files", [(Tus.length, "1")], device: "gw-3").status == (files.freeBytes() == nil ? 201 : 507))
     }
 
-    @Test("A creation that does not say what it is is refused", arguments: [
-        [], [(Tus.length, "-1")], [(Tus.length, "x")], [(Tus.length, "99999999999999999999")],
-        [(Tus.length, "5"), (Tus.metadata, "a *")], [(Tus.length, "5"), (Tus.metadata, Tus.metadata([("sha256", "zz")]))],
-    ] as [[(String, String)]])
+    @Test(
+        "A creation that does not say what it is is refused",
+        arguments: [
+            [], [(Tus.length, "-1")], [(Tus.length, "x")], [(Tus.length, "99999999999999999999")],
+            [(Tus.length, "5"), (Tus.metadata, "a *")], [(Tus.length, "5"), (Tus.metadata, Tus.metadata([("sha256", "zz")]))],
+        ] as [[(String, String)]])
     func badCreations(_ headers: [(String, String)]) {
         #expect(tus("POST", "/v1/files", headers).status == 400)
     }

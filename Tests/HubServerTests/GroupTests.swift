@@ -16,7 +16,8 @@ struct GroupTests {
         #expect(try bench.data("audits", "a-1") == ["n": 2])
     }
 
-    @Test("What depends on itself, or on a later mutation of its own group, is rejected with the place; outside of a group it may come later")
+    @Test(
+        "What depends on itself, or on a later mutation of its own group, is rejected with the place; outside of a group it may come later")
     func circles() throws {
         let bench = try HubBench()
         let itself = try bench.verdict(Sent("k-1", .create, id: "a-1", dependsOn: ["k-1"]))

@@ -63,11 +63,14 @@ struct HistoryTests {
         #expect(stats.json.object?["history"]?.object?["restarts"] == 1)
     }
 
-    @Test("A receipt beyond the head begins a new history before anything of its push is applied; greeting with it does the same", arguments: [false, true])
+    @Test(
+        "A receipt beyond the head begins a new history before anything of its push is applied; greeting with it does the same",
+        arguments: [false, true])
     func receipt(_ greets: Bool) throws {
         let aged = try Aged()
         let bench = try aged.putBack()
-        let answer = greets
+        let answer =
+            greets
             ? bench.send("POST", "/v1/sync/hello", [:], headers: [(HubHeader.receipt, aged.receipt)])
             : push(bench, Sent("k-3", seq: 3, .create, id: "a-3"), epoch: aged.epoch, receipt: aged.receipt)
         #expect(answer.status == (greets ? 200 : 410))
@@ -77,7 +80,9 @@ struct HistoryTests {
         #expect(try bench.verdict(Sent("k-2", seq: 2, .create, id: "a-2")).word == "accepted")
     }
 
-    @Test("Commit numbers that have caught up since hide nothing: the opening in a receipt and in a cursor is of the lost branch", arguments: [false, true])
+    @Test(
+        "Commit numbers that have caught up since hide nothing: the opening in a receipt and in a cursor is of the lost branch",
+        arguments: [false, true])
     func caughtUp(_ byCursor: Bool) throws {
         let aged = try Aged()
         let bench = try aged.putBack()
@@ -109,7 +114,9 @@ struct HistoryTests {
         }
         try before.restore(copy, startingEpoch: false)
         let bench = if case .shared = place { try HubBench(seed: 5, place: place) } else { before }
-        #expect(try bench.verdict(Sent("k-5", seq: 5, .update, id: "a-2", data: ["n": 1], base: 1)).word == "rejected deleted", "nobody has shown anything")
+        #expect(
+            try bench.verdict(Sent("k-5", seq: 5, .update, id: "a-2", data: ["n": 1], base: 1)).word == "rejected deleted",
+            "nobody has shown anything")
         var epochs = [bench.hub.epoch]
         for receipt in receipts + receipts {
             #expect(bench.send("POST", "/v1/sync/hello", [:], headers: [(HubHeader.receipt, receipt)]).status == 200)
@@ -154,13 +161,16 @@ struct HistoryTests {
         let aged = try Aged()
         let other = try HubBench(seed: 9)
         let bench = try aged.putBack()
-        let text = switch kind {
-        case 0: try #require(other.push([Sent("k-1", .create)]).headers[HubHeader.receipt])
-        case 1: String(aged.receipt.dropLast()) + (aged.receipt.hasSuffix("A") ? "B" : "A")
-        default: Receipt(
-            position: HubPosition(epoch: aged.epoch, opening: "00000000", head: 1 << 50), device: .one,
-            replica: ReplicaID(trusted: "r-1"), seq: 1 << 50).text(secret: [1, 2, 3])
-        }
+        let text =
+            switch kind {
+            case 0: try #require(other.push([Sent("k-1", .create)]).headers[HubHeader.receipt])
+            case 1: String(aged.receipt.dropLast()) + (aged.receipt.hasSuffix("A") ? "B" : "A")
+            default:
+                Receipt(
+                    position: HubPosition(epoch: aged.epoch, opening: "00000000", head: 1 << 50), device: .one,
+                    replica: ReplicaID(trusted: "r-1"), seq: 1 << 50
+                ).text(secret: [1, 2, 3])
+            }
         #expect(push(bench, Sent("k-3", seq: 3, .create, id: "a-3"), receipt: text).status == 200)
         #expect(bench.hub.epoch == aged.epoch)
     }
@@ -207,7 +217,9 @@ struct HistoryTests {
             return
         }
         #expect(problem.code == "dependency-missing")
-        #expect(try bench.verdict(Sent("k-d", seq: 2, .delete, id: "gone", base: -1)).word == "retry dependency-missing", "a deletion before its creation would be undone by it")
+        #expect(
+            try bench.verdict(Sent("k-d", seq: 2, .delete, id: "gone", base: -1)).word == "retry dependency-missing",
+            "a deletion before its creation would be undone by it")
         // The device that made it comes back: what waited finds it.
         #expect(try bench.verdict(Sent("o-1", .create, id: "lost", data: ["a": 1]), device: .two).word == "accepted")
         #expect(try bench.verdict(Sent("k-1", .update, id: "lost", data: ["n": 1])).word == "accepted")
@@ -230,7 +242,8 @@ struct HistoryTests {
         #expect(try bench.verdict(Sent("k-3", seq: 3, .update, id: "r", data: ["n": 1])).word == "retry dependency-missing")
         // Of another one nothing says that it has seen a second creation.
         #expect(try bench.verdict(Sent("x-2", seq: 2, .update, id: "r", data: ["n": 2]), device: .two).word == "rejected deleted")
-        #expect(try bench.verdict(Sent("x-3", seq: 3, .create, id: "r", data: ["a": 2], base: bench.hub.head), device: .two).word == "accepted")
+        #expect(
+            try bench.verdict(Sent("x-3", seq: 3, .create, id: "r", data: ["a": 2], base: bench.hub.head), device: .two).word == "accepted")
         #expect(try bench.verdict(Sent("k-3", seq: 3, .update, id: "r", data: ["n": 1])).word == "accepted")
         #expect(try bench.data("audits", "r") == ["a": 2, "n": 1])
     }

@@ -39,9 +39,11 @@ struct KeyTests {
         #expect(try bench.data("audits", "a-1") == ["n": 1])
     }
 
-    @Test("A known key with other content is answered with what became of the first, and the record as it is now", arguments: [
-        ("accepted", false), ("rejected", true),
-    ])
+    @Test(
+        "A known key with other content is answered with what became of the first, and the record as it is now",
+        arguments: [
+            ("accepted", false), ("rejected", true),
+        ])
     func mismatchTellsOriginal(_ original: String, _ isRefused: Bool) throws {
         let bench = try HubBench()
         _ = try bench.verdict(Sent("k-1", isRefused ? .update : .create, id: "a", data: ["n": 1]))

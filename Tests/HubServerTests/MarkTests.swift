@@ -23,7 +23,9 @@ struct MarkTests {
         #expect(!other.hub.isOlder(than: mark))
     }
 
-    @Test("A second copy, older than the first and from before its new history, shows by the mark, too; a stale mark of an earlier history does not")
+    @Test(
+        "A second copy, older than the first and from before its new history, shows by the mark, too; a stale mark of an earlier history does not"
+    )
     func again() throws {
         let bench = try HubBench()
         _ = try bench.verdict(Sent("k-1", .create))

@@ -39,7 +39,8 @@ struct OperatorTests {
         let bench = try HubBench()
         let orphan = Sent("k-3", seq: 3, .create, id: "a-3", dependsOn: ["k-9"])
         let body: JSON = [
-            "acked_seq": 0, "mutations": .array([Sent("k-1", .create), Sent("k-1b", seq: 2, .create, id: "a-2"), orphan].map { .object($0.json) }),
+            "acked_seq": 0,
+            "mutations": .array([Sent("k-1", .create), Sent("k-1b", seq: 2, .create, id: "a-2"), orphan].map { .object($0.json) }),
         ]
         let answer = bench.send("POST", "/v1/sync/push", body, headers: [("Sync-Waiting", "10")])
         let settled = try PushMessages.readResponse(answer.body).results.count { !$0.verdict.word.hasPrefix("retry") }
@@ -60,7 +61,8 @@ struct OperatorTests {
         var refused = 0
         for turn in 0..<12 {
             let replica = ReplicaID(turn % 2 == 0 ? "r-1" : "r-2")
-            let answer = bench.push([Sent("k-\(turn)", seq: Int64(turn / 2 + 1), .create, id: RecordID("a-\(turn)")?.text ?? "")], replica: replica)
+            let answer = bench.push(
+                [Sent("k-\(turn)", seq: Int64(turn / 2 + 1), .create, id: RecordID("a-\(turn)")?.text ?? "")], replica: replica)
             if answer.problem?.code == "replica-regressed" { refused += 1 } else { #expect(answer.status == 200) }
         }
         #expect(refused == 3, "a database that returns gets a new id, unless it returns again and again")
@@ -96,7 +98,9 @@ struct OperatorTests {
     private func metrics(_ bench: HubBench) -> [String: String] {
         let answer = bench.hub.handle(HubRequest("GET", "/metrics"), at: bench.now)
         let lines = String(decoding: answer.body, as: UTF8.self).split(separator: "\n").filter { !$0.hasPrefix("#") }
-        return Dictionary(lines.compactMap { line in line.lastIndex(of: " ").map { (String(line[..<$0]), String(line[line.index(after: $0)...])) } }) { $1 }
+        return Dictionary(
+            lines.compactMap { line in line.lastIndex(of: " ").map { (String(line[..<$0]), String(line[line.index(after: $0)...])) } }
+        ) { $1 }
     }
 
     @Test("The figures count devices by their age, and what waits")
@@ -133,7 +137,10 @@ struct OperatorTests {
         var headers: HTTPHeaders = [:]
         HubRequestHeaders(device: .one, replica: "r-1").write(to: &headers)
         let answers = bench.hub.handle(
-            [HubRequest("GET", "/healthz"), HubRequest("POST", "/v1/sync/hello", headers: headers, body: Array("{}".utf8)), HubRequest("GET", "/readyz")],
+            [
+                HubRequest("GET", "/healthz"), HubRequest("POST", "/v1/sync/hello", headers: headers, body: Array("{}".utf8)),
+                HubRequest("GET", "/readyz"),
+            ],
             at: bench.now)
         #expect(answers.map(\.status) == [200, 200, 200])
         #expect(String(decoding: answers[0].body, as: UTF8.self) == "ok\n" && String(decoding: answers[2].body, as: UTF8.self) == "ready\n")
@@ -189,7 +196,10 @@ final class HubBackupTests {
     func damaged(_ damage: Damage) throws {
         var bench: HubBench? = try HubBench(place: .file(path("hub.db")))
         for number in 1...200 {
-            _ = try bench?.verdict(Sent("k-\(number)", seq: Int64(number), .create, id: "a-\(number)", data: ["text": .string(String(repeating: "x", count: 300))]))
+            _ = try bench?.verdict(
+                Sent(
+                    "k-\(number)", seq: Int64(number), .create, id: "a-\(number)",
+                    data: ["text": .string(String(repeating: "x", count: 300))]))
         }
         _ = try HubBackup.copy(path("hub.db"), to: path("copy.db"))
         bench = nil
@@ -214,7 +224,9 @@ final class HubBackupTests {
             _ = try bench.verdict(Sent("k-\(number)", seq: Int64(number), .create, id: "a-\(number)", data: ["text": .string(text)]))
         }
         #expect(try bench.hub.shrink(), "nothing is free yet")
-        for number in 1...60 { _ = try bench.verdict(Sent("d-\(number)", seq: Int64(60 + number), .delete, id: "a-\(number)", base: Int64(number))) }
+        for number in 1...60 {
+            _ = try bench.verdict(Sent("d-\(number)", seq: Int64(60 + number), .delete, id: "a-\(number)", base: Int64(number)))
+        }
         var slices = 0
         while try !bench.hub.shrink() { slices += 1 }
         #expect(slices >= 2)

@@ -130,14 +130,16 @@ struct PropertyTests {
                 }
             }
             mirrors[device] = mirror
-            let touched = Set(batch.compactMap { sent in sent.json["entity"]?.text.map { $0 + "/" + (sent.json["record_id"]?.text ?? "") } })
+            let touched = Set(
+                batch.compactMap { sent in sent.json["entity"]?.text.map { $0 + "/" + (sent.json["record_id"]?.text ?? "") } })
             for name in mirror.keys where touched.contains(name.description) {
                 #expect(mirror[name]?.data == (try bench.data(name.entity, name.id)), "seed \(seed), \(name) at \(device)")
             }
         }
     }
 
-    @Test("Whoever follows the feed, in pages of any size and whenever, ends up with what the hub holds", arguments: 0..<16 as Range<UInt64>)
+    @Test(
+        "Whoever follows the feed, in pages of any size and whenever, ends up with what the hub holds", arguments: 0..<16 as Range<UInt64>)
     func feed(_ seed: UInt64) throws {
         var work = Work(seed: seed)
         let bench = try HubBench(rules: Self.rules)

@@ -7,14 +7,18 @@ import Testing
 struct PullTests {
     static func filled(_ count: Int, seed: UInt64 = 1) throws -> HubBench {
         let bench = try HubBench(seed: seed)
-        for index in 0..<count { _ = try bench.verdict(Sent("k-\(index)", seq: Int64(index + 1), .create, id: "a-\(index)", data: ["n": .int(index)])) }
+        for index in 0..<count {
+            _ = try bench.verdict(Sent("k-\(index)", seq: Int64(index + 1), .create, id: "a-\(index)", data: ["n": .int(index)]))
+        }
         return bench
     }
 
     @Test("A first sync without a cursor gives the live records and a cursor; then there is nothing new")
     func first() throws {
         let bench = try HubBench()
-        _ = try bench.verdicts([Sent("k-1", .create, id: "a", data: ["n": 1]), Sent("k-2", seq: 2, .create, id: "b"), Sent("k-3", seq: 3, .delete, id: "b")])
+        _ = try bench.verdicts([
+            Sent("k-1", .create, id: "a", data: ["n": 1]), Sent("k-2", seq: 2, .create, id: "b"), Sent("k-3", seq: 3, .delete, id: "b"),
+        ])
         let response = try bench.pull([("audits", nil)])
         #expect(response.epoch == bench.hub.epoch && response.head == 3)
         let page = try #require(response.pages.first)
@@ -38,12 +42,15 @@ struct PullTests {
     @Test("Who asks is told which entities there are: those that have records, and those of the configuration, but no events")
     func entities() throws {
         var rules = RuleBook()
-        rules.entities[EntityName(trusted: "readings")] = { var rules = EntityRules(); rules.kind = .event; return rules }()
+        rules.entities[EntityName(trusted: "readings")] = {
+            var rules = EntityRules(); rules.kind = .event; return rules
+        }()
         rules.entities[EntityName(trusted: "zones")] = EntityRules()
         let bench = try HubBench(rules: rules)
         #expect(try bench.pull([], namesEntities: true).entities?.map(\.text) == ["zones"])
         _ = try bench.verdicts([
-            Sent("k-1", .create, "orders", id: "o"), Sent("k-2", seq: 2, .create, "orders", id: "p"), Sent("k-3", seq: 3, .create, "audits", id: "a"),
+            Sent("k-1", .create, "orders", id: "o"), Sent("k-2", seq: 2, .create, "orders", id: "p"),
+            Sent("k-3", seq: 3, .create, "audits", id: "a"),
             Sent("k-4", seq: 4, .create, "readings", id: "r"),
         ])
         #expect(try bench.pull([], namesEntities: true).entities?.map(\.text) == ["audits", "orders", "zones"])
@@ -141,7 +148,10 @@ struct PullTests {
         _ = try bench.verdicts((0..<6).map { Sent("k-\($0)", seq: Int64($0 + 1), .create, id: "a-\($0)", group: "g") })
         let first = try #require(try bench.pull([("audits", nil)], limit: 1).pages.first)
         #expect(first.records.map(\.id.text) == ["a-0", "a-1"])
-        _ = try bench.verdicts([Sent("u-0", seq: 10, .update, id: "a-0", data: ["n": 1], base: 1), Sent("u-3", seq: 11, .update, id: "a-3", data: ["n": 1], base: 1)])
+        _ = try bench.verdicts([
+            Sent("u-0", seq: 10, .update, id: "a-0", data: ["n": 1], base: 1),
+            Sent("u-3", seq: 11, .update, id: "a-3", data: ["n": 1], base: 1),
+        ])
         let rest = try bench.follow("audits", from: first.cursor, limit: 1).pages.flatMap(\.records).map(\.id.text)
         #expect(rest == ["a-2", "a-4", "a-5", "a-0", "a-3"])
     }
@@ -213,7 +223,9 @@ struct PullTests {
             try bench.list(request).map(\.deletedTotal)
         }
         #expect(try counted() == [0, nil, nil])
-        for number in 0..<3 { _ = try bench.verdict(Sent("d\(number)", seq: Int64(9 + number), .delete, id: "a-\(number)", base: Int64(1 + number))) }
+        for number in 0..<3 {
+            _ = try bench.verdict(Sent("d\(number)", seq: Int64(9 + number), .delete, id: "a-\(number)", base: Int64(1 + number)))
+        }
         #expect(try counted() == [3])
         #expect(try bench.hub.collectTombstones(before: bench.now.advanced(by: .seconds(1))) == 3)
         _ = try bench.verdict(Sent("d9", seq: 20, .delete, id: "a-4", base: 5))
@@ -307,7 +319,8 @@ struct PullTests {
         let first = try page(nil)
         #expect(first.records.map(\.id.text) == ["a-0", "a-1"] && first.hasMore && first.startVersion == 6)
         _ = try bench.verdicts([
-            Sent("d-1", seq: 10, .delete, id: "a-0", base: 1), Sent("c", seq: 11, .create, id: "a-00"), Sent("u", seq: 12, .update, id: "a-4", data: ["n": 9], base: 5),
+            Sent("d-1", seq: 10, .delete, id: "a-0", base: 1), Sent("c", seq: 11, .create, id: "a-00"),
+            Sent("u", seq: 12, .update, id: "a-4", data: ["n": 9], base: 5),
         ])
         let second = try page(first.after?.text)
         #expect(second.records.map(\.id.text) == ["a-2", "a-4"] && !second.hasMore)
@@ -320,7 +333,9 @@ struct PullTests {
     func largeListing() throws {
         let bench = try HubBench()
         let text = JSON.string(String(repeating: "x", count: 100_000))
-        for index in 0..<25 { _ = try bench.verdict(Sent("k-\(index)", seq: Int64(index + 1), .create, id: "a-\(index + 10)", data: ["t": text])) }
+        for index in 0..<25 {
+            _ = try bench.verdict(Sent("k-\(index)", seq: Int64(index + 1), .create, id: "a-\(index + 10)", data: ["t": text]))
+        }
         var ids: [String] = []
         var after: String?
         var pages = 0

@@ -24,7 +24,10 @@ struct PushTests {
             Sent("k-4", seq: 5, .create, id: "a-2").with("hlc", "broken"),
         ])
         #expect(results.map(\.key.text) == ["k-1", "k-2", "known", "k-3", "k-4"])
-        #expect(results.map { $0.verdict.word } == ["accepted", "rejected deleted", "duplicate", "retry dependency-missing", "rejected validation"])
+        #expect(
+            results.map { $0.verdict.word } == [
+                "accepted", "rejected deleted", "duplicate", "retry dependency-missing", "rejected validation",
+            ])
     }
 
     @Test("One bad mutation does not stop the others, and is consumed: the key answers the same for ever")
@@ -126,7 +129,9 @@ struct PushTests {
         let far = UInt64(bench.now.milliseconds + 300_001)
         let result = try bench.verdicts([Sent("k-1", .create, data: ["n": 1], ms: far)])[0]
         #expect(result.notes.isClockClamped)
-        #expect(result.verdict.record?.hlc == HybridTime(milliseconds: UInt64(bench.now.milliseconds), counter: 0, node: "0000000a").description)
+        #expect(
+            result.verdict.record?.hlc == HybridTime(milliseconds: UInt64(bench.now.milliseconds), counter: 0, node: "0000000a").description
+        )
         let near = try bench.verdicts([Sent("k-2", seq: 2, .create, id: "a-2", ms: far - 1)])[0]
         #expect(!near.notes.isClockClamped && near.verdict.record == nil)
     }
@@ -179,7 +184,8 @@ struct PushTests {
         let bench = try HubBench()
         _ = try bench.verdict(Sent("k-1", .create, data: ["n": 1]))
         let results = try bench.verdicts([
-            Sent("k-2", seq: 2, .update, data: ["n": 1], base: 1).with("clock", "broken"), Sent("k-3", seq: 3, .update, data: ["n": 2], base: 1),
+            Sent("k-2", seq: 2, .update, data: ["n": 1], base: 1).with("clock", "broken"),
+            Sent("k-3", seq: 3, .update, data: ["n": 2], base: 1),
         ])
         #expect(results.map(\.verdict.word) == ["rejected validation", "accepted"])
     }
@@ -234,10 +240,13 @@ struct PushTests {
         #expect(try bench.verdict(Sent("k-2", seq: 2, .delete, base: 1)) == .accepted(version: 2, serverID: nil, record: nil, merged: []))
         #expect(try bench.verdict(Sent("k-3", seq: 3, .delete, base: 2)) == .accepted(version: 2, serverID: nil, record: nil, merged: []))
         #expect(bench.hub.head == 2)
-        #expect(try bench.verdict(Sent("k-4", seq: 4, .delete, id: "never")) == .accepted(version: 3, serverID: nil, record: nil, merged: []))
+        #expect(
+            try bench.verdict(Sent("k-4", seq: 4, .delete, id: "never")) == .accepted(version: 3, serverID: nil, record: nil, merged: []))
         #expect(try bench.hub.record(RecordName(EntityName(trusted: "audits"), RecordID(trusted: "never")))?.isDeleted == true)
         // One that says it has seen the record had it from another history, which has ended.
-        #expect(try bench.verdict(Sent("k-5", seq: 5, .delete, id: "elsewhere", base: 3)) == .accepted(version: 0, serverID: nil, record: nil, merged: []))
+        #expect(
+            try bench.verdict(Sent("k-5", seq: 5, .delete, id: "elsewhere", base: 3))
+                == .accepted(version: 0, serverID: nil, record: nil, merged: []))
         #expect(bench.hub.head == 3)
     }
 
@@ -273,11 +282,14 @@ struct PushTests {
         rules.kind = .event
         let bench = try HubBench(rules: RuleBook(["readings": rules]))
         let results = try bench.verdicts([
-            Sent("k-1", .create, "readings", id: "e-1", data: ["v": 1]), Sent("k-2", seq: 2, .create, "readings", id: "e-2", data: ["v": 2]),
+            Sent("k-1", .create, "readings", id: "e-1", data: ["v": 1]),
+            Sent("k-2", seq: 2, .create, "readings", id: "e-2", data: ["v": 2]),
             Sent("k-3", seq: 3, .update, "readings", id: "e-1", data: ["v": 3]),
         ])
         #expect(results.map(\.verdict.word) == ["accepted", "accepted", "rejected validation"])
-        #expect(try bench.verdict(Sent("k-1", .create, "readings", id: "e-1", data: ["v": 1])) == .duplicate(original: .accepted, current: .absent))
+        #expect(
+            try bench.verdict(Sent("k-1", .create, "readings", id: "e-1", data: ["v": 1]))
+                == .duplicate(original: .accepted, current: .absent))
         let page = try #require(try bench.pull([("readings", nil)]).pages.first)
         #expect(page.records.isEmpty && !page.hasMore)
         #expect(try bench.pull([("readings", page.cursor)]).pages.isEmpty)

@@ -1,6 +1,7 @@
-@testable import HubServer
 import SyncCore
 import Testing
+
+@testable import HubServer
 
 /// Requests that only read are answered beside the connection that writes.
 @Suite("Reading beside the hub", .eachEngine)
@@ -26,7 +27,8 @@ struct ReaderTests {
 
     private func pull(_ cursor: String? = nil, headers: [(String, String)] = []) throws -> HubResponse? {
         let request = PullRequest(
-            streams: [StreamPosition(entity: "audits", cursor: cursor)], limit: 500, maxBytes: 1 << 20, maxSentSeq: 0, namesUnreadable: true)
+            streams: [StreamPosition(entity: "audits", cursor: cursor)], limit: 500, maxBytes: 1 << 20, maxSentSeq: 0, namesUnreadable: true
+        )
         return ask("POST", "/v1/sync/pull", try JSONReader.read(PullMessages.request(request)), headers: headers)
     }
 

@@ -57,12 +57,15 @@ struct RequestTests {
 
     // MARK: Paths
 
-    @Test("What is not there is 404, a wrong method 405 with the right ones", arguments: [
-        ("GET", "/", 404, nil), ("GET", "/v1", 404, nil), ("POST", "/v1/sync/push/", 404, nil), ("GET", "/v1/sync/../probe", 404, nil),
-        ("GET", "/v1/%70robe", 204, nil), ("GET", "/v1/probe%00", 404, nil), ("GET", "/v1/prob%zz", 404, nil), ("GET", "/v1/sync/pull?entity=%f", 404, nil),
-        ("GET", "/V1/PROBE", 404, nil), ("DELETE", "/v1/probe", 405, "GET"), ("GET", "/v1/sync/push", 405, "POST"),
-        ("PUT", "/v1/sync/pull", 405, "GET, POST"), ("get", "/healthz", 405, "GET"), ("POST", "/metrics", 405, "GET"),
-    ] as [(String, String, Int, String?)])
+    @Test(
+        "What is not there is 404, a wrong method 405 with the right ones",
+        arguments: [
+            ("GET", "/", 404, nil), ("GET", "/v1", 404, nil), ("POST", "/v1/sync/push/", 404, nil), ("GET", "/v1/sync/../probe", 404, nil),
+            ("GET", "/v1/%70robe", 204, nil), ("GET", "/v1/probe%00", 404, nil), ("GET", "/v1/prob%zz", 404, nil),
+            ("GET", "/v1/sync/pull?entity=%f", 404, nil),
+            ("GET", "/V1/PROBE", 404, nil), ("DELETE", "/v1/probe", 405, "GET"), ("GET", "/v1/sync/push", 405, "POST"),
+            ("PUT", "/v1/sync/pull", 405, "GET, POST"), ("get", "/healthz", 405, "GET"), ("POST", "/metrics", 405, "GET"),
+        ] as [(String, String, Int, String?)])
     func paths(_ method: String, _ target: String, _ status: Int, _ allow: String?) throws {
         let answer = try HubBench().send(method, target)
         #expect(answer.status == status)
@@ -142,13 +145,16 @@ struct RequestTests {
             Credential(description: "two tokens", authorization: "Bearer \(tokens.one) \(tokens.two)", status: 401, code: "auth"),
             Credential(description: "of another device", authorization: "Bearer \(tokens.two)", status: 401, code: "auth"),
             Credential(description: "odd Sync-Device", authorization: "Bearer \(tokens.one)", device: "gw 1", status: 401, code: "auth"),
-            Credential(description: "revoked", authorization: "Bearer \(tokens.revoked)", device: "gw-9", status: 403, code: "device-blocked"),
+            Credential(
+                description: "revoked", authorization: "Bearer \(tokens.revoked)", device: "gw-9", status: 403, code: "device-blocked"),
             Credential(description: "certificate", certificate: "gw-1", status: 200),
             Credential(description: "certificate of another device", certificate: "gw-2", status: 401, code: "auth"),
-            Credential(description: "certificate of a blocked device", device: "gw-9", certificate: "gw-9", status: 403, code: "device-blocked"),
+            Credential(
+                description: "certificate of a blocked device", device: "gw-9", certificate: "gw-9", status: 403, code: "device-blocked"),
             Credential(description: "certificate and token", authorization: "Bearer \(tokens.one)", certificate: "gw-1", status: 200),
             Credential(
-                description: "certificate and token of two devices", authorization: "Bearer \(tokens.one)", certificate: "gw-2", status: 401,
+                description: "certificate and token of two devices", authorization: "Bearer \(tokens.one)", certificate: "gw-2",
+                status: 401,
                 code: "auth"),
         ])
     func credentials(_ example: Credential) throws {
@@ -168,7 +174,8 @@ struct RequestTests {
     @Test("A hub without tokens takes the device at its word, but wants one")
     func openHub() throws {
         let bench = try HubBench()
-        let answer = bench.hub.handle(HubRequest("POST", "/v1/sync/hello", headers: ["Sync-Version": "1"], body: Array("{}".utf8)), at: bench.now)
+        let answer = bench.hub.handle(
+            HubRequest("POST", "/v1/sync/hello", headers: ["Sync-Version": "1"], body: Array("{}".utf8)), at: bench.now)
         #expect(answer.status == 401 && answer.problem?.code == "auth")
     }
 
@@ -193,7 +200,8 @@ struct RequestTests {
         #expect(bench.hub.head == 50)
     }
 
-    @Test("A coding that the hub cannot read is 415 and says which it can", arguments: ["br", "zstd", "deflate", "gzip, gzip", "x-gzip", ""])
+    @Test(
+        "A coding that the hub cannot read is 415 and says which it can", arguments: ["br", "zstd", "deflate", "gzip, gzip", "x-gzip", ""])
     func otherCodings(_ coding: String) throws {
         let bench = try HubBench(compressor: ZlibCompressor())
         let answer = Self.post(bench, try Self.gzipped(Self.batch), coding: coding)
@@ -226,12 +234,16 @@ struct RequestTests {
 
     // MARK: Hostile bodies
 
-    @Test("No body makes the hub fail, and what is refused leaves no trace", arguments: [
-        "", " ", "null", "true", "0", "\"\"", "[]", "{", "}", "{}", "{\"mutations\":null}", "{\"mutations\":[null]}", "{\"mutations\":[[]]}",
-        "{\"streams\":null}", "{\"streams\":[null]}", "{\"keys\":{}}", "{\"keys\":[1]}", "{\"mutations\":[{\"idempotency_key\":\"\"}]}",
-        "{\"a\":1e999999999}", "{\"a\":-}", "{\"a\":01}", "{\"a\":\"\\x\"}", "{\"a\":\"\u{1}\"}", "// comment\n{}", "{'a':1}", "{\"a\":1,}",
-        "{\"replica\":\"a b\"}", "{\"agent\":5}", "{\"entities\":\"x\"}", "{\"config\":-1}",
-    ])
+    @Test(
+        "No body makes the hub fail, and what is refused leaves no trace",
+        arguments: [
+            "", " ", "null", "true", "0", "\"\"", "[]", "{", "}", "{}", "{\"mutations\":null}", "{\"mutations\":[null]}",
+            "{\"mutations\":[[]]}",
+            "{\"streams\":null}", "{\"streams\":[null]}", "{\"keys\":{}}", "{\"keys\":[1]}", "{\"mutations\":[{\"idempotency_key\":\"\"}]}",
+            "{\"a\":1e999999999}", "{\"a\":-}", "{\"a\":01}", "{\"a\":\"\\x\"}", "{\"a\":\"\u{1}\"}", "// comment\n{}", "{'a':1}",
+            "{\"a\":1,}",
+            "{\"replica\":\"a b\"}", "{\"agent\":5}", "{\"entities\":\"x\"}", "{\"config\":-1}",
+        ])
     func hostile(_ body: String) throws {
         let bench = try HubBench()
         for path in ["/v1/sync/push", "/v1/sync/pull", "/v1/sync/known"] {

@@ -79,9 +79,10 @@ struct ResyncTests {
         rules.seedFilter = SeedFilter(["assignee": SeedFilter.device])
         let bench = try HubBench(rules: RuleBook(["audits": rules]))
         for batch in 0..<41 {
-            _ = try bench.verdicts((batch * 100..<batch * 100 + 100).map { number in
-                Sent("k-\(number)", seq: Int64(number + 1), .create, id: "a-\(number)", data: ["assignee": "gw-2"])
-            })
+            _ = try bench.verdicts(
+                (batch * 100..<batch * 100 + 100).map { number in
+                    Sent("k-\(number)", seq: Int64(number + 1), .create, id: "a-\(number)", data: ["assignee": "gw-2"])
+                })
         }
         _ = try bench.verdict(Sent("k-z", seq: 5_000, .create, id: "z", data: ["assignee": "gw-1"]))
         let pages = try bench.list(SnapshotRequest(entity: "audits", after: nil, limit: 500, isSeed: true))

@@ -192,7 +192,8 @@ private final class Trip {
         try same(expected, listed.map { ($0.id.text, .object($0.record.data)) }, "the listing")
         var exported: [(String, JSON)] = []
         try inspector().export("audits") { line in
-            guard let object = (try? JSONReader.read(line, limits: .answer))?.object, let id = object["id"]?.text, let data = object["data"] else {
+            guard let object = (try? JSONReader.read(line, limits: .answer))?.object, let id = object["id"]?.text, let data = object["data"]
+            else {
                 return false
             }
             exported.append((id, data))
@@ -204,13 +205,16 @@ private final class Trip {
     private func document(_ text: String) throws -> JSON { try JSONReader.read(text, limits: .stored) }
 
     private func same(_ expected: [String: JSON], _ found: [(String, JSON)], _ what: String) throws {
-        guard expected.count == found.count else { throw Difference(description: "\(what) has \(found.count) records of \(expected.count)") }
+        guard expected.count == found.count else {
+            throw Difference(description: "\(what) has \(found.count) records of \(expected.count)")
+        }
         for (id, value) in found { try same(expected[id], value, "\(what)'s \(id)") }
     }
 
     private func same(_ expected: JSON?, _ found: JSON?, _ what: String) throws {
         guard expected == found else {
-            throw Difference(description: "\(what) is \(found?.json.prefix(300) ?? "nothing") instead of \(expected?.json.prefix(300) ?? "nothing")")
+            throw Difference(
+                description: "\(what) is \(found?.json.prefix(300) ?? "nothing") instead of \(expected?.json.prefix(300) ?? "nothing")")
         }
     }
 

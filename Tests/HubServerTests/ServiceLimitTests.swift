@@ -14,12 +14,16 @@ struct ServiceLimitTests {
         "Host: hub\r\nSync-Version: 1\r\nSync-Device: gw-\(100 + number / 16)\r\nSync-Replica: r-1\r\n"
     }
 
-    @Test("A head that does not arrive in time is 408, a body neither, and neither leaves anything behind", arguments: [
-        "GET /v1/pro", "POST /v1/sync/push HTTP/1.1\r\n\(head)Content-Length: 1000\r\n\r\n{\"mutations\":[",
-        "POST /v1/sync/push HTTP/1.1\r\n\(head)Transfer-Encoding: chunked\r\n\r\n5\r\n{\"mut",
-    ])
+    @Test(
+        "A head that does not arrive in time is 408, a body neither, and neither leaves anything behind",
+        arguments: [
+            "GET /v1/pro", "POST /v1/sync/push HTTP/1.1\r\n\(head)Content-Length: 1000\r\n\r\n{\"mutations\":[",
+            "POST /v1/sync/push HTTP/1.1\r\n\(head)Transfer-Encoding: chunked\r\n\r\n5\r\n{\"mut",
+        ])
     func slow(_ bytes: String) async throws {
-        let limits: ServiceTests.ChangeLimits = { $0.headTime = .milliseconds(100); $0.bodyIdleTime = .milliseconds(100) }
+        let limits: ServiceTests.ChangeLimits = {
+            $0.headTime = .milliseconds(100); $0.bodyIdleTime = .milliseconds(100)
+        }
         try await ServiceTests.running(limits: limits) { running in
             let client = try RawClient(port: running.service.port)
             try client.send(bytes)
@@ -80,7 +84,8 @@ struct ServiceLimitTests {
             func wait(upTo count: Int) throws {
                 while waiting.count < count {
                     let client = try RawClient(port: running.service.port)
-                    try client.send("POST /v1/sync/push HTTP/1.1\r\n\(Self.head(waiting.count))Content-Length: 16\r\nExpect: 100-continue\r\n\r\n")
+                    try client.send(
+                        "POST /v1/sync/push HTTP/1.1\r\n\(Self.head(waiting.count))Content-Length: 16\r\nExpect: 100-continue\r\n\r\n")
                     #expect(try client.read(to: "\r\n\r\n").hasPrefix("HTTP/1.1 100 "))
                     waiting.append(client)
                 }

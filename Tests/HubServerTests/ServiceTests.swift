@@ -83,7 +83,9 @@ struct ServiceTests {
                         let device = DeviceID(trusted: "gw-\(number)")
                         for round in 0..<10 {
                             let batch = (0..<5).map { index in
-                                Sent("k-\(round)-\(index)", seq: Int64(round * 5 + index + 1), .update, id: "shared", ops: [["field": "n", "op": "inc", "value": 1]])
+                                Sent(
+                                    "k-\(round)-\(index)", seq: Int64(round * 5 + index + 1), .update, id: "shared",
+                                    ops: [["field": "n", "op": "inc", "value": 1]])
                             }
                             // The record is there from the first create that arrives; every device sends one.
                             let create = [Sent("c", seq: 1, .create, id: "shared", data: [:])]
@@ -110,7 +112,8 @@ struct ServiceTests {
     @Test("Answers are compressed for whoever asks, when it is worth it")
     func compressedAnswers() async throws {
         try await Self.running { running in
-            _ = try await running.push((0..<40).map { Sent("k-\($0)", seq: Int64($0 + 1), .create, id: "a-\($0)", data: ["text": "the same again"]) })
+            _ = try await running.push(
+                (0..<40).map { Sent("k-\($0)", seq: Int64($0 + 1), .create, id: "a-\($0)", data: ["text": "the same again"]) })
             let plain = try await running.send(.get, "/v1/sync/pull?entity=audits")
             let small = try await running.send(.get, "/v1/sync/pull?entity=audits", gzip: true)
             #expect(plain.body == small.body && plain.headers["Vary"] == "Accept-Encoding")
@@ -123,7 +126,9 @@ struct ServiceTests {
     @Test("Compressed requests are read")
     func compressedRequests() async throws {
         try await Self.running { running in
-            let body: JSON = ["mutations": .array((0..<50).map { .object(Sent("k-\($0)", seq: Int64($0 + 1), .create, id: "a-\($0)").json) })]
+            let body: JSON = [
+                "mutations": .array((0..<50).map { .object(Sent("k-\($0)", seq: Int64($0 + 1), .create, id: "a-\($0)").json) })
+            ]
             let packed = try #require(ZlibCompressor().gzip(body.bytes))
             let response = try await running.send(.post, "/v1/sync/push", body: packed, headers: [("Content-Encoding", "gzip")])
             #expect(try PushMessages.readResponse(response.body).results.count == 50)
@@ -213,10 +218,13 @@ struct ServiceTests {
             clientCAFile: clientCA ? certificate("issuer.pem") : nil)
     }
 
-    @Test("Files that are no certificate or key are named", arguments: [
-        ("none.pem", "hub.key", "issuer.pem", "none.pem"), ("hub.pem", "none.key", "issuer.pem", "none.key"),
-        ("hub.pem", "hub.key", "none.pem", "none.pem"), ("hub.key", "hub.key", "issuer.pem", "hub.key"), ("hub.pem", "device.key", "issuer.pem", "device.key"),
-    ])
+    @Test(
+        "Files that are no certificate or key are named",
+        arguments: [
+            ("none.pem", "hub.key", "issuer.pem", "none.pem"), ("hub.pem", "none.key", "issuer.pem", "none.key"),
+            ("hub.pem", "hub.key", "none.pem", "none.pem"), ("hub.key", "hub.key", "issuer.pem", "hub.key"),
+            ("hub.pem", "device.key", "issuer.pem", "device.key"),
+        ])
     func badFiles(_ chain: String, _ key: String, _ issuers: String, _ culprit: String) async throws {
         let tls = HubTLS(
             certificateFile: Self.certificate(chain), keyFile: Self.certificate(key), clientCAFile: Self.certificate(issuers))

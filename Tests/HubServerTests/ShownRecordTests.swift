@@ -91,7 +91,8 @@ struct ShownRecordTests {
         let creates = (Int64(1)...120).map { Sent("c-\($0)", seq: $0, .create, id: "r-\($0)", data: ["text": text]) }
         for start in stride(from: 0, to: 120, by: 10) { _ = try bench.verdicts(Array(creates[start..<(start + 10)])) }
         for number in Int64(1)...120 {
-            _ = try bench.verdict(Sent("o-\(number)", seq: number, .update, id: "r-\(number)", data: ["other": 1], base: number), device: .two)
+            _ = try bench.verdict(
+                Sent("o-\(number)", seq: number, .update, id: "r-\(number)", data: ["other": 1], base: number), device: .two)
         }
         let updates = (Int64(1)...120).map {
             Sent("u-\($0)", seq: 120 + $0, .update, id: "r-\($0)", data: ["n": 1], base: $0)

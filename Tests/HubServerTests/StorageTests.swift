@@ -67,7 +67,8 @@ final class StorageTests {
             return HubRequest("POST", "/v1/sync/push", headers: headers, body: body.bytes)
         }
         let requests = [
-            request(.one, [Sent("k-1", .create)]), HubRequest("GET", "/v1/probe?n=x"), request(.two, [Sent("k-1", .update, data: ["n": 2])]),
+            request(.one, [Sent("k-1", .create)]), HubRequest("GET", "/v1/probe?n=x"),
+            request(.two, [Sent("k-1", .update, data: ["n": 2])]),
             request(.one, [Sent("k-1", .create), Sent("k-1", .create)]),
         ]
         bench.hub.beforeCommit = { false }
@@ -114,7 +115,9 @@ final class StorageTests {
         for (index, id) in ["a", "b"].enumerated() {
             let seq = Int64(index * 2 + 1)
             _ = try bench.verdict(Sent("c-\(id)", seq: seq, .create, id: id, data: ["v": 1]))
-            _ = try bench.verdict(Sent("w-\(id)", seq: seq, .update, id: id, data: ["v": 2], base: bench.hub.head, ms: 900).with("author", "tom"), device: .two)
+            _ = try bench.verdict(
+                Sent("w-\(id)", seq: seq, .update, id: id, data: ["v": 2], base: bench.hub.head, ms: 900).with("author", "tom"),
+                device: .two)
             _ = try bench.verdict(Sent("l-\(id)", seq: seq + 1, .update, id: id, unset: ["v"], base: bench.hub.head - 1, ms: 500))
         }
         let inspector = try HubInspector(file: file)
@@ -170,7 +173,9 @@ final class StorageTests {
         #expect(!book.text.contains(first.dropFirst(4)))
         var read = try TokenBook(reading: book.text)
         #expect(read == book)
-        #expect(read.find(second)?.device == "gw-1" && read.find(other)?.device == "gw-2" && read.find(first + "x") == nil && read.find("") == nil)
+        #expect(
+            read.find(second)?.device == "gw-1" && read.find(other)?.device == "gw-2" && read.find(first + "x") == nil
+                && read.find("") == nil)
         #expect(read.revoke("gw-1", at: now) == 2 && read.revoke("gw-1", at: now) == 0)
         #expect(read.isBlocked("gw-1") && !read.isBlocked("gw-2") && !read.isBlocked("gw-3"))
         // A revoked token stays in the book, so that its bearer hears why.
@@ -181,10 +186,13 @@ final class StorageTests {
         #expect(!read.isBlocked("gw-1"))
     }
 
-    @Test("A damaged book lets nobody in, and names the line", arguments: [
-        "x", "{}", #"{"device":"a b","sha256":"00","created_at":"2026-11-20T21:00:00Z"}"#,
-        #"{"device":"a","sha256":"zz","created_at":"2026-11-20T21:00:00Z"}"#, #"{"device":"a","sha256":"00","created_at":"2026-11-20T21:00:00Z"}"#,
-    ])
+    @Test(
+        "A damaged book lets nobody in, and names the line",
+        arguments: [
+            "x", "{}", #"{"device":"a b","sha256":"00","created_at":"2026-11-20T21:00:00Z"}"#,
+            #"{"device":"a","sha256":"zz","created_at":"2026-11-20T21:00:00Z"}"#,
+            #"{"device":"a","sha256":"00","created_at":"2026-11-20T21:00:00Z"}"#,
+        ])
     func damagedBook(_ line: String) {
         let error = #expect(throws: HubError.self) { try TokenBook(reading: "\n" + line + "\n") }
         #expect(error?.code == .badTokens)

@@ -40,11 +40,15 @@ struct StrangersBesideDeviceTests {
         Kind("an enrolment that does not end", request("POST /v1/devices/enroll", "Content-Length: 4000\r\n", "{\"token\":")),
         Kind("a chunked enrolment that does not end", request("POST /v1/devices/enroll", "Transfer-Encoding: chunked\r\n", "1\r\n{\r\n")),
         Kind("an enrolment of 4 MB", request("POST /v1/devices/enroll", "Content-Length: 4000000\r\n", "{")),
-        Kind("enrolments with an unknown token", repeated(request("POST /v1/devices/enroll", "Content-Length: 20\r\n", #"{"token":"ese_zzzz"}"#), 4)),
+        Kind(
+            "enrolments with an unknown token",
+            repeated(request("POST /v1/devices/enroll", "Content-Length: 20\r\n", #"{"token":"ese_zzzz"}"#), 4)),
         Kind("a path that is not there", request("POST /nothing", "Transfer-Encoding: chunked\r\n", "1\r\nx\r\n")),
         Kind("the wrong method", request("PUT /v1/probe", "Content-Length: 4000000\r\n", "x")),
         Kind("a push without a token", request("POST /v1/sync/push", "Transfer-Encoding: chunked\r\n", "1\r\n{\r\n")),
-        Kind("a push with an unknown token", request("POST /v1/sync/push", "Authorization: Bearer est_zzzz\r\nContent-Length: 4000000\r\n", "{")),
+        Kind(
+            "a push with an unknown token",
+            request("POST /v1/sync/push", "Authorization: Bearer est_zzzz\r\nContent-Length: 4000000\r\n", "{")),
         Kind("a file without a token", request("POST /v1/files", "Content-Length: 4000000\r\n", "x")),
         Kind("probes", repeated(request("GET /v1/probe?n=1", ""), 20)),
         Kind("metrics", repeated(request("GET /metrics", ""), 20)),
@@ -165,7 +169,9 @@ struct StrangersBesideDeviceTests {
         for _ in 0..<100 { limit.giveBack(group(2)) }
         #expect((0..<4).map { _ in limit.begin(group(2), at: start) } == [true, true, true, false], "no more than at the start")
         // Of addresses beyond those that are remembered none is refused, and those that are, are.
-        for number in 0..<UInt64(2 * HandshakeLimit.addressesMax) { #expect(limit.begin(group(1_000 + number), at: start + .milliseconds(500)) == true) }
+        for number in 0..<UInt64(2 * HandshakeLimit.addressesMax) {
+            #expect(limit.begin(group(1_000 + number), at: start + .milliseconds(500)) == true)
+        }
         #expect(limit.begin(group(1), at: start + .milliseconds(500)) == false)
     }
 

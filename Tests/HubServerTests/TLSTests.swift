@@ -28,16 +28,19 @@ struct TLSTests {
         var word = ""
     }
 
-    @Test("A hub is trusted when issuer, name and dates are right, and the error says which was not", arguments: [
-        Trust(testDescription: "by address"),
-        Trust(testDescription: "by name", host: "localhost"),
-        Trust(testDescription: "of another issuer", trusts: "stranger-issuer.pem", code: .untrusted, word: "issuer"),
-        Trust(testDescription: "of an issuer that the system does not know", trusts: nil, code: .untrusted, word: "issuer"),
-        Trust(testDescription: "of another name", certificate: "elsewhere", host: "localhost", code: .untrusted, word: "ostname mismatch"),
-        Trust(testDescription: "of another address", certificate: "elsewhere", code: .untrusted, word: "IP address mismatch"),
-        Trust(testDescription: "expired", certificate: "expired", code: .untrustedDate, word: "has expired"),
-        Trust(testDescription: "not yet valid", certificate: "future", code: .untrustedDate, word: "not yet valid"),
-    ])
+    @Test(
+        "A hub is trusted when issuer, name and dates are right, and the error says which was not",
+        arguments: [
+            Trust(testDescription: "by address"),
+            Trust(testDescription: "by name", host: "localhost"),
+            Trust(testDescription: "of another issuer", trusts: "stranger-issuer.pem", code: .untrusted, word: "issuer"),
+            Trust(testDescription: "of an issuer that the system does not know", trusts: nil, code: .untrusted, word: "issuer"),
+            Trust(
+                testDescription: "of another name", certificate: "elsewhere", host: "localhost", code: .untrusted, word: "ostname mismatch"),
+            Trust(testDescription: "of another address", certificate: "elsewhere", code: .untrusted, word: "IP address mismatch"),
+            Trust(testDescription: "expired", certificate: "expired", code: .untrustedDate, word: "has expired"),
+            Trust(testDescription: "not yet valid", certificate: "future", code: .untrustedDate, word: "not yet valid"),
+        ])
     func trust(_ row: Trust) async throws {
         try await ServiceTests.running(tls: Self.hub(row.certificate)) { running in
             let request = HTTPRequest(
@@ -114,10 +117,13 @@ struct TLSTests {
         }
     }
 
-    @Test("The files of TLS that cannot be used are named, with what was expected", arguments: [
-        ("cert.key", "stranger.key", "cert.key", "is not the key of the certificate"),
-        ("cert.pem", "hub.key", "cert.pem", "expected certificates in PEM"), ("cert.key", "hub.pem", "cert.key", "expected a private key in PEM"),
-    ])
+    @Test(
+        "The files of TLS that cannot be used are named, with what was expected",
+        arguments: [
+            ("cert.key", "stranger.key", "cert.key", "is not the key of the certificate"),
+            ("cert.pem", "hub.key", "cert.pem", "expected certificates in PEM"),
+            ("cert.key", "hub.pem", "cert.key", "expected a private key in PEM"),
+        ])
     func unusableFiles(_ name: String, _ other: String, _ named: String, _ said: String) async throws {
         let (folder, tls) = try Self.replaceable()
         // What is left behind harms nobody.
@@ -129,9 +135,11 @@ struct TLSTests {
         #expect(error.detail.contains(said), "\(error)")
     }
 
-    @Test("TLS 1.2 and newer are spoken, older versions end in the handshake", arguments: [
-        (TLSVersion.tlsv1, false), (.tlsv11, false), (.tlsv12, true), (.tlsv13, true),
-    ])
+    @Test(
+        "TLS 1.2 and newer are spoken, older versions end in the handshake",
+        arguments: [
+            (TLSVersion.tlsv1, false), (.tlsv11, false), (.tlsv12, true), (.tlsv13, true),
+        ])
     func versions(_ version: TLSVersion, _ isSpoken: Bool) async throws {
         try await ServiceTests.running(tls: Self.hub()) { running in
             let answer = try? await Self.shakeHands(port: running.service.port, version)
@@ -171,23 +179,29 @@ struct TLSTests {
         var status: Int?
     }
 
-    @Test("A device shows a token, a certificate of its own, or both; a certificate speaks for the device that it names, and for nobody else", arguments: [
-        Client(testDescription: "neither", status: 401),
-        Client(testDescription: "a token", hasToken: true, status: 200),
-        Client(testDescription: "a certificate", certificate: "device", status: 200),
-        Client(testDescription: "both", certificate: "device", hasToken: true, status: 200),
-        Client(testDescription: "a certificate, as another device", certificate: "device", device: .two, status: 401),
-        Client(testDescription: "both of different devices", certificate: "device", device: .two, hasToken: true, status: 401),
-        Client(testDescription: "a certificate that names no device", certificate: "device-unnamed", status: 401),
-        Client(testDescription: "a certificate that names no device, and a token", certificate: "device-unnamed", hasToken: true, status: 200),
-        Client(testDescription: "an expired certificate", certificate: "device-expired", hasToken: true),
-        Client(testDescription: "a certificate of another issuer", certificate: "stranger", hasToken: true),
-    ])
+    @Test(
+        "A device shows a token, a certificate of its own, or both; a certificate speaks for the device that it names, and for nobody else",
+        arguments: [
+            Client(testDescription: "neither", status: 401),
+            Client(testDescription: "a token", hasToken: true, status: 200),
+            Client(testDescription: "a certificate", certificate: "device", status: 200),
+            Client(testDescription: "both", certificate: "device", hasToken: true, status: 200),
+            Client(testDescription: "a certificate, as another device", certificate: "device", device: .two, status: 401),
+            Client(testDescription: "both of different devices", certificate: "device", device: .two, hasToken: true, status: 401),
+            Client(testDescription: "a certificate that names no device", certificate: "device-unnamed", status: 401),
+            Client(
+                testDescription: "a certificate that names no device, and a token", certificate: "device-unnamed", hasToken: true,
+                status: 200),
+            Client(testDescription: "an expired certificate", certificate: "device-expired", hasToken: true),
+            Client(testDescription: "a certificate of another issuer", certificate: "stranger", hasToken: true),
+        ])
     func clients(_ row: Client) async throws {
         var book = TokenBook()
         var random = SeededRandom(seed: 1)
-        let tokens = [DeviceID.one: book.add(.one, at: Timestamp(milliseconds: 0), using: &random),
-                      DeviceID.two: book.add(.two, at: Timestamp(milliseconds: 0), using: &random)]
+        let tokens = [
+            DeviceID.one: book.add(.one, at: Timestamp(milliseconds: 0), using: &random),
+            DeviceID.two: book.add(.two, at: Timestamp(milliseconds: 0), using: &random),
+        ]
         try await ServiceTests.running(tokens: book, tls: Self.hub(clientCA: true)) { running in
             var running = running
             running.tls = TLSIdentity(
@@ -195,7 +209,10 @@ struct TLSTests {
                 clientKeyFile: row.certificate.map { Self.file($0 + ".key") })
             let asked = running
             let body: JSON = ["mutations": [.object(Sent("k", .create).json)]]
-            let send = { try await asked.send(.post, "/v1/sync/push", body: body.bytes, device: row.device, token: row.hasToken ? tokens[row.device] : nil) }
+            let send = {
+                try await asked.send(
+                    .post, "/v1/sync/push", body: body.bytes, device: row.device, token: row.hasToken ? tokens[row.device] : nil)
+            }
             if let status = row.status {
                 #expect(try await send().status == status)
             } else {
@@ -225,9 +242,11 @@ struct TLSTests {
         }
     }
 
-    @Test("Who speaks no TLS, or begins a handshake and falls silent, is cut off, and costs the others nothing", arguments: [
-        "", "GET /healthz HTTP/1.1\r\nHost: hub\r\n\r\n", "\u{16}\u{3}\u{1}",
-    ])
+    @Test(
+        "Who speaks no TLS, or begins a handshake and falls silent, is cut off, and costs the others nothing",
+        arguments: [
+            "", "GET /healthz HTTP/1.1\r\nHost: hub\r\n\r\n", "\u{16}\u{3}\u{1}",
+        ])
     func noHandshake(_ bytes: String) async throws {
         try await ServiceTests.running(tls: Self.hub(), limits: { $0.headTime = .milliseconds(200) }) { running in
             let client = try RawClient(port: running.service.port)

@@ -25,7 +25,9 @@ struct WriteHoldTests {
         #expect(!WriteHold(after: nil, triedFrom: Self.at(7_000), to: Self.at(7_500)).isOver)
     }
 
-    @Test("While somebody else writes, a push is put off and not reported, and a pull is answered; then the push goes through once", .eachEngine)
+    @Test(
+        "While somebody else writes, a push is put off and not reported, and a pull is answered; then the push goes through once",
+        .eachEngine)
     func putOff() throws {
         let (place, remove) = try Self.newPlace()
         defer { remove() }
@@ -65,7 +67,8 @@ struct WriteHoldTests {
             async let late = running.push([Sent("k-2", seq: 2, .create, id: "a-2")])
             // The hub waits for the row, as the server sees it.
             while try Self.waiting() == 0 { await Task.yield() }
-            let request = PullRequest(streams: [StreamPosition(entity: "audits", cursor: nil)], limit: 500, maxBytes: 1 << 20, maxSentSeq: 0)
+            let request = PullRequest(
+                streams: [StreamPosition(entity: "audits", cursor: nil)], limit: 500, maxBytes: 1 << 20, maxSentSeq: 0)
             let pulled = try await running.send(.post, "/v1/sync/pull", body: PullMessages.request(request), device: .two)
             // Nothing was released yet: whoever is served now did not wait for the push.
             #expect(pulled.status == 200)

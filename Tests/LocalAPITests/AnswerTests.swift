@@ -10,7 +10,8 @@ import Testing
         RecordSnapshot(
             name: name, serverID: "A-2231", version: 90_102, status: .pending, isDeleted: false, view: view,
             base: #"{"value":"pass"}"#, syncedAt: time("2026-11-20T21:04:05.120Z"),
-            createdAt: time("2026-11-19T08:00:00Z"), updatedAt: time("2026-11-20T21:05:00Z"), pending: [key], etag: #""7.4.9f3a-90102.402""#)
+            createdAt: time("2026-11-19T08:00:00Z"), updatedAt: time("2026-11-20T21:05:00Z"), pending: [key], etag: #""7.4.9f3a-90102.402""#
+        )
     }
 
     private func enqueued(
@@ -266,10 +267,13 @@ import Testing
         #expect(LocalProblem(code.problem("x")) == code)
     }
 
-    @Test("What is too late is told by what it is too late for", arguments: [
-        ("in_flight", "on its way"), ("done", "at the hub"), ("discarded", "nothing is left to do"), ("resolved", "nothing is left to do"),
-        ("pending", "cancel"), ("rejected", "rejected show"), ("conflicted", "conflicts"), ("of a newer agent", "on its way"),
-    ])
+    @Test(
+        "What is too late is told by what it is too late for",
+        arguments: [
+            ("in_flight", "on its way"), ("done", "at the hub"), ("discarded", "nothing is left to do"),
+            ("resolved", "nothing is left to do"),
+            ("pending", "cancel"), ("rejected", "rejected show"), ("conflicted", "conflicts"), ("of a newer agent", "on its way"),
+        ])
     func tooLate(_ state: String, _ says: String) throws {
         let problem = LocalProblem.alreadySent.problem("x", members: ["state": .string(state)])
         #expect(LocalProblem.hint(Problem(try JSONReader.read(problem.localAnswer.body))).contains(says))

@@ -6,7 +6,8 @@ import Testing
 struct BulkRetryTests {
     private static let item: MutationItem = {
         var item = MutationItem(
-            id: "k-1", seq: 4, record: RecordName(EntityName(trusted: "notes"), RecordID(trusted: "n-1")), action: "update", state: "rejected",
+            id: "k-1", seq: 4, record: RecordName(EntityName(trusted: "notes"), RecordID(trusted: "n-1")), action: "update",
+            state: "rejected",
             priority: "normal", problem: Problem("validation", status: 422, detail: "/status: one of open, closed"), app: "forms")
         item.data = #"{"status":"opne","n":3}"#
         return item

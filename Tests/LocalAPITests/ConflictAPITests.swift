@@ -81,7 +81,9 @@ import Testing
         let whole = ConflictScreen.field(item.fields[0], width: 80, now: Self.now)
         #expect(whole.count == 1 + 2 + 501 + 2 && whole.contains("  word500") && whole.contains("LOCAL  ines, gw-17, 21:04:05Z"))
         // Of many fields each has less room, and the last lines are still in sight.
-        item.fields = (0..<20).map { var field = item.fields[0]; field.name = "f\($0)"; return field }
+        item.fields = (0..<20).map {
+            var field = item.fields[0]; field.name = "f\($0)"; return field
+        }
         #expect(ConflictScreen.render(item, width: 80, now: Self.now).count < 20 * 12)
     }
 
@@ -92,7 +94,9 @@ import Testing
         var item = Self.item
         item.state = "resolved"
         item.into = "0199c3f4-9"
-        item.history?.append(["at": "2026-11-20T21:30:00.000Z", "event": "resolved", "uid": 1000, "choice": ["value": "local"], "comment": "on site"])
+        item.history?.append([
+            "at": "2026-11-20T21:30:00.000Z", "event": "resolved", "uid": 1000, "choice": ["value": "local"], "comment": "on site",
+        ])
         let lines = ConflictScreen.render(item, width: 80, now: Self.now)
         #expect(lines.contains("decided by mutation 0199c3f4-9"))
         #expect(lines.last == "  21:30:00Z  resolved  value: local  uid 1000  \"on site\"")
@@ -100,12 +104,14 @@ import Testing
 
     // MARK: Bodies
 
-    @Test("What the client writes is read as it was meant", arguments: [
-        ResolveBody(.all(.local)),
-        ResolveBody(.all(.remote), comment: "on site", author: "ines", expectedRemoteVersion: 90_207),
-        ResolveBody(.fields(["value": .local, "notes": .value("both"), "gone": .value(.null)])),
-        ResolveBody(.all(.remote), letsGoOfList: true),
-    ])
+    @Test(
+        "What the client writes is read as it was meant",
+        arguments: [
+            ResolveBody(.all(.local)),
+            ResolveBody(.all(.remote), comment: "on site", author: "ines", expectedRemoteVersion: 90_207),
+            ResolveBody(.fields(["value": .local, "notes": .value("both"), "gone": .value(.null)])),
+            ResolveBody(.all(.remote), letsGoOfList: true),
+        ])
     func bodies(_ body: ResolveBody) throws {
         #expect(try ResolveBody.read(body.bytes) == body)
     }
@@ -116,21 +122,23 @@ import Testing
         let pointer: String
     }
 
-    @Test("A decision that cannot be meant says where it is wrong", arguments: [
-        Bad(text: "{}", code: "malformed", pointer: "/choice"),
-        Bad(text: #"{"choice":"mine"}"#, code: "validation", pointer: "/choice"),
-        Bad(text: #"{"choice":"local","fields":{"a":"local"}}"#, code: "validation", pointer: "/choice"),
-        Bad(text: #"{"fields":{}}"#, code: "validation", pointer: "/fields"),
-        Bad(text: #"{"fields":["a"]}"#, code: "malformed", pointer: "/fields"),
-        Bad(text: #"{"fields":{"a/b":"mine"}}"#, code: "validation", pointer: "/fields/a~1b"),
-        Bad(text: #"{"fields":{"a":7}}"#, code: "malformed", pointer: "/fields/a"),
-        Bad(text: #"{"fields":{"a":{"value":1,"more":2}}}"#, code: "malformed", pointer: "/fields/a"),
-        Bad(text: #"{"choice":"local","expect_remote_version":-1}"#, code: "validation", pointer: "/expect_remote_version"),
-        Bad(text: #"{"choice":"local","whole":true}"#, code: "validation", pointer: "/whole"),
-        Bad(text: #"{"fields":{"a":"remote"},"whole":true}"#, code: "validation", pointer: "/whole"),
-        Bad(text: #"{"choice":"remote","whole":1}"#, code: "malformed", pointer: "/whole"),
-        Bad(text: #"{"choise":"local"}"#, code: "unknown-member", pointer: "/choise"),
-    ])
+    @Test(
+        "A decision that cannot be meant says where it is wrong",
+        arguments: [
+            Bad(text: "{}", code: "malformed", pointer: "/choice"),
+            Bad(text: #"{"choice":"mine"}"#, code: "validation", pointer: "/choice"),
+            Bad(text: #"{"choice":"local","fields":{"a":"local"}}"#, code: "validation", pointer: "/choice"),
+            Bad(text: #"{"fields":{}}"#, code: "validation", pointer: "/fields"),
+            Bad(text: #"{"fields":["a"]}"#, code: "malformed", pointer: "/fields"),
+            Bad(text: #"{"fields":{"a/b":"mine"}}"#, code: "validation", pointer: "/fields/a~1b"),
+            Bad(text: #"{"fields":{"a":7}}"#, code: "malformed", pointer: "/fields/a"),
+            Bad(text: #"{"fields":{"a":{"value":1,"more":2}}}"#, code: "malformed", pointer: "/fields/a"),
+            Bad(text: #"{"choice":"local","expect_remote_version":-1}"#, code: "validation", pointer: "/expect_remote_version"),
+            Bad(text: #"{"choice":"local","whole":true}"#, code: "validation", pointer: "/whole"),
+            Bad(text: #"{"fields":{"a":"remote"},"whole":true}"#, code: "validation", pointer: "/whole"),
+            Bad(text: #"{"choice":"remote","whole":1}"#, code: "malformed", pointer: "/whole"),
+            Bad(text: #"{"choise":"local"}"#, code: "unknown-member", pointer: "/choise"),
+        ])
     func badBodies(_ bad: Bad) {
         do throws(Problem) {
             _ = try ResolveBody.read(Array(bad.text.utf8))
@@ -151,12 +159,18 @@ import Testing
         #expect(try answer(waits).list == waits)
         #expect(waits.sentence == "its atomic list: 3 changes wait until c-13, c-14 are decided, 1 change was let go")
         #expect(ResolveAnswer.List(goOn: 2, wait: 0, letGo: 0, waitsFor: []).sentence == "its atomic list: 2 changes go on together")
-        #expect(ResolveAnswer.List(goOn: 1, wait: 0, letGo: 2, waitsFor: []).sentence == "its atomic list: 1 change goes on, 2 changes were let go")
-        #expect(ResolveAnswer.List(goOn: 0, wait: 1, letGo: 0, waitsFor: []).sentence == "its atomic list: 1 change waits until the others of the list may go")
+        #expect(
+            ResolveAnswer.List(goOn: 1, wait: 0, letGo: 2, waitsFor: []).sentence
+                == "its atomic list: 1 change goes on, 2 changes were let go")
+        #expect(
+            ResolveAnswer.List(goOn: 0, wait: 1, letGo: 0, waitsFor: []).sentence
+                == "its atomic list: 1 change waits until the others of the list may go")
         #expect(try answer(nil).list == nil)
     }
 
-    @Test("A conflict is named c- and a number, and nothing else", arguments: ["", "c-", "12", "c-x", "c--1", "c-1 ", "C-1", "c-99999999999999999999"])
+    @Test(
+        "A conflict is named c- and a number, and nothing else",
+        arguments: ["", "c-", "12", "c-x", "c--1", "c-1 ", "C-1", "c-99999999999999999999"])
     func names(_ text: String) {
         #expect(ConflictID(text) == nil)
         #expect(ConflictID("c-12")?.number == 12)

@@ -5,7 +5,8 @@ import Testing
 @Suite("The files of a diagnosis") struct DiagnosticsBundleTests {
     private static func bundle() -> DiagnosticsBundle {
         DiagnosticsBundle(
-            device: DeviceID(trusted: "gw:17"), at: Timestamp(milliseconds: 1_795_216_800_000), redactor: Redactor(secrets: ["s3cret-word"]))
+            device: DeviceID(trusted: "gw:17"), at: Timestamp(milliseconds: 1_795_216_800_000), redactor: Redactor(secrets: ["s3cret-word"])
+        )
     }
 
     /// What a tar file holds, read by its own rules.
@@ -22,7 +23,8 @@ import Testing
             #expect(octal(100, 8) == 0o600)
             #expect(Array(head[257..<262]) == Array("ustar".utf8))
             let size = octal(124, 12)
-            files.append((String(decoding: head.prefix(100).prefix { $0 != 0 }, as: UTF8.self), Array(archive[(at + 512)..<(at + 512 + size)])))
+            files.append(
+                (String(decoding: head.prefix(100).prefix { $0 != 0 }, as: UTF8.self), Array(archive[(at + 512)..<(at + 512 + size)])))
             at += 512 + (size + 511) / 512 * 512
         }
         #expect(archive.count - at == 1_024)
@@ -37,9 +39,10 @@ import Testing
         bundle.add("c.ndjson", lines: [["n": 1], ["n": 2]])
         let files = Self.files(bundle.archive)
         #expect(files.map(\.name) == ["agentd-gw_17/a.json", "agentd-gw_17/b.txt", "agentd-gw_17/c.ndjson"])
-        #expect(files.map { String(decoding: $0.bytes, as: UTF8.self) } == [
-            "{\n  \"x\": \"[redacted]\",\n  \"n\": 1\n}\n", "one\nhttps://[redacted]@h/?[redacted]\n\n", "{\"n\":1}\n{\"n\":2}\n",
-        ])
+        #expect(
+            files.map { String(decoding: $0.bytes, as: UTF8.self) } == [
+                "{\n  \"x\": \"[redacted]\",\n  \"n\": 1\n}\n", "one\nhttps://[redacted]@h/?[redacted]\n\n", "{\"n\":1}\n{\"n\":2}\n",
+            ])
     }
 
     @Test("It never grows beyond its limits: the oldest lines go first, and it says so")

@@ -32,9 +32,11 @@ import Testing
         #expect(json.object?["schema"] == "checklist/1")
     }
 
-    @Test("Only what must be mended makes the exit status", arguments: [
-        (DoctorFinding.Severity.ok, Int32(0)), (.note, 0), (.unknown, 0), (.warn, 1), (.bad, 1),
-    ])
+    @Test(
+        "Only what must be mended makes the exit status",
+        arguments: [
+            (DoctorFinding.Severity.ok, Int32(0)), (.note, 0), (.unknown, 0), (.warn, 1), (.bad, 1),
+        ])
     func exitStatus(_ severity: DoctorFinding.Severity, _ status: Int32) {
         #expect(DoctorAnswer(findings: [.init(id: "x", severity: severity, detail: "", why: "")]).exitStatus == status)
     }

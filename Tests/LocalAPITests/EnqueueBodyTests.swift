@@ -70,10 +70,13 @@ import Testing
 
     private static let update = #"{"entity":"e","record_id":"r","action":"update","data":{}}"#
 
-    @Test("If-Match of the request and if_match of the body say the same", arguments: [
-        (#""7.4.9f3a-12.41""#, ["7.4.9f3a-12.41"]), (#"W/"7.4.9f3a-12.41""#, ["7.4.9f3a-12.41"]), ("7.4.9f3a-12.41", ["7.4.9f3a-12.41"]),
-        (#" "a", W/"b" ,c "#, ["a", "b", "c"]), ("*", []),
-    ])
+    @Test(
+        "If-Match of the request and if_match of the body say the same",
+        arguments: [
+            (#""7.4.9f3a-12.41""#, ["7.4.9f3a-12.41"]), (#"W/"7.4.9f3a-12.41""#, ["7.4.9f3a-12.41"]),
+            ("7.4.9f3a-12.41", ["7.4.9f3a-12.41"]),
+            (#" "a", W/"b" ,c "#, ["a", "b", "c"]), ("*", []),
+        ])
     func conditions(_ text: String, _ tags: [String]) throws {
         guard case .one(let mutation) = try EnqueueBody.read(Array(Self.update.utf8)).matching(header: text) else {
             Issue.record("it was read as a list")
@@ -84,12 +87,15 @@ import Testing
         #expect(again.ifMatch == mutation.ifMatch)
     }
 
-    @Test("A condition that cannot hold for what it comes with is refused, and never passed over", arguments: [
-        (update, "", "etag"), (update, "a b", "etag"), (update, #""a"b""#, "etag"), (update, String(repeating: "a", count: 121), "etag"),
-        (update, Array(repeating: "a", count: 17).joined(separator: ","), "etag"),
-        (#"{"entity":"e","record_id":"r","action":"update","data":{},"if_match":"a"}"#, #""a""#, "twice"),
-        (#"{"entity":"e","action":"create"}"#, "*", "create"), (#"{"atomic":true,"mutations":[\#(update)]}"#, "*", "list"),
-    ])
+    @Test(
+        "A condition that cannot hold for what it comes with is refused, and never passed over",
+        arguments: [
+            (update, "", "etag"), (update, "a b", "etag"), (update, #""a"b""#, "etag"),
+            (update, String(repeating: "a", count: 121), "etag"),
+            (update, Array(repeating: "a", count: 17).joined(separator: ","), "etag"),
+            (#"{"entity":"e","record_id":"r","action":"update","data":{},"if_match":"a"}"#, #""a""#, "twice"),
+            (#"{"entity":"e","action":"create"}"#, "*", "create"), (#"{"atomic":true,"mutations":[\#(update)]}"#, "*", "list"),
+        ])
     func badConditions(_ body: String, _ header: String, _ says: String) throws {
         let problem = try #require(throws: Problem.self) { try EnqueueBody.read(Array(body.utf8)).matching(header: header) }
         #expect(problem.code == LocalProblem.malformed.rawValue && problem.detail.contains(says), "\(problem.detail)")
@@ -98,16 +104,20 @@ import Testing
     @Test("The same key with another condition is another request")
     func conditionInKey() throws {
         let body = Array(Self.update.utf8)
-        func digest(_ condition: String?) throws -> [UInt8]? { try EnqueueBody.appKey(header: "k", body: body, condition: condition)?.fingerprint }
+        func digest(_ condition: String?) throws -> [UInt8]? {
+            try EnqueueBody.appKey(header: "k", body: body, condition: condition)?.fingerprint
+        }
         #expect(try Set([digest(nil), digest("a"), digest("b")]).count == 3)
     }
 
-    @Test("A tag holds by its first part, which the hub's confirmation leaves alone", arguments: [
-        (#""7.4.9f3a-12.41""#, #""7.4.9f3a-12.41""#, true), (#""7.4.9f3a-12.41""#, #""7.4.9f3a-13.44""#, true),
-        (#""7.4.9f3a-12.41""#, #""7.5.9f3a-12.41""#, false), (#""7.4.9f3a-12.41""#, #""7.4.9f3b-12.41""#, false),
-        (#""8.4.9f3a-12.41""#, #""7.4.9f3a-12.41""#, false), ("*", #""7.4.9f3a-12.41""#, true), ("*", nil, false),
-        (#""7.4.9f3a-12.41""#, nil, false), (#""1", "7.4.9f3a""#, #""7.4.9f3a-12.41""#, true),
-    ])
+    @Test(
+        "A tag holds by its first part, which the hub's confirmation leaves alone",
+        arguments: [
+            (#""7.4.9f3a-12.41""#, #""7.4.9f3a-12.41""#, true), (#""7.4.9f3a-12.41""#, #""7.4.9f3a-13.44""#, true),
+            (#""7.4.9f3a-12.41""#, #""7.5.9f3a-12.41""#, false), (#""7.4.9f3a-12.41""#, #""7.4.9f3b-12.41""#, false),
+            (#""8.4.9f3a-12.41""#, #""7.4.9f3a-12.41""#, false), ("*", #""7.4.9f3a-12.41""#, true), ("*", nil, false),
+            (#""7.4.9f3a-12.41""#, nil, false), (#""1", "7.4.9f3a""#, #""7.4.9f3a-12.41""#, true),
+        ])
     func holds(_ condition: String, _ present: String?, _ isGood: Bool) throws {
         #expect(try #require(EntityTags(condition)).accepts(present) == isGood)
     }

@@ -9,7 +9,9 @@ struct JoinTests {
 
     @Test("The files of a join, of which only those that differ are written, the settings last")
     func files() throws {
-        let plan = JoinPlan(url: try ServiceURL("https://hub.example.com:8443"), token: "est_1", authorities: Array("PEM".utf8), device: DeviceID(trusted: "pump-3"), root: "/r")
+        let plan = JoinPlan(
+            url: try ServiceURL("https://hub.example.com:8443"), token: "est_1", authorities: Array("PEM".utf8),
+            device: DeviceID(trusted: "pump-3"), root: "/r")
         #expect(plan.files.map(\.path) == ["/r/etc/credstore/hub-token", "/r/etc/agentd/hub-ca.pem", "/r/etc/agentd/conf.d/90-join.yaml"])
         #expect(plan.files.map(\.mode) == [0o600, 0o644, 0o644])
         let settings = try #require(plan.files.last).bytes
@@ -19,7 +21,10 @@ struct JoinTests {
             ])
         #expect(plan.changes { _ in nil } == plan.files)
         #expect(plan.changes { path in plan.files.first { $0.path == path }?.bytes } == [])
-        #expect(plan.changes { path in path == "/r/etc/credstore/hub-token" ? Array("est_1\n".utf8) : nil }.map(\.name) == ["authorities", "settings"])
+        #expect(
+            plan.changes { path in path == "/r/etc/credstore/hub-token" ? Array("est_1\n".utf8) : nil }.map(\.name) == [
+                "authorities", "settings",
+            ])
     }
 
     @Test("A proxy stands in the settings, its credentials where the service manager takes them from")
@@ -69,7 +74,10 @@ struct JoinTests {
     private static func failed(_ code: TransportError.Code) -> Hub.Answer { .failure(TransportError(code, doing: "connect", detail: "no")) }
 
     private func ask(_ hub: Hub, token: String = "est_1", isNamed: Bool = false, ca: String? = nil) async throws -> JoinTrial.Welcome {
-        try await JoinTrial(hub, Clock(), url: try ServiceURL("https://hub/"), token: token, device: DeviceID(trusted: "pump-3"), isNamed: isNamed, caFile: ca).ask()
+        try await JoinTrial(
+            hub, Clock(), url: try ServiceURL("https://hub/"), token: token, device: DeviceID(trusted: "pump-3"), isNamed: isNamed,
+            caFile: ca
+        ).ask()
     }
 
     @Test("A device's token is shown once, with its name, to a question that changes nothing")

@@ -53,7 +53,9 @@ import Testing
         #expect(
             MutationScreen.line(Self.mutations[1])
                 == "2  01a20560-1556-7776-8588-b00000000002  pending  update orders/wo-2  normal  attempts 3  waits: metered")
-        #expect(MutationScreen.line(Self.mutations[2]).hasSuffix("validation: status must be one of open, in progress, waiting, closed or cancelled"))
+        #expect(
+            MutationScreen.line(Self.mutations[2]).hasSuffix(
+                "validation: status must be one of open, in progress, waiting, closed or cancelled"))
     }
 
     @Test("What is offered for a refused change is what works")
@@ -70,7 +72,8 @@ import Testing
     }
 
     private static let decisions: [AuditAnswer.Item] = [
-        .init(number: 9, at: RFC3339.timestamp("2026-11-20T21:59:58Z") ?? now, uid: 0, verb: "force", target: "", detail: #"{"scope":"all"}"#),
+        .init(
+            number: 9, at: RFC3339.timestamp("2026-11-20T21:59:58Z") ?? now, uid: 0, verb: "force", target: "", detail: #"{"scope":"all"}"#),
         .init(
             number: 10, at: RFC3339.timestamp("2026-11-19T08:00:00Z") ?? now, uid: 1_000, verb: "accept_deletions", target: "audits",
             detail: #"{"records":297}"#),

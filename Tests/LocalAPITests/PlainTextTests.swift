@@ -116,12 +116,17 @@ import Testing
 
     @Test("At a glance, only the first part of a duration")
     func roughDuration() {
-        #expect([0, 119, 120, 7_199, 7_200, 172_799, 172_800].map { PlainText.roughDuration(.seconds($0)) } == ["0 s", "119 s", "2 min", "119 min", "2 h", "47 h", "2 d"])
+        #expect(
+            [0, 119, 120, 7_199, 7_200, 172_799, 172_800].map { PlainText.roughDuration(.seconds($0)) } == [
+                "0 s", "119 s", "2 min", "119 min", "2 h", "47 h", "2 d",
+            ])
     }
 
     @Test("A table leaves out what can be done without before it cuts, and shows nothing that moves a terminal")
     func table() {
-        var table = TextTable([.init("NAME", widthMin: 4), .init("N", .right), .init("KIND", dispensable: 1), .init("MORE", dispensable: 2)])
+        var table = TextTable([
+            .init("NAME", widthMin: 4), .init("N", .right), .init("KIND", dispensable: 1), .init("MORE", dispensable: 2),
+        ])
         table.add(["a-long-name", "7", "x\u{1B}[2J", "more"])
         #expect(table.lines(width: 80) == ["NAME         N  KIND   MORE", "a-long-name  7  x?[2J  more"])
         #expect(table.lines(width: 25) == ["NAME         N  KIND", "a-long-name  7  x?[2J"])

@@ -224,7 +224,9 @@ import Testing
                       recovered a part of it recovered a part of it recovered a part of it …
             CONFIG    not taken: /etc/agentd/agentd.yaml:12:8: sync.debounce: "2x" is not a…
             """,
-            brief: "attention: integrity, disk_full, config, conflicts, captive, rejected, parked, recovered, budget; captive; 24 waiting, oldest 41 min; next try in 12 s"),
+            brief:
+                "attention: integrity, disk_full, config, conflicts, captive, rejected, parked, recovered, budget; captive; 24 waiting, oldest 41 min; next try in 12 s"
+        ),
         Picture(
             "a fresh agent", StatusSamples.fresh,
             """

@@ -118,8 +118,10 @@ import Testing
         let plan = Samples.plan
         #expect(plan.bytes == 5_096)
         #expect(plan.sends.map(\.traffic) == ["pull", "critical"])
-        #expect(plan.sends[1] == .init(
-            traffic: "critical", count: 5, bytes: 1_000, items: (1...5).map { .init(id: "c-\($0)", bytes: 200) }))
+        #expect(
+            plan.sends[1]
+                == .init(
+                    traffic: "critical", count: 5, bytes: 1_000, items: (1...5).map { .init(id: "c-\($0)", bytes: 200) }))
         #expect(plan.waits.map(\.count) == [14, 1])
         #expect(plan.waits[0].bytes == 18_200)
         let json = try #require(JSONReader.read(plan.answer.body).object)

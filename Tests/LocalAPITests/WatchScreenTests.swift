@@ -65,10 +65,12 @@ import Testing
         #expect(!lines.joined().contains("\u{1B}"))
     }
 
-    @Test("The highest bar fills the height, the smallest number that is not 0 shows, and 0 does not", arguments: [
-        ([0, 1, 1_000_000], 1, ["  .@"]), ([5, 5, 5, 5, 5], 1, ["@@@@"]), ([0, 0], 1, ["    "]), ([], 1, ["    "]),
-        ([8, 16], 2, ["   @", "  @@"]), ([Int64.max, Int64.max / 2], 1, ["  @="]),
-    ])
+    @Test(
+        "The highest bar fills the height, the smallest number that is not 0 shows, and 0 does not",
+        arguments: [
+            ([0, 1, 1_000_000], 1, ["  .@"]), ([5, 5, 5, 5, 5], 1, ["@@@@"]), ([0, 0], 1, ["    "]), ([], 1, ["    "]),
+            ([8, 16], 2, ["   @", "  @@"]), ([Int64.max, Int64.max / 2], 1, ["  @="]),
+        ])
     func sparkline(values: [Int64], rows: Int, expected: [String]) {
         #expect(Sparkline(hasBlocks: false).rows(values, columns: 4, rows: rows) == expected)
     }

@@ -75,7 +75,9 @@ package final class SeaweedServer: Sendable {
         // However this process ends, the server ends with it: the shell sees the end of its input.
         let script = "read line || { kill -9 \(pid); rm -rf '\(folder)'; }"
         var ends: [Int32] = [-1, -1]
-        guard pipe(&ends) == 0, ends.allSatisfy({ fcntl($0, F_SETFD, FD_CLOEXEC) == 0 }) else { throw Failure(description: "pipe: \(String(cString: strerror(errno)))") }
+        guard pipe(&ends) == 0, ends.allSatisfy({ fcntl($0, F_SETFD, FD_CLOEXEC) == 0 }) else {
+            throw Failure(description: "pipe: \(String(cString: strerror(errno)))")
+        }
         let watch = try Spawn.start(["/bin/sh", "-c", script], input: ends[0])
         close(ends[0])
         running.withLock { $0 = Processes(server: pid, watch: watch, lifeline: ends[1]) }
@@ -136,7 +138,8 @@ package final class SeaweedServer: Sendable {
     /// Multipart uploads that are neither complete nor aborted.
     package func openUploads(_ place: String) throws -> Int {
         let inner = String(place.dropFirst("s3://\(Self.bucket)/".count)) + "/"
-        return try ask(.get, "/\(Self.bucket)?prefix=\(inner.replacing("/", with: "%2F"))&uploads=").components(separatedBy: "<UploadId>").count - 1
+        return try ask(.get, "/\(Self.bucket)?prefix=\(inner.replacing("/", with: "%2F"))&uploads=").components(separatedBy: "<UploadId>")
+            .count - 1
     }
 
     /// Waits for the broom of a hub.
@@ -159,7 +162,8 @@ package final class SeaweedServer: Sendable {
     private func put(_ path: String) throws -> Int { try transport.exchange(signed(.put, path)).status }
 
     private func signed(_ method: HTTPRequest.Method, _ target: String) -> HTTPRequest {
-        var request = HTTPRequest(method, endpoint + target, headers: ["x-amz-content-sha256": BlobDigest(bytes: SHA256.hash([]))?.hex ?? ""])
+        var request = HTTPRequest(
+            method, endpoint + target, headers: ["x-amz-content-sha256": BlobDigest(bytes: SHA256.hash([]))?.hex ?? ""])
         if method == .put { request.headers["Content-Type"] = "text/plain" }
         request.signature = RequestSignature(region: Self.region, service: "s3", keyID: Self.keyID, secret: Self.secret)
         return request

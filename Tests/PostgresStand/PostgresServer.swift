@@ -42,10 +42,11 @@ package final class PostgresServer: Sendable {
         folder = FileManager.default.temporaryDirectory.appendingPathComponent("pg-\(UUID().uuidString.prefix(8))").path
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
         if geteuid() == 0 { chown(folder, Self.nobody, Self.nobody) }
-        try Self.run(Self.asServer + [
-            "\(programs)/initdb", "--pgdata", "\(folder)/data", "--username", "hub", "--auth", "trust", "--encoding", "UTF8",
-            "--locale", "C.UTF-8", "--locale-provider", "icu", "--icu-locale", "en-US", "--no-sync", "--no-instructions",
-        ])
+        try Self.run(
+            Self.asServer + [
+                "\(programs)/initdb", "--pgdata", "\(folder)/data", "--username", "hub", "--auth", "trust", "--encoding", "UTF8",
+                "--locale", "C.UTF-8", "--locale-provider", "icu", "--icu-locale", "en-US", "--no-sync", "--no-instructions",
+            ])
         // What it promises about power cuts is its own affair; what it does when it is killed is not changed by this.
         let settings = """
             listen_addresses = ''
@@ -61,7 +62,9 @@ package final class PostgresServer: Sendable {
         try file?.close()
         // However this process ends, the server ends with it: a shell sees the end of its input.
         var ends: [Int32] = [-1, -1]
-        guard pipe(&ends) == 0, ends.allSatisfy({ fcntl($0, F_SETFD, FD_CLOEXEC) == 0 }) else { throw Failure(description: "pipe: \(String(cString: strerror(errno)))") }
+        guard pipe(&ends) == 0, ends.allSatisfy({ fcntl($0, F_SETFD, FD_CLOEXEC) == 0 }) else {
+            throw Failure(description: "pipe: \(String(cString: strerror(errno)))")
+        }
         lifeline = ends[1]
         let words = Self.asServer + ["\(programs)/pg_ctl", "--pgdata", "\(folder)/data", "--mode", "immediate", "stop"]
         let script = "read line; \(words.joined(separator: " ")) >/dev/null 2>&1; rm -rf '\(folder)'"
@@ -126,7 +129,8 @@ package final class PostgresServer: Sendable {
 
     /// Waits until so many connections wait for a lock.
     package func waitForWaiters(_ count: Int) throws {
-        try wait("""
+        try wait(
+            """
             SELECT count(*) >= \(count) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name = 'agenthub'
             """)
     }

@@ -57,7 +57,9 @@ struct HubOracle {
                 throw Broken("what was sent is frozen", "the payload of \(item.key) has changed")
             }
             fingerprints[item.key] = item.fingerprint
-            guard case .accepted(let version, _, _, let merged) = result.verdict, case .success(let mutation) = item.content else { continue }
+            guard case .accepted(let version, _, _, let merged) = result.verdict, case .success(let mutation) = item.content else {
+                continue
+            }
             try apply(
                 mutation, version: version, key: item.key, from: agent, &operations, byKey: byKey, successors: successors,
                 gaveWay: mutation.content.action == .delete && merged.contains(HubMerge.wholeRecord), at: now)
@@ -94,7 +96,9 @@ struct HubOracle {
         let mayComeBack = Self.book[mutation.record.entity]?.keepsDeleted ?? false
         if gaveWay {
             guard mayComeBack, lists[mutation.record] != nil else {
-                throw Broken("deletions give way to changes", "\(key) gave way, and \(mutation.record) \(mayComeBack ? "is gone" : "does not come back")")
+                throw Broken(
+                    "deletions give way to changes",
+                    "\(key) gave way, and \(mutation.record) \(mayComeBack ? "is gone" : "does not come back")")
             }
             return
         }
@@ -169,7 +173,9 @@ struct HubOracle {
     }
 
     mutating func publish(_ name: RecordName, _ document: JSONObject?, version: Int64, at now: Timestamp) {
-        if let rules = Self.book[name.entity], rules.kind == .record { self.rules.publish(name, document, version: version, rules, at: now) }
+        if let rules = Self.book[name.entity], rules.kind == .record {
+            self.rules.publish(name, document, version: version, rules, at: now)
+        }
         if name.entity == Entities.works { values.publish(name, document, version: version) }
     }
 

@@ -17,7 +17,9 @@ package struct OrderRules {
         let deletes = program.steps.map { $0.contains { $0.act == .delete } }
         // Where a person is to decide, the record is as the first one has left it, until that.
         let isOpen = outcomes.contains { $0.disputes.contains { !$0.isEmpty } }
-        if isOpen || (program.rules.onDeleted == .manual && deletes.contains(true)) || (deletes.contains(true) && program.rules.fields["m"] != nil) {
+        if isOpen || (program.rules.onDeleted == .manual && deletes.contains(true))
+            || (deletes.contains(true) && program.rules.fields["m"] != nil)
+        {
             return manual(wrote, &counts)
         }
         let (one, other) = (outcomes[0].document, outcomes[1].document)
@@ -63,13 +65,17 @@ package struct OrderRules {
 
     /// Nobody overwrites unseen what people decide: with both orders, whoever came first is in the record.
     private func manual(_ wrote: [Set<String>], _ counts: inout [String: Int]) -> [String] {
-        guard wrote[0].contains("m"), wrote[1].contains("m"), program.isShared, !program.steps.joined().contains(where: { $0.act == .delete }) else {
+        guard wrote[0].contains("m"), wrote[1].contains("m"), program.isShared,
+            !program.steps.joined().contains(where: { $0.act == .delete })
+        else {
             return []
         }
         counts["manual", default: 0] += 1
         var faults: [String] = []
         for (first, outcome) in outcomes.enumerated() {
-            if outcome.document?["m"]?.text?.hasPrefix("\(first)-") != true { faults.append("m: \(shown(outcome.document?["m"])) with \(first) first") }
+            if outcome.document?["m"]?.text?.hasPrefix("\(first)-") != true {
+                faults.append("m: \(shown(outcome.document?["m"])) with \(first) first")
+            }
             if outcome.disputes[1 - first].isEmpty { faults.append("nobody is asked about m with \(first) first") }
         }
         return faults

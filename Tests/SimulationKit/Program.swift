@@ -52,7 +52,8 @@ package struct Program: Sendable, CustomStringConvertible {
 
     package var description: String {
         let devices = steps.enumerated().map { "\($0.offset): \($0.element.map { "\($0.act) at \($0.at)" }.joined(separator: ", "))" }
-        return "\(rules.onDeleted.rawValue), \(isShared ? "shared" : "new"), \(pullsFirst ? "pull first" : "push first"); \(devices.joined(separator: "; "))"
+        return
+            "\(rules.onDeleted.rawValue), \(isShared ? "shared" : "new"), \(pullsFirst ? "pull first" : "push first"); \(devices.joined(separator: "; "))"
     }
 
     package static let fields: [String: FieldStrategy] = [

@@ -68,7 +68,10 @@ package final class ProgramWorld {
         if program.isShared {
             try enqueue(
                 0, .create,
-                data: ["s": "s", "l": "l", "v": "v", "c": "c", "n": 10, "a": ["a0"], "txt": "text.", "tags": ["red"], "p": 50, "q": 50, "o": ["k": 1, "d0": 0, "d1": 0, "x": 0]])
+                data: [
+                    "s": "s", "l": "l", "v": "v", "c": "c", "n": 10, "a": ["a0"], "txt": "text.", "tags": ["red"], "p": 50, "q": 50,
+                    "o": ["k": 1, "d0": 0, "d1": 0, "x": 0],
+                ])
             try sync(0)
             try sync(1)
         }
@@ -106,7 +109,8 @@ package final class ProgramWorld {
         let seen = try view(device)
         switch act {
         case .create:
-            return try enqueue(device, .upsert, data: ["s": .string(token), "n": 1, "a": [.string(token)], "tags": [.string("t\(device)")]])
+            return try enqueue(
+                device, .upsert, data: ["s": .string(token), "n": 1, "a": [.string(token)], "tags": [.string("t\(device)")]])
         case .delete: return seen == nil ? () : try enqueue(device, .delete)
         default: break
         }
@@ -207,7 +211,9 @@ package final class ProgramWorld {
     private static func plain(_ document: JSONObject) -> JSONObject {
         guard let text = document["txt"]?.text else { return document }
         var plain = document
-        plain["txt"] = .string(text.split(separator: "\n", omittingEmptySubsequences: false).map { $0.hasPrefix("--- ") ? "---" : String($0) }.joined(separator: "\n"))
+        plain["txt"] = .string(
+            text.split(separator: "\n", omittingEmptySubsequences: false).map { $0.hasPrefix("--- ") ? "---" : String($0) }.joined(
+                separator: "\n"))
         return plain
     }
 }

@@ -59,7 +59,9 @@ struct RuleContest {
             return sets(field, one, other, seen)
         case .counter: return counts(field, mine, theirs, seen)
         case .max, .min:
-            guard let mine, let theirs, let extreme = PlainValue.extreme(rule, mine, theirs) else { return later(field, mine, theirs, seen) }
+            guard let mine, let theirs, let extreme = PlainValue.extreme(rule, mine, theirs) else {
+                return later(field, mine, theirs, seen)
+            }
             return whole(field, extreme != theirs, mine, theirs, seen)
         }
     }

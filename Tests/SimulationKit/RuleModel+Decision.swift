@@ -211,7 +211,8 @@ struct RuleDecision {
         for member in document.members {
             var field = RuleModel.Field(value: member.value, by: [write], at: firstTime(of: member.name))
             field.othersAt = content.data[member.name.text] == nil ? nil : time(content.stamps[member.name])
-            for operation in content.operations where path(of: operation.field).count > 1 && path(of: operation.field)[0] == member.name.text {
+            for operation in content.operations
+            where path(of: operation.field).count > 1 && path(of: operation.field)[0] == member.name.text {
                 field.memberTimes[operation.field] = max(time(operation.hlc), field.memberTimes[operation.field] ?? time(operation.hlc))
             }
             for (name, stamp) in content.stamps where path(of: name.text).count > 1 && path(of: name.text)[0] == member.name.text {
@@ -274,7 +275,8 @@ struct RuleDecision {
         let isCount = isBlind && rule == .counter && value != base
         let areMembers = rule == .merge && (base != nil || isBlind) && value?.object != nil && present?.object != nil
         var same = RuleContest(self) { _ in false }
-        let isMore = if areMembers, present == value, case .both = same.decide(field, rule, value, value, .value(base)) { true } else { false }
+        let isMore =
+            if areMembers, present == value, case .both = same.decide(field, rule, value, value, .value(base)) { true } else { false }
         if present == value, !isCount, !isMore {
             writeAgain(field, value)
             return areMembers ? note(same.taken, of: field, over: old) : ()
@@ -287,7 +289,9 @@ struct RuleDecision {
         }
         let isNews = isUnseen(old?.by) || (isBlind && old != nil && addsUp(rule))
         let seen: RuleContest.Seen =
-            if let base { .value(base) } else if isBlind { .value(JSON?.none) } else { rule == .set ? seenElements(field, value, old) : .unknown }
+            if let base { .value(base) } else if isBlind { .value(JSON?.none) } else {
+                rule == .set ? seenElements(field, value, old) : .unknown
+            }
         guard isNews || isCompared(rule, present, value, base) else { return overwrite(field, value) }
         // What a create finds of its own device came before it.
         let isLater = old.map { at > $0.at && change.mutation.clock != .unsynced || (isBlind && !isNews) } ?? true
@@ -395,10 +399,11 @@ struct RuleDecision {
         // An element that is there was put in by somebody; by whom is not known of what came in otherwise.
         let element = isOfSet ? found?.array?.first { PlainValue.key($0) == key } : nil
         // What a trusted clock stamps is later than all that was seen by then.
-        let replaces = writes.map { writes in
-            (change.mutation.clock != .unsynced && writes.allSatisfy { at > $0.at }) || writes.last?.device == change.device
-                || (!isUnseen(writes) && change.mutation.clock != .synced)
-        } ?? true
+        let replaces =
+            writes.map { writes in
+                (change.mutation.clock != .unsynced && writes.allSatisfy { at > $0.at }) || writes.last?.device == change.device
+                    || (!isUnseen(writes) && change.mutation.clock != .synced)
+            } ?? true
         guard var new = PlainValue.operated(operation.kind, found, operation.value, replaces: replaces) else { return false }
         if operation.kind == .remove, isUnseen(writes) {
             // An addition beats a removal that had not seen it.

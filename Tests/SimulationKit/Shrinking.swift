@@ -14,7 +14,8 @@ extension Campaign {
         var lines = ["seed \(small.seed): \(again.broken ?? broken)"]
         let faults = small.faults.map(\.rawValue).sorted().joined(separator: " ")
         lines.append(
-            "faults: \(faults.isEmpty ? "none" : faults); \(small.agents) agents, \(small.operations) operations in \(small.faultsFor.milliseconds / 1_000) s")
+            "faults: \(faults.isEmpty ? "none" : faults); \(small.agents) agents, \(small.operations) operations in \(small.faultsFor.milliseconds / 1_000) s"
+        )
         lines += again.tail.map { "  " + $0 }
         lines.append("again: \(small.replay)")
         return lines.joined(separator: "\n")

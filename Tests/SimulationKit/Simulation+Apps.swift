@@ -45,7 +45,9 @@ extension Simulation {
                 number: number, agent: agent.index, record: RecordName(Entities.readings, RecordID(trusted: token)),
                 action: .create, data: ["t": .string(token), "value": .int(number)], operations: [], priority: .bulk)
         }
-        let drawn = draw < 0.45 ? Entities.works : draw < 0.65 ? Entities.spots : draw < 0.73 ? Entities.prices : draw < 0.85 ? Entities.areas : Entities.rooms
+        let drawn =
+            draw < 0.45
+            ? Entities.works : draw < 0.65 ? Entities.spots : draw < 0.73 ? Entities.prices : draw < 0.85 ? Entities.areas : Entities.rooms
         let entity = scenario.focus ?? drawn
         let id = isLastWord ? "last-\(agent.index)" : "r\(Int.random(in: 0..<scenario.records, using: &random))"
         let name = RecordName(entity, RecordID(trusted: id))
@@ -57,7 +59,9 @@ extension Simulation {
         }
         if !isLastWord, operation.priority != .critical, chance(0.06) { operation.ttl = chance(from: .seconds(1), upTo: .seconds(60)) }
         guard operation.action != .delete else { return operation }
-        if entity == Entities.rooms, chance(0.8) { operation.data["area"] = .string("r\(Int.random(in: 0..<scenario.records, using: &random))") }
+        if entity == Entities.rooms, chance(0.8) {
+            operation.data["area"] = .string("r\(Int.random(in: 0..<scenario.records, using: &random))")
+        }
         operation.data["t"] = .string(token)
         let fields = entity == Entities.works ? ["s", "s", "v", "c", "m"] : ["s", "v", "c"]
         operation.data[pick(fields)] = .string(token)
@@ -168,7 +172,9 @@ extension Simulation {
             store.rollback()
             if error.problem?.code == "queue-full" {
                 count("quotas used up")
-                guard isGreedy else { throw Broken("one app's quota is its own", "\(request.operations.map { Operation.token($0) }) are refused: \(error)") }
+                guard isGreedy else {
+                    throw Broken("one app's quota is its own", "\(request.operations.map { Operation.token($0) }) are refused: \(error)")
+                }
             }
             refuse(request, error, agent)
             return try reopenIfNeeded(agent)
@@ -238,7 +244,9 @@ extension Simulation {
                 count("coalesced")
             }
             let operation = operations[number]
-            say("agent \(agent.index) takes \(operation.token): \(operation.priority.name) \(operation.action.rawValue) \(operation.record), seq \(answer.seq)")
+            say(
+                "agent \(agent.index) takes \(operation.token): \(operation.priority.name) \(operation.action.rawValue) \(operation.record), seq \(answer.seq)"
+            )
             count("acknowledged")
         }
         // Beside the database it is written down now and then.

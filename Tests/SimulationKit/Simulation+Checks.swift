@@ -89,7 +89,8 @@ extension Simulation {
             if let earlier {
                 throw Broken(
                     "parents go before their children",
-                    "\(operations[child].token) of \(mutation.record) is accepted, and \(name(of: earlier.key)), which creates \(parent), is \(earlier.state.name)")
+                    "\(operations[child].token) of \(mutation.record) is accepted, and \(name(of: earlier.key)), which creates \(parent), is \(earlier.state.name)"
+                )
             }
             count("children without parents")
         }
@@ -122,7 +123,9 @@ extension Simulation {
             for item in push.items {
                 let found = try Broken.none { try store.reads.mutation(item.key, at: agent.moment(at: now)) }
                 guard let found, found.priority != .critical else { continue }
-                throw Broken("a link that costs something carries what is urgent", "agent \(agent.index): \(name(of: item.key)) is \(found.priority.name)")
+                throw Broken(
+                    "a link that costs something carries what is urgent",
+                    "agent \(agent.index): \(name(of: item.key)) is \(found.priority.name)")
             }
         }
         // Where answers may leave some without a verdict, and where only some may go, what is left is settled later.
@@ -165,7 +168,9 @@ extension Simulation {
     func verify(_ agent: SimAgent) throws(Broken) {
         guard let store = agent.store else { return }
         let found = try Broken.none { try store.verify() }
-        if !found.isEmpty { throw Broken("the store agrees with itself", "agent \(agent.index): \(found.prefix(5).joined(separator: "; "))") }
+        if !found.isEmpty {
+            throw Broken("the store agrees with itself", "agent \(agent.index): \(found.prefix(5).joined(separator: "; "))")
+        }
         try checkBases(of: agent, store)
     }
 

@@ -110,7 +110,8 @@ extension Simulation {
                 {
                     throw Broken(
                         "a conflict shows what both had seen",
-                        "c-\(conflict.number) of agent \(agent.index), \(conflict.record): it shows nothing, and \(operations[number].token) had seen a value")
+                        "c-\(conflict.number) of agent \(agent.index), \(conflict.record): it shows nothing, and \(operations[number].token) had seen a value"
+                    )
                 }
                 let known = oracle.values.history[conflict.record] ?? []
                 // Who created the record had seen nothing, and of one that was frozen for long nobody can tell.

@@ -57,7 +57,9 @@ extension Simulation {
 
     private func describe(_ agent: SimAgent) -> String {
         guard let engine = agent.engine else { return "down" }
-        let next = engine.nextCycleAt(at: agent.moment(at: now)).map { "next cycle in \(agent.boot(now).duration(to: $0).milliseconds / 1_000) s" } ?? "nothing planned"
+        let next =
+            engine.nextCycleAt(at: agent.moment(at: now)).map { "next cycle in \(agent.boot(now).duration(to: $0).milliseconds / 1_000) s" }
+            ?? "nothing planned"
         return "\(engine.cycle.map { "in \($0.step)" } ?? "idle"), \(next), \(engine.memory.lastError ?? "no error")"
     }
 
@@ -100,7 +102,9 @@ extension Simulation {
 
     /// Everything that an app was told is accepted has one end, and it is the one that is shown.
     private func checkFate(of operation: Operation) throws(Broken) {
-        if operation.applied > 1 { throw Broken("each mutation takes effect once", "\(operation.token) was applied \(operation.applied) times") }
+        if operation.applied > 1 {
+            throw Broken("each mutation takes effect once", "\(operation.token) was applied \(operation.applied) times")
+        }
         guard let key = operation.key, !operation.isLost, let store = agents[operation.agent].store else { return }
         let moment = agents[operation.agent].moment(at: now)
         guard var found = try Broken.none({ try store.reads.mutation(key, at: moment) }) else {
@@ -152,7 +156,8 @@ extension Simulation {
             if found.key != key, !operation.isDoubtful, found.problem?.code == "idempotency-mismatch",
                 agents.count(where: { $0.identity == agents[operation.agent].identity }) == 1
             {
-                throw Broken("an edit after a restore stands alone", "\(operation.token) of agent \(operation.agent) went into \(found.key)")
+                throw Broken(
+                    "an edit after a restore stands alone", "\(operation.token) of agent \(operation.agent) went into \(found.key)")
             }
             // So for an edit that went into such a one.
             let isDoubtful = operation.isDoubtful || byKey[found.key].map { operations[$0].isDoubtful } ?? false
@@ -169,7 +174,10 @@ extension Simulation {
             // What both held when they became two, either may have sent.
             if hasTwin, found.state == .discarded || operation.isDoubtful { return count("ended by one of two") }
             guard !isApplied, operation.applied == 0 else {
-                throw Broken("refused is refused", "\(operation.token) is \(found.state.name) (\(found.problem?.code ?? "-")) at agent \(operation.agent), and the hub applied it")
+                throw Broken(
+                    "refused is refused",
+                    "\(operation.token) is \(found.state.name) (\(found.problem?.code ?? "-")) at agent \(operation.agent), and the hub applied it"
+                )
             }
             try checkListed(found)
             count("listed as \(found.state.name)")

@@ -24,7 +24,9 @@ extension Simulation {
         case 8: if has(.hubRestore) || has(.rollback) { try backUpHub() }
         default: break
         }
-        let possible = [Fault.powerCut, .restore, .link, .metered, .clock, .pause, .collect, .auth, .hubCrash, .hubRestore, .clone, .rollback].filter { has($0) }
+        let possible = [
+            Fault.powerCut, .restore, .link, .metered, .clock, .pause, .collect, .auth, .hubCrash, .hubRestore, .clone, .rollback,
+        ].filter { has($0) }
         guard !possible.isEmpty, chance(0.6) else { return }
         try strike(pick(possible), agent)
     }
@@ -50,7 +52,9 @@ extension Simulation {
             case 0, 1: agent.wallError = .zero
             // Without a battery the clock begins at 1970; one bit more, and it is 2106.
             case 2: agent.wallError = .milliseconds(0 - agent.moment(at: now).wall.advanced(by: .zero - agent.wallError).milliseconds)
-            case 3: agent.wallError = .milliseconds(4_294_967_295_000 - agent.moment(at: now).wall.advanced(by: .zero - agent.wallError).milliseconds)
+            case 3:
+                agent.wallError = .milliseconds(
+                    4_294_967_295_000 - agent.moment(at: now).wall.advanced(by: .zero - agent.wallError).milliseconds)
             default: agent.wallError = pick(far) * (chance(0.5) ? 1 : -1)
             }
             say("agent \(agent.index) has its clock wrong by \(agent.wallError.milliseconds / 1_000) s")

@@ -21,7 +21,9 @@ extension Simulation {
         for _ in 0..<Int.random(in: 1...3, using: &random) { addField(to: &operation, view, &random) }
     }
 
-    private static let rulesOfForms: Set<Ablation> = [.unseenDeletionWins, .membersByArrival, .membersByField, .lesserLetThrough, .countsAsValues, .givingWayUntold]
+    private static let rulesOfForms: Set<Ablation> = [
+        .unseenDeletionWins, .membersByArrival, .membersByField, .lesserLetThrough, .countsAsValues, .givingWayUntold,
+    ]
 
     private func addField(to operation: inout Operation, _ view: JSONObject?, _ random: inout SeededRandom) {
         // Few values, so that the same is often written twice.

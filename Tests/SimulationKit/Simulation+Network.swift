@@ -60,7 +60,9 @@ extension Simulation {
         var headers: HTTPHeaders = [
             "Authorization": "Bearer \(token)", "Content-Type": "application/json", "Accept": "application/json",
         ]
-        HubRequestHeaders(device: agent.device, replica: agent.engine?.replica, session: call.session, epoch: call.epoch, receipt: call.receipt).write(to: &headers)
+        HubRequestHeaders(
+            device: agent.device, replica: agent.engine?.replica, session: call.session, epoch: call.epoch, receipt: call.receipt
+        ).write(to: &headers)
         if call.method == .get { return HTTPRequest(.get, Self.hubURL + call.target, headers: headers) }
         return HTTPRequest(.post, Self.hubURL + call.target, headers: headers, body: .bytes(call.body))
     }

@@ -80,7 +80,8 @@ extension Simulation {
         guard bare == said else {
             throw Broken(
                 "the rules decide",
-                "\(name(of: item.key)) of \(mutation.record) (\(mutation.content.action.rawValue) by \(agent.device), base \(mutation.baseVersion)) is \(said), expected \(bare)")
+                "\(name(of: item.key)) of \(mutation.record) (\(mutation.content.action.rawValue) by \(agent.device), base \(mutation.baseVersion)) is \(said), expected \(bare)"
+            )
         }
         guard case .accepted = expected else { return nil }
         return (mutation.record, losses)

@@ -178,7 +178,8 @@ struct ValueOracle {
         }
         let parts = document["parts"]?.array ?? []
         guard parts.count == expected.count, expected.allSatisfy({ parts.contains(Entities.part($0)) }) else {
-            throw Broken("objects of a set are told apart by their ids", "\(name) holds \(JSON.array(parts).json), expected \(expected.sorted())")
+            throw Broken(
+                "objects of a set are told apart by their ids", "\(name) holds \(JSON.array(parts).json), expected \(expected.sorted())")
         }
         let words = Self.words(in: document["txt"]?.text ?? "")
         let missing = Set(record.words.keys).subtracting(words)
@@ -193,10 +194,14 @@ struct ValueOracle {
             }
         }
         guard document["p"]?.int == record.peak else {
-            throw Broken("a maximum only rises", "\(name) has \(document["p"]?.json ?? "nothing"), expected \(record.peak.map { "\($0)" } ?? "nothing")")
+            throw Broken(
+                "a maximum only rises",
+                "\(name) has \(document["p"]?.json ?? "nothing"), expected \(record.peak.map { "\($0)" } ?? "nothing")")
         }
         guard document["q"]?.int == record.peak.map({ -$0 }) else {
-            throw Broken("a minimum only falls", "\(name) has \(document["q"]?.json ?? "nothing"), expected \(record.peak.map { "\(-$0)" } ?? "nothing")")
+            throw Broken(
+                "a minimum only falls",
+                "\(name) has \(document["q"]?.json ?? "nothing"), expected \(record.peak.map { "\(-$0)" } ?? "nothing")")
         }
     }
 }

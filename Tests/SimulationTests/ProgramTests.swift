@@ -7,7 +7,9 @@ import Testing
 /// `SIMULATION_PROGRAMS` says how many of each kind, 1,000 if not said; `EDGE_SYNC_LONG` makes it 10,000.
 @Suite("Programs")
 struct ProgramTests {
-    private static var seeds: Range<UInt64> { 1..<1 + (Environment.number("SIMULATION_PROGRAMS") ?? (Environment.text("EDGE_SYNC_LONG") == nil ? 1_000 : 10_000)) }
+    private static var seeds: Range<UInt64> {
+        1..<1 + (Environment.number("SIMULATION_PROGRAMS") ?? (Environment.text("EDGE_SYNC_LONG") == nil ? 1_000 : 10_000))
+    }
 
     @Test("Edits that become one end in the same record as edits that go alone")
     func coalescing() throws {
@@ -47,7 +49,8 @@ struct ProgramTests {
             let faults = OrderRules(program, outcomes).faults(&counts)
             if faults.isEmpty { continue }
             broken += 1
-            Issue.record("seed \(seed): \(program)\n\(faults.joined(separator: "\n"))\n0 first: \(outcomes[0].text)\n1 first: \(outcomes[1].text)")
+            Issue.record(
+                "seed \(seed): \(program)\n\(faults.joined(separator: "\n"))\n0 first: \(outcomes[0].text)\n1 first: \(outcomes[1].text)")
             if broken >= 3 { return }
         }
         if Environment.text("SIMULATION_COUNTS") != nil { print(counts.sorted { $0.key < $1.key }) }

@@ -47,15 +47,19 @@ struct SimulationTests {
             "conflicts resolved by value", "conflicts of field", "conflicts of delete_update", "conflicts of update_delete",
             "superseded", "rejections", "retries", "groups rejected", "groups sent back",
             "listed as rejected", "listed as discarded", "listed as cancelled", "repeated answers", "refused",
-            "crashes", "full disks", "failed syncs, commit lost", "failed syncs, commit kept", "restores", "lost tails noticed", "regressions", "link losses", "metered links", "clock jumps", "pauses", "coalesced", "coalesced into done", "quotas used up", "listed as expired",
-            "power cuts", "hub restores", "hubs made anew", "epoch changes", "histories adopted", "clones", "clones noticed", "mass deletions",
+            "crashes", "full disks", "failed syncs, commit lost", "failed syncs, commit kept", "restores", "lost tails noticed",
+            "regressions", "link losses", "metered links", "clock jumps", "pauses", "coalesced", "coalesced into done", "quotas used up",
+            "listed as expired",
+            "power cuts", "hub restores", "hubs made anew", "epoch changes", "histories adopted", "clones", "clones noticed",
+            "mass deletions",
             "deletions accepted", "coalesced into rejected", "refused ones repeated", "reboots at a wrong time",
             "hub crashes", "tombstones collected", "expired cursors", "restarted streams",
             "listings", "pages of listings", "comparisons",
             "hub files replaced", "hub folders replaced", "older files noticed by the mark", "histories begun by cursor",
             "histories begun by receipt", "waits for what is missing",
             "lost values told",
-        ] + Commit.allCases.filter { ![.look, .requeue, .history].contains($0) }.flatMap {
+        ]
+        + Commit.allCases.filter { ![.look, .requeue, .history].contains($0) }.flatMap {
             ["deaths before the commit of \($0.rawValue)", "deaths after the commit of \($0.rawValue)"]
         }
 

@@ -106,11 +106,13 @@ struct UsageReservationTests {
         #expect(begin(&value, Bytes(up: 1), over: "b", isRoaming: true))
     }
 
-    @Test("After a power cut all of it counts, after the agent's death alone no more than the interface has carried", arguments: [
-        ("b", Bytes(up: 1_040, down: 2_500), Bytes(up: 40, down: 500)), ("b", Bytes(up: 9_000, down: 9_000), Bytes(up: 700, down: 800)),
-        ("b", Bytes(up: 10, down: 2_500), Bytes(up: 700, down: 800)), ("b", nil, Bytes(up: 700, down: 800)),
-        ("another", Bytes(up: 1_040, down: 2_500), Bytes(up: 700, down: 800)),
-    ])
+    @Test(
+        "After a power cut all of it counts, after the agent's death alone no more than the interface has carried",
+        arguments: [
+            ("b", Bytes(up: 1_040, down: 2_500), Bytes(up: 40, down: 500)), ("b", Bytes(up: 9_000, down: 9_000), Bytes(up: 700, down: 800)),
+            ("b", Bytes(up: 10, down: 2_500), Bytes(up: 700, down: 800)), ("b", nil, Bytes(up: 700, down: 800)),
+            ("another", Bytes(up: 1_040, down: 2_500), Bytes(up: 700, down: 800)),
+        ])
     func used(_ boot: String, _ now: Bytes?, _ expected: Bytes) {
         let stored = UsageReservation.Stored(
             link: "a", isRoaming: false, bytes: Bytes(up: 700, down: 800), boot: "b", carried: Bytes(up: 1_000, down: 2_000))

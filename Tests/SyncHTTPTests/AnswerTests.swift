@@ -98,10 +98,12 @@ struct AnswerTests {
 
     @Test("An exchange that is dropped within its answer cuts the connection")
     func droppedWithin() async throws {
-        try await withServer(admit: { _ in .stream(limit: nil) { exchange in
-            exchange.begin(status: 200)
-            exchange.write(Array("half".utf8))
-        } }) { surroundings in
+        try await withServer(admit: { _ in
+            .stream(limit: nil) { exchange in
+                exchange.begin(status: 200)
+                exchange.write(Array("half".utf8))
+            }
+        }) { surroundings in
             let client = try surroundings.client()
             try client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
             #expect(throws: Client.Failure.self) { try client.answer() }
@@ -112,12 +114,15 @@ struct AnswerTests {
     func clientLeft(_ listening: Listening) async throws {
         let exchanges = Log<HTTPExchange>()
         let closed = Log<Bool>()
-        try await withServer(on: listening, admit: { _ in
-            .collect(limit: 0) { exchange, _ in
-                exchange.onClose { [weak exchange] in closed.append(exchange?.isOpen ?? true) }
-                exchanges.append(exchange)
+        try await withServer(
+            on: listening,
+            admit: { _ in
+                .collect(limit: 0) { exchange, _ in
+                    exchange.onClose { [weak exchange] in closed.append(exchange?.isOpen ?? true) }
+                    exchanges.append(exchange)
+                }
             }
-        }) { surroundings in
+        ) { surroundings in
             var client: Client? = try surroundings.client()
             try client?.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
             let exchange = await exchanges.wait()[0]
@@ -143,9 +148,12 @@ struct AnswerTests {
     @Test("A client that closes its side after the request gets its answer", arguments: [Listening.unix, .tcp])
     func halfClosed(_ listening: Listening) async throws {
         let exchanges = Log<HTTPExchange>()
-        try await withServer(on: listening, admit: { request in
-            request.path == "/late" ? .collect(limit: 10) { exchange, _ in exchanges.append(exchange) } : echo(request)
-        }) { surroundings in
+        try await withServer(
+            on: listening,
+            admit: { request in
+                request.path == "/late" ? .collect(limit: 10) { exchange, _ in exchanges.append(exchange) } : echo(request)
+            }
+        ) { surroundings in
             let quick = try surroundings.client()
             try quick.send("GET /a HTTP/1.1\r\nHost: a\r\n\r\nGET /b HTTP/1.1\r\nHost: a\r\n\r\n")
             quick.endSending()

@@ -83,7 +83,8 @@ struct DescriptorTests {
         }
     }
 
-    @Test("The handler gets the one descriptor, hears of several, and of none", arguments: [(0, "none"), (1, "one"), (2, "2"), (253, "253")])
+    @Test(
+        "The handler gets the one descriptor, hears of several, and of none", arguments: [(0, "none"), (1, "one"), (2, "2"), (253, "253")])
     func told(count: Int, word: String) async throws {
         try await withServer(admit: Self.taking) { surroundings in
             let file = try MarkedFile(in: surroundings.directory)
@@ -143,7 +144,9 @@ struct DescriptorTests {
 
     @Test(
         "Bytes that are no request leave none open, nor does a connection that ends within a head",
-        arguments: ["\r\n", "GARBAGE\r\n\r\n", "GET / HTTP/1.1\r\n", "\0\0\0\0", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nx"])
+        arguments: [
+            "\r\n", "GARBAGE\r\n\r\n", "GET / HTTP/1.1\r\n", "\0\0\0\0", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nx",
+        ])
     func broken(_ text: String) async throws {
         try await withServer(admit: Self.taking) { surroundings in
             let file = try MarkedFile(in: surroundings.directory)

@@ -15,13 +15,15 @@ struct LimitTests {
         }
     }
 
-    @Test("A head without end is refused when it reaches the limit, whatever it consists of", arguments: [
-        "GET /" + String(repeating: "a", count: 20_000),
-        "GET / HTTP/1.1\r\nHost: a\r\nX:" + String(repeating: " ", count: 20_000),
-        "GET / HTTP/1.1\r\nHost: a\r\nX: " + String(repeating: "x", count: 20_000),
-        "GET / HTTP/1.1\r\nHost: a\r\n" + String(repeating: "x", count: 20_000),
-        String(repeating: "\r\n", count: 10_000),
-    ])
+    @Test(
+        "A head without end is refused when it reaches the limit, whatever it consists of",
+        arguments: [
+            "GET /" + String(repeating: "a", count: 20_000),
+            "GET / HTTP/1.1\r\nHost: a\r\nX:" + String(repeating: " ", count: 20_000),
+            "GET / HTTP/1.1\r\nHost: a\r\nX: " + String(repeating: "x", count: 20_000),
+            "GET / HTTP/1.1\r\nHost: a\r\n" + String(repeating: "x", count: 20_000),
+            String(repeating: "\r\n", count: 10_000),
+        ])
     func endlessHead(_ head: String) async throws {
         try await withServer(admit: echo) { surroundings in
             let client = try surroundings.client()
@@ -107,9 +109,11 @@ struct LimitTests {
         }
     }
 
-    @Test("Chunk extensions and trailers without end are refused", arguments: [
-        "1;" + String(repeating: "x", count: 100_000), "0\r\nX:" + String(repeating: " ", count: 100_000),
-    ])
+    @Test(
+        "Chunk extensions and trailers without end are refused",
+        arguments: [
+            "1;" + String(repeating: "x", count: 100_000), "0\r\nX:" + String(repeating: " ", count: 100_000),
+        ])
     func endlessChunkFrame(_ chunk: String) async throws {
         try await withServer(admit: echo) { surroundings in
             let client = try surroundings.client()
@@ -165,9 +169,11 @@ struct LimitTests {
         }
     }
 
-    @Test("An answer that begins before the body has come is preceded by 100 Continue if it is no refusal", arguments: [
-        (200, [100, 200]), (403, [403]),
-    ])
+    @Test(
+        "An answer that begins before the body has come is preceded by 100 Continue if it is no refusal",
+        arguments: [
+            (200, [100, 200]), (403, [403]),
+        ])
     func continueBeforeAnswer(status: Int, expected: [Int]) async throws {
         try await withServer(admit: { _ in
             .stream(limit: nil) { exchange in

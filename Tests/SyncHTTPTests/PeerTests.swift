@@ -29,10 +29,13 @@ struct PeerTests {
     @Test("A remote peer has an address and a port, and the name that its TLS layer gives it")
     func remote() async throws {
         let peers = Log<HTTPPeer>()
-        try await withServer(on: .tcp, configure: { $0.tlsSubject = { _ in "device-17" } }, admit: {
-            peers.append($0.peer)
-            return echo($0)
-        }) { surroundings in
+        try await withServer(
+            on: .tcp, configure: { $0.tlsSubject = { _ in "device-17" } },
+            admit: {
+                peers.append($0.peer)
+                return echo($0)
+            }
+        ) { surroundings in
             let client = try surroundings.client()
             try client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
             _ = try client.answer()

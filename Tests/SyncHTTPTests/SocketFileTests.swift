@@ -42,9 +42,11 @@ struct SocketFileTests {
         #expect(try client.answer().status == 200)
     }
 
-    @Test("The file has the wanted mode and group, whatever the umask leaves", arguments: [
-        0o600, 0o660, 0o666, 0o700 as UInt16,
-    ])
+    @Test(
+        "The file has the wanted mode and group, whatever the umask leaves",
+        arguments: [
+            0o600, 0o660, 0o666, 0o700 as UInt16,
+        ])
     func fileMode(_ wanted: UInt16) async throws {
         try await withDirectory { directory in
             let path = directory + "/a.sock"
@@ -166,9 +168,11 @@ struct SocketFileTests {
         }
     }
 
-    @Test("A directory where others could replace the socket is refused", .enabled(if: geteuid() == 0), arguments: [
-        (4_242 as uid_t, 0o755 as mode_t, false), (0, 0o777, false), (0, 0o1777, true), (0, 0o755, true),
-    ])
+    @Test(
+        "A directory where others could replace the socket is refused", .enabled(if: geteuid() == 0),
+        arguments: [
+            (4_242 as uid_t, 0o755 as mode_t, false), (0, 0o777, false), (0, 0o1777, true), (0, 0o755, true),
+        ])
     func directories(owner: uid_t, mode: mode_t, isFine: Bool) async throws {
         try await withDirectory { directory in
             chmod(directory, mode)
@@ -178,10 +182,12 @@ struct SocketFileTests {
         }
     }
 
-    @Test("A path that cannot be is refused", arguments: [
-        ("", HTTPServerError.Code.badPath), ("/tmp/a\0b", .badPath), ("/nowhere/a.sock", .badDirectory),
-        ("/tmp/" + String(repeating: "a", count: 103), .badPath),
-    ])
+    @Test(
+        "A path that cannot be is refused",
+        arguments: [
+            ("", HTTPServerError.Code.badPath), ("/tmp/a\0b", .badPath), ("/nowhere/a.sock", .badDirectory),
+            ("/tmp/" + String(repeating: "a", count: 103), .badPath),
+        ])
     func badPaths(path: String, code: HTTPServerError.Code) async throws {
         let error = try await failure(path)
         #expect(error?.code == code)
@@ -235,11 +241,13 @@ struct SocketFileTests {
         }
     }
 
-    @Test("systemd's variables are believed only if they are meant for this process", arguments: [
-        (["LISTEN_FDS": "2", "LISTEN_PID": "77"], 77 as Int32, 2), (["LISTEN_FDS": "2", "LISTEN_PID": "78"], 77, 0),
-        ([:], 77, 0), (["LISTEN_FDS": "2"], 77, 0), (["LISTEN_FDS": "0", "LISTEN_PID": "77"], 77, 0),
-        (["LISTEN_FDS": "-1", "LISTEN_PID": "77"], 77, 0), (["LISTEN_FDS": "x", "LISTEN_PID": "77"], 77, 0),
-    ])
+    @Test(
+        "systemd's variables are believed only if they are meant for this process",
+        arguments: [
+            (["LISTEN_FDS": "2", "LISTEN_PID": "77"], 77 as Int32, 2), (["LISTEN_FDS": "2", "LISTEN_PID": "78"], 77, 0),
+            ([:], 77, 0), (["LISTEN_FDS": "2"], 77, 0), (["LISTEN_FDS": "0", "LISTEN_PID": "77"], 77, 0),
+            (["LISTEN_FDS": "-1", "LISTEN_PID": "77"], 77, 0), (["LISTEN_FDS": "x", "LISTEN_PID": "77"], 77, 0),
+        ])
     func activation(environment: [String: String], processID: Int32, count: Int) throws {
         // Descriptors 3 and 4 of the test's process are whatever they are, which is no listening socket.
         do {
@@ -276,7 +284,7 @@ struct SocketFileTests {
             let server: HTTPServer
             do {
                 server = try await HTTPServer.start(configuration, on: loops, handler: ClosureHandler(closure: echo))
-            } catch where host == "::1" {
+            } catch  where host == "::1" {
                 // A machine without IPv6.
                 return
             }

@@ -1,6 +1,6 @@
 import NIOCore
-import Synchronization
 import SyncHTTP
+import Synchronization
 import Testing
 
 /// What TCP clients may take before they have shown who they are, and what they cannot take away from those that have.
@@ -115,18 +115,23 @@ struct StrangerTests {
         }
     }
 
-    @Test("Addresses that one subscriber has count as one", arguments: [
-        ("192.0.2.1", "192.0.2.1", true), ("192.0.2.1", "192.0.2.2", false), ("192.0.2.1", "::ffff:192.0.2.1", true),
-        ("2001:db8:1:2::1", "2001:db8:1:2:ffff::7", true), ("2001:db8:1:2::1", "2001:db8:1:3::1", false), ("fe80::1%eth0", "fe80::2%eth1", true),
-        ("::1", "192.0.2.1", false), ("", "no address", true), ("0.0.0.0", "::", false),
-    ])
+    @Test(
+        "Addresses that one subscriber has count as one",
+        arguments: [
+            ("192.0.2.1", "192.0.2.1", true), ("192.0.2.1", "192.0.2.2", false), ("192.0.2.1", "::ffff:192.0.2.1", true),
+            ("2001:db8:1:2::1", "2001:db8:1:2:ffff::7", true), ("2001:db8:1:2::1", "2001:db8:1:3::1", false),
+            ("fe80::1%eth0", "fe80::2%eth1", true),
+            ("::1", "192.0.2.1", false), ("", "no address", true), ("0.0.0.0", "::", false),
+        ])
     func groups(_ one: String, _ other: String, _ isSame: Bool) {
         #expect((PeerGroup(address: one) == PeerGroup(address: other)) == isSame)
     }
 
-    @Test("Of a Unix socket, some places are kept for users with fewer than two connections, and some for root", arguments: [
-        (own: 7, isRoot: false, places: 64), (2, false, 64), (1, false, 80), (0, false, 80), (0, true, 88), (7, true, 88),
-    ])
+    @Test(
+        "Of a Unix socket, some places are kept for users with fewer than two connections, and some for root",
+        arguments: [
+            (own: 7, isRoot: false, places: 64), (2, false, 64), (1, false, 80), (0, false, 80), (0, true, 88), (7, true, 88),
+        ])
     func localPlaces(_ row: (own: Int, isRoot: Bool, places: Int)) {
         #expect(HTTPServerLimits.localAPI.localPlaces(own: row.own, isRoot: row.isRoot) == row.places)
     }
@@ -151,11 +156,15 @@ struct StrangerTests {
         }
     }
 
-    @Test("A body that comes too slowly is 408 although it never stops", arguments: ["Content-Length: 100000", "Transfer-Encoding: chunked"])
+    @Test(
+        "A body that comes too slowly is 408 although it never stops", arguments: ["Content-Length: 100000", "Transfer-Encoding: chunked"])
     func slowBody(_ field: String) async throws {
-        try await withServer(on: .tcp, limits: { ($0.bodyRate, $0.bodyGrace) = (1 << 30, .milliseconds(50)) }, admit: { request in
-            .collect(limit: 100_000) { _, _ in Issue.record("a body that never came") }
-        }) { surroundings in
+        try await withServer(
+            on: .tcp, limits: { ($0.bodyRate, $0.bodyGrace) = (1 << 30, .milliseconds(50)) },
+            admit: { request in
+                .collect(limit: 100_000) { _, _ in Issue.record("a body that never came") }
+            }
+        ) { surroundings in
             let client = try surroundings.client()
             try client.send("POST / HTTP/1.1\r\nHost: a\r\n\(field)\r\n\r\n1\r\nx")
             #expect(try client.answer().status == 408)
@@ -171,14 +180,18 @@ struct StrangerTests {
         var endsAfter: Int?
     }
 
-    @Test("A body is refused when it falls behind 256 bytes a second by a minute, and a fast beginning is no reserve", arguments: [
-        Pace(what: "a byte every 20 s", steps: Array(repeating: (20, 1), count: 10), endsAfter: 4),
-        Pace(what: "1,000 bytes a second for over an hour", steps: Array(repeating: (1, 1_000), count: 4_200)),
-        Pace(what: "256 bytes a second", steps: Array(repeating: (1, 256), count: 4_200)),
-        Pace(what: "200 bytes a second", steps: Array(repeating: (10, 2_000), count: 100), endsAfter: 24),
-        Pace(what: "a megabyte at once, then a byte a second", steps: [(1, 1 << 20)] + Array(repeating: (1, 1), count: 100), endsAfter: 62),
-        Pace(what: "30 s of silence now and then", steps: Array(repeating: (30, 8_000), count: 100)),
-    ])
+    @Test(
+        "A body is refused when it falls behind 256 bytes a second by a minute, and a fast beginning is no reserve",
+        arguments: [
+            Pace(what: "a byte every 20 s", steps: Array(repeating: (20, 1), count: 10), endsAfter: 4),
+            Pace(what: "1,000 bytes a second for over an hour", steps: Array(repeating: (1, 1_000), count: 4_200)),
+            Pace(what: "256 bytes a second", steps: Array(repeating: (1, 256), count: 4_200)),
+            Pace(what: "200 bytes a second", steps: Array(repeating: (10, 2_000), count: 100), endsAfter: 24),
+            Pace(
+                what: "a megabyte at once, then a byte a second", steps: [(1, 1 << 20)] + Array(repeating: (1, 1), count: 100),
+                endsAfter: 62),
+            Pace(what: "30 s of silence now and then", steps: Array(repeating: (30, 8_000), count: 100)),
+        ])
     func pace(_ row: Pace) {
         var pace = BodyPace(rate: 256, grace: .seconds(60))
         var now = NIODeadline.uptimeNanoseconds(1 << 40)
@@ -206,12 +219,17 @@ struct StrangerTests {
 
     // MARK: Bodies that nobody needs
 
-    @Test("GET and HEAD with a body are refused from their head", arguments: ["GET", "HEAD"], ["Content-Length: 1000", "Transfer-Encoding: chunked"])
+    @Test(
+        "GET and HEAD with a body are refused from their head", arguments: ["GET", "HEAD"],
+        ["Content-Length: 1000", "Transfer-Encoding: chunked"])
     func bodyless(_ method: String, _ field: String) async throws {
-        try await withServer(on: .tcp, admit: { _ in
-            Issue.record("it was admitted")
-            return .refuse(status: 500, code: "x", detail: "x")
-        }) { surroundings in
+        try await withServer(
+            on: .tcp,
+            admit: { _ in
+                Issue.record("it was admitted")
+                return .refuse(status: 500, code: "x", detail: "x")
+            }
+        ) { surroundings in
             let client = try surroundings.client()
             try client.send("\(method) / HTTP/1.1\r\nHost: a\r\n\(field)\r\n\r\n")
             #expect(try client.answer(toHEAD: method == "HEAD").status == 400)
@@ -221,9 +239,11 @@ struct StrangerTests {
 
     // MARK: Decisions that take their time
 
-    @Test("A request that is decided on later is read after the decision, whole or in pieces or not at all", arguments: [
-        ("/collect", "POST /collect abc"), ("/stream", "abc"), ("/refuse", "no: not now"), ("/known", "POST /known abc"),
-    ])
+    @Test(
+        "A request that is decided on later is read after the decision, whole or in pieces or not at all",
+        arguments: [
+            ("/collect", "POST /collect abc"), ("/stream", "abc"), ("/refuse", "no: not now"), ("/known", "POST /known abc"),
+        ])
     func later(_ path: String, _ body: String) async throws {
         let decisions = Log<HTTPDecision>()
         try await withServer(on: .tcp, admit: { _ in .later { decisions.append($0) } }) { surroundings in
@@ -251,12 +271,15 @@ struct StrangerTests {
     func noDecision() async throws {
         let decisions = Log<String>()
         let kept = Mutex<HTTPDecision?>(nil)
-        try await withServer(on: .tcp, admit: { request in
-            .later { decision in
-                if request.path == "/kept" { kept.withLock { $0 = decision } }
-                decisions.append(String(request.path))
+        try await withServer(
+            on: .tcp,
+            admit: { request in
+                .later { decision in
+                    if request.path == "/kept" { kept.withLock { $0 = decision } }
+                    decisions.append(String(request.path))
+                }
             }
-        }) { surroundings in
+        ) { surroundings in
             let dropped = try surroundings.client()
             try dropped.send("GET /dropped HTTP/1.1\r\nHost: a\r\n\r\n")
             #expect(try dropped.answer().status == 500)

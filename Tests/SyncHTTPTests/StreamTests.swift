@@ -5,9 +5,11 @@ import Testing
 
 /// Bodies and answers that come in pieces.
 struct StreamTests {
-    @Test("A body comes piece by piece, each asked for, and then its end", arguments: [
-        "Content-Length: 6\r\n\r\nabcdef", "Transfer-Encoding: chunked\r\n\r\n2\r\nab\r\n4\r\ncdef\r\n0\r\n\r\n",
-    ])
+    @Test(
+        "A body comes piece by piece, each asked for, and then its end",
+        arguments: [
+            "Content-Length: 6\r\n\r\nabcdef", "Transfer-Encoding: chunked\r\n\r\n2\r\nab\r\n4\r\ncdef\r\n0\r\n\r\n",
+        ])
     func readsBody(_ rest: String) async throws {
         try await withServer(admit: { _ in .stream(limit: nil) { EchoBack(exchange: $0).run() } }) { surroundings in
             let client = try surroundings.client()
@@ -40,9 +42,12 @@ struct StreamTests {
     func bodyBackpressure(_ listening: Listening) async throws {
         let exchanges = Log<HTTPExchange>()
         let parts = Log<Int>()
-        try await withServer(on: listening, admit: { _ in
-            .stream(limit: nil) { exchanges.append($0) }
-        }) { surroundings in
+        try await withServer(
+            on: listening,
+            admit: { _ in
+                .stream(limit: nil) { exchanges.append($0) }
+            }
+        ) { surroundings in
             let client = try surroundings.client()
             try client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 50000000\r\n\r\n")
             let exchange = await exchanges.wait()[0]
@@ -104,15 +109,20 @@ struct StreamTests {
         }
     }
 
-    @Test("A handler that has begun to answer is told how the body failed, and ends its answer itself", arguments: [
-        ("zz\r\n", HTTPExchange.BodyFailure.malformed), ("2\r\nef\r\n", .tooLarge), ("", .timedOut),
-    ])
+    @Test(
+        "A handler that has begun to answer is told how the body failed, and ends its answer itself",
+        arguments: [
+            ("zz\r\n", HTTPExchange.BodyFailure.malformed), ("2\r\nef\r\n", .tooLarge), ("", .timedOut),
+        ])
     func failureWithinAnswer(bytes: String, failure: HTTPExchange.BodyFailure) async throws {
-        try await withServer(limits: {
-            if failure == .timedOut { $0.bodyIdleTime = .milliseconds(50) }
-        }, admit: { _ in
-            .stream(limit: 5) { EchoBack(exchange: $0).run() }
-        }) { surroundings in
+        try await withServer(
+            limits: {
+                if failure == .timedOut { $0.bodyIdleTime = .milliseconds(50) }
+            },
+            admit: { _ in
+                .stream(limit: 5) { EchoBack(exchange: $0).run() }
+            }
+        ) { surroundings in
             let client = try surroundings.client()
             try client.send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nabcd\r\n")
             _ = try client.head()

@@ -2,8 +2,8 @@ import Foundation
 import NIOCore
 import NIOPosix
 import ProcessStand
-import Synchronization
 import SyncHTTP
+import Synchronization
 import Testing
 
 /// A server in a directory of its own, on a loop of its own.

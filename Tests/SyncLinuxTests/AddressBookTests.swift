@@ -15,7 +15,9 @@ struct AddressBookTests {
             return true
         }
 
-        mutating func allows(_ address: String, of server: String = "hub", _ now: Instant) -> Bool { book.allows(address, of: server, now: now) }
+        mutating func allows(_ address: String, of server: String = "hub", _ now: Instant) -> Bool {
+            book.allows(address, of: server, now: now)
+        }
     }
 
     @Test("What was silent is left out for longer each time, what answers is not, and the only address never")

@@ -4,7 +4,9 @@ import Testing
 
 @Suite("Durable files")
 struct DurableFilesTests {
-    @Test("A write takes its steps in the order that a power loss cannot hurt, and sets the mode exactly", arguments: [0o600, 0o644] as [UInt32])
+    @Test(
+        "A write takes its steps in the order that a power loss cannot hurt, and sets the mode exactly",
+        arguments: [0o600, 0o644] as [UInt32])
     func order(mode: UInt32) async throws {
         try await withTemporaryDirectory { directory in
             let calls = FailingFiles()
@@ -14,10 +16,11 @@ struct DurableFilesTests {
             #expect(try files.read(directory + "/file", maxBytes: 100) == content)
 
             let writing = calls.steps.prefix { $0 != .openFile }.filter { $0 != .writeTemporary }
-            #expect(writing == [
-                .createTemporary, .setTemporaryMode, .syncTemporary, .closeTemporary, .rename, .openDirectory, .syncDirectory,
-                .closeDirectory,
-            ])
+            #expect(
+                writing == [
+                    .createTemporary, .setTemporaryMode, .syncTemporary, .closeTemporary, .rename, .openDirectory, .syncDirectory,
+                    .closeDirectory,
+                ])
             let firstSync = try #require(calls.steps.firstIndex(of: .syncTemporary))
             #expect(calls.steps.lastIndex(of: .writeTemporary).map { $0 < firstSync } == true)
             #expect(calls.openDescriptors == 0)
@@ -35,25 +38,27 @@ struct DurableFilesTests {
         var testDescription: String { "\(step.rawValue), \(Errno(number: errno))" }
     }
 
-    @Test("Whichever step fails, the target holds the old content or the new one, and nothing else is left", arguments: [
-        Failure(step: .createTemporary, errno: EACCES, code: .denied),
-        Failure(step: .createTemporary, errno: EROFS, code: .readOnly),
-        Failure(step: .createTemporary, errno: EMFILE, code: .exhausted),
-        Failure(step: .createTemporary, errno: ENOSPC, code: .full),
-        Failure(step: .setTemporaryMode, errno: EPERM, code: .denied),
-        Failure(step: .writeTemporary, errno: ENOSPC, code: .full),
-        Failure(step: .writeTemporary, errno: EDQUOT, code: .full),
-        Failure(step: .writeTemporary, errno: EFBIG, code: .full),
-        Failure(step: .writeTemporary, errno: EIO, code: .failed),
-        Failure(step: .syncTemporary, errno: EIO, code: .failed),
-        Failure(step: .syncTemporary, errno: ENOSPC, code: .full),
-        Failure(step: .closeTemporary, errno: EIO, code: .failed),
-        Failure(step: .closeTemporary, errno: EDQUOT, code: .full),
-        Failure(step: .rename, errno: EIO, code: .failed),
-        Failure(step: .rename, errno: EACCES, code: .denied),
-        Failure(step: .openDirectory, errno: EMFILE, code: .notDurable, isReplaced: true),
-        Failure(step: .syncDirectory, errno: EIO, code: .notDurable, isReplaced: true),
-    ])
+    @Test(
+        "Whichever step fails, the target holds the old content or the new one, and nothing else is left",
+        arguments: [
+            Failure(step: .createTemporary, errno: EACCES, code: .denied),
+            Failure(step: .createTemporary, errno: EROFS, code: .readOnly),
+            Failure(step: .createTemporary, errno: EMFILE, code: .exhausted),
+            Failure(step: .createTemporary, errno: ENOSPC, code: .full),
+            Failure(step: .setTemporaryMode, errno: EPERM, code: .denied),
+            Failure(step: .writeTemporary, errno: ENOSPC, code: .full),
+            Failure(step: .writeTemporary, errno: EDQUOT, code: .full),
+            Failure(step: .writeTemporary, errno: EFBIG, code: .full),
+            Failure(step: .writeTemporary, errno: EIO, code: .failed),
+            Failure(step: .syncTemporary, errno: EIO, code: .failed),
+            Failure(step: .syncTemporary, errno: ENOSPC, code: .full),
+            Failure(step: .closeTemporary, errno: EIO, code: .failed),
+            Failure(step: .closeTemporary, errno: EDQUOT, code: .full),
+            Failure(step: .rename, errno: EIO, code: .failed),
+            Failure(step: .rename, errno: EACCES, code: .denied),
+            Failure(step: .openDirectory, errno: EMFILE, code: .notDurable, isReplaced: true),
+            Failure(step: .syncDirectory, errno: EIO, code: .notDurable, isReplaced: true),
+        ])
     func failure(_ row: Failure) async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/file"
@@ -122,24 +127,26 @@ struct DurableFilesTests {
         var prepare: @Sendable (String) throws -> Void
     }
 
-    @Test("Only regular files of an accepted size are read, and nothing makes reading wait", arguments: [
-        Unreadable(testDescription: "missing", code: .missing) { _ in },
-        Unreadable(testDescription: "directory", code: .wrongKind) { mkdir($0, 0o700) },
-        Unreadable(testDescription: "link to a file", code: .wrongKind) { path in
-            makeFile(path + ".real")
-            symlink(path + ".real", path)
-        },
-        Unreadable(testDescription: "link to nothing", code: .wrongKind) { symlink("/nonexistent", $0) },
-        Unreadable(testDescription: "link to itself", code: .wrongKind) { symlink($0, $0) },
-        Unreadable(testDescription: "FIFO without a writer", code: .wrongKind) { mkfifo($0, 0o600) },
-        Unreadable(testDescription: "one byte too large", code: .tooLarge) {
-            makeFile($0, String(repeating: "x", count: 101))
-        },
-        Unreadable(testDescription: "sparse and huge", code: .tooLarge) { path in
-            makeFile(path, "")
-            truncate(path, 1 << 40)
-        },
-    ])
+    @Test(
+        "Only regular files of an accepted size are read, and nothing makes reading wait",
+        arguments: [
+            Unreadable(testDescription: "missing", code: .missing) { _ in },
+            Unreadable(testDescription: "directory", code: .wrongKind) { mkdir($0, 0o700) },
+            Unreadable(testDescription: "link to a file", code: .wrongKind) { path in
+                makeFile(path + ".real")
+                symlink(path + ".real", path)
+            },
+            Unreadable(testDescription: "link to nothing", code: .wrongKind) { symlink("/nonexistent", $0) },
+            Unreadable(testDescription: "link to itself", code: .wrongKind) { symlink($0, $0) },
+            Unreadable(testDescription: "FIFO without a writer", code: .wrongKind) { mkfifo($0, 0o600) },
+            Unreadable(testDescription: "one byte too large", code: .tooLarge) {
+                makeFile($0, String(repeating: "x", count: 101))
+            },
+            Unreadable(testDescription: "sparse and huge", code: .tooLarge) { path in
+                makeFile(path, "")
+                truncate(path, 1 << 40)
+            },
+        ])
     func unreadable(_ row: Unreadable) async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/file"

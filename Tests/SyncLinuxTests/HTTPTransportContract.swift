@@ -17,19 +17,22 @@ struct HTTPTransportContract {
         var received: String
     }
 
-    @Test("A request arrives with its method, its path untouched, its fields, and a length exactly when it has one", arguments: TransportCase.all, [
-        Sent(testDescription: "GET", method: .get, body: .none, length: nil, received: ""),
-        Sent(testDescription: "DELETE", method: .delete, body: .none, length: nil, received: ""),
-        Sent(testDescription: "OPTIONS", method: .options, body: .none, length: nil, received: ""),
-        Sent(testDescription: "POST, nothing", method: .post, body: .none, length: "0", received: ""),
-        Sent(testDescription: "PUT, nothing", method: .put, body: .none, length: "0", received: ""),
-        Sent(testDescription: "PATCH, nothing", method: .patch, body: .none, length: "0", received: ""),
-        Sent(testDescription: "POST, empty", method: .post, body: .bytes([]), length: "0", received: ""),
-        Sent(testDescription: "POST", method: .post, body: .bytes("a\0b".bytes), length: "3", received: "a\0b"),
-        Sent(testDescription: "PUT", method: .put, body: .bytes("xy".bytes), length: "2", received: "xy"),
-        Sent(testDescription: "PATCH", method: .patch, body: .bytes("xy".bytes), length: "2", received: "xy"),
-        Sent(testDescription: "DELETE with a body", method: .delete, body: .bytes("xy".bytes), length: "2", received: "xy"),
-    ])
+    @Test(
+        "A request arrives with its method, its path untouched, its fields, and a length exactly when it has one",
+        arguments: TransportCase.all,
+        [
+            Sent(testDescription: "GET", method: .get, body: .none, length: nil, received: ""),
+            Sent(testDescription: "DELETE", method: .delete, body: .none, length: nil, received: ""),
+            Sent(testDescription: "OPTIONS", method: .options, body: .none, length: nil, received: ""),
+            Sent(testDescription: "POST, nothing", method: .post, body: .none, length: "0", received: ""),
+            Sent(testDescription: "PUT, nothing", method: .put, body: .none, length: "0", received: ""),
+            Sent(testDescription: "PATCH, nothing", method: .patch, body: .none, length: "0", received: ""),
+            Sent(testDescription: "POST, empty", method: .post, body: .bytes([]), length: "0", received: ""),
+            Sent(testDescription: "POST", method: .post, body: .bytes("a\0b".bytes), length: "3", received: "a\0b"),
+            Sent(testDescription: "PUT", method: .put, body: .bytes("xy".bytes), length: "2", received: "xy"),
+            Sent(testDescription: "PATCH", method: .patch, body: .bytes("xy".bytes), length: "2", received: "xy"),
+            Sent(testDescription: "DELETE with a body", method: .delete, body: .bytes("xy".bytes), length: "2", received: "xy"),
+        ])
     func requestArrives(_ transport: TransportCase, _ sent: Sent) async throws {
         let server = try CannedServer { connection in
             guard connection.readRequest() != nil else { return }
@@ -59,9 +62,11 @@ struct HTTPTransportContract {
         #expect(response.body == "body".bytes)
     }
 
-    @Test("A field that would end its line early is refused before anything is sent", arguments: TransportCase.all, [
-        ("X-A", "1\r\nX-B: 2"), ("X-A", "1\n2"), ("X-A", "a\0b"), ("X A", "1"), ("X-A:", "1"), ("", "1"), ("X\r\nY", "1"),
-    ])
+    @Test(
+        "A field that would end its line early is refused before anything is sent", arguments: TransportCase.all,
+        [
+            ("X-A", "1\r\nX-B: 2"), ("X-A", "1\n2"), ("X-A", "a\0b"), ("X A", "1"), ("X-A:", "1"), ("", "1"), ("X\r\nY", "1"),
+        ])
     func injectedField(_ transport: TransportCase, _ field: (name: String, value: String)) async throws {
         let server = try CannedServer { $0.answer() }
         defer { server.stop() }
@@ -70,17 +75,22 @@ struct HTTPTransportContract {
         #expect(server.connectionCount == 0)
     }
 
-    @Test("A URL that is none, of another scheme or with a password is refused, and the password is not repeated", arguments: TransportCase.all, [
-        "", "not a url", "ftp://127.0.0.1/", "file:///etc/passwd", "http://", "http://user:hunter2@127.0.0.1/",
-        "http://127.0.0.1:70000/", "http://127.0.0.1/\0",
-    ])
+    @Test(
+        "A URL that is none, of another scheme or with a password is refused, and the password is not repeated",
+        arguments: TransportCase.all,
+        [
+            "", "not a url", "ftp://127.0.0.1/", "file:///etc/passwd", "http://", "http://user:hunter2@127.0.0.1/",
+            "http://127.0.0.1:70000/", "http://127.0.0.1/\0",
+        ])
     func badURL(_ transport: TransportCase, _ url: String) async throws {
         let error = try await transport.make().failure(HTTPRequest(.get, url))
         #expect(error.code == .malformed)
         #expect(!error.description.contains("hunter2"))
     }
 
-    @Test("A body of pieces is sent in chunks, each byte once and in order, also when a piece is larger than asked for", arguments: TransportCase.all)
+    @Test(
+        "A body of pieces is sent in chunks, each byte once and in order, also when a piece is larger than asked for",
+        arguments: TransportCase.all)
     func pieces(_ transport: TransportCase) async throws {
         let server = try CannedServer { connection in
             guard connection.readRequest() != nil else { return }
@@ -90,13 +100,16 @@ struct HTTPTransportContract {
         let whole = (0..<700_000).map { UInt8(truncatingIfNeeded: $0 &* 2_654_435_761 >> 7) }
         let cuts = [0, 1, 3, 100_000, 100_001, 500_000, 700_000]
         let next = Mutex(0)
-        let response = try await transport.make().send(server.request(.post, body: .pieces { _ in
-            let index = next.withLock { index in
-                defer { index += 1 }
-                return index
-            }
-            return index + 1 < cuts.count ? Array(whole[cuts[index]..<cuts[index + 1]]) : nil
-        }))
+        let response = try await transport.make().send(
+            server.request(
+                .post,
+                body: .pieces { _ in
+                    let index = next.withLock { index in
+                        defer { index += 1 }
+                        return index
+                    }
+                    return index + 1 < cuts.count ? Array(whole[cuts[index]..<cuts[index + 1]]) : nil
+                }))
         let seen = try #require(server.allRequests.first)
         #expect(response.status == 200)
         #expect(seen.value("Transfer-Encoding") == "chunked")
@@ -112,12 +125,15 @@ struct HTTPTransportContract {
         }
         defer { server.stop() }
         let calls = Mutex(0)
-        let error = try await transport.make().failure(server.request(.post, body: .pieces { _ in
-            calls.withLock { calls in
-                calls += 1
-                return calls == 1 ? [1, 2, 3] : []
-            }
-        }))
+        let error = try await transport.make().failure(
+            server.request(
+                .post,
+                body: .pieces { _ in
+                    calls.withLock { calls in
+                        calls += 1
+                        return calls == 1 ? [1, 2, 3] : []
+                    }
+                }))
         #expect(error.code == .broken)
         #expect(server.allRequests.isEmpty)
     }
@@ -147,10 +163,12 @@ struct HTTPTransportContract {
         #expect(server.allRequests.count == 1)
     }
 
-    @Test("An answer that has no body by definition is whole without one, and the connection goes on", arguments: TransportCase.all, [
-        (HTTPRequest.Method.head, "200 OK\r\nContent-Length: 5000000000\r\nContent-Encoding: gzip"),
-        (.get, "204 No Content"), (.get, "304 Not Modified\r\nContent-Length: 12\r\nContent-Encoding: gzip"),
-    ])
+    @Test(
+        "An answer that has no body by definition is whole without one, and the connection goes on", arguments: TransportCase.all,
+        [
+            (HTTPRequest.Method.head, "200 OK\r\nContent-Length: 5000000000\r\nContent-Encoding: gzip"),
+            (.get, "204 No Content"), (.get, "304 Not Modified\r\nContent-Length: 12\r\nContent-Encoding: gzip"),
+        ])
     func bodiless(_ transport: TransportCase, _ row: (method: HTTPRequest.Method, head: String)) async throws {
         let server = try CannedServer { connection in
             while connection.readRequest() != nil { connection.send("HTTP/1.1 \(row.head)\r\n\r\n") }
@@ -165,13 +183,15 @@ struct HTTPTransportContract {
         #expect(server.connectionCount == 1)
     }
 
-    @Test("An answer that ends with its connection, and one in chunks with trailers, come in whole", arguments: TransportCase.all, [
-        "HTTP/1.0 200 OK\r\n\r\nhello", "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nhello",
-        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhe\r\n3;x=y\r\nllo\r\n0\r\nX-Late: 1\r\n\r\n",
-        "HTTP/1.1 200 OK\r\nContent-Length: 5, 5\r\n\r\nhello",
-        "HTTP/1.1 103 Early Hints\r\nLink: <x>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello",
-        "HTTP/1.1 200\r\nContent-Length: 5\r\nX-Folded: a\r\n  b\r\n\r\nhello",
-    ])
+    @Test(
+        "An answer that ends with its connection, and one in chunks with trailers, come in whole", arguments: TransportCase.all,
+        [
+            "HTTP/1.0 200 OK\r\n\r\nhello", "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nhello",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhe\r\n3;x=y\r\nllo\r\n0\r\nX-Late: 1\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Length: 5, 5\r\n\r\nhello",
+            "HTTP/1.1 103 Early Hints\r\nLink: <x>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello",
+            "HTTP/1.1 200\r\nContent-Length: 5\r\nX-Folded: a\r\n  b\r\n\r\nhello",
+        ])
     func framing(_ transport: TransportCase, _ answer: String) async throws {
         let server = try CannedServer { connection in
             guard connection.readRequest() != nil else { return }
@@ -193,35 +213,67 @@ struct HTTPTransportContract {
         var code: TransportError.Code
     }
 
-    @Test("An answer that is not valid, not whole or too much of something is an error", arguments: TransportCase.all, [
-        Refused(testDescription: "body shorter than its length", answer: "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello", code: .broken),
-        Refused(testDescription: "chunks cut", answer: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhel", code: .broken),
-        Refused(testDescription: "no last chunk", answer: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n", code: .broken),
-        Refused(testDescription: "chunk size not a number", answer: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n", code: .malformed),
-        Refused(testDescription: "closed in the head", answer: "HTTP/1.1 200 OK\r\nContent-", code: .broken),
-        Refused(testDescription: "closed after an interim head", answer: "HTTP/1.1 100 Continue\r\n\r\n", code: .broken),
-        Refused(testDescription: "closed without an answer", answer: "", code: .broken),
-        Refused(testDescription: "lengths that differ", answer: "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 4\r\n\r\nhello", code: .malformed),
-        Refused(testDescription: "lengths that differ in one field", answer: "HTTP/1.1 200 OK\r\nContent-Length: 5, 4\r\n\r\nhello", code: .malformed),
-        Refused(testDescription: "length not a number", answer: "HTTP/1.1 200 OK\r\nContent-Length: five\r\n\r\nhello", code: .malformed),
-        Refused(testDescription: "negative length", answer: "HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\nhello", code: .malformed),
-        Refused(testDescription: "length beyond all numbers", answer: "HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999\r\n\r\nhello", code: .malformed),
-        Refused(testDescription: "no status line (HTTP/0.9)", answer: "<html>hello</html>", code: .malformed),
-        Refused(testDescription: "another protocol", answer: "SSH-2.0-OpenSSH_9.2p1\r\n", code: .malformed),
-        Refused(testDescription: "status not a number", answer: "HTTP/1.1 2x0 OK\r\nContent-Length: 0\r\n\r\n", code: .malformed),
-        Refused(testDescription: "status of no class", answer: "HTTP/1.1 999 OK\r\nContent-Length: 0\r\n\r\n", code: .malformed),
-        Refused(testDescription: "switch of protocols", answer: "HTTP/1.1 101 Switching\r\nUpgrade: x\r\n\r\n", code: .malformed),
-        Refused(testDescription: "field without a colon", answer: "HTTP/1.1 200 OK\r\nhello\r\nContent-Length: 0\r\n\r\n", code: .malformed),
-        Refused(testDescription: "space before the colon", answer: "HTTP/1.1 200 OK\r\nContent-Length : 0\r\n\r\n", code: .malformed),
-        Refused(testDescription: "escape sequence in a field", answer: "HTTP/1.1 200 OK\r\nX-A: \u{1B}[31m\r\nContent-Length: 0\r\n\r\n", code: .malformed),
-        Refused(testDescription: "bare CR in a field", answer: "HTTP/1.1 200 OK\r\nX-A: a\rX-B: b\r\nContent-Length: 0\r\n\r\n", code: .malformed),
-        Refused(testDescription: "NUL in a field", answer: "HTTP/1.1 200 OK\r\nX-A: a\0b\r\nContent-Length: 0\r\n\r\n", code: .malformed),
-        Refused(testDescription: "101 fields", answer: "HTTP/1.1 200 OK\r\n\(String(repeating: "X: y\r\n", count: 101))\r\n", code: .tooLarge),
-        Refused(testDescription: "head of 66 KB", answer: "HTTP/1.1 200 OK\r\nX: \(String(repeating: "y", count: 66_000))\r\n\r\n", code: .tooLarge),
-        Refused(testDescription: "line of 1 MB", answer: "HTTP/1.1 200 OK\r\nX: \(String(repeating: "y", count: 1_000_000))", code: .tooLarge),
-        Refused(testDescription: "flood of interim heads", answer: String(repeating: "HTTP/1.1 100 Continue\r\n\r\n", count: 10_000), code: .tooLarge),
-        Refused(testDescription: "101 trailers", answer: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\(String(repeating: "X: y\r\n", count: 101))\r\n", code: .tooLarge),
-    ])
+    @Test(
+        "An answer that is not valid, not whole or too much of something is an error", arguments: TransportCase.all,
+        [
+            Refused(
+                testDescription: "body shorter than its length", answer: "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello", code: .broken
+            ),
+            Refused(testDescription: "chunks cut", answer: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhel", code: .broken),
+            Refused(
+                testDescription: "no last chunk", answer: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n",
+                code: .broken),
+            Refused(
+                testDescription: "chunk size not a number", answer: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n",
+                code: .malformed),
+            Refused(testDescription: "closed in the head", answer: "HTTP/1.1 200 OK\r\nContent-", code: .broken),
+            Refused(testDescription: "closed after an interim head", answer: "HTTP/1.1 100 Continue\r\n\r\n", code: .broken),
+            Refused(testDescription: "closed without an answer", answer: "", code: .broken),
+            Refused(
+                testDescription: "lengths that differ", answer: "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 4\r\n\r\nhello",
+                code: .malformed),
+            Refused(
+                testDescription: "lengths that differ in one field", answer: "HTTP/1.1 200 OK\r\nContent-Length: 5, 4\r\n\r\nhello",
+                code: .malformed),
+            Refused(
+                testDescription: "length not a number", answer: "HTTP/1.1 200 OK\r\nContent-Length: five\r\n\r\nhello", code: .malformed),
+            Refused(testDescription: "negative length", answer: "HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\nhello", code: .malformed),
+            Refused(
+                testDescription: "length beyond all numbers",
+                answer: "HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999\r\n\r\nhello", code: .malformed),
+            Refused(testDescription: "no status line (HTTP/0.9)", answer: "<html>hello</html>", code: .malformed),
+            Refused(testDescription: "another protocol", answer: "SSH-2.0-OpenSSH_9.2p1\r\n", code: .malformed),
+            Refused(testDescription: "status not a number", answer: "HTTP/1.1 2x0 OK\r\nContent-Length: 0\r\n\r\n", code: .malformed),
+            Refused(testDescription: "status of no class", answer: "HTTP/1.1 999 OK\r\nContent-Length: 0\r\n\r\n", code: .malformed),
+            Refused(testDescription: "switch of protocols", answer: "HTTP/1.1 101 Switching\r\nUpgrade: x\r\n\r\n", code: .malformed),
+            Refused(
+                testDescription: "field without a colon", answer: "HTTP/1.1 200 OK\r\nhello\r\nContent-Length: 0\r\n\r\n", code: .malformed),
+            Refused(testDescription: "space before the colon", answer: "HTTP/1.1 200 OK\r\nContent-Length : 0\r\n\r\n", code: .malformed),
+            Refused(
+                testDescription: "escape sequence in a field", answer: "HTTP/1.1 200 OK\r\nX-A: \u{1B}[31m\r\nContent-Length: 0\r\n\r\n",
+                code: .malformed),
+            Refused(
+                testDescription: "bare CR in a field", answer: "HTTP/1.1 200 OK\r\nX-A: a\rX-B: b\r\nContent-Length: 0\r\n\r\n",
+                code: .malformed),
+            Refused(
+                testDescription: "NUL in a field", answer: "HTTP/1.1 200 OK\r\nX-A: a\0b\r\nContent-Length: 0\r\n\r\n", code: .malformed),
+            Refused(
+                testDescription: "101 fields", answer: "HTTP/1.1 200 OK\r\n\(String(repeating: "X: y\r\n", count: 101))\r\n",
+                code: .tooLarge),
+            Refused(
+                testDescription: "head of 66 KB", answer: "HTTP/1.1 200 OK\r\nX: \(String(repeating: "y", count: 66_000))\r\n\r\n",
+                code: .tooLarge),
+            Refused(
+                testDescription: "line of 1 MB", answer: "HTTP/1.1 200 OK\r\nX: \(String(repeating: "y", count: 1_000_000))",
+                code: .tooLarge),
+            Refused(
+                testDescription: "flood of interim heads", answer: String(repeating: "HTTP/1.1 100 Continue\r\n\r\n", count: 10_000),
+                code: .tooLarge),
+            Refused(
+                testDescription: "101 trailers",
+                answer: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\(String(repeating: "X: y\r\n", count: 101))\r\n",
+                code: .tooLarge),
+        ])
     func refused(_ transport: TransportCase, _ row: Refused) async throws {
         let server = try CannedServer { connection in
             guard connection.readRequest() != nil else { return }
@@ -232,9 +284,11 @@ struct HTTPTransportContract {
         #expect(error.code == row.code, "\(error)")
     }
 
-    @Test("A body may be as large as its limit and no byte larger, announced or not", arguments: TransportCase.all, [
-        "Content-Length: 100000\r\n\r\n", "Connection: close\r\n\r\n",
-    ])
+    @Test(
+        "A body may be as large as its limit and no byte larger, announced or not", arguments: TransportCase.all,
+        [
+            "Content-Length: 100000\r\n\r\n", "Connection: close\r\n\r\n",
+        ])
     func bodyLimit(_ transport: TransportCase, _ framing: String) async throws {
         let server = try CannedServer { connection in
             guard connection.readRequest() != nil else { return }

@@ -21,12 +21,14 @@ struct IdentityTests {
         #expect(first.wall.milliseconds - Int64(wall.tv_sec) * 1_000 < 60_000)
     }
 
-    @Test("The boot id is the kernel's, and anything else in its place is refused", arguments: [
-        ("7174ecad-ec5c-461d-92b6-891c3d0fef02\n", true), ("7174ecad-ec5c-461d-92b6-891c3d0fef02", true),
-        ("7174ECAD-ec5c-461d-92b6-891c3d0fef02\n", false), ("7174ecadec5c461d92b6891c3d0fef02\n", false),
-        ("7174ecad-ec5c-461d-92b6-891c3d0fef0g\n", false), ("", false), ("\n", false),
-        ("7174ecad-ec5c-461d-92b6-891c3d0fef02\n\n", false),
-    ])
+    @Test(
+        "The boot id is the kernel's, and anything else in its place is refused",
+        arguments: [
+            ("7174ecad-ec5c-461d-92b6-891c3d0fef02\n", true), ("7174ecad-ec5c-461d-92b6-891c3d0fef02", true),
+            ("7174ECAD-ec5c-461d-92b6-891c3d0fef02\n", false), ("7174ecadec5c461d92b6891c3d0fef02\n", false),
+            ("7174ecad-ec5c-461d-92b6-891c3d0fef0g\n", false), ("", false), ("\n", false),
+            ("7174ecad-ec5c-461d-92b6-891c3d0fef02\n\n", false),
+        ])
     func bootID(_ row: (content: String, isValid: Bool)) async throws {
         let identity = MachineIdentity(calls: LinuxFileCalls())
         #expect(try identity.bootID().count == 36)
@@ -41,11 +43,13 @@ struct IdentityTests {
         }
     }
 
-    @Test("A machine id is taken when it is one", arguments: [
-        ("3d1219c7c4c5404aaa1f6d2a48adfda4\n", true), ("uninitialized\n", false), ("", false),
-        ("00000000000000000000000000000000\n", false), ("3D1219C7C4C5404AAA1F6D2A48ADFDA4\n", false),
-        ("3d1219c7c4c5404aaa1f6d2a48adfda4a\n", false),
-    ])
+    @Test(
+        "A machine id is taken when it is one",
+        arguments: [
+            ("3d1219c7c4c5404aaa1f6d2a48adfda4\n", true), ("uninitialized\n", false), ("", false),
+            ("00000000000000000000000000000000\n", false), ("3D1219C7C4C5404AAA1F6D2A48ADFDA4\n", false),
+            ("3d1219c7c4c5404aaa1f6d2a48adfda4a\n", false),
+        ])
     func machineID(_ row: (content: String, isValid: Bool)) async throws {
         try await withTemporaryDirectory { directory in
             let identity = MachineIdentity(calls: LinuxFileCalls())

@@ -18,12 +18,14 @@ struct PowerReaderTests {
     @Test("A laptop: battery and charger, with the newline of every file taken off")
     func laptop() async throws {
         try await withTemporaryDirectory { root in
-            try write(root, [
-                "class/power_supply/AC/type": "Mains\n", "class/power_supply/AC/online": "0\n",
-                "class/power_supply/BAT0/type": "Battery\n", "class/power_supply/BAT0/present": "1\n",
-                "class/power_supply/BAT0/status": "Discharging\n", "class/power_supply/BAT0/energy_now": "12000000\n",
-                "class/power_supply/BAT0/energy_full": "48000000\n", "class/power_supply/BAT0/capacity": "99\n",
-            ])
+            try write(
+                root,
+                [
+                    "class/power_supply/AC/type": "Mains\n", "class/power_supply/AC/online": "0\n",
+                    "class/power_supply/BAT0/type": "Battery\n", "class/power_supply/BAT0/present": "1\n",
+                    "class/power_supply/BAT0/status": "Discharging\n", "class/power_supply/BAT0/energy_now": "12000000\n",
+                    "class/power_supply/BAT0/energy_full": "48000000\n", "class/power_supply/BAT0/capacity": "99\n",
+                ])
             let readings = try #require(PowerReader(sysfsRoot: root).read())
             #expect(readings.map(\.name) == ["AC", "BAT0"])
             #expect(readings[0][.online] == .text("0"))
@@ -46,11 +48,13 @@ struct PowerReaderTests {
     func hostile() async throws {
         try await withTemporaryDirectory { root in
             let battery = root + "/class/power_supply/BAT0"
-            try write(root, [
-                "class/power_supply/BAT0/type": "Battery", "class/power_supply/BAT0/status": String(repeating: "x", count: 100_000),
-                "class/power_supply/BAT0/capacity": "\u{0}\u{1}50", "class/power_supply/BAT0/energy_now": "\n",
-                "class/power_supply/BAT0/energy_full/folder": "",
-            ])
+            try write(
+                root,
+                [
+                    "class/power_supply/BAT0/type": "Battery", "class/power_supply/BAT0/status": String(repeating: "x", count: 100_000),
+                    "class/power_supply/BAT0/capacity": "\u{0}\u{1}50", "class/power_supply/BAT0/energy_now": "\n",
+                    "class/power_supply/BAT0/energy_full/folder": "",
+                ])
             #expect(mkfifo(battery + "/charge_now", 0o600) == 0)
             #expect(symlink("scope", battery + "/scope") == 0)
             #expect(symlink("loop", root + "/class/power_supply/loop") == 0)
@@ -74,17 +78,21 @@ struct PowerReaderTests {
         }
     }
 
-    @Test("A USB supply is a source only while its own Type-C port gives power", arguments: [
-        ("[source] sink", true), ("source", true), ("source [sink]", false), ("sink", false), ("", false),
-    ])
+    @Test(
+        "A USB supply is a source only while its own Type-C port gives power",
+        arguments: [
+            ("[source] sink", true), ("source", true), ("source [sink]", false), ("sink", false), ("", false),
+        ])
     func typeC(_ role: String, _ isSource: Bool) async throws {
         try await withTemporaryDirectory { root in
-            try write(root, [
-                "devices/usbc/power_supply/ucsi/type": "USB\n", "devices/usbc/power_supply/ucsi/online": "1\n",
-                "devices/usbc/typec/port0/power_role": role + "\n", "devices/other/typec/port1/power_role": "[source] sink\n",
-                "class/power_supply/BAT0/type": "Battery\n", "class/power_supply/BAT0/status": "Discharging\n",
-                "class/typec/.keep": "",
-            ])
+            try write(
+                root,
+                [
+                    "devices/usbc/power_supply/ucsi/type": "USB\n", "devices/usbc/power_supply/ucsi/online": "1\n",
+                    "devices/usbc/typec/port0/power_role": role + "\n", "devices/other/typec/port1/power_role": "[source] sink\n",
+                    "class/power_supply/BAT0/type": "Battery\n", "class/power_supply/BAT0/status": "Discharging\n",
+                    "class/typec/.keep": "",
+                ])
             #expect(symlink("../..", root + "/devices/usbc/power_supply/ucsi/device") == 0)
             #expect(symlink(root + "/devices/usbc/power_supply/ucsi", root + "/class/power_supply/ucsi") == 0)
             #expect(symlink(root + "/devices/usbc/typec/port0", root + "/class/typec/port0") == 0)

@@ -56,7 +56,9 @@ struct ReadinessNotifierTests {
         }
     }
 
-    @Test("An address that is none is refused", arguments: ["", "relative/path", "@", "/", "vsock:2:1234", "/" + String(repeating: "x", count: 107), "/a\0b"])
+    @Test(
+        "An address that is none is refused",
+        arguments: ["", "relative/path", "@", "/", "vsock:2:1234", "/" + String(repeating: "x", count: 107), "/a\0b"])
     func badAddress(_ address: String) {
         let error = #expect(throws: LinuxError.self) {
             try ReadinessNotifier(socket: address, watchdogMicroseconds: nil, watchdogProcess: nil)
@@ -64,10 +66,12 @@ struct ReadinessNotifierTests {
         #expect(error?.code == .malformed)
     }
 
-    @Test("The watchdog's time is taken when it is a positive number and meant for this process", arguments: [
-        ("30000000", nil, Duration.seconds(30)), ("30000000", "me", .seconds(30)), ("30000000", "1", nil),
-        ("0", nil, nil), ("-5", nil, nil), ("abc", nil, nil), ("99999999999999999999", nil, nil), (nil, nil, nil), ("1", "x", nil),
-    ] as [(String?, String?, Duration?)])
+    @Test(
+        "The watchdog's time is taken when it is a positive number and meant for this process",
+        arguments: [
+            ("30000000", nil, Duration.seconds(30)), ("30000000", "me", .seconds(30)), ("30000000", "1", nil),
+            ("0", nil, nil), ("-5", nil, nil), ("abc", nil, nil), ("99999999999999999999", nil, nil), (nil, nil, nil), ("1", "x", nil),
+        ] as [(String?, String?, Duration?)])
     func watchdog(_ row: (microseconds: String?, process: String?, timeout: Duration?)) throws {
         let notifier = try ReadinessNotifier(
             socket: "/x", watchdogMicroseconds: row.microseconds,

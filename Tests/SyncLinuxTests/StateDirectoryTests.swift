@@ -68,20 +68,34 @@ struct StateDirectoryTests {
         var owner: UInt32?
     }
 
-    @Test("A directory that somebody else could use against us, or that does not keep what is written, is refused", arguments: [
-        Refusal(testDescription: "a file", code: .wrongKind, words: "a directory", prepare: { makeFile($0, "") }),
-        Refusal(testDescription: "another user's", code: .wrongOwner, words: "found user 4242", owner: 4242),
-        Refusal(testDescription: "writable by the group", code: .exposed, words: "mode 0700, found 0770", prepare: { mkdir($0, 0o700); chmod($0, 0o770) }),
-        Refusal(testDescription: "writable by all", code: .exposed, words: "found 0702", prepare: { mkdir($0, 0o700); chmod($0, 0o702) }),
-        Refusal(testDescription: "missing, below another user's", code: .missing, words: "or its parent to belong to user", prepare: { _ in }, owner: 4242),
-        Refusal(testDescription: "link of another user", code: .wrongKind, words: "not a symbolic link of user 4242", prepare: { symlink("/tmp", $0) }, owner: 4242),
-        Refusal(testDescription: "FAT", code: .unsuitable, words: "found FAT", magic: 0x4D44),
-        Refusal(testDescription: "exFAT", code: .unsuitable, words: "found exFAT", magic: 0x2011_BAB0),
-        Refusal(testDescription: "NFS", code: .unsuitable, words: "found NFS", magic: 0x6969),
-        Refusal(testDescription: "SMB", code: .unsuitable, words: "found SMB", magic: 0xFE53_4D42),
-        Refusal(testDescription: "CIFS", code: .unsuitable, words: "found CIFS", magic: 0xFF53_4D42),
-        Refusal(testDescription: "9p", code: .unsuitable, words: "found 9p", magic: 0x0102_1997),
-    ])
+    @Test(
+        "A directory that somebody else could use against us, or that does not keep what is written, is refused",
+        arguments: [
+            Refusal(testDescription: "a file", code: .wrongKind, words: "a directory", prepare: { makeFile($0, "") }),
+            Refusal(testDescription: "another user's", code: .wrongOwner, words: "found user 4242", owner: 4242),
+            Refusal(
+                testDescription: "writable by the group", code: .exposed, words: "mode 0700, found 0770",
+                prepare: {
+                    mkdir($0, 0o700); chmod($0, 0o770)
+                }),
+            Refusal(
+                testDescription: "writable by all", code: .exposed, words: "found 0702",
+                prepare: {
+                    mkdir($0, 0o700); chmod($0, 0o702)
+                }),
+            Refusal(
+                testDescription: "missing, below another user's", code: .missing, words: "or its parent to belong to user",
+                prepare: { _ in }, owner: 4242),
+            Refusal(
+                testDescription: "link of another user", code: .wrongKind, words: "not a symbolic link of user 4242",
+                prepare: { symlink("/tmp", $0) }, owner: 4242),
+            Refusal(testDescription: "FAT", code: .unsuitable, words: "found FAT", magic: 0x4D44),
+            Refusal(testDescription: "exFAT", code: .unsuitable, words: "found exFAT", magic: 0x2011_BAB0),
+            Refusal(testDescription: "NFS", code: .unsuitable, words: "found NFS", magic: 0x6969),
+            Refusal(testDescription: "SMB", code: .unsuitable, words: "found SMB", magic: 0xFE53_4D42),
+            Refusal(testDescription: "CIFS", code: .unsuitable, words: "found CIFS", magic: 0xFF53_4D42),
+            Refusal(testDescription: "9p", code: .unsuitable, words: "found 9p", magic: 0x0102_1997),
+        ])
     func refuses(_ row: Refusal) async throws {
         try await withTemporaryDirectory { parent in
             let path = parent + "/state"
@@ -101,11 +115,13 @@ struct StateDirectoryTests {
         }
     }
 
-    @Test("What may be forgotten or read by others is held, with a warning", arguments: [
-        (UInt32(0x0102_1994), UInt16(0o700), ["is on tmpfs"]), (0x794C_7630, 0o700, ["is on overlayfs"]),
-        (0x8584_58F6, 0o700, ["is on ramfs"]), (0xEF53, 0o755, ["mode 0755"]), (0x0102_1994, 0o750, ["mode 0750", "tmpfs"]),
-        (0xEF53, 0o700, []), (0x9123_683E, 0o700, []),
-    ])
+    @Test(
+        "What may be forgotten or read by others is held, with a warning",
+        arguments: [
+            (UInt32(0x0102_1994), UInt16(0o700), ["is on tmpfs"]), (0x794C_7630, 0o700, ["is on overlayfs"]),
+            (0x8584_58F6, 0o700, ["is on ramfs"]), (0xEF53, 0o755, ["mode 0755"]), (0x0102_1994, 0o750, ["mode 0750", "tmpfs"]),
+            (0xEF53, 0o700, []), (0x9123_683E, 0o700, []),
+        ])
     func warns(_ row: (magic: UInt32, mode: UInt16, words: [String])) async throws {
         try await withTemporaryDirectory { directory in
             chmod(directory, mode_t(row.mode))
@@ -135,9 +151,11 @@ struct StateDirectoryTests {
         }
     }
 
-    @Test("Whichever step of opening fails, nothing stays open or locked", arguments: [
-        FileStep.inspectState, .openState, .inspectFileSystem, .openLock, .lock, .inspectLock,
-    ])
+    @Test(
+        "Whichever step of opening fails, nothing stays open or locked",
+        arguments: [
+            FileStep.inspectState, .openState, .inspectFileSystem, .openLock, .lock, .inspectLock,
+        ])
     func failure(_ step: FileStep) async throws {
         try await withTemporaryDirectory { directory in
             let calls = FailingFiles(failing: step)

@@ -30,7 +30,9 @@ struct TransportGzipTests {
         Row(testDescription: "one byte over the limit", body: packed, code: .tooLarge, maxBytes: Gzip.text.count - 1),
         Row(testDescription: "over the ratio", body: packed, code: .tooLarge, maxRatio: 20),
         Row(testDescription: "a bomb", body: Gzip.compressed([UInt8](repeating: 0, count: 50 << 20)), code: .tooLarge, maxBytes: .max),
-        Row(testDescription: "a bomb under the ratio", body: Gzip.compressed([UInt8](repeating: 0, count: 50 << 20)), code: .tooLarge, maxRatio: .max),
+        Row(
+            testDescription: "a bomb under the ratio", body: Gzip.compressed([UInt8](repeating: 0, count: 50 << 20)), code: .tooLarge,
+            maxRatio: .max),
         Row(testDescription: "cut before the checksum", body: Array(packed.dropLast(8)), code: .malformed),
         Row(testDescription: "cut by one byte", body: Array(packed.dropLast()), code: .malformed),
         Row(testDescription: "cut in its header", body: Array(packed.prefix(5)), code: .malformed),
@@ -41,7 +43,9 @@ struct TransportGzipTests {
         Row(testDescription: "plain text in truth", body: Gzip.text, code: .malformed),
         Row(testDescription: "not asked for", body: packed, code: .malformed, acceptsGzip: false),
         Row(testDescription: "twice", fields: ["Content-Encoding: gzip, gzip"], body: Gzip.stored(packed), code: .malformed),
-        Row(testDescription: "twice, in two fields", fields: ["Content-Encoding: gzip", "Content-Encoding: gzip"], body: Gzip.stored(packed), code: .malformed),
+        Row(
+            testDescription: "twice, in two fields", fields: ["Content-Encoding: gzip", "Content-Encoding: gzip"],
+            body: Gzip.stored(packed), code: .malformed),
         Row(testDescription: "brotli", fields: ["Content-Encoding: br"], body: packed, code: .malformed),
         Row(testDescription: "deflate", fields: ["Content-Encoding: deflate"], body: packed, code: .malformed),
         Row(testDescription: "as transfer coding", fields: ["Transfer-Encoding: gzip"], body: packed, code: .malformed),

@@ -9,10 +9,12 @@ struct TransportProxyTests {
         HTTPProxy(url: try ServiceURL(server.url), credentialsFile: credentials)
     }
 
-    @Test("What the proxy answers to CONNECT is told as its own word, and decides nothing else", arguments: [
-        (407, "wants a user name and a password that it knows (407)"), (403, "lets nothing through to there (403)"),
-        (503, "cannot reach it (503)"), (302, "answers 302"),
-    ])
+    @Test(
+        "What the proxy answers to CONNECT is told as its own word, and decides nothing else",
+        arguments: [
+            (407, "wants a user name and a password that it knows (407)"), (403, "lets nothing through to there (403)"),
+            (503, "cannot reach it (503)"), (302, "answers 302"),
+        ])
     func refused(_ status: Int, _ words: String) async throws {
         let server = try CannedServer { connection in
             guard connection.readRequest() != nil else { return }
@@ -22,7 +24,8 @@ struct TransportProxyTests {
         let transport = try CurlTransport()
         defer { transport.close() }
         let request = HTTPRequest(
-            .post, "https://hub.test/v1/push", headers: ["Authorization": "Bearer secret"], body: .bytes([1, 2, 3]), proxy: try Self.proxy(server))
+            .post, "https://hub.test/v1/push", headers: ["Authorization": "Bearer secret"], body: .bytes([1, 2, 3]),
+            proxy: try Self.proxy(server))
         let error = try await transport.failure(request)
         #expect(error.code == .unreachable && error.detail.hasSuffix(words), "\(error)")
         #expect(error.doing == "connect to hub.test:443 through the proxy \(server.url.dropFirst(7))")
@@ -59,11 +62,14 @@ struct TransportProxyTests {
             let file = directory + "/credentials"
             func write(_ text: String, mode: Int = 0o600) throws {
                 try? FileManager.default.removeItem(atPath: file)  // The first time there is none.
-                #expect(FileManager.default.createFile(atPath: file, contents: Data(text.utf8), attributes: [.posixPermissions: NSNumber(value: mode)]))
+                #expect(
+                    FileManager.default.createFile(
+                        atPath: file, contents: Data(text.utf8), attributes: [.posixPermissions: NSNumber(value: mode)]))
             }
             let request = HTTPRequest(.get, "https://hub.test/", proxy: try Self.proxy(server, credentials: file))
             let refusals: [(text: String?, mode: Int, words: String)] = [
-                (nil, 0o600, "No such file"), ("u:p", 0o644, "mode 0600"), ("", 0o600, "a secret in it"), ("user", 0o600, "USER:PASSWORD in one line"),
+                (nil, 0o600, "No such file"), ("u:p", 0o644, "mode 0600"), ("", 0o600, "a secret in it"),
+                ("user", 0o600, "USER:PASSWORD in one line"),
                 (":p", 0o600, "USER:PASSWORD"), ("u:p\nx", 0o600, "USER:PASSWORD"),
             ]
             for refusal in refusals {

@@ -36,7 +36,9 @@ struct TransportStreamTests {
         #expect(response.body.isEmpty)
     }
 
-    @Test("A receiver that wants no more ends the transfer without an error, and the connection is closed", arguments: TransportCase.all, [false, true])
+    @Test(
+        "A receiver that wants no more ends the transfer without an error, and the connection is closed", arguments: TransportCase.all,
+        [false, true])
     func stops(_ transport: TransportCase, isGzip: Bool) async throws {
         let isClosed = Gate()
         let server = try CannedServer { connection in
@@ -60,13 +62,16 @@ struct TransportStreamTests {
         await isClosed.pass()
     }
 
-    @Test("A stream that breaks, is not what was asked for or passes its limit ends with an error after what came", arguments: TransportCase.all, [
-        ("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello", TransportError.Code.broken, 1, "hello"),
-        ("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nhello world", .tooLarge, 1, ""),
-        ("HTTP/1.1 200 OK\r\nContent-Encoding: br\r\n\r\nhello", .malformed, 0, ""),
-        ("HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\nhello world", .tooLarge, 0, ""),
-        ("garbage\r\n", .malformed, 0, ""),
-    ])
+    @Test(
+        "A stream that breaks, is not what was asked for or passes its limit ends with an error after what came",
+        arguments: TransportCase.all,
+        [
+            ("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello", TransportError.Code.broken, 1, "hello"),
+            ("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nhello world", .tooLarge, 1, ""),
+            ("HTTP/1.1 200 OK\r\nContent-Encoding: br\r\n\r\nhello", .malformed, 0, ""),
+            ("HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\nhello world", .tooLarge, 0, ""),
+            ("garbage\r\n", .malformed, 0, ""),
+        ])
     func breaks(_ transport: TransportCase, _ row: (answer: String, code: TransportError.Code, heads: Int, body: String)) async throws {
         let server = try CannedServer { connection in
             guard connection.readRequest() != nil else { return }

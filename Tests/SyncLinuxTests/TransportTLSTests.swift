@@ -23,26 +23,36 @@ struct TransportTLSTests {
         enum Trust { case ca, system, missingFile, pin, wrongPin }
     }
 
-    @Test("A peer is trusted when its issuer, name, dates and key are right, and the error says which was not", arguments: TransportCase.all, [
-        Row(testDescription: "own authority, by name"),
-        Row(testDescription: "own authority, by address", host: "127.0.0.1"),
-        Row(testDescription: "own authority and the right key", trusts: .pin),
-        Row(testDescription: "TLS 1.2", arguments: ["-tls1_2"]),
-        Row(testDescription: "wrong name", names: "DNS:other.test", code: .untrusted, detail: "ostname mismatch"),
-        Row(testDescription: "wrong address", names: "DNS:localhost,IP:127.0.0.2", host: "127.0.0.1", code: .untrusted, detail: "IP address mismatch"),
-        Row(testDescription: "unknown issuer", isIssuedByOther: true, code: .untrusted, detail: "issuer"),
-        Row(testDescription: "issuer that the system does not know", trusts: .system, code: .untrusted, detail: "issuer"),
-        Row(testDescription: "wrong key", trusts: .wrongPin, code: .untrusted, detail: "pinned"),
-        Row(testDescription: "file of the authority missing", trusts: .missingFile, code: .untrusted, detail: "/nonexistent/ca.crt"),
-        Row(testDescription: "expired", validity: .past, code: .untrustedDate, detail: "has expired"),
-        Row(testDescription: "not yet valid", validity: .future, code: .untrustedDate, detail: "not yet valid"),
-        Row(testDescription: "expired, TLS 1.2", validity: .past, arguments: ["-tls1_2"], code: .untrustedDate, detail: "has expired"),
-        Row(testDescription: "expired and wrong name", names: "DNS:other.test", validity: .past, code: .untrusted, detail: "ostname mismatch"),
-        Row(testDescription: "not yet valid and wrong name", names: "DNS:other.test", validity: .future, code: .untrusted, detail: "ostname mismatch"),
-        Row(testDescription: "expired and wrong address", names: "DNS:localhost", validity: .past, host: "127.0.0.1", code: .untrusted, detail: "IP address mismatch"),
-        Row(testDescription: "expired and unknown issuer", validity: .past, isIssuedByOther: true, code: .untrusted, detail: "issuer"),
-        Row(testDescription: "TLS 1.1", arguments: ["-tls1_1", "-cipher", "ALL:@SECLEVEL=0"], code: .untrusted, detail: "version"),
-    ])
+    @Test(
+        "A peer is trusted when its issuer, name, dates and key are right, and the error says which was not", arguments: TransportCase.all,
+        [
+            Row(testDescription: "own authority, by name"),
+            Row(testDescription: "own authority, by address", host: "127.0.0.1"),
+            Row(testDescription: "own authority and the right key", trusts: .pin),
+            Row(testDescription: "TLS 1.2", arguments: ["-tls1_2"]),
+            Row(testDescription: "wrong name", names: "DNS:other.test", code: .untrusted, detail: "ostname mismatch"),
+            Row(
+                testDescription: "wrong address", names: "DNS:localhost,IP:127.0.0.2", host: "127.0.0.1", code: .untrusted,
+                detail: "IP address mismatch"),
+            Row(testDescription: "unknown issuer", isIssuedByOther: true, code: .untrusted, detail: "issuer"),
+            Row(testDescription: "issuer that the system does not know", trusts: .system, code: .untrusted, detail: "issuer"),
+            Row(testDescription: "wrong key", trusts: .wrongPin, code: .untrusted, detail: "pinned"),
+            Row(testDescription: "file of the authority missing", trusts: .missingFile, code: .untrusted, detail: "/nonexistent/ca.crt"),
+            Row(testDescription: "expired", validity: .past, code: .untrustedDate, detail: "has expired"),
+            Row(testDescription: "not yet valid", validity: .future, code: .untrustedDate, detail: "not yet valid"),
+            Row(testDescription: "expired, TLS 1.2", validity: .past, arguments: ["-tls1_2"], code: .untrustedDate, detail: "has expired"),
+            Row(
+                testDescription: "expired and wrong name", names: "DNS:other.test", validity: .past, code: .untrusted,
+                detail: "ostname mismatch"),
+            Row(
+                testDescription: "not yet valid and wrong name", names: "DNS:other.test", validity: .future, code: .untrusted,
+                detail: "ostname mismatch"),
+            Row(
+                testDescription: "expired and wrong address", names: "DNS:localhost", validity: .past, host: "127.0.0.1", code: .untrusted,
+                detail: "IP address mismatch"),
+            Row(testDescription: "expired and unknown issuer", validity: .past, isIssuedByOther: true, code: .untrusted, detail: "issuer"),
+            Row(testDescription: "TLS 1.1", arguments: ["-tls1_1", "-cipher", "ALL:@SECLEVEL=0"], code: .untrusted, detail: "version"),
+        ])
     func trust(_ transport: TransportCase, _ row: Row) async throws {
         try await withTemporaryDirectory { directory in
             let ca = try CertificateAuthority(in: directory, name: "ca")
@@ -130,7 +140,9 @@ struct TransportTLSTests {
         }
     }
 
-    @Test("A peer that does not speak TLS is not trusted; one that hangs up in the handshake broke the connection", arguments: TransportCase.all)
+    @Test(
+        "A peer that does not speak TLS is not trusted; one that hangs up in the handshake broke the connection",
+        arguments: TransportCase.all)
     func noTLS(_ transport: TransportCase) async throws {
         let plain = try CannedServer(scheme: "https") { connection in
             connection.send("HTTP/1.1 400 Bad Request\r\n\r\n")
@@ -188,7 +200,9 @@ struct TransportTLSTests {
         }
     }
 
-    @Test("Over TLS the bytes are counted as TCP carried them, handshake and records included, also on a kept connection", arguments: TransportCase.all)
+    @Test(
+        "Over TLS the bytes are counted as TCP carried them, handshake and records included, also on a kept connection",
+        arguments: TransportCase.all)
     func traffic(_ transport: TransportCase) async throws {
         try await withTemporaryDirectory { directory in
             let ca = try CertificateAuthority(in: directory, name: "ca")
@@ -199,9 +213,10 @@ struct TransportTLSTests {
             let transport = try transport.make()
             var up = 0, down = 0
             for size in [0, 10_000, 0] {
-                let response = try await transport.send(HTTPRequest(
-                    .post, "https://localhost:\(relay.port)/", body: .bytes([UInt8](repeating: 65, count: size)),
-                    tls: TLSIdentity(caFile: ca.file)))
+                let response = try await transport.send(
+                    HTTPRequest(
+                        .post, "https://localhost:\(relay.port)/", body: .bytes([UInt8](repeating: 65, count: size)),
+                        tls: TLSIdentity(caFile: ca.file)))
                 up += response.traffic.up
                 down += response.traffic.down
                 #expect(up == relay.counts.up)

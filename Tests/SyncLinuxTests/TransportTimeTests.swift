@@ -21,16 +21,35 @@ struct TransportTimeTests {
 
     static let half = "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello"
 
-    @Test("A peer that falls silent is given up at the first deadline that passes, and the error says at which step", arguments: TransportCase.all, [
-        Stall(testDescription: "before the first byte", sent: "", firstByte: .milliseconds(200), idle: .seconds(60), doing: "wait for the answer of", detail: "no byte of the answer within 0.2 seconds"),
-        Stall(testDescription: "before the first byte, idle shorter", sent: "", firstByte: .seconds(60), idle: .milliseconds(200), doing: "wait for the answer of", detail: "no byte in either direction for 0.2 seconds"),
-        Stall(testDescription: "before the first byte, idle alone", sent: "", idle: .milliseconds(200), doing: "wait for the answer of", detail: "no byte in either direction for 0.2 seconds"),
-        Stall(testDescription: "before the first byte, total alone", sent: "", total: .milliseconds(200), doing: "wait for the answer of", detail: "not done within 0.2 seconds"),
-        Stall(testDescription: "in the head", sent: "HTTP/1.1 200 OK\r\nX-A", firstByte: .seconds(60), idle: .milliseconds(200), doing: "receive the answer of", detail: "no byte in either direction for 0.2 seconds"),
-        Stall(testDescription: "after an interim head", sent: "HTTP/1.1 103 Early Hints\r\n\r\n", idle: .milliseconds(200), doing: "receive the answer of", detail: "no byte in either direction for 0.2 seconds"),
-        Stall(testDescription: "in the body", sent: half, firstByte: .seconds(60), idle: .milliseconds(200), doing: "receive the answer of", detail: "no byte in either direction for 0.2 seconds"),
-        Stall(testDescription: "in the body, total", sent: half, idle: .seconds(60), total: .milliseconds(200), doing: "receive the answer of", detail: "not done within 0.2 seconds"),
-    ])
+    @Test(
+        "A peer that falls silent is given up at the first deadline that passes, and the error says at which step",
+        arguments: TransportCase.all,
+        [
+            Stall(
+                testDescription: "before the first byte", sent: "", firstByte: .milliseconds(200), idle: .seconds(60),
+                doing: "wait for the answer of", detail: "no byte of the answer within 0.2 seconds"),
+            Stall(
+                testDescription: "before the first byte, idle shorter", sent: "", firstByte: .seconds(60), idle: .milliseconds(200),
+                doing: "wait for the answer of", detail: "no byte in either direction for 0.2 seconds"),
+            Stall(
+                testDescription: "before the first byte, idle alone", sent: "", idle: .milliseconds(200), doing: "wait for the answer of",
+                detail: "no byte in either direction for 0.2 seconds"),
+            Stall(
+                testDescription: "before the first byte, total alone", sent: "", total: .milliseconds(200), doing: "wait for the answer of",
+                detail: "not done within 0.2 seconds"),
+            Stall(
+                testDescription: "in the head", sent: "HTTP/1.1 200 OK\r\nX-A", firstByte: .seconds(60), idle: .milliseconds(200),
+                doing: "receive the answer of", detail: "no byte in either direction for 0.2 seconds"),
+            Stall(
+                testDescription: "after an interim head", sent: "HTTP/1.1 103 Early Hints\r\n\r\n", idle: .milliseconds(200),
+                doing: "receive the answer of", detail: "no byte in either direction for 0.2 seconds"),
+            Stall(
+                testDescription: "in the body", sent: half, firstByte: .seconds(60), idle: .milliseconds(200),
+                doing: "receive the answer of", detail: "no byte in either direction for 0.2 seconds"),
+            Stall(
+                testDescription: "in the body, total", sent: half, idle: .seconds(60), total: .milliseconds(200),
+                doing: "receive the answer of", detail: "not done within 0.2 seconds"),
+        ])
     func stall(_ transport: TransportCase, _ stall: Stall) async throws {
         let server = try CannedServer { connection in
             guard connection.readRequest() != nil else { return }
@@ -38,11 +57,12 @@ struct TransportTimeTests {
             connection.waitForPeerToClose()
         }
         defer { server.stop() }
-        let error = try await transport.make().failure(server.request(.post, body: .bytes([1, 2])) {
-            $0.deadlines.firstByte = stall.firstByte
-            $0.deadlines.idle = stall.idle
-            $0.deadlines.total = stall.total
-        })
+        let error = try await transport.make().failure(
+            server.request(.post, body: .bytes([1, 2])) {
+                $0.deadlines.firstByte = stall.firstByte
+                $0.deadlines.idle = stall.idle
+                $0.deadlines.total = stall.total
+            })
         #expect(error.code == .timedOut)
         #expect(error.doing == "\(stall.doing) \(server.url.dropFirst("http://".count))")
         #expect(error.detail == stall.detail)
@@ -57,9 +77,10 @@ struct TransportTimeTests {
             isOver.open()
             server.stop()
         }
-        let error = try await transport.make().failure(server.request(.post, body: .pieces { [UInt8](repeating: 1, count: $0) }) {
-            $0.deadlines.idle = .milliseconds(300)
-        })
+        let error = try await transport.make().failure(
+            server.request(.post, body: .pieces { [UInt8](repeating: 1, count: $0) }) {
+                $0.deadlines.idle = .milliseconds(300)
+            })
         #expect(error.code == .timedOut)
         #expect(error.doing.hasPrefix("send the request to"))
         #expect(error.traffic.up > 0)
@@ -110,10 +131,11 @@ struct TransportTimeTests {
             }
         }
         defer { server.stop() }
-        let response = try await transport.make().send(server.request {
-            $0.deadlines.firstByte = .seconds(1)
-            $0.deadlines.idle = .seconds(1)
-        })
+        let response = try await transport.make().send(
+            server.request {
+                $0.deadlines.firstByte = .seconds(1)
+                $0.deadlines.idle = .seconds(1)
+            })
         #expect(response.body.count == 60)
     }
 
@@ -132,10 +154,11 @@ struct TransportTimeTests {
             connection.waitForPeerToClose()
         }
         defer { server.stop() }
-        let response = try await transport.make().send(server.request(.post, body: .bytes([UInt8](repeating: 1, count: 400_000))) {
-            $0.deadlines.firstByte = .seconds(1)
-            $0.deadlines.idle = .seconds(1)
-        })
+        let response = try await transport.make().send(
+            server.request(.post, body: .bytes([UInt8](repeating: 1, count: 400_000))) {
+                $0.deadlines.firstByte = .seconds(1)
+                $0.deadlines.idle = .seconds(1)
+            })
         #expect(response.status == 200)
     }
 
@@ -201,7 +224,9 @@ struct TransportTimeTests {
         #expect(try await transport.send(request).status == 200)
     }
 
-    @Test("A kept connection that was forgotten in between costs seconds, and the next one is not kept for so long", arguments: TransportCase.all)
+    @Test(
+        "A kept connection that was forgotten in between costs seconds, and the next one is not kept for so long",
+        arguments: TransportCase.all)
     func forgotten(_ transport: TransportCase) async throws {
         let server = try CannedServer { connection in
             while connection.readRequest() != nil {
@@ -217,10 +242,11 @@ struct TransportTimeTests {
         let client = try transport.make()
         _ = try await client.send(server.request(.post, body: .bytes([1])))
         let began = ContinuousClock.now
-        let error = try await client.failure(server.request(.post, body: .bytes([2])) {
-            $0.deadlines.firstByte = .seconds(60)
-            $0.deadlines.idle = .seconds(60)
-        })
+        let error = try await client.failure(
+            server.request(.post, body: .bytes([2])) {
+                $0.deadlines.firstByte = .seconds(60)
+                $0.deadlines.idle = .seconds(60)
+            })
         let waited = began.duration(to: ContinuousClock.now)
         #expect(error.code == .broken, "not the deadline of an answer: \(error)")
         #expect(waited >= Duration.seconds(4), "a lost segment or two is no reason")

@@ -29,9 +29,12 @@ struct WireBytesTests {
                 sum.down += traffic.wireDown
             }
             func push(_ size: Int) async throws {
-                add(try await transport.send(HTTPRequest(
-                    .post, "https://127.0.0.1:\(answering.port)/v1/sync/push", body: .bytes([UInt8](repeating: 65, count: size)),
-                    tls: tls)).traffic)
+                add(
+                    try await transport.send(
+                        HTTPRequest(
+                            .post, "https://127.0.0.1:\(answering.port)/v1/sync/push", body: .bytes([UInt8](repeating: 65, count: size)),
+                            tls: tls)
+                    ).traffic)
             }
             for size in [0, 400, 6_000, 30_000, 200_000, 400] { try await push(size) }
             // A page; this server closes the connection to end it.

@@ -6,7 +6,9 @@ import Testing
 
 @Suite("zlib")
 struct ZlibCompressorTests {
-    @Test("What gzip shrinks comes back the same, and what it does not shrink is left alone", arguments: [0, 1, 2, 20, 1_000, 100_000, 3_000_000])
+    @Test(
+        "What gzip shrinks comes back the same, and what it does not shrink is left alone",
+        arguments: [0, 1, 2, 20, 1_000, 100_000, 3_000_000])
     func roundTrip(size: Int) throws {
         let zlib = ZlibCompressor()
         let text = Array(String(repeating: #"{"key":"0192","action":"update","data":{"n":1}},"#, count: size / 48 + 1).utf8.prefix(size))
@@ -24,7 +26,9 @@ struct ZlibCompressorTests {
         #expect(zlib.gzip(noise) == nil)
     }
 
-    @Test("The gzip program opens what we make", .enabled(if: access("/usr/bin/gzip", X_OK) == 0 || access("/bin/gzip", X_OK) == 0, "needs gzip"))
+    @Test(
+        "The gzip program opens what we make",
+        .enabled(if: access("/usr/bin/gzip", X_OK) == 0 || access("/bin/gzip", X_OK) == 0, "needs gzip"))
     func program() async throws {
         try await withTemporaryDirectory { directory in
             let packed = try #require(ZlibCompressor().gzip(Gzip.text))

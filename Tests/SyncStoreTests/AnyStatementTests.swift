@@ -10,7 +10,8 @@ import Testing
 /// then on is sent.
 @Suite("Any statement of an operator's hand, at the agent")
 struct AnyStatementTests {
-    static let values = ["NULL", "-1", "9223372036854775807", "-9223372036854775808", "'x'"]
+    static let values =
+        ["NULL", "-1", "9223372036854775807", "-9223372036854775808", "'x'"]
         + (ProcessInfo.processInfo.environment["EDGE_SYNC_LONG"] == nil ? [] : ["0", "1", "''", "'[]'", "x'00'"])
 
     /// A little of everything.
@@ -19,7 +20,8 @@ struct AnyStatementTests {
         do {
             try agent.pull([("s", 5, ["n": 1]), ("t", 6, ["n": 1])], entity: "site")
             let digest = BlobDigest(bytes: SHA256.hash(Array("x".utf8)))!
-            let blob = try agent.store.addBlob(digest, size: 1, type: "a/b", filename: "x", by: agent.app, capacity: BlobCapacity(), at: agent.now)
+            let blob = try agent.store.addBlob(
+                digest, size: 1, type: "a/b", filename: "x", by: agent.app, capacity: BlobCapacity(), at: agent.now)
             var shown = TestAgent.mutation(.update, "s", entity: "site")
             shown.blobs = [["field": "photo", "blob": .string(blob.row.id.description)]]
             try agent.enqueue(shown, appKey: AppKey(key: "k", fingerprint: [UInt8](repeating: 1, count: 16)))
@@ -90,7 +92,8 @@ struct AnyStatementTests {
                     }
                     try Self.exercise(agent, step == "open" ? 1 : 2)
                 } catch let error as StoreError {
-                    let isTold = [.corrupt, .notADatabase, .lostDatabase, .foreignFile, .newerSchema, .constraint, .other].contains(error.code)
+                    let isTold = [.corrupt, .notADatabase, .lostDatabase, .foreignFile, .newerSchema, .constraint, .other].contains(
+                        error.code)
                     #expect(isTold, "\(sql), \(step): \(error)")
                 }
             }

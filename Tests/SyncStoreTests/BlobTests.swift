@@ -263,7 +263,8 @@ struct BlobTests {
         #expect(problem?.members["mutation"] != nil || problem?.members["record_id"] != nil)
         #expect(try agent.store.reads.blob(blob.id)?.state == .pending)
         // By force the loss is told, and stays told.
-        #expect(try agent.store.removeBlob(blob.id, isForced: true, why: "removed by uid 7", note: "{}", at: agent.now) == (blob.digest, .lost))
+        #expect(
+            try agent.store.removeBlob(blob.id, isForced: true, why: "removed by uid 7", note: "{}", at: agent.now) == (blob.digest, .lost))
         let lost = try #require(try agent.store.reads.blob(blob.id))
         #expect(lost.state == .missing && !lost.hasFile && lost.progress.error == "removed by uid 7" && !lost.links.isEmpty)
         #expect(try agent.store.reads.blobCounts().missing == 1)
@@ -311,7 +312,9 @@ struct BlobTests {
         for id in [blob.id, shown.id, last.id] { _ = try uploaded(agent, id) }
         try agent.store.loseBlob(lost.id, why: "gone", note: "{}", at: agent.now)
         #expect(try agent.store.pruneBlobs(isShort: true, at: agent.now).count == 3)
-        func there() throws -> [BlobID] { try [blob, shown, waiting, lost, last].map(\.id).filter { try agent.store.reads.blob($0) != nil } }
+        func there() throws -> [BlobID] {
+            try [blob, shown, waiting, lost, last].map(\.id).filter { try agent.store.reads.blob($0) != nil }
+        }
         agent.wait(.seconds(90 * 86_400))
         _ = try agent.store.pruneBlobs(isShort: false, at: agent.now)
         #expect(try there().count == 5)

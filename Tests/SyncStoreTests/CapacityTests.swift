@@ -72,7 +72,8 @@ struct CapacityTests {
     func lowered() throws {
         let agent = try TestAgent(rules: TestAgent.rulesWithReadings { $0.whenFull = .dropOldest })
         for _ in 0..<50 {
-            _ = try agent.store.enqueueEach((0..<50).map { _ in TestAgent.mutation(.create, nil, ["t": 1], entity: "reading") }, by: agent.app, at: agent.now)
+            _ = try agent.store.enqueueEach(
+                (0..<50).map { _ in TestAgent.mutation(.create, nil, ["t": 1], entity: "reading") }, by: agent.app, at: agent.now)
         }
         agent.store.capacity.mutations = 100
         try agent.event()
@@ -128,7 +129,8 @@ struct CapacityTests {
     func expiresInSlices() throws {
         let agent = try TestAgent(rules: TestAgent.rulesWithReadings { $0.ttl = .seconds(60) })
         for _ in 0..<14 {
-            _ = try agent.store.enqueueEach((0..<250).map { _ in TestAgent.mutation(.create, nil, ["t": 1], entity: "reading") }, by: agent.app, at: agent.now)
+            _ = try agent.store.enqueueEach(
+                (0..<250).map { _ in TestAgent.mutation(.create, nil, ["t": 1], entity: "reading") }, by: agent.app, at: agent.now)
         }
         agent.wait(.seconds(61))
         #expect(try agent.store.housekeep(at: agent.now))
@@ -156,12 +158,14 @@ struct CapacityTests {
         var isExpired: Bool
     }
 
-    @Test("From one boot to the next wall time counts while it is plausible", arguments: [
-        Boot(testDescription: "an hour off", wallGap: 3_600, isExpired: true),
-        Boot(testDescription: "a minute off", wallGap: 60, isExpired: false),
-        Boot(testDescription: "a clock that went back", wallGap: -86_400, isExpired: false),
-        Boot(testDescription: "a clock that lost 50 years and found them again", wallGap: 50 * 365 * 86_400, isExpired: false),
-    ])
+    @Test(
+        "From one boot to the next wall time counts while it is plausible",
+        arguments: [
+            Boot(testDescription: "an hour off", wallGap: 3_600, isExpired: true),
+            Boot(testDescription: "a minute off", wallGap: 60, isExpired: false),
+            Boot(testDescription: "a clock that went back", wallGap: -86_400, isExpired: false),
+            Boot(testDescription: "a clock that lost 50 years and found them again", wallGap: 50 * 365 * 86_400, isExpired: false),
+        ])
     func boots(_ boot: Boot) throws {
         let agent = try TestAgent(rules: TestAgent.rulesWithReadings { $0.ttl = .seconds(3_000) })
         let key = try agent.event().key

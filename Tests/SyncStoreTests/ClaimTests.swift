@@ -141,7 +141,8 @@ struct ClaimTests {
     func wakesInSlices() throws {
         let agent = try TestAgent()
         for _ in 0..<10 {
-            _ = try agent.store.enqueueEach((0..<250).map { _ in TestAgent.mutation(.create, nil, ["t": 1], entity: "reading") }, by: agent.app, at: agent.now)
+            _ = try agent.store.enqueueEach(
+                (0..<250).map { _ in TestAgent.mutation(.create, nil, ["t": 1], entity: "reading") }, by: agent.app, at: agent.now)
         }
         while case let batch = try agent.claim(500), !batch.isEmpty {
             _ = try agent.store.applyResults(batch.map { .retry($0.key, after: .seconds(60)) }, next: nil, at: agent.now)

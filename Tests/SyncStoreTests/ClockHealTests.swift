@@ -22,9 +22,11 @@ struct ClockHealTests {
         Int64(try #require(HybridTime(mutation.hlc)).milliseconds)
     }
 
-    @Test("An anchor that makes no plausible time is not learned, and work is accepted", arguments: [
-        253_402_300_799_000 - truth, (1 << 47) - truth, (1 << 53) - truth, .max, .min, -truth,
-    ] as [Int64])
+    @Test(
+        "An anchor that makes no plausible time is not learned, and work is accepted",
+        arguments: [
+            253_402_300_799_000 - truth, (1 << 47) - truth, (1 << 53) - truth, .max, .min, -truth,
+        ] as [Int64])
     func implausible(_ off: Int64) throws {
         let agent = try agent()
         try agent.store.learn(anchor(agent, off: off), at: agent.now)
@@ -40,9 +42,11 @@ struct ClockHealTests {
         #expect(try agent.store.verify() == [])
     }
 
-    @Test("A database that holds a stamp or an anchor of a wrong clock opens, accepts work and stamps with the time of now", arguments: [
-        .max, (1 << 47 - 1) << 16, (truth + 1_000 * year) << 16, (truth + 20 * year) << 16 | 0xFFFF, 0,
-    ] as [Int64], [.max, .min, 253_402_300_799_000, 0] as [Int64])
+    @Test(
+        "A database that holds a stamp or an anchor of a wrong clock opens, accepts work and stamps with the time of now",
+        arguments: [
+            .max, (1 << 47 - 1) << 16, (truth + 1_000 * year) << 16, (truth + 20 * year) << 16 | 0xFFFF, 0,
+        ] as [Int64], [.max, .min, 253_402_300_799_000, 0] as [Int64])
     func poisoned(_ packed: Int64, _ anchorMS: Int64) throws {
         let folder = try TemporaryFolder()
         let agent = try TestAgent(in: folder)
@@ -69,9 +73,11 @@ struct ClockHealTests {
         #expect(try agent.store.verify() == [])
     }
 
-    @Test("What an hour of a wrong hub stamped goes back with the hub: new stamps at once, waiting ones when they are sent, over a restart", arguments: [
-        true, false,
-    ])
+    @Test(
+        "What an hour of a wrong hub stamped goes back with the hub: new stamps at once, waiting ones when they are sent, over a restart",
+        arguments: [
+            true, false,
+        ])
     func heals(_ restarts: Bool) throws {
         let agent = try agent()
         try agent.store.learn(anchor(agent, off: 20 * Self.year), at: agent.now)
@@ -92,7 +98,9 @@ struct ClockHealTests {
         #expect(try agent.store.verify() == [])
     }
 
-    @Test("A wall clock beyond all plausible times is not trusted, whatever the kernel says of it", arguments: [.max, 1 << 47, 0, -1] as [Int64])
+    @Test(
+        "A wall clock beyond all plausible times is not trusted, whatever the kernel says of it",
+        arguments: [.max, 1 << 47, 0, -1] as [Int64])
     func wall(_ milliseconds: Int64) throws {
         let agent = try TestAgent { $0.clockTrust = .synced }
         agent.now = Moment(instant: agent.now.instant, wall: Timestamp(milliseconds: milliseconds))

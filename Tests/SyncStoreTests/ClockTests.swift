@@ -50,11 +50,13 @@ struct ClockTests {
         var isOurs: Bool
     }
 
-    @Test("A pull that contests it dates it first, if by then the time is known", arguments: [
-        Contest(testDescription: "theirs is earlier", theirs: -120_000, knowsTime: true, isOurs: true),
-        Contest(testDescription: "theirs is later", theirs: 20_000, knowsTime: true, isOurs: false),
-        Contest(testDescription: "nobody knows when ours was", theirs: -120_000, knowsTime: false, isOurs: false),
-    ])
+    @Test(
+        "A pull that contests it dates it first, if by then the time is known",
+        arguments: [
+            Contest(testDescription: "theirs is earlier", theirs: -120_000, knowsTime: true, isOurs: true),
+            Contest(testDescription: "theirs is later", theirs: 20_000, knowsTime: true, isOurs: false),
+            Contest(testDescription: "nobody knows when ours was", theirs: -120_000, knowsTime: false, isOurs: false),
+        ])
     func contested(_ example: Contest) throws {
         let agent = try agent(wall: 0)
         agent.stamp = HybridTime(milliseconds: UInt64(Self.truth - 600_000), counter: 0, node: "1")
@@ -145,9 +147,11 @@ struct ClockTests {
         try next("g")
     }
 
-    @Test("The hub's stamps are taken into account, at most five minutes ahead, and not without a clock", arguments: [
-        (60_000, 60_000), (3_600_000, 300_000),
-    ] as [(Int64, Int64)])
+    @Test(
+        "The hub's stamps are taken into account, at most five minutes ahead, and not without a clock",
+        arguments: [
+            (60_000, 60_000), (3_600_000, 300_000),
+        ] as [(Int64, Int64)])
     func observed(_ ahead: Int64, _ taken: Int64) throws {
         for isKnown in [true, false] {
             let agent = try agent(wall: 0)

@@ -90,9 +90,11 @@ struct StoreCoalescingTests {
         #expect(try agent.store.verify() == [])
     }
 
-    @Test("A record whose id was made up here, and that is made and deleted unseen, goes nowhere", arguments: [
-        EntityRules.OnDeleted.deleteWins, .updateWins, .manual,
-    ])
+    @Test(
+        "A record whose id was made up here, and that is made and deleted unseen, goes nowhere",
+        arguments: [
+            EntityRules.OnDeleted.deleteWins, .updateWins, .manual,
+        ])
     func createAndDelete(_ onDeleted: EntityRules.OnDeleted) throws {
         let agent = try TestAgent(rules: Self.rules { $0.onDeleted = onDeleted })
         let first = try agent.enqueue(TestAgent.mutation(.create, nil, ["v": 1], coalesces: true))
@@ -261,9 +263,11 @@ struct StoreCoalescingTests {
         #expect(sent.map(\.baseVersion) == [5])
     }
 
-    @Test("A deadline belongs to the change that has it: changes with different ones stay two", arguments: [
-        (10, 20), (20, 10), (10, nil), (nil, 10),
-    ] as [(Int?, Int?)])
+    @Test(
+        "A deadline belongs to the change that has it: changes with different ones stay two",
+        arguments: [
+            (10, 20), (20, 10), (10, nil), (nil, 10),
+        ] as [(Int?, Int?)])
     func timeToLive(_ first: Int?, _ second: Int?) throws {
         let agent = try TestAgent(rules: Self.rules())
         try agent.pull([("a", 5, ["v": 1, "w": 1])])

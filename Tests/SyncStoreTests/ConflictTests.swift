@@ -181,7 +181,9 @@ struct ConflictTests {
         #expect(mutation.baseVersion == 8)
         #expect(try JSONReader.read(mutation.data ?? "{}").object == sent.data)
         let operations = (try JSONReader.read(mutation.operations ?? "[]")).array ?? []
-        #expect(operations.map { "\($0.object?["field"]?.text ?? "") \($0.object?["op"]?.text ?? "") \($0.object?["value"]?.json ?? "")" } == sent.operations)
+        #expect(
+            operations.map { "\($0.object?["field"]?.text ?? "") \($0.object?["op"]?.text ?? "") \($0.object?["value"]?.json ?? "")" }
+                == sent.operations)
         #expect(try agent.store.verify() == [])
     }
 
@@ -206,9 +208,12 @@ struct ConflictTests {
         let agent = try TestAgent(in: folder, rules: Self.rules)
         agent.stamp = HybridTime(milliseconds: 1, counter: 0, node: "1")
         let element: JSON = ["id": "t-1", "n": 1]
-        try agent.pull([("a", 5, ["note": "old", "gone": 1, "form": ["size": 1, "unit": "mm"], "tags": [element, "x"], "notes": "rail", "visits": 3])])
+        try agent.pull([
+            ("a", 5, ["note": "old", "gone": 1, "form": ["size": 1, "unit": "mm"], "tags": [element, "x"], "notes": "rail", "visits": 3])
+        ])
         let key = try agent.update(
-            "a", [
+            "a",
+            [
                 "note": "mine", "form": ["size": 2, "unit": "cm"], "tags": [["id": "t-1", "n": 2]], "notes": "rail loose", "visits": 4,
             ]
         ).key
@@ -355,7 +360,9 @@ struct ConflictTests {
             Ending(description: "local", scope: .all(.local), view: "fail", sent: ["finding": "fail"], state: .resolved),
             Ending(description: "remote", scope: .all(.remote), view: "flagged", sent: nil, state: .discarded),
             Ending(description: "by field", scope: .fields(["finding": .remote]), view: "flagged", sent: nil, state: .discarded),
-            Ending(description: "neither", scope: .fields(["finding": .value("both")]), view: "both", sent: ["finding": "both"], state: .resolved),
+            Ending(
+                description: "neither", scope: .fields(["finding": .value("both")]), view: "both", sent: ["finding": "both"],
+                state: .resolved),
         ])
     func resolved(_ example: Ending) throws {
         let (agent, key) = try Self.disputed()
@@ -432,7 +439,8 @@ struct ConflictTests {
         #expect(try agent.state(key) == .resolved)
         let batch = try agent.claim()
         #expect(batch.count == 1 && batch[0].key != key)
-        #expect(try JSONReader.read(batch[0].data ?? "").object == (remote == "fail" ? ["note": "new"] : ["finding": "fail", "note": "new"]))
+        #expect(
+            try JSONReader.read(batch[0].data ?? "").object == (remote == "fail" ? ["note": "new"] : ["finding": "fail", "note": "new"]))
         #expect(try agent.store.verify() == [])
     }
 

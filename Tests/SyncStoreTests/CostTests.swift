@@ -60,29 +60,36 @@ struct CostTests {
         #expect(Self.excess(costs) == [], "\(costs)")
     }
 
-    @Test("The check sees work that grows with the square", arguments: [
-        Case("each enqueue looks at all that waits") { agent, count in
-            try agent.create("a")
-            return { for number in 0..<count {
-                try agent.update("a", ["v": .int(number)])
-                _ = try agent.store.reads.waiting(limit: 100_000, at: agent.now)
-            } }
-        },
-        // So it is, and known: each refusal makes what apps see of the record anew, from all that still waits. One answer with many
-        // of them does so once.
-        Case("changes of one record are refused, in an answer each") { agent, count in
-            try waiting(agent, count)
-            return { try settleOneByOne(agent) { mutation, _ in .rejected(mutation.key) } }
-        },
-        Case("each verdict shows news, in an answer of its own") { agent, count in
-            try waiting(agent, count)
-            let batch = try agent.claim(count / 2)
-            return { for (index, mutation) in batch.enumerated() {
-                let data: JSONObject = ["v": .int(index), "other": .int(index)]
-                try agent.answer(.accepted(mutation.key, Int64(10 + index), record: HubRecord(version: Int64(10 + index), data: data)))
-            } }
-        },
-    ])
+    @Test(
+        "The check sees work that grows with the square",
+        arguments: [
+            Case("each enqueue looks at all that waits") { agent, count in
+                try agent.create("a")
+                return {
+                    for number in 0..<count {
+                        try agent.update("a", ["v": .int(number)])
+                        _ = try agent.store.reads.waiting(limit: 100_000, at: agent.now)
+                    }
+                }
+            },
+            // So it is, and known: each refusal makes what apps see of the record anew, from all that still waits. One answer with many
+            // of them does so once.
+            Case("changes of one record are refused, in an answer each") { agent, count in
+                try waiting(agent, count)
+                return { try settleOneByOne(agent) { mutation, _ in .rejected(mutation.key) } }
+            },
+            Case("each verdict shows news, in an answer of its own") { agent, count in
+                try waiting(agent, count)
+                let batch = try agent.claim(count / 2)
+                return {
+                    for (index, mutation) in batch.enumerated() {
+                        let data: JSONObject = ["v": .int(index), "other": .int(index)]
+                        try agent.answer(
+                            .accepted(mutation.key, Int64(10 + index), record: HubRecord(version: Int64(10 + index), data: data)))
+                    }
+                }
+            },
+        ])
     func control(_ example: Case) throws {
         #expect(try Self.excess(Self.costs(example)).isEmpty == false)
     }
@@ -380,7 +387,8 @@ struct CostTests {
                 for number in 0..<count {
                     let digest = try #require(BlobDigest(bytes: SHA256.hash(Array("\(number)".utf8))))
                     let blob = try agent.store.addBlob(
-                        digest, size: 10, type: "image/jpeg", filename: "\(number).jpg", by: agent.app, capacity: BlobCapacity(), at: agent.now)
+                        digest, size: 10, type: "image/jpeg", filename: "\(number).jpg", by: agent.app, capacity: BlobCapacity(),
+                        at: agent.now)
                     if number % 3 == 0 { _ = try agent.store.removeBlob(blob.row.id, at: agent.now) }
                 }
                 #expect(try agent.store.verify() == [])

@@ -5,9 +5,11 @@ import Testing
 /// Numbers in a damaged database that have no successor and no sum.
 @Suite("Counters beyond all counts")
 struct CounterDamageTests {
-    @Test("They are damage, which the opening tells, and never the end of the program", arguments: [
-        "next_seq", "next_event", "acked_seq", "enqueued", "mutations",
-    ], [Int64.max, (1 << 53) + 1] as [Int64])
+    @Test(
+        "They are damage, which the opening tells, and never the end of the program",
+        arguments: [
+            "next_seq", "next_event", "acked_seq", "enqueued", "mutations",
+        ], [Int64.max, (1 << 53) + 1] as [Int64])
     func tooLarge(_ name: String, _ value: Int64) throws {
         let folder = try TemporaryFolder()
         let agent = try TestAgent(in: folder)
@@ -24,7 +26,9 @@ struct CounterDamageTests {
         }
     }
 
-    @Test("A number from beside the database that nothing can have reached says nothing about it", arguments: [Int64.max, (1 << 53) + 1] as [Int64])
+    @Test(
+        "A number from beside the database that nothing can have reached says nothing about it",
+        arguments: [Int64.max, (1 << 53) + 1] as [Int64])
     func marker(_ acknowledged: Int64) throws {
         let agent = try TestAgent()
         try agent.create("a")

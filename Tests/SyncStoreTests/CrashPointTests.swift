@@ -11,7 +11,9 @@ struct CrashPointTests {
 
     private let key = AppKey(key: "insp-1", fingerprint: [UInt8](repeating: 1, count: 16))
 
-    @Test("Before the commit of an enqueue there is nothing; after it, a repeat finds the same mutation", arguments: [CommitStage.before, .after], ["audit", "reading"])
+    @Test(
+        "Before the commit of an enqueue there is nothing; after it, a repeat finds the same mutation",
+        arguments: [CommitStage.before, .after], ["audit", "reading"])
     func enqueue(_ stage: CommitStage, _ entity: String) throws {
         let folder = try TemporaryFolder()
         let agent = try TestAgent(in: folder)
@@ -25,7 +27,9 @@ struct CrashPointTests {
         #expect(try agent.store.verify() == [])
     }
 
-    @Test("Before the commit of a claim all of it waits; after it, the same keys and bytes are in flight", arguments: [CommitStage.before, .after])
+    @Test(
+        "Before the commit of a claim all of it waits; after it, the same keys and bytes are in flight",
+        arguments: [CommitStage.before, .after])
     func claim(_ stage: CommitStage) throws {
         let folder = try TemporaryFolder()
         let agent = try TestAgent(in: folder)
@@ -61,7 +65,9 @@ struct CrashPointTests {
         #expect(try agent.store.verify() == [])
     }
 
-    @Test("Before the commit of results all is in flight; after it, a repeat of the answer is ignored", arguments: [CommitStage.before, .after])
+    @Test(
+        "Before the commit of results all is in flight; after it, a repeat of the answer is ignored",
+        arguments: [CommitStage.before, .after])
     func results(_ stage: CommitStage) throws {
         let folder = try TemporaryFolder()
         let agent = try TestAgent(in: folder)
@@ -98,7 +104,8 @@ struct CrashPointTests {
                 for (offset, mutation) in try agent.inFlight().enumerated() {
                     try agent.answer(random.next() % 4 == 0 ? .retry(mutation.key) : .accepted(mutation.key, version * 100 + Int64(offset)))
                 }
-            case 4: try agent.pull([("r\(random.next() % 3)", version * 100 + 50, ["p": .int(version)])], cursor: "c\(version)", hasMore: true)
+            case 4:
+                try agent.pull([("r\(random.next() % 3)", version * 100 + 50, ["p": .int(version)])], cursor: "c\(version)", hasMore: true)
             default:
                 if step % 3 == 0 { _ = try agent.database.pragma("wal_checkpoint(PASSIVE)") }
                 _ = try agent.store.housekeep(at: agent.now)

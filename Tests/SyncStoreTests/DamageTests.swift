@@ -5,10 +5,12 @@ import Testing
 /// A flipped byte is found, set aside with a word, and everything else flows.
 @Suite("Damage")
 struct DamageTests {
-    @Test("A mutation whose row is damaged is parked and never sent; what else waits goes", arguments: [
-        "data = replace(data, '1', '3')", "key = replace(key, substr(key, 1, 1), 'x')", "priority = 2", "hlc = hlc || '0'",
-        "base_version = base_version + 1", "action = 2", "sum = sum + 1", "unset = '[\"n\"]'", "ops = '[]'", "data = NULL",
-    ])
+    @Test(
+        "A mutation whose row is damaged is parked and never sent; what else waits goes",
+        arguments: [
+            "data = replace(data, '1', '3')", "key = replace(key, substr(key, 1, 1), 'x')", "priority = 2", "hlc = hlc || '0'",
+            "base_version = base_version + 1", "action = 2", "sum = sum + 1", "unset = '[\"n\"]'", "ops = '[]'", "data = NULL",
+        ])
     func payload(_ change: String) throws {
         let folder = try TemporaryFolder()
         let agent = try TestAgent(in: folder)
@@ -17,7 +19,9 @@ struct DamageTests {
         let other = try agent.create("b").key
         try RawDatabase(folder.database).rows("UPDATE payload SET \(change) WHERE seq = 1")
         let shown = try #require(try agent.store.reads.mutations(MutationQuery(), at: agent.now).items.first { $0.seq == 1 })
-        #expect(shown.data == nil && shown.operations == nil && shown.unset == nil && shown.problem?.code == "damaged", "nothing that nobody asked for is shown")
+        #expect(
+            shown.data == nil && shown.operations == nil && shown.unset == nil && shown.problem?.code == "damaged",
+            "nothing that nobody asked for is shown")
         #expect(try agent.claim().map(\.key) == [other])
         var held = MutationQuery()
         held.states = [.held]
@@ -58,9 +62,11 @@ struct DamageTests {
         #expect(try agent.states(list) == ["pending", "held"])
     }
 
-    @Test("A record whose row is damaged is not shown, not changed, and fetched again", arguments: [
-        "base = '{\"v\":2}'", "base_version = 4", "sum = sum + 1",
-    ])
+    @Test(
+        "A record whose row is damaged is not shown, not changed, and fetched again",
+        arguments: [
+            "base = '{\"v\":2}'", "base_version = 4", "sum = sum + 1",
+        ])
     func record(_ change: String) throws {
         let folder = try TemporaryFolder()
         let agent = try TestAgent(in: folder)

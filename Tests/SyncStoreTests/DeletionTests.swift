@@ -6,7 +6,9 @@ import Testing
 @Suite("Deletions in the agent")
 struct DeletionTests {
     private static func lost(_ agent: TestAgent) throws -> [JSONObject] {
-        try agent.store.reads.audit(after: 0, limit: 10).items.filter { $0.verb == "lost" }.compactMap { try JSONReader.read($0.json ?? "").object }
+        try agent.store.reads.audit(after: 0, limit: 10).items.filter { $0.verb == "lost" }.compactMap {
+            try JSONReader.read($0.json ?? "").object
+        }
     }
 
     private static func site() throws -> TestAgent {
@@ -43,7 +45,8 @@ struct DeletionTests {
         #expect(try agent.store.verify() == [])
     }
 
-    @Test("A deletion that gave way at the hub brings the record back, whether a pull had shown it before or not", arguments: [false, true])
+    @Test(
+        "A deletion that gave way at the hub brings the record back, whether a pull had shown it before or not", arguments: [false, true])
     func gaveWayThere(_ isPulled: Bool) throws {
         let agent = try Self.site()
         let key = try agent.enqueue(TestAgent.mutation(.delete, "s", entity: "site")).key
@@ -76,10 +79,12 @@ struct DeletionTests {
         #expect(try agent.record("s", "site")?.view == #"{"note":"mine","visits":4}"#)
     }
 
-    @Test("Of a record that the hub refused to make, an edit falls with the creation, whatever word a hub has for it, and goes with it again", arguments: [
-        Problem("deleted", status: 410, detail: "audit/a does not exist any more"),
-        Problem("parent-rejected", status: 409, detail: "the mutation that creates audit/a was rejected"),
-    ])
+    @Test(
+        "Of a record that the hub refused to make, an edit falls with the creation, whatever word a hub has for it, and goes with it again",
+        arguments: [
+            Problem("deleted", status: 410, detail: "audit/a does not exist any more"),
+            Problem("parent-rejected", status: 409, detail: "the mutation that creates audit/a was rejected"),
+        ])
     func refusedCreate(_ problem: Problem) throws {
         let agent = try TestAgent()
         let keys = [try agent.create("a", ["n": 1]).key, try agent.update("a", ["n": 2]).key]

@@ -23,9 +23,13 @@ struct DocumentTests {
     }
 
     private static let cases = [
-        Case(testDescription: "an element of 31 levels", operations: [.init("n", .increment, 1), .init("s", .add, nested(31))], pointer: "/ops/1"),
+        Case(
+            testDescription: "an element of 31 levels", operations: [.init("n", .increment, 1), .init("s", .add, nested(31))],
+            pointer: "/ops/1"),
         Case(testDescription: "an element of 32 levels", operations: [.init("list", .append, ["a": nested(31)])], pointer: "/ops/0"),
-        Case(testDescription: "a name of 60 control characters", operations: [.init(String(repeating: "\u{1}", count: 60), .increment, 1)], pointer: "/ops/0"),
+        Case(
+            testDescription: "a name of 60 control characters", operations: [.init(String(repeating: "\u{1}", count: 60), .increment, 1)],
+            pointer: "/ops/0"),
         Case(testDescription: "a name of 200 quotes", operations: [.init(String(repeating: "\"", count: 200), .add, 1)], pointer: "/ops/0"),
         Case(testDescription: "one field too many", data: fields(2_047), pointer: "/data"),
     ]

@@ -92,7 +92,9 @@ struct DoubtTests {
         #expect(try agent.store.verify() == [])
     }
 
-    @Test("A hub that says nothing of the first one, or did not accept it, leaves the decision to a person", arguments: [nil, "rejected", "conflict"])
+    @Test(
+        "A hub that says nothing of the first one, or did not accept it, leaves the decision to a person",
+        arguments: [nil, "rejected", "conflict"])
     func undecided(_ original: String?) throws {
         let agent = try TestAgent()
         let first = try agent.enqueue(Self.edit(.create, "a", ["v": 1]))

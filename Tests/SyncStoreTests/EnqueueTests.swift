@@ -17,20 +17,22 @@ struct EnqueueTests {
         var testDescription: String { "\(action) of \(base.map(\.json) ?? (isDeletedAtHub ? "a tombstone" : "nothing"))" }
     }
 
-    @Test("Each action on a record that is there, that was there and that never was", arguments: [
-        Case(action: .create, sent: .create, view: #"{"v":1}"#),
-        Case(action: .create, base: ["n": 7], code: "exists"),
-        Case(action: .create, isDeletedAtHub: true, sent: .create, view: #"{"v":1}"#),
-        Case(action: .update, code: "not-found"),
-        Case(action: .update, base: ["n": 7], sent: .update, view: #"{"n":7,"v":1}"#),
-        Case(action: .update, isDeletedAtHub: true, code: "deleted"),
-        Case(action: .upsert, sent: .create, view: #"{"v":1}"#),
-        Case(action: .upsert, base: ["n": 7], sent: .update, view: #"{"n":7,"v":1}"#),
-        Case(action: .upsert, isDeletedAtHub: true, sent: .create, view: #"{"v":1}"#),
-        Case(action: .delete, code: "not-found"),
-        Case(action: .delete, base: ["n": 7], sent: .delete, view: nil),
-        Case(action: .delete, isDeletedAtHub: true, code: "deleted"),
-    ])
+    @Test(
+        "Each action on a record that is there, that was there and that never was",
+        arguments: [
+            Case(action: .create, sent: .create, view: #"{"v":1}"#),
+            Case(action: .create, base: ["n": 7], code: "exists"),
+            Case(action: .create, isDeletedAtHub: true, sent: .create, view: #"{"v":1}"#),
+            Case(action: .update, code: "not-found"),
+            Case(action: .update, base: ["n": 7], sent: .update, view: #"{"n":7,"v":1}"#),
+            Case(action: .update, isDeletedAtHub: true, code: "deleted"),
+            Case(action: .upsert, sent: .create, view: #"{"v":1}"#),
+            Case(action: .upsert, base: ["n": 7], sent: .update, view: #"{"n":7,"v":1}"#),
+            Case(action: .upsert, isDeletedAtHub: true, sent: .create, view: #"{"v":1}"#),
+            Case(action: .delete, code: "not-found"),
+            Case(action: .delete, base: ["n": 7], sent: .delete, view: nil),
+            Case(action: .delete, isDeletedAtHub: true, code: "deleted"),
+        ])
     func actions(_ example: Case) throws {
         let agent = try TestAgent()
         if let base = example.base { try agent.pull([("a", 5, base)]) }
@@ -148,7 +150,10 @@ struct EnqueueTests {
         var pointer: String?
         var testDescription: String { what }
 
-        init(_ what: String, _ mutation: NewMutation, _ code: String, _ pointer: String? = nil, _ change: (inout NewMutation) -> Void = { _ in }) {
+        init(
+            _ what: String, _ mutation: NewMutation, _ code: String, _ pointer: String? = nil,
+            _ change: (inout NewMutation) -> Void = { _ in }
+        ) {
             self.what = what
             self.mutation = mutation
             self.code = code
@@ -157,18 +162,23 @@ struct EnqueueTests {
         }
     }
 
-    @Test("What is refused names the place and leaves no trace", arguments: [
-        Refused("an event that is updated", TestAgent.mutation(.update, "e", entity: "reading"), "validation", "/action"),
-        Refused("an event with a version", TestAgent.mutation(.create, nil, entity: "reading"), "validation", "/expect_version") {
-            $0.expectedVersion = 1
-        },
-        Refused("a reference", TestAgent.mutation(.create, "t", entity: "template"), "validation", "/entity"),
-        Refused("an update without an id", TestAgent.mutation(.update, nil, ["v": 1]), "validation", "/record_id"),
-        Refused("a dependency that never was", TestAgent.mutation(.create, "a", ["v": 1]), "validation", "/depends_on/0") {
-            $0.dependsOn = [MutationKey(trusted: "019aa4b6-4500-72dd-a0e9-522b65ebe5a1")]
-        },
-        Refused("too much", TestAgent.mutation(.create, "a", ["v": .string(JSONString(String(repeating: "x", count: Limits.mutationBytes)))]), "too-large"),
-    ])
+    @Test(
+        "What is refused names the place and leaves no trace",
+        arguments: [
+            Refused("an event that is updated", TestAgent.mutation(.update, "e", entity: "reading"), "validation", "/action"),
+            Refused("an event with a version", TestAgent.mutation(.create, nil, entity: "reading"), "validation", "/expect_version") {
+                $0.expectedVersion = 1
+            },
+            Refused("a reference", TestAgent.mutation(.create, "t", entity: "template"), "validation", "/entity"),
+            Refused("an update without an id", TestAgent.mutation(.update, nil, ["v": 1]), "validation", "/record_id"),
+            Refused("a dependency that never was", TestAgent.mutation(.create, "a", ["v": 1]), "validation", "/depends_on/0") {
+                $0.dependsOn = [MutationKey(trusted: "019aa4b6-4500-72dd-a0e9-522b65ebe5a1")]
+            },
+            Refused(
+                "too much",
+                TestAgent.mutation(.create, "a", ["v": .string(JSONString(String(repeating: "x", count: Limits.mutationBytes)))]),
+                "too-large"),
+        ])
     func refuses(_ example: Refused) throws {
         let agent = try TestAgent()
         let commits = agent.database.commits
@@ -208,7 +218,8 @@ struct EnqueueTests {
     func list() throws {
         let agent = try TestAgent()
         let made = try agent.list([
-            TestAgent.mutation(.create, "a", ["v": 1]), TestAgent.mutation(.update, "a", ["v": 2]), TestAgent.mutation(.create, nil, ["t": 1], entity: "reading"),
+            TestAgent.mutation(.create, "a", ["v": 1]), TestAgent.mutation(.update, "a", ["v": 2]),
+            TestAgent.mutation(.create, nil, ["t": 1], entity: "reading"),
         ])
         #expect(made.map(\.seq) == [1, 2, 3])
         let sent = try agent.claim()
@@ -222,7 +233,9 @@ struct EnqueueTests {
         let agent = try TestAgent()
         try agent.create("there")
         let before = try agent.store.reads.facts(at: agent.now).enqueued
-        var list = [TestAgent.mutation(.create, "a"), TestAgent.mutation(.create, "b"), TestAgent.mutation(.create, nil, entity: "reading")]
+        var list = [
+            TestAgent.mutation(.create, "a"), TestAgent.mutation(.create, "b"), TestAgent.mutation(.create, nil, entity: "reading"),
+        ]
         list[place] = TestAgent.mutation(.create, "there")
         let problem = StoreError.problem { _ = try agent.list(list) }
         #expect(problem?.code == "exists")

@@ -11,7 +11,8 @@ struct EntityTagTests {
         return agent
     }
 
-    private func write(_ agent: TestAgent, _ tag: String?, _ id: String = "a", n: Int = 2, action: NewMutation.Action = .update) -> Problem? {
+    private func write(_ agent: TestAgent, _ tag: String?, _ id: String = "a", n: Int = 2, action: NewMutation.Action = .update) -> Problem?
+    {
         var mutation = TestAgent.mutation(action, id, action == .delete ? [:] : ["n": .int(n)], coalesces: true)
         mutation.ifMatch = tag.flatMap { EntityTags($0) }
         return agent.refusal(mutation)

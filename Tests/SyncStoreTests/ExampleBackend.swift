@@ -207,12 +207,13 @@ private final class RestDevice {
         for (number, one) in asked.enumerated() {
             let wanted = example.answer(to: one.step, order)
             let found = try word(of: one.answer)
-            let expected = switch wanted.verdict {
-            case .accepted: "accepted"
-            case .conflict: "conflict"
-            case .rejected(let code, _): "rejected \(code)"
-            case .ended(let state): state
-            }
+            let expected =
+                switch wanted.verdict {
+                case .accepted: "accepted"
+                case .conflict: "conflict"
+                case .rejected(let code, _): "rejected \(code)"
+                case .ended(let state): state
+                }
             if found != expected { differences.append("change \(number + 1) of \(name) ends as \(found), expected \(expected)") }
         }
         return differences

@@ -61,7 +61,9 @@ struct ExpiryTests {
         #expect(try agent.states([key]) == ["pending"])
     }
 
-    @Test("A device that was off for longer than a change may wait expires it when the time is known, before it is sent", arguments: [15, 60, 700])
+    @Test(
+        "A device that was off for longer than a change may wait expires it when the time is known, before it is sent",
+        arguments: [15, 60, 700])
     func longGap(_ days: Int) throws {
         let agent = try agent()
         try learn(agent, agent.now.wall)
@@ -199,7 +201,8 @@ struct ExpiryTests {
         #expect(try agent.store.verify() == [])
     }
 
-    @Test("What goes on of a disputed change by itself goes on with its deadline; a decision of a person has none", arguments: [true, false])
+    @Test(
+        "What goes on of a disputed change by itself goes on with its deadline; a decision of a person has none", arguments: [true, false])
     func disputed(_ isMoot: Bool) throws {
         let agent = try ConflictTests.agent()
         var change = TestAgent.mutation(.update, "a", ["finding": "fail", "note": "new"])

@@ -36,7 +36,10 @@ struct HistoryTests {
         var version: Int64 = 100
         while case let batch = try agent.claim(), !batch.isEmpty {
             for mutation in batch { sent[mutation.key] = mutation }
-            _ = try agent.store.applyResults(batch.map { version += 1; return .accepted($0.key, version) }, next: nil, at: agent.now)
+            _ = try agent.store.applyResults(
+                batch.map {
+                    version += 1; return .accepted($0.key, version)
+                }, next: nil, at: agent.now)
         }
         let newer = try agent.create("b").key
         _ = try agent.claim()
@@ -112,7 +115,8 @@ struct HistoryTests {
         #expect(try agent.record("a")?.version == 0)
         let page = SnapshotPage(
             entity: Self.audit, startCursor: "s", startVersion: 3,
-            records: [.init(id: RecordID(trusted: "a"), record: HubRecord(version: 3, data: ["n": 4, "list": ["x"]]))], after: RecordID(trusted: "a"),
+            records: [.init(id: RecordID(trusted: "a"), record: HubRecord(version: 3, data: ["n": 4, "list": ["x"]]))],
+            after: RecordID(trusted: "a"),
             hasMore: false)
         _ = try agent.store.applySnapshot(page, at: agent.now)
         #expect(try agent.view("a") == #"{"n":4,"list":["x"]}"#)

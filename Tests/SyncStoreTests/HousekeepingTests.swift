@@ -67,7 +67,9 @@ struct HousekeepingTests {
         #expect(try agent.state(key) == .done)
     }
 
-    @Test("Free pages go back to the file system, in slices, whether the store or its thread opened the transaction", arguments: [false, true])
+    @Test(
+        "Free pages go back to the file system, in slices, whether the store or its thread opened the transaction",
+        arguments: [false, true])
     func vacuum(_ isJoined: Bool) throws {
         let folder = try TemporaryFolder()
         let agent = try TestAgent(in: folder)

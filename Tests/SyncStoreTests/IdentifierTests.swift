@@ -89,7 +89,9 @@ struct IdentifierTests {
         }
     }
 
-    @Test("No id is given twice: after its thing is gone, after a restart, after an older copy was put back, after a rescue", arguments: kinds)
+    @Test(
+        "No id is given twice: after its thing is gone, after a restart, after an older copy was put back, after a rescue", arguments: kinds
+    )
     func once(_ kind: Kind) throws {
         let folder = try TemporaryFolder()
         var agent = try TestAgent(in: folder)

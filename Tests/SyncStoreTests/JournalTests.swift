@@ -15,7 +15,9 @@ struct JournalTests {
         }
     }
 
-    private func read(_ agent: TestAgent, after: Int64 = 0, limit: Int = 1_000, _ filter: JournalFilter = JournalFilter()) throws -> JournalPage {
+    private func read(_ agent: TestAgent, after: Int64 = 0, limit: Int = 1_000, _ filter: JournalFilter = JournalFilter()) throws
+        -> JournalPage
+    {
         try agent.store.reads.journal(after: after, limit: limit, filter: filter)
     }
 
@@ -36,10 +38,11 @@ struct JournalTests {
         try live(agent)
         let page = try read(agent)
         let told = words(page).map { $0.drop { $0 != " " }.dropFirst() }
-        #expect(Set(told) == [
-            "1 pending", "a upsert local", "2 pending", "b upsert local", "3 pending", "1 in_flight", "2 in_flight", "3 in_flight",
-            "2 rejected", "1 done", "b delete local", "link", "a upsert remote", "b delete remote",
-        ])
+        #expect(
+            Set(told) == [
+                "1 pending", "a upsert local", "2 pending", "b upsert local", "3 pending", "1 in_flight", "2 in_flight", "3 in_flight",
+                "2 rejected", "1 done", "b delete local", "link", "a upsert remote", "b delete remote",
+            ])
         #expect(page.events.map(\.id) == Array(1...page.newest))
         #expect(page.next == page.newest && page.oldest == 1 && !page.isGapped)
     }

@@ -46,7 +46,8 @@ struct ListDisputeTests {
         ]).map(\.key)
         _ = try agent.claim()
         try agent.answer(
-            .retry(keys[0], "blocked-by-earlier"), .conflict(keys[1], ["finding"], .record(HubRecord(version: 9, data: ["finding": "flagged"]))),
+            .retry(keys[0], "blocked-by-earlier"),
+            .conflict(keys[1], ["finding"], .record(HubRecord(version: 9, data: ["finding": "flagged"]))),
             .retry(keys[2], "blocked-by-earlier"))
         agent.wait(.seconds(1_000))
         #expect(try agent.claim().isEmpty)
@@ -182,7 +183,8 @@ struct ListDisputeTests {
     func refused() throws {
         let agent = try TestAgent(rules: ConflictTests.rules)
         try agent.pull([("a", 1, ["finding": "pass"]), ("b", 2, ["n": 0])])
-        let keys = try agent.list([TestAgent.mutation(.update, "a", ["finding": "fail"]), TestAgent.mutation(.update, "b", ["n": 1])]).map(\.key)
+        let keys = try agent.list([TestAgent.mutation(.update, "a", ["finding": "fail"]), TestAgent.mutation(.update, "b", ["n": 1])]).map(
+            \.key)
         _ = try agent.claim()
         try agent.answer(.conflict(keys[0], ["finding"], .record(HubRecord(version: 9, data: ["finding": "flagged"]))), .rejected(keys[1]))
         let decision = try ConflictTests.resolve(agent, .all(.local))
@@ -236,7 +238,8 @@ struct ListDisputeTests {
         #expect(Set(sent) == [decision, keys[1], keys[2], waiting, youngest])
         try agent.answer(
             .retry(decision, "not-attempted", after: .seconds(1)), .retry(keys[1], "not-attempted", after: .seconds(1)),
-            .retry(keys[2], "not-attempted", after: .seconds(1)), .retry(waiting, after: .seconds(3_600)), .retry(youngest, "blocked-by-earlier"))
+            .retry(keys[2], "not-attempted", after: .seconds(1)), .retry(waiting, after: .seconds(3_600)),
+            .retry(youngest, "blocked-by-earlier"))
         agent.wait(.seconds(600))
         #expect(try Set(agent.claim().map(\.key)) == [decision, keys[1], keys[2]])
         #expect(try agent.store.verify() == [])

@@ -30,7 +30,9 @@ struct MediumTests {
 
     private func count(_ path: String) throws -> Int64 { try RawDatabase(path).number("SELECT count(*) FROM payload") ?? 0 }
 
-    @Test("Whichever read of an opening fails once, the database is opened, is the same, and nothing is missing", arguments: ["image.db", "image.db-wal"])
+    @Test(
+        "Whichever read of an opening fails once, the database is opened, is the same, and nothing is missing",
+        arguments: ["image.db", "image.db-wal"])
     func opening(_ file: String) throws {
         let folder = try TemporaryFolder()
         let agent = try used(folder)
@@ -47,7 +49,8 @@ struct MediumTests {
             let opening = try writer.start()
             reads = medium.made
             #expect(!opening.isNew && opening.lostTail == 0, "read \(number)")
-            let facts = try settled { writer.run({ store, now throws(StoreError) in try store.reads.facts(at: now) }, completion: $0) }.get()
+            let facts = try settled { writer.run({ store, now throws(StoreError) in try store.reads.facts(at: now) }, completion: $0) }
+                .get()
             #expect(facts.replica == replica && facts.lastSeq == 60, "read \(number)")
             try writer.close()
         }
@@ -68,10 +71,11 @@ struct MediumTests {
             FailingMedium(.init(call: .read, file: "/image.db", error: EIO, first: 1, count: 1))
         ) {
             settled { done in
-                writer.run({ store, _ throws(StoreError) in
-                    store.database.releaseMemory()
-                    return try store.reads.check().count
-                }, completion: done)
+                writer.run(
+                    { store, _ throws(StoreError) in
+                        store.database.releaseMemory()
+                        return try store.reads.check().count
+                    }, completion: done)
             }
         }
         #expect(throws: StoreError.self) { try refused.get() }
@@ -130,7 +134,9 @@ struct MediumTests {
         #expect(try ask(failing: 0).get() == 60)
     }
 
-    @Test("A quota and the largest size of a file are a full disk at a commit: nothing was stored, and that is known", arguments: [EDQUOT, EFBIG, ENOSPC])
+    @Test(
+        "A quota and the largest size of a file are a full disk at a commit: nothing was stored, and that is known",
+        arguments: [EDQUOT, EFBIG, ENOSPC])
     func quota(_ error: Int32) throws {
         let folder = try TemporaryFolder()
         _ = try used(folder)

@@ -38,7 +38,9 @@ struct MigrationTests {
         #expect(try again.store.verify() == [])
     }
 
-    @Test("Every earlier version is brought up to date with its rows, also over several steps", arguments: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14])
+    @Test(
+        "Every earlier version is brought up to date with its rows, also over several steps",
+        arguments: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14])
     func older(_ version: Int) throws {
         let folder = try TemporaryFolder()
         let agent = try TestAgent(in: folder)
@@ -69,14 +71,16 @@ struct MigrationTests {
         #expect(try agent.view("p3") == #"{"v":99}"#)
     }
 
-    @Test("The schema itself refuses rows that contradict themselves", arguments: [
-        "UPDATE mutation SET state = 13", "UPDATE mutation SET state = 1, sent = 0", "UPDATE mutation SET ready = 1, next_age = 5",
-        "UPDATE mutation SET state = 6", "UPDATE mutation SET prune_age = 1", "UPDATE record SET view = '{}', status = 0",
-        "UPDATE record SET deleted = 0, base = NULL, view = NULL", "UPDATE payload SET priority = 3",
-        "INSERT INTO record SELECT 99, eid, id, 0, 0, 1, 0, 0, 0, 0, NULL, NULL, 0, NULL, NULL, NULL, 0 FROM record",
-        "UPDATE counter SET n = -1", "INSERT INTO event VALUES (99, 0, 0, 0, 0, 0, NULL, NULL, NULL, '')",
-        "UPDATE payload SET data = x'00'",
-    ])
+    @Test(
+        "The schema itself refuses rows that contradict themselves",
+        arguments: [
+            "UPDATE mutation SET state = 13", "UPDATE mutation SET state = 1, sent = 0", "UPDATE mutation SET ready = 1, next_age = 5",
+            "UPDATE mutation SET state = 6", "UPDATE mutation SET prune_age = 1", "UPDATE record SET view = '{}', status = 0",
+            "UPDATE record SET deleted = 0, base = NULL, view = NULL", "UPDATE payload SET priority = 3",
+            "INSERT INTO record SELECT 99, eid, id, 0, 0, 1, 0, 0, 0, 0, NULL, NULL, 0, NULL, NULL, NULL, 0 FROM record",
+            "UPDATE counter SET n = -1", "INSERT INTO event VALUES (99, 0, 0, 0, 0, 0, NULL, NULL, NULL, '')",
+            "UPDATE payload SET data = x'00'",
+        ])
     func guards(_ sql: String) throws {
         let folder = try TemporaryFolder()
         let agent = try TestAgent(in: folder)

@@ -71,7 +71,9 @@ struct NaiveStore {
 
     // MARK: - Enqueue
 
-    mutating func add(_ enqueued: Enqueued, record: String?, _ content: MutationContent, _ priority: Priority, group: ClosedRange<Int64>? = nil) {
+    mutating func add(
+        _ enqueued: Enqueued, record: String?, _ content: MutationContent, _ priority: Priority, group: ClosedRange<Int64>? = nil
+    ) {
         var mutation = Mutation(
             seq: enqueued.seq, key: enqueued.key, record: record, content: content, priority: priority, group: group)
         mutation.baseVersion = record.flatMap { records[$0]?.version } ?? 0
@@ -139,8 +141,9 @@ struct NaiveStore {
                 entity: EntityName(trusted: mutation.record == nil ? "reading" : "audit"),
                 seq: mutation.group?.lowerBound ?? mutation.seq, ranks: EntityRanks(RuleBook()))
         }
-        return places.min() ?? BatchPlace(
-            priority: .bulk, action: .delete, entity: EntityName(trusted: "none"), seq: .max, ranks: EntityRanks(RuleBook()))
+        return places.min()
+            ?? BatchPlace(
+                priority: .bulk, action: .delete, entity: EntityName(trusted: "none"), seq: .max, ranks: EntityRanks(RuleBook()))
     }
 
     /// The units that hold the newest mutation before each member, on the member's record.
@@ -324,7 +327,8 @@ struct NaiveStore {
         } else if mutation.content.action == .delete {
             (kind, disputed) = (.deleteUpdate, remote?.data.names ?? [])
         }
-        conflicts[mutation.seq] = Conflict(kind: kind, base: Dictionary(disputed.map { ($0, ground.isKnown ? known?[$0] : nil) }, uniquingKeysWith: { a, _ in a }))
+        conflicts[mutation.seq] = Conflict(
+            kind: kind, base: Dictionary(disputed.map { ($0, ground.isKnown ? known?[$0] : nil) }, uniquingKeysWith: { a, _ in a }))
     }
 
     /// A record that will not be created takes along what waits for it, up to its next creation; lists fall as a whole.

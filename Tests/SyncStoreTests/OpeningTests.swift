@@ -75,7 +75,9 @@ struct OpeningTests {
         for name in ["", "-wal", "-shm"] { try? FileManager.default.removeItem(atPath: folder.database + name) }
         try Data(page).write(to: URL(fileURLWithPath: folder.database))
         // https://www.sqlite.org/fileformat.html, 3: magic, no records, nonce, 0 pages before, sector and page size.
-        var journal: [UInt8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7, 0, 0, 0, 0, 1, 2, 3, 4, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 16, 0]
+        var journal: [UInt8] = [
+            0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7, 0, 0, 0, 0, 1, 2, 3, 4, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 16, 0,
+        ]
         journal += [UInt8](repeating: 0, count: 512 - journal.count)
         try Data(journal).write(to: URL(fileURLWithPath: folder.database + "-journal"))
         let agent = try TestAgent(in: folder)
@@ -90,7 +92,11 @@ struct OpeningTests {
         let header = Array(folder.bytes().prefix(100))
         #expect(header.starts(with: Array("SQLite format 3\0".utf8)))
         #expect(Array(header[68..<72]) == Array("ESAg".utf8))
-        #expect(agent.store.opening == { var opening = StoreOpening(); opening.isNew = true; return opening }())
+        #expect(
+            agent.store.opening
+                == {
+                    var opening = StoreOpening(); opening.isNew = true; return opening
+                }())
     }
 
     @Test("Opening an existing database writes one transaction, the mark that it is in use")

@@ -11,7 +11,9 @@ struct OperationTests {
         return try TestAgent(rules: RuleBook([EntityName(trusted: "audit"): rules]))
     }
 
-    private static func operated(_ id: String, _ operations: [FieldOperation], unset: [String] = [], _ data: JSONObject = [:]) -> NewMutation {
+    private static func operated(_ id: String, _ operations: [FieldOperation], unset: [String] = [], _ data: JSONObject = [:])
+        -> NewMutation
+    {
         var mutation = TestAgent.mutation(.update, id, data)
         (mutation.operations, mutation.unset) = (operations, unset)
         return mutation
@@ -44,7 +46,9 @@ struct OperationTests {
         }
     }
 
-    @Test("An operation on a member goes out as it was named, and the view has it in the member; one without a rule is refused with its place")
+    @Test(
+        "An operation on a member goes out as it was named, and the view has it in the member; one without a rule is refused with its place"
+    )
     func members() throws {
         let agent = try Self.agent(["mg": .merge, "mg.c": .counter])
         try agent.pull([("a", 5, ["mg": ["c": 7, "x": 1]])])
@@ -84,7 +88,9 @@ struct OperationTests {
         #expect(problem?.detail == "the sum of what n holds and of what is to be added would have 601 digits, the limit is 400")
     }
 
-    @Test("A pull that brings an element which a waiting removal had not seen: it stays, and the trail says so; an own one that is under way goes")
+    @Test(
+        "A pull that brings an element which a waiting removal had not seen: it stays, and the trail says so; an own one that is under way goes"
+    )
     func removals() throws {
         let agent = try Self.agent(["tags": .set])
         try agent.pull([("a", 5, ["tags": ["x"]]), ("b", 5, ["tags": []])])

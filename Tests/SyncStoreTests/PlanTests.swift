@@ -102,7 +102,9 @@ struct PlanTests {
         #expect(try agent.store.verify() == [])
     }
 
-    @Test("Settling one of many on a record costs the same however many follow, also while something else is rejected", arguments: [false, true])
+    @Test(
+        "Settling one of many on a record costs the same however many follow, also while something else is rejected",
+        arguments: [false, true])
     func hotRecordResults(_ hasRejected: Bool) throws {
         let agent = try TestAgent()
         if hasRejected {
@@ -156,7 +158,9 @@ struct PlanTests {
         _ = try agent.claim(5)
         #expect(try agent.store.reads.facts(at: agent.now).waitingBytes == all)
         try agent.drain()
-        #expect(try agent.store.reads.facts(at: agent.now).waitingBytes == raw.number("SELECT sum(p.bytes) FROM payload p JOIN mutation m USING (seq) WHERE m.state = 1"))
+        #expect(
+            try agent.store.reads.facts(at: agent.now).waitingBytes
+                == raw.number("SELECT sum(p.bytes) FROM payload p JOIN mutation m USING (seq) WHERE m.state = 1"))
         #expect(try raw.number("SELECT count(*) FROM payload p JOIN mutation m USING (seq) WHERE p.bytes <> m.bytes") == 0)
     }
 }

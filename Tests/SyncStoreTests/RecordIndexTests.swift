@@ -59,7 +59,10 @@ struct RecordIndexTests {
         ]
         let numbers = texts.compactMap { try? JSONReader.read(Array($0.utf8)) }
         let long = String(repeating: "ä", count: 200)
-        let strings: [JSON] = ["", "a", "ab", "b", "\u{0}", "\u{0}\u{1}", "a\u{0}b", "\u{FF}", "\u{10FFFF}", .string(long), .string(long + "x"), .string("b" + long)]
+        let strings: [JSON] = [
+            "", "a", "ab", "b", "\u{0}", "\u{0}\u{1}", "a\u{0}b", "\u{FF}", "\u{10FFFF}", .string(long), .string(long + "x"),
+            .string("b" + long),
+        ]
         return [.null, true, false, ["a": 1], [1, 2], []] + numbers + strings
     }()
 
@@ -135,7 +138,8 @@ struct RecordIndexTests {
             case 7..<12:
                 let records = (0..<(1 + random.next() % 6)).map { _ in (id(), version, document()) }
                 let unique = Dictionary(records.map { ($0.0, $0) }, uniquingKeysWith: { first, _ in first })
-                try agent.pull(unique.values.sorted { $0.0 < $1.0 }, deleted: unique["r1"] == nil && random.next() % 4 == 0 ? [("r1", version)] : [])
+                try agent.pull(
+                    unique.values.sorted { $0.0 < $1.0 }, deleted: unique["r1"] == nil && random.next() % 4 == 0 ? [("r1", version)] : [])
             case 12..<16:
                 let batch = try agent.claim(Int(1 + random.next() % 5))
                 let results = batch.map { mutation -> PushResult in
@@ -184,7 +188,10 @@ struct RecordIndexTests {
             try RecordIndexTests.tend(plain)
             #expect(plain.store.indexes.entries.isEmpty)
             for _ in 0..<6 {
-                let sorts = ["", "a", "-a", "a,b", "-a,b", "b", "-b,-a", "updated_at", "-updated_at", "a,updated_at", "a,id", "b,a,c", "-id", "version"]
+                let sorts = [
+                    "", "a", "-a", "a,b", "-a,b", "b", "-b,-a", "updated_at", "-updated_at", "a,updated_at", "a,id", "b,a,c", "-id",
+                    "version",
+                ]
                 var query = RecordIndexTests.query(
                     random.next() % 3 == 0 ? .all([]) : filter(), sort: pick(sorts), limit: Int(1 + random.next() % 7))
                 if random.next() % 3 == 0 { query.statuses = Set([pick([.pending, .conflict, .error, .synced]), .error]) }
@@ -218,23 +225,29 @@ struct RecordIndexTests {
         book.entities[Self.entity]?.declaredIndexes = indexes.map { Self.index($0) }
         let agent = try TestAgent(rules: book)
         for start in stride(from: 0, to: count, by: 500) {
-            try agent.pull((start..<min(count, start + 500)).map { number in
-                ("r\(number)", Int64(number + 1), ["site": .string("s\(number % 100)"), "due": .int(Int64(number * 7919 % count)), "open": .bool(number % 2 == 0)])
-            }, hasMore: true)
+            try agent.pull(
+                (start..<min(count, start + 500)).map { number in
+                    (
+                        "r\(number)", Int64(number + 1),
+                        ["site": .string("s\(number % 100)"), "due": .int(Int64(number * 7919 % count)), "open": .bool(number % 2 == 0)]
+                    )
+                }, hasMore: true)
         }
         return agent
     }
 
-    @Test("A page reads as many records as it shows, not as many as there are", arguments: [
-        (query(test("site", .eq("s7")), sort: "due", limit: 10), "site,due", 11),
-        (query(test("site", .eq("s7")), limit: 10), "site", 11),
-        (query(test("site", .isIn(["s7", "s8"])), sort: "-due", limit: 10), "site", 80),
-        (query(sort: "due", limit: 10), "due", 11),
-        (query(sort: "-due", limit: 10), "due", 11),
-        (query(test("due", .lt(20)), sort: "site", limit: 10), "due", 21),
-        (query(.all([test("site", .prefix("s7")), test("due", .ge(3_990))]), limit: 10), "due", 10),
-        (query(test("open", .eq(true)), sort: "due", limit: 10), "due", 30),
-    ])
+    @Test(
+        "A page reads as many records as it shows, not as many as there are",
+        arguments: [
+            (query(test("site", .eq("s7")), sort: "due", limit: 10), "site,due", 11),
+            (query(test("site", .eq("s7")), limit: 10), "site", 11),
+            (query(test("site", .isIn(["s7", "s8"])), sort: "-due", limit: 10), "site", 80),
+            (query(sort: "due", limit: 10), "due", 11),
+            (query(sort: "-due", limit: 10), "due", 11),
+            (query(test("due", .lt(20)), sort: "site", limit: 10), "due", 21),
+            (query(.all([test("site", .prefix("s7")), test("due", .ge(3_990))]), limit: 10), "due", 10),
+            (query(test("open", .eq(true)), sort: "due", limit: 10), "due", 30),
+        ])
     func work(_ query: RecordQuery, _ index: String, _ most: Int) throws {
         let agent = try large(4_000, "site", "due", "site,due")
         try Self.tend(agent)
@@ -309,10 +322,14 @@ struct RecordIndexTests {
         #expect(other == plain.database.stepsTaken - before)
     }
 
-    @Test("A declaration is 1 to 4 different columns", arguments: [
-        ("site", "site"), ("site , due", "site,due"), ("data.updated_at", "data.updated_at"), ("updated_at", "updated_at"), ("a.b", "a.b"),
-        ("data.data.x", "data.data.x"), ("", nil), ("site,site", nil), ("a,b,c,d,e", nil), ("id", nil), ("version", nil), ("a,", nil), ("a..b", nil),
-    ])
+    @Test(
+        "A declaration is 1 to 4 different columns",
+        arguments: [
+            ("site", "site"), ("site , due", "site,due"), ("data.updated_at", "data.updated_at"), ("updated_at", "updated_at"),
+            ("a.b", "a.b"),
+            ("data.data.x", "data.data.x"), ("", nil), ("site,site", nil), ("a,b,c,d,e", nil), ("id", nil), ("version", nil), ("a,", nil),
+            ("a..b", nil),
+        ])
     func declarations(_ text: String, _ expected: String?) {
         #expect(RecordIndex(text)?.description == expected)
     }

@@ -45,18 +45,22 @@ struct RecordReadTests {
         }
     }
 
-    @Test("Each operator, by value and within one type", arguments: [
-        Case("eq number", test("n", .eq(2)), "b"), Case("eq text", test("n", .eq("2")), "d"), Case("eq null", test("n", .eq(.null)), "ef"),
-        Case("ne", test("n", .ne(2)), "acdef"), Case("lt", test("n", .lt(3)), "ab"), Case("le", test("n", .le(2)), "ab"),
-        Case("gt", test("n", .gt(1)), "bc"), Case("ge", test("n", .ge(2)), "bc"), Case("gt text", test("s", .gt("alpha")), "bc"),
-        Case("in", test("n", .isIn([1, "2", 9])), "ad"), Case("prefix", test("s", .prefix("al")), "ac"),
-        Case("exists", test("s", .exists(true)), "abc"), Case("exists not", test("n", .exists(false)), "ef"),
-        Case("dotted", test("deep.x", .ge(2)), "b"), Case("true", test("flag", .eq(true)), "c"),
-        Case("and", .all([test("n", .ge(1)), test("s", .prefix("a"))]), "ac"),
-        Case("or", .any([test("n", .eq(1)), test("flag", .eq(false))]), "ae"),
-        Case("nested", .all([.any([test("n", .eq(1)), test("n", .eq(3))]), .any([test("s", .eq("alps")), test("deep.x", .eq(9))])]), "c"),
-        Case("all of nothing", .all([]), "abcdef"), Case("any of nothing", .any([]), ""),
-    ])
+    @Test(
+        "Each operator, by value and within one type",
+        arguments: [
+            Case("eq number", test("n", .eq(2)), "b"), Case("eq text", test("n", .eq("2")), "d"),
+            Case("eq null", test("n", .eq(.null)), "ef"),
+            Case("ne", test("n", .ne(2)), "acdef"), Case("lt", test("n", .lt(3)), "ab"), Case("le", test("n", .le(2)), "ab"),
+            Case("gt", test("n", .gt(1)), "bc"), Case("ge", test("n", .ge(2)), "bc"), Case("gt text", test("s", .gt("alpha")), "bc"),
+            Case("in", test("n", .isIn([1, "2", 9])), "ad"), Case("prefix", test("s", .prefix("al")), "ac"),
+            Case("exists", test("s", .exists(true)), "abc"), Case("exists not", test("n", .exists(false)), "ef"),
+            Case("dotted", test("deep.x", .ge(2)), "b"), Case("true", test("flag", .eq(true)), "c"),
+            Case("and", .all([test("n", .ge(1)), test("s", .prefix("a"))]), "ac"),
+            Case("or", .any([test("n", .eq(1)), test("flag", .eq(false))]), "ae"),
+            Case(
+                "nested", .all([.any([test("n", .eq(1)), test("n", .eq(3))]), .any([test("s", .eq("alps")), test("deep.x", .eq(9))])]), "c"),
+            Case("all of nothing", .all([]), "abcdef"), Case("any of nothing", .any([]), ""),
+        ])
     func filters(_ example: Case) throws {
         let agent = try agent()
         #expect(try ids(agent) { $0.filter = example.filter } == example.found)
@@ -74,9 +78,11 @@ struct RecordReadTests {
         #expect(found == String(example.found.reversed()))
     }
 
-    @Test("Each order: missing and null, false and true, numbers, text; the id decides between equals", arguments: [
-        ("n", false, "efabcd"), ("n", true, "dcbaef"), ("s", false, "defacb"), ("flag", false, "abdfec"),
-    ])
+    @Test(
+        "Each order: missing and null, false and true, numbers, text; the id decides between equals",
+        arguments: [
+            ("n", false, "efabcd"), ("n", true, "dcbaef"), ("s", false, "defacb"), ("flag", false, "abdfec"),
+        ])
     func orders(_ field: String, _ isDescending: Bool, _ expected: String) throws {
         let path = try #require(FieldPath(dotted: field))
         let agent = try agent()
@@ -125,7 +131,8 @@ struct RecordReadTests {
             let last = seen.last ?? "k"
             // One behind us, one ahead, and a change to what was seen; until there is an end to it.
             guard version < 130 else { continue }
-            try agent.pull([("0" + String(version), version, [:]), (last + "a", version + 1, [:]), (seen[0], version + 2, ["n": 0])], hasMore: true)
+            try agent.pull(
+                [("0" + String(version), version, [:]), (last + "a", version + 1, [:]), (seen[0], version + 2, ["n": 0])], hasMore: true)
         } while query.cursor != nil
         #expect(Set(seen).count == seen.count, "nothing twice")
         #expect(seen == seen.sorted { $0.utf8.lexicographicallyPrecedes($1.utf8) })
@@ -151,7 +158,8 @@ struct RecordReadTests {
         let agent = try TestAgent()
         let large = JSON.string(JSONString(String(repeating: "x", count: 240_000)))
         for start in stride(from: 0, to: 60, by: 10) {
-            try agent.pull((start..<(start + 10)).map { ("r\($0 + 100)", Int64($0 + 1), ["n": .int(Int64($0)), "p": large]) }, hasMore: true)
+            try agent.pull(
+                (start..<(start + 10)).map { ("r\($0 + 100)", Int64($0 + 1), ["n": .int(Int64($0)), "p": large]) }, hasMore: true)
         }
         var query = RecordQuery(Self.entity)
         query.limit = 1_000
@@ -265,7 +273,8 @@ struct RecordReadTests {
         try agent.update("a", ["v": 2])
         try agent.create("b")
         try agent.event()
-        _ = try agent.store.enqueue([TestAgent.mutation(.create, "c")], by: Requester(app: AppName(trusted: "other"), uid: 7), at: agent.now)
+        _ = try agent.store.enqueue(
+            [TestAgent.mutation(.create, "c")], by: Requester(app: AppName(trusted: "other"), uid: 7), at: agent.now)
         _ = try agent.claim(1)
         func seqs(_ change: (inout MutationQuery) -> Void) throws -> [Int64] {
             var query = MutationQuery()
@@ -277,9 +286,15 @@ struct RecordReadTests {
         #expect(try seqs { $0.states = [.pending] } == [2, 3, 4, 5])
         #expect(try seqs { $0.entity = EntityName(trusted: "reading") } == [4])
         #expect(try seqs { $0.recordID = RecordID(trusted: "a") } == [1, 2])
-        #expect(try seqs { $0.recordID = RecordID(trusted: "a"); $0.entity = Self.entity; $0.states = [.pending, .inFlight] } == [1, 2])
+        #expect(
+            try seqs {
+                $0.recordID = RecordID(trusted: "a"); $0.entity = Self.entity; $0.states = [.pending, .inFlight]
+            } == [1, 2])
         #expect(try seqs { $0.app = AppName(trusted: "other") } == [5])
-        #expect(try seqs { $0.after = 2; $0.limit = 2 } == [3, 4])
+        #expect(
+            try seqs {
+                $0.after = 2; $0.limit = 2
+            } == [3, 4])
     }
 
     @Test("An etag changes with every change, and with nothing else")

@@ -33,7 +33,10 @@ struct RescueTests {
                 guard let next = try agent.claim(1).first else { break }
                 try agent.answer(.accepted(next.key, 500 + next.seq))
             }
-            if let next = try agent.claim(1).first { try agent.answer(PushResult(key: next.key, verdict: .rejected(Problem("validation", status: 422, detail: "no"), current: nil))) }
+            if let next = try agent.claim(1).first {
+                try agent.answer(
+                    PushResult(key: next.key, verdict: .rejected(Problem("validation", status: 422, detail: "no"), current: nil)))
+            }
             _ = try agent.claim(1)
             _ = try agent.store.cancel(try agent.create("taken-back").key, at: agent.now)
             _ = try agent.list([TestAgent.mutation(.create, "l1"), TestAgent.mutation(.update, "p1", ["v": "new"])])

@@ -16,7 +16,8 @@ struct RestExampleTests {
         for example in ExampleBook.examples(for: .rest) {
             for mistake in example.mistakes where mistake.sides.contains(.rest) {
                 #expect(
-                    try !ExampleBackend.failures(of: mistake.example, mistake.order).isEmpty, "\(example.name) (\(mistake.order)): \(mistake.what)")
+                    try !ExampleBackend.failures(of: mistake.example, mistake.order).isEmpty,
+                    "\(example.name) (\(mistake.order)): \(mistake.what)")
             }
         }
     }

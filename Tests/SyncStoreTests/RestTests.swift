@@ -68,7 +68,8 @@ struct RestTests {
         #expect(try agent.view("o-1") == #"{"id":5,"site":"s-1","title":""}"#)
         #expect(try agent.store.verify() == [])
         // What is listed is the same record, under the name that it has here.
-        let summary = try agent.store.applyPull(Self.page("audit", [["id": 5, "site": 17, "title": "theirs"], ["id": 6, "site": 17]]), at: agent.now)
+        let summary = try agent.store.applyPull(
+            Self.page("audit", [["id": 5, "site": 17, "title": "theirs"], ["id": 6, "site": 17]]), at: agent.now)
         #expect(summary.upserts == 2)
         #expect(try agent.view("o-1") == #"{"id":5,"site":"s-1","title":"theirs"}"#)
         #expect(try agent.view("6") == #"{"id":6,"site":"s-1"}"#)
@@ -150,7 +151,8 @@ struct RestTests {
         var rules = EntityRules()
         rules.fields = ["form": .merge, "form.count": .counter, "form.finding": .manual]
         let agent = try TestAgent(rules: RuleBook([EntityName(trusted: "audit"): rules])) { $0.rest = Self.mapping() }
-        _ = try agent.store.applyPull(Self.page("audit", [["id": 5, "form": ["count": 7, "finding": "open"], "etag": "e1"]]), at: agent.now)
+        _ = try agent.store.applyPull(
+            Self.page("audit", [["id": 5, "form": ["count": 7, "finding": "open"], "etag": "e1"]]), at: agent.now)
         let count = try agent.update("5", ["form": ["count": 8, "finding": "open"]]).key
         _ = try agent.claim()
         let counted: JSONObject = ["id": 5, "form": ["count": 20, "finding": "open"], "etag": "e1"]
@@ -173,7 +175,9 @@ struct RestTests {
         let key = try agent.create("new").key
         _ = try agent.claim()
         try agent.store.restartStreams([EntityName(trusted: "audit")], at: agent.now)
-        #expect(try agent.store.loadStreams(at: agent.now).first { $0.entity.text == "audit" } == StreamPosition(entity: EntityName(trusted: "audit"), cursor: nil))
+        #expect(
+            try agent.store.loadStreams(at: agent.now).first { $0.entity.text == "audit" }
+                == StreamPosition(entity: EntityName(trusted: "audit"), cursor: nil))
         _ = try agent.store.applyPull(Self.page("audit", [["id": 1]], more: true), at: agent.now)
         _ = try Self.apply(agent, RestResult(key, .accepted(RestRemote(id: 9, document: ["id": 9]))))
         let summary = try agent.store.applyPull(Self.page("audit", [["id": 3]]), at: agent.now)

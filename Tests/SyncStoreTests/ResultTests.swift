@@ -30,22 +30,30 @@ struct ResultTests {
         }
     }
 
-    @Test("Each verdict on an update of a known record", arguments: [
-        Case("accepted", .done, .synced, #"{"v":"mine"}"#, 7) { .accepted($0, 7) },
-        Case("accepted with the record that the hub made", .done, .synced, #"{"v":"merged"}"#, 7) {
-            .accepted($0, 7, record: HubRecord(version: 7, data: ["v": "merged"]))
-        },
-        Case("duplicate of an accepted one", .done, .synced, #"{"v":"theirs"}"#, 9) { .duplicate($0, .accepted, theirs) },
-        Case("duplicate, and the record is deleted since", .done, .synced, nil, 9) { .duplicate($0, .accepted, .deleted(version: 9)) },
-        Case("duplicate of a rejected one", .rejected, .error, #"{"v":"theirs"}"#, 9, "rejected") { .duplicate($0, .rejected, theirs) },
-        Case("duplicate of a conflict", .conflicted, .conflict, #"{"v":"mine"}"#, 9, "conflict") { .duplicate($0, .conflict, theirs) },
-        Case("conflict", .conflicted, .conflict, #"{"v":"mine"}"#, 9, "conflict") { .conflict($0, ["v"], theirs) },
-        Case("conflict with a deletion", .conflicted, .conflict, #"{"v":"mine"}"#, 9, "conflict") { .conflict($0, ["$delete"], .deleted(version: 9)) },
-        Case("rejected", .rejected, .error, #"{"v":"old"}"#, 5, "validation") { .rejected($0) },
-        Case("rejected with the present record", .rejected, .error, #"{"v":"theirs"}"#, 9, "validation") { .rejected($0, current: theirs) },
-        Case("rejected, and the record is deleted", .rejected, .error, nil, 9, "validation") { .rejected($0, current: .deleted(version: 9)) },
-        Case("retry", .pending, .pending, #"{"v":"mine"}"#, 5, "busy") { .retry($0) },
-    ])
+    @Test(
+        "Each verdict on an update of a known record",
+        arguments: [
+            Case("accepted", .done, .synced, #"{"v":"mine"}"#, 7) { .accepted($0, 7) },
+            Case("accepted with the record that the hub made", .done, .synced, #"{"v":"merged"}"#, 7) {
+                .accepted($0, 7, record: HubRecord(version: 7, data: ["v": "merged"]))
+            },
+            Case("duplicate of an accepted one", .done, .synced, #"{"v":"theirs"}"#, 9) { .duplicate($0, .accepted, theirs) },
+            Case("duplicate, and the record is deleted since", .done, .synced, nil, 9) { .duplicate($0, .accepted, .deleted(version: 9)) },
+            Case("duplicate of a rejected one", .rejected, .error, #"{"v":"theirs"}"#, 9, "rejected") { .duplicate($0, .rejected, theirs) },
+            Case("duplicate of a conflict", .conflicted, .conflict, #"{"v":"mine"}"#, 9, "conflict") { .duplicate($0, .conflict, theirs) },
+            Case("conflict", .conflicted, .conflict, #"{"v":"mine"}"#, 9, "conflict") { .conflict($0, ["v"], theirs) },
+            Case("conflict with a deletion", .conflicted, .conflict, #"{"v":"mine"}"#, 9, "conflict") {
+                .conflict($0, ["$delete"], .deleted(version: 9))
+            },
+            Case("rejected", .rejected, .error, #"{"v":"old"}"#, 5, "validation") { .rejected($0) },
+            Case("rejected with the present record", .rejected, .error, #"{"v":"theirs"}"#, 9, "validation") {
+                .rejected($0, current: theirs)
+            },
+            Case("rejected, and the record is deleted", .rejected, .error, nil, 9, "validation") {
+                .rejected($0, current: .deleted(version: 9))
+            },
+            Case("retry", .pending, .pending, #"{"v":"mine"}"#, 5, "busy") { .retry($0) },
+        ])
     func verdicts(_ example: Case) throws {
         let folder = try TemporaryFolder()
         let agent = try TestAgent(in: folder)
@@ -76,7 +84,10 @@ struct ResultTests {
         try agent.answer(.accepted(key, 5))
         let record = try agent.record("a")
         let log = folder.bytes("-wal").count
-        for late in [PushResult.rejected(key), .accepted(key, 6), .retry(key), .conflict(key, ["v"], .absent), .accepted(MutationKey(trusted: "x"), 1)] {
+        for late in [
+            PushResult.rejected(key), .accepted(key, 6), .retry(key), .conflict(key, ["v"], .absent),
+            .accepted(MutationKey(trusted: "x"), 1),
+        ] {
             #expect(try agent.answer(late).unknown == 1)
         }
         #expect(try agent.record("a") == record)

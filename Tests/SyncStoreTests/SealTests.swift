@@ -92,7 +92,8 @@ struct SealTests {
         bytes[Int(root - 1) * Self.page + 4_000] ^= 1
         try folder.write(bytes)
         let told = Mutex<StoreError?>(nil)
-        let reader = StoreReader(path: folder.database, time: FixedTime(moment: agent.now), deliver: { for work in $0 { work() } }) { damage in
+        let reader = StoreReader(path: folder.database, time: FixedTime(moment: agent.now), deliver: { for work in $0 { work() } }) {
+            damage in
             told.withLock { $0 = damage }
         }
         let code = Mutex<StoreError.Code?>(nil)

@@ -16,7 +16,9 @@ struct SeedTests {
     private func page(_ records: [(String, Int64)], hasMore: Bool = false) -> SnapshotPage {
         var page = SnapshotPage(
             entity: Self.audit, startCursor: "start", startVersion: 50,
-            records: records.map { StreamPage.Record(id: RecordID(trusted: $0.0), record: HubRecord(version: $0.1, data: ["v": .int($0.1)])) },
+            records: records.map {
+                StreamPage.Record(id: RecordID(trusted: $0.0), record: HubRecord(version: $0.1, data: ["v": .int($0.1)]))
+            },
             after: records.last.map { RecordID(trusted: $0.0) }, hasMore: hasMore)
         page.isSeed = true
         return page

@@ -67,7 +67,10 @@ struct SharedCapacityTests {
         let agent = try TestAgent(rules: TestAgent.rulesWithReadings { $0.whenFull = .dropOldest })
         let greedy = requester("greedy", quota: 3)
         let own = try (0..<3).map { _ in try event(agent, by: greedy) }
-        let list = [TestAgent.mutation(.create, nil, entity: "reading"), TestAgent.mutation(.create, nil, entity: "reading"), TestAgent.mutation(.update, "nowhere", ["v": 1])]
+        let list = [
+            TestAgent.mutation(.create, nil, entity: "reading"), TestAgent.mutation(.create, nil, entity: "reading"),
+            TestAgent.mutation(.update, "nowhere", ["v": 1]),
+        ]
         #expect(StoreError.problem { _ = try agent.store.enqueue(list, by: greedy, at: agent.now) } != nil)
         #expect(try agent.states(own) == ["pending", "pending", "pending"])
         for dropped in 1...2 {

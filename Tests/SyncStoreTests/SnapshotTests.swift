@@ -32,7 +32,8 @@ struct SnapshotTests {
         #expect(try audit(agent).cursor == nil)
         for (number, start) in [(0, "first"), (2, "second"), (4, "third")] {
             let rows = (number..<(number + 2)).map { ("r\($0)", Int64($0 + 1), ["v": 1] as JSONObject) }
-            let applied = try agent.store.applySnapshot(page(rows, hasMore: true, start: start, version: Int64(100 + number)), at: agent.now)
+            let applied = try agent.store.applySnapshot(
+                page(rows, hasMore: true, start: start, version: Int64(100 + number)), at: agent.now)
             #expect(applied.position.listing?.after?.text == "r\(number + 1)")
             #expect(try agent.view("r8") != nil, "the mirror can be read all the time, and nothing goes before the end")
             try agent.reopen()
@@ -203,7 +204,8 @@ struct SnapshotTests {
         var held: [EntityName] = []
         for start in stride(from: 0, to: 200, by: 50) {
             let page = StreamPage(
-                entity: Self.audit, cursor: "c\(start)", hasMore: start < 150, records: [], deletions: Array(deletions[start..<(start + 50)]))
+                entity: Self.audit, cursor: "c\(start)", hasMore: start < 150, records: [],
+                deletions: Array(deletions[start..<(start + 50)]))
             held += try agent.store.applyPull(PullResponse(epoch: "e", head: 1_000, pages: [page]), at: agent.now).massDeletes
         }
         #expect(held.isEmpty == (days > 1), "\(held)")

@@ -82,7 +82,9 @@ struct TieTests {
         try Dictionary(agent.states(keys).map { ($0, 1) }, uniquingKeysWith: +)
     }
 
-    @Test("What thousands fall with takes them along in slices; what is left is never sent, and a restart goes on with it", arguments: ["refused", "cancelled"])
+    @Test(
+        "What thousands fall with takes them along in slices; what is left is never sent, and a restart goes on with it",
+        arguments: ["refused", "cancelled"])
     func fallingSlices(_ how: String) throws {
         let folder = try TemporaryFolder()
         let agent = try TestAgent(in: folder, rules: Self.rules, capacity: TestAgent.capacity(1_000_000))
@@ -248,7 +250,8 @@ struct TieTests {
         #expect(try agent.blocked(second) == Deferral(.order))
     }
 
-    @Test("What depends on a settled mutation is free, on one that was given up it is refused", arguments: ["done", "cancelled", "discarded"])
+    @Test(
+        "What depends on a settled mutation is free, on one that was given up it is refused", arguments: ["done", "cancelled", "discarded"])
     func dependsOnSettled(_ fate: String) throws {
         let agent = try agent()
         let first = try site(agent)
@@ -509,7 +512,9 @@ struct TieTests {
         try agent.answer(.rejected(other))
         let again = try agent.store.retry(parent, fix: ["fixed": true], cascades: cascades, by: agent.app, at: agent.now)
         #expect(try agent.state(parent) == .resolved)
-        #expect(try agent.states([child, grandchild, other]) == (cascades ? ["resolved", "resolved", "rejected"] : ["rejected", "rejected", "rejected"]))
+        #expect(
+            try agent.states([child, grandchild, other])
+                == (cascades ? ["resolved", "resolved", "rejected"] : ["rejected", "rejected", "rejected"]))
         let batch = try agent.claim()
         #expect(batch.first?.key == again.key && batch.first?.data == "{\"fixed\":true}")
         #expect(batch.map(\.record.entity.text) == (cascades ? ["site", "visit", "answer"] : ["site"]))

@@ -6,7 +6,8 @@ import Testing
 struct UsageTests {
     private let day = UTCDay(number: 20_000)
 
-    private func row(_ link: String, _ day: UTCDay, _ purpose: UsagePurpose, _ up: Int64, _ down: Int64, _ requests: Int64 = 1) -> UsageRow {
+    private func row(_ link: String, _ day: UTCDay, _ purpose: UsagePurpose, _ up: Int64, _ down: Int64, _ requests: Int64 = 1) -> UsageRow
+    {
         UsageRow(link: link, day: day, purpose: purpose, up: up, down: down, requests: requests)
     }
 
@@ -31,9 +32,10 @@ struct UsageTests {
             saved(day.next, 1), at: agent.now)
         try agent.crash()
         #expect(try agent.store.budgetBook() == saved(day.next, 1))
-        #expect(try agent.store.reads.usage(UsageQuery()) == [
-            row("wwan0", day, .pull, 5, 6), row("wwan0", day, .push, 11, 22, 4), row("eth0", day.next, .push, 7, 8),
-        ])
+        #expect(
+            try agent.store.reads.usage(UsageQuery()) == [
+                row("wwan0", day, .pull, 5, 6), row("wwan0", day, .push, 11, 22, 4), row("eth0", day.next, .push, 7, 8),
+            ])
     }
 
     @Test("It is asked for by link, by first and last day, and by month")

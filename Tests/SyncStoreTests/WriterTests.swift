@@ -38,7 +38,8 @@ struct WriterTests {
         return writer
     }
 
-    @Test("A commit whose outcome is unknown: the store is opened again, and what is there decides", arguments: [CommitStage.before, .after])
+    @Test(
+        "A commit whose outcome is unknown: the store is opened again, and what is there decides", arguments: [CommitStage.before, .after])
     func unknownOutcome(_ stage: CommitStage) throws {
         let folder = try TemporaryFolder()
         let (heard, fault) = (HeardIncidents(), Fault())
@@ -89,11 +90,14 @@ struct WriterTests {
         // The one that fails is the first slice: to open does not ask.
         let writer = try writer(folder, heard, fault)
         for _ in 0..<2 { heard.wentOn.wait() }
-        let left = try settled { writer.run({ store, now throws(StoreError) in
-            var states: [String] = []
-            for key in keys { states.append(try store.reads.mutation(key, at: now)?.state.name ?? "gone") }
-            return states.filter { $0 != "rejected" } + (try store.verify())
-        }, completion: $0) }.get()
+        let left = try settled {
+            writer.run(
+                { store, now throws(StoreError) in
+                    var states: [String] = []
+                    for key in keys { states.append(try store.reads.mutation(key, at: now)?.state.name ?? "gone") }
+                    return states.filter { $0 != "rejected" } + (try store.verify())
+                }, completion: $0)
+        }.get()
         #expect(left == [])
         // No mutation is new in it, so none of those that were acknowledged is gone.
         let failures = failure?.code == .unknownOutcome ? ["survived"] : []
@@ -124,7 +128,9 @@ struct WriterTests {
         let done = DispatchSemaphore(value: 0)
         writer.run { _, _ throws(StoreError) in
             throw StoreError(.corrupt, doing: "read")
-        } completion: { (_: Result<Void, StoreError>) in done.signal() }
+        } completion: { (_: Result<Void, StoreError>) in
+            done.signal()
+        }
         done.wait()
         #expect(throws: StoreError.self) { try enqueue(writer, "b").get() }
         #expect(heard.incidents == ["fatal"])
@@ -161,12 +167,17 @@ struct WriterTests {
         writer.run { _, _ throws(StoreError) in
             entered.signal()
             go.wait()
-        } completion: { (_: Result<Void, StoreError>) in fault.stage.withLock { $0 = .before } }
+        } completion: { (_: Result<Void, StoreError>) in
+            fault.stage.withLock { $0 = .before }
+        }
         entered.wait()
         var relaxed = TestAgent.mutation(.create, "a")
         relaxed.durability = .relaxed
         let app = Requester(app: AppName(trusted: "inspector"), uid: 1_000)
-        for mutation in [TestAgent.mutation(.update, "none"), relaxed, TestAgent.mutation(.delete, "none"), TestAgent.mutation(.create, "t", entity: "template")] {
+        for mutation in [
+            TestAgent.mutation(.update, "none"), relaxed, TestAgent.mutation(.delete, "none"),
+            TestAgent.mutation(.create, "t", entity: "template"),
+        ] {
             writer.enqueue([mutation], by: app) { _ in done.signal() }
         }
         go.signal()
@@ -185,7 +196,9 @@ struct WriterTests {
         writer.run { _, _ throws(StoreError) in
             entered.signal()
             go.wait()
-        } completion: { (_: Result<Void, StoreError>) in done.signal() }
+        } completion: { (_: Result<Void, StoreError>) in
+            done.signal()
+        }
         entered.wait()
         let first = try #require(writer.heldFor)
         let second = try #require(writer.heldFor)
@@ -200,9 +213,11 @@ struct WriterTests {
         try writer.close()
     }
 
-    @Test("A job counts as too long only beyond the bound", arguments: [
-        (Duration.zero, 0), (StoreJobTimes.bound, 0), (StoreJobTimes.bound + .nanoseconds(1), 1),
-    ])
+    @Test(
+        "A job counts as too long only beyond the bound",
+        arguments: [
+            (Duration.zero, 0), (StoreJobTimes.bound, 0), (StoreJobTimes.bound + .nanoseconds(1), 1),
+        ])
     func overBound(_ duration: Duration, _ count: Int) {
         var times = StoreJobTimes()
         times.add(duration)
@@ -222,7 +237,8 @@ struct WriterTests {
             commits.withLock { $0.append(store.database.commits) }
             entered.signal()
             go.wait()
-        } completion: { _ in }
+        } completion: { _ in
+        }
         entered.wait()
         let answers = Mutex<[Bool]>([])
         let done = DispatchSemaphore(value: 0)
@@ -238,7 +254,8 @@ struct WriterTests {
         writer.run { store, _ throws(StoreError) in
             commits.withLock { $0.append(store.database.commits) }
             done.signal()
-        } completion: { _ in }
+        } completion: { _ in
+        }
         done.wait()
         let counted = commits.withLock { $0 }
         #expect(counted[1] - counted[0] == 2, "the one that the thread was held in, and one for all four")
@@ -274,10 +291,15 @@ struct ReaderTests {
         try agent.create("a")
         let reader = StoreReader(path: folder.database, time: FixedTime(), deliver: { calls in for call in calls { call() } })
         defer { reader.close() }
-        let count: Int = try settled { reader.read({ reads, _ throws(StoreError) in try reads.records(RecordQuery(EntityName(trusted: "audit"))).items.count }, completion: $0) }.get()
+        let count: Int = try settled {
+            reader.read(
+                { reads, _ throws(StoreError) in try reads.records(RecordQuery(EntityName(trusted: "audit"))).items.count }, completion: $0)
+        }.get()
         #expect(count == 1)
         try agent.create("b")
-        let page: RecordPage = try settled { reader.read({ reads, _ throws(StoreError) in try reads.records(RecordQuery(EntityName(trusted: "audit"))) }, completion: $0) }.get()
+        let page: RecordPage = try settled {
+            reader.read({ reads, _ throws(StoreError) in try reads.records(RecordQuery(EntityName(trusted: "audit"))) }, completion: $0)
+        }.get()
         #expect(page.items.count == 2)
     }
 
@@ -293,7 +315,9 @@ struct ReaderTests {
         reader.read(isLong: true) { _, _ throws(StoreError) in
             begun.signal()
             goesOn.wait()
-        } completion: { _ in long.signal() }
+        } completion: { _ in
+            long.signal()
+        }
         begun.wait()
         // Would never come if it waited.
         let short: Bool = try settled { reader.read({ _, _ throws(StoreError) in true }, completion: $0) }.get()
@@ -307,10 +331,13 @@ struct ReaderTests {
         let folder = try TemporaryFolder()
         let agent = try TestAgent(in: folder)
         for number in 0..<20 { try agent.create("r\(number)") }
-        let reader = StoreReader(path: folder.database, time: FixedTime(), limit: .seconds(-1), deliver: { calls in for call in calls { call() } })
+        let reader = StoreReader(
+            path: folder.database, time: FixedTime(), limit: .seconds(-1), deliver: { calls in for call in calls { call() } })
         defer { reader.close() }
         #expect(throws: StoreError.self) {
-            let _: RecordPage = try settled { reader.read({ reads, _ throws(StoreError) in try reads.records(RecordQuery(EntityName(trusted: "audit"))) }, completion: $0) }.get()
+            let _: RecordPage = try settled {
+                reader.read({ reads, _ throws(StoreError) in try reads.records(RecordQuery(EntityName(trusted: "audit"))) }, completion: $0)
+            }.get()
         }
         let fine: Bool = try settled { reader.read({ _, _ throws(StoreError) in true }, completion: $0) }.get()
         #expect(fine)
@@ -342,7 +369,8 @@ struct ReaderTests {
         let folder = try TemporaryFolder()
         let agent = try TestAgent(in: folder)
         for number in 0..<200 { try agent.create("r\(number)") }
-        let reader = StoreReader(path: folder.database, time: FixedTime(), limit: .seconds(-1), deliver: { calls in for call in calls { call() } })
+        let reader = StoreReader(
+            path: folder.database, time: FixedTime(), limit: .seconds(-1), deliver: { calls in for call in calls { call() } })
         defer { reader.close() }
         #expect(try settled { reader.check(completion: $0) }.get() == [])
     }

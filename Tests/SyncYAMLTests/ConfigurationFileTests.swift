@@ -36,8 +36,7 @@ struct ConfigurationFileTests {
     @Test("A folder gives its *.yaml in the order of their bytes, without hidden ones, and a broken entry as an error")
     func folders() throws {
         try withFolder { folder in
-            for name in ["b.yaml", "10.yaml", "9.yaml", "B.yaml", ".hidden.yaml", "README", "c.yaml.dpkg-old", "c.yml"]
-            {
+            for name in ["b.yaml", "10.yaml", "9.yaml", "B.yaml", ".hidden.yaml", "README", "c.yaml.dpkg-old", "c.yml"] {
                 try write("# \(name)\n", folder + "/" + name)
             }
             try FileManager.default.createDirectory(atPath: folder + "/d.yaml", withIntermediateDirectories: false)

@@ -179,10 +179,11 @@ final class LineIntake: @unchecked Sendable {
             case .success(let enqueued):
                 accepted += 1
                 if case .success(let mutation) = item.line.mutation { taken.append(mutation) }
-                lines += BulkAnswer.accepted(
-                    line: item.number, ref: item.line.ref, id: enqueued.key, state: enqueued.state.name,
-                    isRepeat: enqueued.isRepeat, kept: enqueued.kept
-                ).bytes
+                lines +=
+                    BulkAnswer.accepted(
+                        line: item.number, ref: item.line.ref, id: enqueued.key, state: enqueued.state.name,
+                        isRepeat: enqueued.isRepeat, kept: enqueued.kept
+                    ).bytes
             case .failure(let error):
                 failed += 1
                 lines += BulkAnswer.refused(line: item.number, ref: item.line.ref, error.localProblem).bytes

@@ -92,7 +92,8 @@ extension Agent {
             cycle: outcome.session,
             outcome: SyncAnswer.Outcome(
                 result: outcome.error == nil ? "ok" : "failed", detail: outcome.error ?? nothingAsked(in: outcome),
-                pushed: Int64(outcome.pushed), pulled: Int64(outcome.pulled), bytesUp: Int64(outcome.bytesUp), bytesDown: Int64(outcome.bytesDown))
+                pushed: Int64(outcome.pushed), pulled: Int64(outcome.pulled), bytesUp: Int64(outcome.bytesUp),
+                bytesDown: Int64(outcome.bytesDown))
         ).answer
         for waiter in cycleWaiters where waiter.session == outcome.session {
             waiter.timer.cancel()
@@ -273,7 +274,8 @@ extension Agent {
             store.gatesBlobs = gatesBlobs
             store.rest = rest
             store.fullSync.interval = fullSync
-        } completion: { _ in }
+        } completion: { _ in
+        }
         tendIndexes()
     }
 

@@ -37,7 +37,9 @@ extension Agent {
     private func explain(_ call: LocalCall, _ query: RecordQuery) {
         read(call, isLong: true) { reads, _ throws(StoreError) in
             QueryExplanation(try reads.explain(query), of: query.entity)
-        } answer: { $0.answer }
+        } answer: {
+            $0.answer
+        }
     }
 
     /// The reason why an entity without a record here is unknown; `nil` where the configuration names it, or the hub has it.

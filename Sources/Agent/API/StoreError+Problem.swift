@@ -12,7 +12,8 @@ extension StoreError {
             return LocalProblem.outcomeUnknown.problem(
                 "the disk failed while this was being stored; whether it was is not known", members: ["outcome": "unknown"])
         case .corrupt, .notADatabase:
-            return LocalProblem.starting.problem("the database was found damaged; the agent starts again and puts it in order", retryAfter: 5)
+            return LocalProblem.starting.problem(
+                "the database was found damaged; the agent starts again and puts it in order", retryAfter: 5)
         case .ioError where isFailedRead:
             return LocalProblem.readOnly.problem("the agent cannot read its disk", retryAfter: 1)
         case .removed:

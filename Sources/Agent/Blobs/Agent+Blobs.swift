@@ -57,7 +57,9 @@ extension Agent {
         call.exchange.readBody { [self] part in
             switch part {
             case .bytes(let bytes):
-                guard before.count + bytes.count <= BlobPathBody.bytesMax else { return call.refuse(BodyRule.tooLarge(BlobPathBody.bytesMax)) }
+                guard before.count + bytes.count <= BlobPathBody.bytesMax else {
+                    return call.refuse(BodyRule.tooLarge(BlobPathBody.bytesMax))
+                }
                 assumeIsolated { $0.readPath(call, intake, folder, before + bytes) }
             case .end:
                 assumeIsolated { agent in
@@ -117,7 +119,9 @@ extension Agent {
                 case .success(let (row, isNew)):
                     call.answer(agent.item(row).answer(isNew: isNew))
                     guard row.state == .pending else { return }
-                    if isNew { agent.log.info("a file came in", metadata: ["blob": "\(row.id)", "bytes": "\(size)", "app": "\(requester.app)"]) }
+                    if isNew {
+                        agent.log.info("a file came in", metadata: ["blob": "\(row.id)", "bytes": "\(size)", "app": "\(requester.app)"])
+                    }
                     agent.blobs.isInUse = true
                     agent.feed(blob: .added(row.job))
                 case .failure(let error):
@@ -229,15 +233,21 @@ extension Agent {
                 sentence: sentence, rule: rule, wouldChange: change, situation: note)
         }
         switch row.state {
-        case .uploaded: return answer(.settled, row.isVerified ? "it is at the server, which has shown its digest" : "it is at the server; nobody has compared its digest")
+        case .uploaded:
+            return answer(
+                .settled,
+                row.isVerified ? "it is at the server, which has shown its digest" : "it is at the server; nobody has compared its digest")
         case .failed:
             return answer(
                 .parked, "it was set aside: " + (row.progress.error ?? "the server did not take it"),
                 change: ["on a new link, when the hub is found again, after a day, or with agentctl blobs retry \(row.id)"])
-        case .missing: return answer(.parked, "its bytes are gone: " + (row.progress.error ?? ""), change: ["when somebody adds the same file again"])
+        case .missing:
+            return answer(.parked, "its bytes are gone: " + (row.progress.error ?? ""), change: ["when somebody adds the same file again"])
         case .pending, .uploading, .verifying: break
         }
-        if blobs.uploader.active[row.id] != nil { return answer(.allow, "it is on its way: \(row.progress.offset) of \(row.size) bytes are at the server") }
+        if blobs.uploader.active[row.id] != nil {
+            return answer(.allow, "it is on its way: \(row.progress.offset) of \(row.size) bytes are at the server")
+        }
         let why = blobs.uploader.explanation(of: row.job, .init(situation: presentSituation, isBusy: false), now: now.wall)
         if why.deferral != nil {
             return WhyAnswer(id: row.id.description, record: name, state: item(row).state, why, at: hubPlace, situation: note)
@@ -361,7 +371,8 @@ private final class BlobOutput: @unchecked Sendable {
 
     func begin(_ row: BlobRow, range: String?) {
         var headers = [
-            ("Content-Type", row.type), (Tus.reprDigest, row.digest.field), ("Accept-Ranges", "bytes"), ("X-Content-Type-Options", "nosniff"),
+            ("Content-Type", row.type), (Tus.reprDigest, row.digest.field), ("Accept-Ranges", "bytes"),
+            ("X-Content-Type-Options", "nosniff"),
         ]
         end = reader.size
         var status = 200
@@ -369,9 +380,10 @@ private final class BlobOutput: @unchecked Sendable {
             switch Self.part(range, of: reader.size) {
             case nil: break
             case .some(nil):
-                return exchange.refuse(HTTPProblem(
-                    status: 416, code: LocalProblem.malformed.rawValue, detail: "the file has \(reader.size) bytes",
-                    headers: [("Content-Range", "bytes */\(reader.size)")]))
+                return exchange.refuse(
+                    HTTPProblem(
+                        status: 416, code: LocalProblem.malformed.rawValue, detail: "the file has \(reader.size) bytes",
+                        headers: [("Content-Range", "bytes */\(reader.size)")]))
             case .some(let part?):
                 (offset, end, status) = (part.lowerBound, part.upperBound, 206)
                 headers.append(("Content-Range", "bytes \(offset)-\(end - 1)/\(reader.size)"))

@@ -32,7 +32,12 @@ final class BlobIntake: @unchecked Sendable {
     func stream() {
         call.exchange.readBody { [self] part in
             switch part {
-            case .bytes(let bytes): onThread { () throws(BlobError) in try self.opened().append(bytes) } then: { self.stream() }
+            case .bytes(let bytes):
+                onThread { () throws(BlobError) in
+                    try self.opened().append(bytes)
+                } then: {
+                    self.stream()
+                }
             case .end: finish()
             case .failed: discard()
             }
@@ -41,7 +46,11 @@ final class BlobIntake: @unchecked Sendable {
 
     /// Receives a file that belongs to another user, which is opened on the files' thread.
     func copy(_ open: @escaping @Sendable () throws(BlobError) -> BlobSource) {
-        onThread { () throws(BlobError) in try self.opened().copy(try open(), atMost: self.limit) } then: { self.finish() }
+        onThread { () throws(BlobError) in
+            try self.opened().copy(try open(), atMost: self.limit)
+        } then: {
+            self.finish()
+        }
     }
 
     private func finish() {
@@ -52,9 +61,10 @@ final class BlobIntake: @unchecked Sendable {
                 }
                 let (digest, size) = (file.digest(), file.offset)
                 if let expected, expected != digest {
-                    return fail(LocalProblem.validation.problem(
-                        "the bytes are \(digest), and the request said \(expected)",
-                        errors: [Problem.Pointer("", "Repr-Digest does not match")]))
+                    return fail(
+                        LocalProblem.validation.problem(
+                            "the bytes are \(digest), and the request said \(expected)",
+                            errors: [Problem.Pointer("", "Repr-Digest does not match")]))
                 }
                 onLoop { agent in
                     // From here on these bytes must not be removed as the remains of another file.

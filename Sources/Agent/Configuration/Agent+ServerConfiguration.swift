@@ -51,7 +51,9 @@ extension Agent {
             // Status shows it beside the one in force.
             configurationError = error.errors.first?.description
             let detail = error.errors.first?.description ?? "it cannot be read"
-            raise("config_rejected", "the hub's configuration \(offered.map(String.init) ?? "") is not accepted, the old one stays in force: \(detail)")
+            raise(
+                "config_rejected",
+                "the hub's configuration \(offered.map(String.init) ?? "") is not accepted, the old one stays in force: \(detail)")
         }
     }
 

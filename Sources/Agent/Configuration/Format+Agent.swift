@@ -51,7 +51,8 @@ extension Format where Value == ServiceURL? {
 extension Format where Value == ServiceURL {
     static var proxyURL: Format {
         .text(
-            expected: "http://HOST:PORT, without a user name, a password or a path: credentials go into hub.proxy_credentials_file", hidesValue: true,
+            expected: "http://HOST:PORT, without a user name, a password or a path: credentials go into hub.proxy_credentials_file",
+            hidesValue: true,
             parse: { text in
                 // `try?`: the fault is described by the text above.
                 guard let url = try? ServiceURL(text), !url.isSecure, url.path.isEmpty else { return nil }

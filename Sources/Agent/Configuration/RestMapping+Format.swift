@@ -42,7 +42,9 @@ extension RestMapping {
     static func checkEntities(_ configuration: AgentConfiguration, _ root: YAMLNode, _ reading: inout Reading) {
         guard configuration.adapter == .rest else { return }
         guard let rest = configuration.rest else {
-            return reading.report(root.deepest(["adapter"]).position, below: "rest", problem: "is missing", expected: "how the requests of the backend look, because adapter is rest")
+            return reading.report(
+                root.deepest(["adapter"]).position, below: "rest", problem: "is missing",
+                expected: "how the requests of the backend look, because adapter is rest")
         }
         if configuration.hub.url.text != rest.baseURL {
             reading.report(
@@ -92,7 +94,9 @@ extension RestMapping.HeaderValue {
                 .key("prefix", \.prefix, .headerText(upTo: 64)),
             ],
             check: { value, node, reading in
-                if value.file == nil { reading.report(node.position, below: "file", problem: "is missing", expected: "the file that holds the secret") }
+                if value.file == nil {
+                    reading.report(node.position, below: "file", problem: "is missing", expected: "the file that holds the secret")
+                }
             })
         let text = Format<String>.headerText(upTo: 1_024)
         return Format(
@@ -198,7 +202,10 @@ extension RestEntity.Write {
         }
         var keys: [MappingKey<Self>] = [
             .key("method", \.method, .word(methods)),
-            .key("path", \.path, .pathTemplate(excluding: action == .create ? ["server_id", "cursor", "limit", "next"] : ["cursor", "limit", "next"]), isRequired: true),
+            .key(
+                "path", \.path,
+                .pathTemplate(excluding: action == .create ? ["server_id", "cursor", "limit", "next"] : ["cursor", "limit", "next"]),
+                isRequired: true),
             .key("ok", \.ok, .list(.integer(200...499), upTo: 20)),
         ]
         if action != .delete {
@@ -209,11 +216,17 @@ extension RestEntity.Write {
                 .optional("version", \.version, .answerSource),
             ]
         }
-        if action == .create { keys.append(.optional("id", \.id, .answerSource)) } else { keys.append(.key("if_match", \.ifMatch, .boolean)) }
+        if action == .create {
+            keys.append(.optional("id", \.id, .answerSource))
+        } else {
+            keys.append(.key("if_match", \.ifMatch, .boolean))
+        }
         return .mapping(
             initial, keys,
             check: { write, node, reading in
-                if write.ok.isEmpty { reading.report(node.deepest(["ok"]).position, below: "ok", problem: "is empty", expected: "at least one status") }
+                if write.ok.isEmpty {
+                    reading.report(node.deepest(["ok"]).position, below: "ok", problem: "is empty", expected: "at least one status")
+                }
             })
     }
 }
@@ -261,7 +274,8 @@ extension RestEntity.List {
                 }
                 let places = list.path.places
                 if places.contains("cursor"), list.cursorFrom == nil {
-                    report("path", "asks from {cursor} on, and nothing says where that is", "cursor_from, such as $.items[*].updated_at:max")
+                    report(
+                        "path", "asks from {cursor} on, and nothing says where that is", "cursor_from, such as $.items[*].updated_at:max")
                 }
                 if !places.contains("cursor"), list.cursorFrom != nil {
                     report("cursor_from", "is of no use: the path does not ask from {cursor} on", "{cursor} in the query of the path")

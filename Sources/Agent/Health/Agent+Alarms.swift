@@ -27,7 +27,8 @@ extension Agent {
         let body = try AcknowledgeBody.read(call.body)
         let gone = observed.alarms.acknowledge(body.code)
         if let code = body.code, gone.isEmpty {
-            let why = observed.attention[code] == nil ? "there is no alarm \(code)" : "the alarm \(code) is not over; it ends with its cause"
+            let why =
+                observed.attention[code] == nil ? "there is no alarm \(code)" : "the alarm \(code) is not over; it ends with its cause"
             throw LocalProblem.notFound(why, list: "agentctl status")
         }
         // An event has no present state to keep. Two machines with one name are reported as long as there are two.

@@ -204,6 +204,7 @@ extension Agent {
         log.info("diagnostics sent", metadata: ["up_bytes": "\(response.traffic.wireUp)"])
         store.run { store, now throws(StoreError) in
             try store.noteDiagnosticsSent(upTo: newest, at: now)
-        } completion: { _ in }
+        } completion: { _ in
+        }
     }
 }

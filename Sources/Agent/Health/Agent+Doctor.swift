@@ -86,7 +86,9 @@ extension Agent {
         observed.hubAnsweredAt = environment.time.now().instant
         if let ends = response.certificateEndsAt { observed.certificateEndsAt = ends }
         let facts = HubHeaders(reading: response.headers, now: environment.time.now().wall)
-        if facts.version != nil, facts.epoch != nil { (observed.tokenEndsAt, observed.tokenRefreshAt) = (facts.tokenEndsAt, facts.tokenRefreshAt) }
+        if facts.version != nil, facts.epoch != nil {
+            (observed.tokenEndsAt, observed.tokenRefreshAt) = (facts.tokenEndsAt, facts.tokenRefreshAt)
+        }
         guard let version = facts.version else { return }
         let isCommon = facts.supportedVersions.isEmpty || !HubHeader.supportedVersions.filter(facts.supportedVersions.contains).isEmpty
         observed.foreignVersions = isCommon ? [] : facts.supportedVersions

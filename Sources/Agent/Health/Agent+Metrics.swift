@@ -21,7 +21,8 @@ extension Agent {
         let now = environment.time.now()
         var page = MetricsPage()
         page.family("agentd_info", .gauge, "The program; always 1.", [(["version": AgentVersion.current], 1)])
-        page.family("agentd_uptime_seconds", .gauge, "Time since the start.", [([:], startedAt.duration(to: now.instant).components.seconds)])
+        page.family(
+            "agentd_uptime_seconds", .gauge, "Time since the start.", [([:], startedAt.duration(to: now.instant).components.seconds)])
         page.family(
             "agentd_outbox_depth", .gauge, "Mutations that are not final, by state and priority.",
             MutationState.allCases.filter { !$0.isTerminal }.flatMap { state in

@@ -20,7 +20,8 @@ package enum ServiceMode: Hashable {
         case (.recovering, _):
             throw LocalProblem.starting.problem("the database was damaged and is being put in order", retryAfter: 1)
         case (
-            .readOnly, .mutations), (.readOnly, .mutation), (.readOnly, .record), (.readOnly, .records), (.readOnly, .query),
+            .readOnly, .mutations
+        ), (.readOnly, .mutation), (.readOnly, .record), (.readOnly, .records), (.readOnly, .query),
             (.readOnly, .entities), (.readOnly, .status), (.readOnly, .metrics), (.readOnly, .events), (.readOnly, .config),
             (.readOnly, .checkConfig), (.readOnly, .links), (.readOnly, .power), (.readOnly, .ledger), (.readOnly, .why),
             (.readOnly, .plan), (.readOnly, .checklist), (.readOnly, .diagnose):

@@ -74,7 +74,8 @@ extension Agent {
                 hub: configuration.hub.url.text, uptime: startedAt.duration(to: now.instant)),
             database: database(facts),
             configuration: .init(
-                version: configurationVersion, source: startedFromLastGood ? "last_good" : observed.revertedKeys.isEmpty ? "file" : "reverted",
+                version: configurationVersion,
+                source: startedFromLastGood ? "last_good" : observed.revertedKeys.isEmpty ? "file" : "reverted",
                 error: configurationError, trial: trialSentence),
             connectivity: connectivity())
         let situation = presentSituation

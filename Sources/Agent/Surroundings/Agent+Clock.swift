@@ -83,7 +83,9 @@ extension Agent {
         case .failure(let error) where error.code == .untrustedDate && isClockUnsynced:
             guard observed.attention[code] == nil else { return }
             let wall = environment.time.now().wall
-            raise(code, "the hub's certificate is not valid at \(wall), which is what our clock shows, and nobody vouches for it: \(error.detail)")
+            raise(
+                code,
+                "the hub's certificate is not valid at \(wall), which is what our clock shows, and nobody vouches for it: \(error.detail)")
         case .failure: return
         case .success: observed.attention[code] = nil
         }

@@ -53,7 +53,8 @@ extension Agent {
         around.unmeteredSavedAt = now.instant
         store.run { store, moment throws(StoreError) in
             try store.noteUnmetered(at: hour, now: moment)
-        } completion: { _ in }
+        } completion: { _ in
+        }
     }
 
     // MARK: Review

@@ -28,18 +28,22 @@ extension Agent {
         read(call, isLong: true) { reads, now throws(StoreError) in
             var items = [PlanItem(id: "pull", traffic: .pull, bytes: 0)]
             for waiting in try reads.waiting(limit: Self.planMax, at: now) {
-                items.append(PlanItem(
-                    id: waiting.key.text, traffic: TrafficClass(waiting.priority), bytes: waiting.bytes,
-                    since: waiting.createdAt, blockedBy: waiting.blockedBy))
+                items.append(
+                    PlanItem(
+                        id: waiting.key.text, traffic: TrafficClass(waiting.priority), bytes: waiting.bytes,
+                        since: waiting.createdAt, blockedBy: waiting.blockedBy))
             }
             for job in try reads.waitingBlobs(limit: 10_000) {
-                items.append(PlanItem(
-                    id: job.id.description, traffic: job.traffic(large: large), bytes: Int(clamping: job.remaining),
-                    since: job.createdAt))
+                items.append(
+                    PlanItem(
+                        id: job.id.description, traffic: job.traffic(large: large), bytes: Int(clamping: job.remaining),
+                        since: job.createdAt))
             }
             let plan = Plan(items, in: situation, now: now.wall)
             return PlanAnswer(plan, at: place, situation: note)
-        } answer: { $0.answer }
+        } answer: {
+            $0.answer
+        }
     }
 
     /// The inputs of the policy, with the fault of the last attempt at the hub: all explanations for people come from this.
@@ -123,7 +127,9 @@ extension WhyAnswer {
             switch mutation.state {
             case .inFlight: sentence = "the agent has tried to send it, and the hub has not answered; the next cycle asks about it first"
             case .done: sentence = "it is at the hub"
-            case .coalesced: sentence = "it goes as a part of \(mutation.into?.text ?? "an earlier mutation") of the same record, which is \(mutation.presentState.name)"
+            case .coalesced:
+                sentence =
+                    "it goes as a part of \(mutation.into?.text ?? "an earlier mutation") of the same record, which is \(mutation.presentState.name)"
             case .rejected: sentence = "the hub refused it\(problem)"
             case .failed: sentence = "it was set aside because it keeps failing alone\(problem)"
             case .held: sentence = "it was set aside until somebody decides\(problem)"

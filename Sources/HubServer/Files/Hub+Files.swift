@@ -78,7 +78,8 @@ extension Hub {
         let used = try querying { () throws(DatabaseError) in try store.filesUsed(by: caller.device) }
         guard used.open < uploads.limits.deviceUploads, used.bytes.saturatingAdd(length) <= uploads.limits.deviceBytes else {
             throw HubRefusal(
-                Problem("quota", status: 507, detail: "the files of this device use what it may have (\(used.bytes) bytes)", retryAfter: 3_600))
+                Problem(
+                    "quota", status: 507, detail: "the files of this device use what it may have (\(used.bytes) bytes)", retryAfter: 3_600))
         }
         if let free = uploads.storage.freeBytes(), free - length < uploads.limits.freeBytes {
             throw HubRefusal(Problem("disk-full", status: 507, detail: "the hub has \(free) bytes free", retryAfter: 600))

@@ -38,7 +38,9 @@
         /// An answer in place of the hub's, which never hears of the request.
         func instead(of endpoint: Endpoint?) -> HubResponse? {
             guard endpoint?.isForDevices == true else { return nil }
-            if strikes("unavailable") { return HubResponse(Problem("maintenance", status: 503, detail: "a test wants it so", retryAfter: 1)) }
+            if strikes("unavailable") {
+                return HubResponse(Problem("maintenance", status: 503, detail: "a test wants it so", retryAfter: 1))
+            }
             guard strikes("portal") else { return nil }
             let page = "<html><body>Welcome! Please log in.</body></html>"
             return HubResponse(status: 200, headers: ["Content-Type": "text/html"], body: Array(page.utf8))

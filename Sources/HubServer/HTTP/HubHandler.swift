@@ -109,11 +109,12 @@ final class HubHandler: HTTPHandler {
 
     private func submit(_ request: HubRequest, _ slot: HubWorker.Slot, _ exchange: HTTPExchange) {
         let loop = MultiThreadedEventLoopGroup.currentEventLoop
-        worker.submit(HubWorker.Job(request: request, slot: slot) { [self] response in
-            // Compressing belongs to the threads of the sockets: the hub's own has a database to serve.
-            guard let loop else { return send(response, to: request, exchange) }
-            loop.execute { self.send(response, to: request, exchange) }
-        })
+        worker.submit(
+            HubWorker.Job(request: request, slot: slot) { [self] response in
+                // Compressing belongs to the threads of the sockets: the hub's own has a database to serve.
+                guard let loop else { return send(response, to: request, exchange) }
+                loop.execute { self.send(response, to: request, exchange) }
+            })
     }
 
     // MARK: Enrolment
@@ -195,29 +196,30 @@ final class HubHandler: HTTPHandler {
     ) {
         var now = request
         now.fileStep = step
-        worker.submit(HubWorker.Job(request: now, slot: slot) { [self] response in
-            let loop = worker.files.next()
-            switch response.work {
-            case nil: send(response, to: request, exchange)
-            case .write(let grant):
-                FileIntake(exchange, grant, uploads, on: loop) { [self] end in
-                    ask(request, slot, exchange, uploads, step: .end(grant, end))
-                }.begin()
-            case .fence(let id, let offset):
-                loop.execute { [self] in
-                    var failure: BlobError?
-                    do throws(BlobError) {
-                        try uploads.fence(id, at: offset)
-                    } catch {
-                        uploads.tell(error)
-                        failure = error
+        worker.submit(
+            HubWorker.Job(request: now, slot: slot) { [self] response in
+                let loop = worker.files.next()
+                switch response.work {
+                case nil: send(response, to: request, exchange)
+                case .write(let grant):
+                    FileIntake(exchange, grant, uploads, on: loop) { [self] end in
+                        ask(request, slot, exchange, uploads, step: .end(grant, end))
+                    }.begin()
+                case .fence(let id, let offset):
+                    loop.execute { [self] in
+                        var failure: BlobError?
+                        do throws(BlobError) {
+                            try uploads.fence(id, at: offset)
+                        } catch {
+                            uploads.tell(error)
+                            failure = error
+                        }
+                        ask(request, slot, exchange, uploads, step: .fenced(failure))
                     }
-                    ask(request, slot, exchange, uploads, step: .fenced(failure))
+                case .show(let digest, let size):
+                    loop.execute { [self] in show(digest, size, response, to: request, slot, exchange, uploads, on: loop) }
                 }
-            case .show(let digest, let size):
-                loop.execute { [self] in show(digest, size, response, to: request, slot, exchange, uploads, on: loop) }
-            }
-        })
+            })
     }
 
     private func show(
@@ -227,11 +229,15 @@ final class HubHandler: HTTPHandler {
         do throws(BlobError) {
             if request.method == "GET" {
                 let reader = try uploads.storage.read(digest)
-                guard reader.size == size else { throw BlobError(.notFound, doing: "read \(digest)", detail: "it has \(reader.size) bytes") }
+                guard reader.size == size else {
+                    throw BlobError(.notFound, doing: "read \(digest)", detail: "it has \(reader.size) bytes")
+                }
                 log(response, to: request)
                 FileOutput(exchange, reader, uploads, holding: slot, on: loop).begin(response)
             } else {
-                guard try uploads.storage.size(of: digest) == size else { throw BlobError(.notFound, doing: "look at \(digest)", detail: "gone") }
+                guard try uploads.storage.size(of: digest) == size else {
+                    throw BlobError(.notFound, doing: "look at \(digest)", detail: "gone")
+                }
                 send(response, to: request, exchange)
             }
         } catch {

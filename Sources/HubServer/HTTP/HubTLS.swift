@@ -44,11 +44,17 @@ package struct HubTLS: Sendable, Hashable {
 
     /// - Throws: `.badCertificate` with the file that cannot be used, and what is wrong with it.
     func context(of contents: Contents) throws(HubError) -> Context {
-        let chain = try reading(certificateFile, as: "certificates in PEM, the hub's own first") { try NIOSSLCertificate.fromPEMBytes(contents.certificates) }
-        guard let end = chain.map({ Int64($0.notValidAfter) }).min() else {
-            throw HubError(.badCertificate, doing: "use \(certificateFile)", detail: "there is no certificate in it; expected certificates in PEM, the hub's own first")
+        let chain = try reading(certificateFile, as: "certificates in PEM, the hub's own first") {
+            try NIOSSLCertificate.fromPEMBytes(contents.certificates)
         }
-        let key = try reading(keyFile, as: "a private key in PEM without a passphrase") { try NIOSSLPrivateKey(bytes: contents.key, format: .pem) }
+        guard let end = chain.map({ Int64($0.notValidAfter) }).min() else {
+            throw HubError(
+                .badCertificate, doing: "use \(certificateFile)",
+                detail: "there is no certificate in it; expected certificates in PEM, the hub's own first")
+        }
+        let key = try reading(keyFile, as: "a private key in PEM without a passphrase") {
+            try NIOSSLPrivateKey(bytes: contents.key, format: .pem)
+        }
         var configuration = TLSConfiguration.makeServerConfiguration(
             certificateChain: chain.map { .certificate($0) }, privateKey: .privateKey(key))
         configuration.minimumTLSVersion = .tlsv12
@@ -65,7 +71,9 @@ package struct HubTLS: Sendable, Hashable {
             // With both files read, this is what is left: BoringSSL does not say it in words.
             throw HubError(
                 .badCertificate, doing: "use \(keyFile)",
-                detail: "it is not the key of the certificate in \(certificateFile) (\(error)); expected the key that this certificate was made for")
+                detail:
+                    "it is not the key of the certificate in \(certificateFile) (\(error)); expected the key that this certificate was made for"
+            )
         }
         return Context(context: context, endsAt: Timestamp(milliseconds: end * 1_000))
     }

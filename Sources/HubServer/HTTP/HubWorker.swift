@@ -77,7 +77,9 @@ final class HubWorker: @unchecked Sendable {
         self.environment = environment
         admission = Mutex(Admission(random: SeededRandom(seed: environment.seed)))
         let log = environment.log
-        uploads?.use { work in files.next().execute(work) } report: { error in
+        uploads?.use { work in
+            files.next().execute(work)
+        } report: { error in
             // A store that is away says so itself, once.
             guard error.code != .away else { return }
             log.error("the storage of files failed", metadata: ["doing": "\(error.doing)", "error": "\(error.detail)"])

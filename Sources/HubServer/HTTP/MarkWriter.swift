@@ -16,10 +16,12 @@ final class MarkWriter: Sendable {
     func write(_ remember: (HubMark) -> Void) {
         writing.withLock { _ in
             // Taken inside the lock of the writer, so that an older mark never replaces a newer one.
-            guard let mark = waiting.withLock({ waiting in
-                defer { waiting = nil }
-                return waiting
-            }) else { return }
+            guard
+                let mark = waiting.withLock({ waiting in
+                    defer { waiting = nil }
+                    return waiting
+                })
+            else { return }
             remember(mark)
         }
     }

@@ -70,7 +70,8 @@ final class ServerIdentity: Sendable {
     func renew(at now: Timestamp, _ log: Logger) {
         switch look() {
         case .unchanged: break
-        case .renewed(let end): log.notice("certificate renewed", metadata: ["file": "\(files.certificateFile)", "ends": "\(RFC3339.text(end))"])
+        case .renewed(let end):
+            log.notice("certificate renewed", metadata: ["file": "\(files.certificateFile)", "ends": "\(RFC3339.text(end))"])
         case .unusable(let detail):
             log.error("the new certificate cannot be used, the hub goes on with the one it has", metadata: ["error": "\(detail)"])
         }

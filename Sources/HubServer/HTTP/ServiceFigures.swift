@@ -32,7 +32,8 @@ final class ServiceFigures: Sendable {
         var page = MetricsPage()
         if let endsAt = certificateEnd.withLock({ $0 })?() {
             page.family(
-                "agenthub_certificate_end_timestamp_seconds", .gauge, "When the first certificate of the chain that TLS shows ends, Unix time.",
+                "agenthub_certificate_end_timestamp_seconds", .gauge,
+                "When the first certificate of the chain that TLS shows ends, Unix time.",
                 [([:], endsAt.milliseconds / 1_000)])
         }
         if let counts = connections.withLock({ $0 })?() {
@@ -51,13 +52,15 @@ final class ServiceFigures: Sendable {
                 [([:], counts.refusedHandshakes)])
         }
         page.family(
-            "agenthub_overloaded_total", .counter, "Requests answered 503 because too much was asked, in all or by one device, since the start.",
+            "agenthub_overloaded_total", .counter,
+            "Requests answered 503 because too much was asked, in all or by one device, since the start.",
             [
                 (["by": "all"], overloaded.load(ordering: .relaxed)),
                 (["by": "device"], overloadedByDevice.load(ordering: .relaxed)),
             ])
         page.family(
-            "agenthub_enrolments_refused_total", .counter, "Enrolments with a token that is not good, and those that came too often, since the start.",
+            "agenthub_enrolments_refused_total", .counter,
+            "Enrolments with a token that is not good, and those that came too often, since the start.",
             [
                 (["reason": "token"], failedEnrolments.load(ordering: .relaxed)),
                 (["reason": "rate"], limitedEnrolments.load(ordering: .relaxed)),

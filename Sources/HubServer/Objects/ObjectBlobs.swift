@@ -163,7 +163,8 @@ final class ObjectReader: BlobReader {
             return progress.offset == size && progress.hash.blobDigest != name
         }
         guard !isAltered else {
-            throw BlobError(.altered, doing: "read \(key) in \(store.place)", detail: "the bytes there do not have the digest that is their name")
+            throw BlobError(
+                .altered, doing: "read \(key) in \(store.place)", detail: "the bytes there do not have the digest that is their name")
         }
         return bytes
     }

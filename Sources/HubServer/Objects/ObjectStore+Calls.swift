@@ -40,7 +40,8 @@ extension ObjectStore {
         // Some answer a range with 200; what it is says another field.
         let isRange = response.headers["Content-Range"].map { $0.hasPrefix("bytes \(offset)-") } ?? (offset == 0)
         guard isRange, response.body.count == count else {
-            throw BlobError(.altered, doing: "get \(key) in \(place)", detail: "\(response.body.count) bytes came from \(offset) on, not \(count)")
+            throw BlobError(
+                .altered, doing: "get \(key) in \(place)", detail: "\(response.body.count) bytes came from \(offset) on, not \(count)")
         }
         return response.body
     }
@@ -194,7 +195,9 @@ extension ObjectStore {
 
     private func document(_ response: HTTPResponse, _ call: Call) throws(BlobError) -> XMLElement {
         guard let root = XMLReader.read(response.body) else {
-            throw BlobError(.io, doing: "\(call.doing) in \(place)", detail: "the answer is not the XML of an object store: expected one at this endpoint")
+            throw BlobError(
+                .io, doing: "\(call.doing) in \(place)",
+                detail: "the answer is not the XML of an object store: expected one at this endpoint")
         }
         return root
     }
@@ -216,7 +219,8 @@ extension ObjectStore {
         for byte in text.utf8 {
             switch byte {
             case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "0")...UInt8(ascii: "9"),
-                UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"), UInt8(ascii: "~"): bytes.append(byte)
+                UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"), UInt8(ascii: "~"):
+                bytes.append(byte)
             default: bytes += [UInt8(ascii: "%"), digits[Int(byte >> 4)], digits[Int(byte & 15)]]
             }
         }

@@ -113,7 +113,9 @@ package final class ObjectStore: Sendable {
                 throw failure
             }
             came()
-            if call.mayFailLate, response.status == 200, let root = XMLReader.read(Array(response.body.prefix(64 << 10))), root.name == "Error" {
+            if call.mayFailLate, response.status == 200, let root = XMLReader.read(Array(response.body.prefix(64 << 10))),
+                root.name == "Error"
+            {
                 return .refused(Refusal(status: 200, code: root["Code"] ?? "", message: root["Message"] ?? ""))
             }
             return (200...299).contains(response.status) ? .done(response) : .refused(Self.refusal(response))
@@ -230,13 +232,16 @@ package final class ObjectStore: Sendable {
         switch refusal.code {
         case "InvalidAccessKeyId": return "it does not know the access key \(credentials.keyID) (\(said)): expected one of this store"
         case "SignatureDoesNotMatch":
-            return "the secret is not that of the access key \(credentials.keyID) (\(said)): expected its own, and the store's region, not \(place.region), if that is another"
+            return
+                "the secret is not that of the access key \(credentials.keyID) (\(said)): expected its own, and the store's region, not \(place.region), if that is another"
         case "AccessDenied":
-            return "the access key \(credentials.keyID) may not do that (\(said)): expected one that may list the bucket, read, write and delete below the prefix, and abort multipart uploads"
+            return
+                "the access key \(credentials.keyID) may not do that (\(said)): expected one that may list the bucket, read, write and delete below the prefix, and abort multipart uploads"
         case "NoSuchBucket": return "there is no bucket \(place.bucket) (\(said)): expected one that exists"
         case "RequestTimeTooSkewed": return "the clocks of this machine and of the store differ (\(said)): expected less than 15 minutes"
         case "AuthorizationHeaderMalformed", "PermanentRedirect":
-            return "the bucket is in another region than \(place.region), or at another endpoint (\(said)): expected --s3-region and --s3-endpoint of the bucket"
+            return
+                "the bucket is in another region than \(place.region), or at another endpoint (\(said)): expected --s3-region and --s3-endpoint of the bucket"
         default: return "it answers \(said)"
         }
     }

@@ -96,11 +96,14 @@ package struct ObjectStoreCredentials: Sendable, CustomStringConvertible {
             guard sides.count == 2, names.contains(sides[0]), values.updateValue(sides[1], forKey: sides[0]) == nil else {
                 throw HubError(
                     .badStorage, doing: doing,
-                    detail: "line \(index + 1): expected \(names.joined(separator: ", ")), each once, as NAME = VALUE, under [default] or nothing")
+                    detail:
+                        "line \(index + 1): expected \(names.joined(separator: ", ")), each once, as NAME = VALUE, under [default] or nothing"
+                )
             }
         }
-        guard let made = ObjectStoreCredentials(
-            keyID: values[names[0]] ?? "", secret: values[names[1]] ?? "", sessionToken: values[names[2]])
+        guard
+            let made = ObjectStoreCredentials(
+                keyID: values[names[0]] ?? "", secret: values[names[1]] ?? "", sessionToken: values[names[2]])
         else { throw HubError(.badStorage, doing: doing, detail: "expected \(names[0]) and \(names[1]), in visible ASCII") }
         self = made
     }

@@ -93,7 +93,8 @@ package struct XMLReader {
         while place < bytes.count {
             switch bytes[place] {
             case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "0")...UInt8(ascii: "9"),
-                UInt8(ascii: ":"), UInt8(ascii: "_"), UInt8(ascii: "-"), UInt8(ascii: "."), 0x80...: place += 1
+                UInt8(ascii: ":"), UInt8(ascii: "_"), UInt8(ascii: "-"), UInt8(ascii: "."), 0x80...:
+                place += 1
             default: return place > start ? Array(bytes[start..<place]) : nil
             }
         }

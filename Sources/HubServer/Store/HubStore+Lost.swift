@@ -55,7 +55,8 @@ package struct LostRow: Hashable, Sendable {
     package var json: JSON {
         var object: JSONObject = [
             "kind": "lost", "at": .string(at.description), "entity": .string(record.entity.text), "id": .string(record.id.text),
-            "field": .string(value.field), "removed": .bool(value.value == nil && value.field != HubMerge.restOfRecord), "device": .string(value.stamp.writer.text),
+            "field": .string(value.field), "removed": .bool(value.value == nil && value.field != HubMerge.restOfRecord),
+            "device": .string(value.stamp.writer.text),
             "author": value.stamp.author.map { .string($0) } ?? .null, "version": .int(value.stamp.version),
             "hlc": .string(value.stamp.hlc.description),
         ]

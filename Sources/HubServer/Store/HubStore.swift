@@ -57,7 +57,8 @@ final class HubStore {
 
     func create(_ hub: HubRow) throws(DatabaseError) {
         try database.run(
-            "INSERT INTO hub(one, epoch, secret, head) VALUES(1, ?, ?, ?) ON CONFLICT(one) DO NOTHING", .text(hub.epoch), .blob(hub.secret), .int(hub.head))
+            "INSERT INTO hub(one, epoch, secret, head) VALUES(1, ?, ?, ?) ON CONFLICT(one) DO NOTHING", .text(hub.epoch), .blob(hub.secret),
+            .int(hub.head))
     }
 
     func setEpoch(_ epoch: String, head: Int64) throws(DatabaseError) {
@@ -273,7 +274,8 @@ final class HubStore {
     /// How many records of the entity were deleted and not made again: tombstones, and those that are forgotten by now.
     func deletedTotal(_ entity: EntityName) throws(DatabaseError) -> Int64 {
         let forgotten = try database.first("SELECT forgotten FROM horizon WHERE entity = ?", .text(entity.text)) { $0.int(0) } ?? 0
-        let known = try database.first("SELECT count(*) FROM record WHERE entity = ? AND data IS NULL", .text(entity.text)) { $0.int(0) } ?? 0
+        let known =
+            try database.first("SELECT count(*) FROM record WHERE entity = ? AND data IS NULL", .text(entity.text)) { $0.int(0) } ?? 0
         return forgotten + known
     }
 

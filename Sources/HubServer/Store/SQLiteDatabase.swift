@@ -192,7 +192,8 @@ final class SQLiteDatabase: Database {
         let ended = sqlite3_backup_finish(backup)
         guard code == SQLITE_DONE, ended == SQLITE_OK else {
             throw DatabaseError(
-                ended == SQLITE_OK ? code : ended, doing: "copy the database", detail: String(cString: sqlite3_errstr(ended == SQLITE_OK ? code : ended)))
+                ended == SQLITE_OK ? code : ended, doing: "copy the database",
+                detail: String(cString: sqlite3_errstr(ended == SQLITE_OK ? code : ended)))
         }
     }
 

@@ -107,7 +107,8 @@ package enum LocalProblem: String, Sendable, CaseIterable {
         }
         if known == .queueFull, let setting = problem.members["setting"]?.text { return known.hint + ", or raise " + setting }
         if known == .linked, let blob = problem.members["blob"]?.text {
-            return "wait until it is uploaded (`agentctl blobs show \(PlainText.safe(blob))`), or give its bytes up: `agentctl blobs remove \(PlainText.safe(blob)) --force`"
+            return
+                "wait until it is uploaded (`agentctl blobs show \(PlainText.safe(blob))`), or give its bytes up: `agentctl blobs remove \(PlainText.safe(blob)) --force`"
         }
         guard known == .alreadySent, let state = problem.members["state"]?.text.flatMap({ MutationState(name: $0) }) else {
             return known.hint
@@ -129,8 +130,10 @@ package enum LocalProblem: String, Sendable, CaseIterable {
         case .malformed, .unknownMember, .methodNotAllowed, .unsupportedMediaType: 64
         case .forbidden, .entityNotAllowed: 77
         case .starting, .notConfigured: 2
-        case .notFound, .timeout, .exists, .deleted, .alreadySent, .notAccepted, .alreadyUndone, .nothingToUndo, .alreadyResolved, .versionMismatch,
-            .preconditionFailed, .linked, .idempotencyMismatch, .paused, .tooLarge, .validation, .rate, .outcomeUnknown, .readOnly, .tooSlow, .queueFull, .diskFull:
+        case .notFound, .timeout, .exists, .deleted, .alreadySent, .notAccepted, .alreadyUndone, .nothingToUndo, .alreadyResolved,
+            .versionMismatch,
+            .preconditionFailed, .linked, .idempotencyMismatch, .paused, .tooLarge, .validation, .rate, .outcomeUnknown, .readOnly,
+            .tooSlow, .queueFull, .diskFull:
             1
         }
     }

@@ -97,8 +97,10 @@ package struct QueryExplanation: Hashable, Sendable {
     package var lines: [String] {
         var lines = [done]
         if !indexes.isEmpty {
-            lines.append("Indexes of \(entity): " + indexes.map { $0.name + ($0.percent == 100 ? "" : " (\($0.percent) % built)") }
-                .joined(separator: "; ") + ".")
+            lines.append(
+                "Indexes of \(entity): "
+                    + indexes.map { $0.name + ($0.percent == 100 ? "" : " (\($0.percent) % built)") }
+                    .joined(separator: "; ") + ".")
         }
         if let suggestion {
             let all = (indexes.map(\.name) + [suggestion]).map { $0.contains(",") ? "\"\($0)\"" : $0 }

@@ -10,7 +10,8 @@ extension AgentClient {
     ) async throws(AgentError) -> Reply<BlobItem> {
         let route = Route.addBlob(query)
         let target = RouteTarget(route)
-        let head = "\(target.method.rawValue) \(target.target) HTTP/1.1\r\nHost: localhost\r\n\(BlobSourceKind.header): fd\r\n"
+        let head =
+            "\(target.method.rawValue) \(target.target) HTTP/1.1\r\nHost: localhost\r\n\(BlobSourceKind.header): fd\r\n"
             + "Content-Type: \(type)\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
         let response: HTTPResponse
         do throws(TransportError) {

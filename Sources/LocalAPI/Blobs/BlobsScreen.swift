@@ -28,7 +28,8 @@ package enum BlobsScreen {
             // With a label instead of the prefix it fits into a line of 80 columns.
             "sha256    \(item.digest.split(separator: ":").last ?? "")",
             "size      \(PlainText.count(item.size)) bytes",
-            "state     \(state(item))" + (item.state == "uploaded" ? (item.isVerified ? ", digest compared" : ", digest not compared") : ""),
+            "state     \(state(item))"
+                + (item.state == "uploaded" ? (item.isVerified ? ", digest compared" : ", digest not compared") : ""),
         ]
         if item.state != "uploaded" {
             lines.append("progress  \(PlainText.count(item.offset)) of \(PlainText.count(item.size)) bytes (\(item.percent) %)")

@@ -81,8 +81,7 @@ package struct AgentClient: Sendable {
 
     // MARK: The mirror
 
-    package func record(_ name: RecordName, view: RecordView = .merged) async throws(AgentError) -> Reply<RecordAnswer>
-    {
+    package func record(_ name: RecordName, view: RecordView = .merged) async throws(AgentError) -> Reply<RecordAnswer> {
         try await call(.record(name, view: view)) { RecordAnswer($0) }
     }
 

@@ -43,8 +43,7 @@ struct ParameterReader {
         }
     }
 
-    mutating func identifier<Kind>(_ name: String, as kind: Identifier<Kind>.Type) throws(Problem) -> Identifier<Kind>?
-    {
+    mutating func identifier<Kind>(_ name: String, as kind: Identifier<Kind>.Type) throws(Problem) -> Identifier<Kind>? {
         guard let text = try text(name) else { return nil }
         guard let identifier = Identifier<Kind>(text) else { throw refusal(name, RouteParser.identifierRule) }
         return identifier

@@ -94,7 +94,9 @@ enum RouteParser {
         case ("diagnostics", "bundle"): return [("POST", plain(.diagnose))]
         case ("blobs", _):
             let id = try blobID(second)
-            return [("GET", plain(.blob(id))), ("DELETE", { p throws(Problem) in .removeBlob(id, isForced: try p.flag("force") ?? false) })]
+            return [
+                ("GET", plain(.blob(id))), ("DELETE", { p throws(Problem) in .removeBlob(id, isForced: try p.flag("force") ?? false) }),
+            ]
         case ("config", "check"): return [("POST", plain(.checkConfig))]
         case ("config", "reload"): return [("POST", plain(.reloadConfig))]
         case ("links", _):

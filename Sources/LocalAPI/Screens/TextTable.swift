@@ -74,12 +74,14 @@ package struct TextTable {
         if wide.widthWanted <= width { return wide.lines(width: width) }
         let indent = "    "
         let lines = lines(width: width)
-        return lines.prefix(1) + zip(lines.dropFirst(), notes).flatMap { line, note -> [String] in
-            guard let note else { return [line] }
-            return [line] + PlainText.wrap(PlainText.safe(note), to: max(1, width - indent.count), lines: 2).map {
-                PlainText.clip(indent + $0, to: width)
+        return lines.prefix(1)
+            + zip(lines.dropFirst(), notes).flatMap { line, note -> [String] in
+                guard let note else { return [line] }
+                return [line]
+                    + PlainText.wrap(PlainText.safe(note), to: max(1, width - indent.count), lines: 2).map {
+                        PlainText.clip(indent + $0, to: width)
+                    }
             }
-        }
     }
 
     /// Width with which nothing is cut, columns.

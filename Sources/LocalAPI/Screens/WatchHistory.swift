@@ -54,7 +54,9 @@ package struct WatchHistory: Hashable, Sendable {
     /// Adds the days of the ledger. Days without traffic are not in it, and are 0.
     package mutating func seed(_ ledger: LedgerAnswer, at now: Timestamp) {
         var sums: [String: Int64] = [:]
-        for item in ledger.items { sums[item.period, default: 0] = sums[item.period, default: 0].saturatingAdd(item.up).saturatingAdd(item.down) }
+        for item in ledger.items {
+            sums[item.period, default: 0] = sums[item.period, default: 0].saturatingAdd(item.up).saturatingAdd(item.down)
+        }
         days = (0..<Self.daysShown).reversed().map { back in
             let name = Self.name(of: now.advanced(by: .seconds(-86_400 * back)))
             return Day(name: name, bytes: sums[name] ?? 0)

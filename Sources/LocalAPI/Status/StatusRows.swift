@@ -67,7 +67,9 @@ struct StatusRows {
         }
         switch document.database.state {
         case .ok: return StatusRow("WORK", [text], .good)
-        case .queueFull: return StatusRow("WORK", [text, "NEW WORK IS REFUSED: the queue is full" + limit + "; its last tenth is for critical work"], .bad)
+        case .queueFull:
+            return StatusRow(
+                "WORK", [text, "NEW WORK IS REFUSED: the queue is full" + limit + "; its last tenth is for critical work"], .bad)
         case .diskFull:
             let free = document.database.freeBytes.map { " (" + PlainText.bytes($0) + " free)" } ?? ""
             return StatusRow("WORK", [text, "NEW WORK IS REFUSED: the disk is full" + free], .bad)

@@ -323,7 +323,8 @@ package struct BlobUploader: Sendable {
         case .success(let response):
             outcome = file.machine.answered(request, response, settings.server, at: moment.wall)
             if case .create = request, let place = file.machine.progress.url, place != before.url,
-                files.contains(where: { $0.key != id && $0.value.machine.progress.url == place }) {
+                files.contains(where: { $0.key != id && $0.value.machine.progress.url == place })
+            {
                 outcome = file.machine.refusePlace()
             }
             if case .send(_, let count) = request, case .next = outcome, !file.machine.wantsSmallerPiece { sizer.sent(count, in: took) }

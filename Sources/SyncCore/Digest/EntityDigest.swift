@@ -33,7 +33,9 @@ extension EntityDigest {
     package var text: String {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(8 * EntityDigest.buckets)
-        for sum in sums { for shift in stride(from: 56, through: 0, by: -8) { bytes.append(UInt8(truncatingIfNeeded: sum >> UInt64(shift))) } }
+        for sum in sums {
+            for shift in stride(from: 56, through: 0, by: -8) { bytes.append(UInt8(truncatingIfNeeded: sum >> UInt64(shift))) }
+        }
         return Base64.encode(bytes)
     }
 

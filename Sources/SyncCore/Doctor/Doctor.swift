@@ -61,7 +61,8 @@ package struct DoctorCheck: Sendable {
 
 /// The checks of `agentctl doctor`, in the order of a manual search.
 package enum Doctor {
-    package static let checks: [DoctorCheck] = agentChecks + configurationChecks + backendChecks + systemChecks + storeChecks + networkChecks + workChecks
+    package static let checks: [DoctorCheck] =
+        agentChecks + configurationChecks + backendChecks + systemChecks + storeChecks + networkChecks + workChecks
 
     package static func examine(_ facts: DoctorFacts) -> [DoctorFinding] {
         checks.map { DoctorFinding(id: $0.id, why: $0.why, $0.judge(facts)) }

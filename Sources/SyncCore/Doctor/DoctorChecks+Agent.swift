@@ -5,14 +5,18 @@ extension Doctor {
             guard let agent = facts.agent else { return .unknown(noAgent) }
             if agent.isRunning { return .ok("it answers") }
             if let holder = agent.holder {
-                return .bad("\(holder) holds the state folder, but does not answer at this socket", fix: "agentctl --socket PATH doctor, or: systemctl restart agentd")
+                return .bad(
+                    "\(holder) holds the state folder, but does not answer at this socket",
+                    fix: "agentctl --socket PATH doctor, or: systemctl restart agentd")
             }
             return .bad("no agent runs on this state", fix: "systemctl start agentd; why it stopped: journalctl -u agentd -n 50")
         },
         DoctorCheck("deaths", why: "an agent that dies again and again syncs nothing, whatever kills it") { facts in
             guard let agent = facts.agent, let deaths = agent.deaths else { return .unknown(noAgent) }
             if agent.isSafeMode {
-                return .bad("it died \(deaths) times in a row and holds the sync back", fix: "journalctl -u agentd -p err -n 50, then: agentctl resume")
+                return .bad(
+                    "it died \(deaths) times in a row and holds the sync back",
+                    fix: "journalctl -u agentd -p err -n 50, then: agentctl resume")
             }
             if deaths > 0 {
                 let often = deaths == 1 ? "once" : "\(deaths) times in a row"
@@ -26,14 +30,17 @@ extension Doctor {
                 return .warn("nobody started it who would restart it", fix: "systemctl enable --now agentd")
             }
             if facts.system?.hasWatchdog == false {
-                return .note("it is restarted when it dies, but not when it hangs", fix: "set WatchdogSec=60 in the unit: systemctl edit agentd")
+                return .note(
+                    "it is restarted when it dies, but not when it hangs", fix: "set WatchdogSec=60 in the unit: systemctl edit agentd")
             }
             return .ok("restarted when it dies or hangs")
         },
         DoctorCheck("open_files", why: "each connection of an app and each database file takes a descriptor") { facts in
             guard let limit = facts.system?.openFilesMax else { return .unknown(noAgent) }
             if limit < openFilesMin {
-                return .warn("at most \(limit) files may be open; 64 connections and the agent's own need \(openFilesMin)", fix: "set LimitNOFILE=1024 in the unit: systemctl edit agentd")
+                return .warn(
+                    "at most \(limit) files may be open; 64 connections and the agent's own need \(openFilesMin)",
+                    fix: "set LimitNOFILE=1024 in the unit: systemctl edit agentd")
             }
             return .ok("\(limit) files may be open")
         },
@@ -41,10 +48,14 @@ extension Doctor {
             guard let agent = facts.agent, agent.isRunning else { return .unknown(noAgent) }
             guard let first = agent.alarms.sorted(by: { $0.key < $1.key }).first else {
                 guard !agent.pastAlarms.isEmpty else { return .ok("none") }
-                return .note("over, and not acknowledged: \(agent.pastAlarms.joined(separator: ", "))", fix: "agentctl status shows them; then: agentctl acknowledge")
+                return .note(
+                    "over, and not acknowledged: \(agent.pastAlarms.joined(separator: ", "))",
+                    fix: "agentctl status shows them; then: agentctl acknowledge")
             }
             let more = agent.alarms.count > 1 ? " (and \(agent.alarms.count - 1) more)" : ""
-            return .warn("\(first.key): \(first.value)\(more)", fix: "agentctl status; the page Troubleshooting of the manual tells what each code asks for")
+            return .warn(
+                "\(first.key): \(first.value)\(more)",
+                fix: "agentctl status; the page Troubleshooting of the manual tells what each code asks for")
         },
         DoctorCheck("refusals", why: "an app that is refused may be losing work that it cannot hand over") { facts in
             guard let agent = facts.agent, agent.isRunning else { return .unknown(noAgent) }
@@ -66,7 +77,9 @@ extension Doctor {
                     "the files are not accepted, and the last good copy is in force: \(configuration.error ?? "")",
                     fix: "mend that line, then: agentctl config check && agentctl config reload")
             }
-            if let error = configuration.error { return .bad("not accepted: \(error)", fix: "mend that line, then: agentctl config check && agentctl config reload") }
+            if let error = configuration.error {
+                return .bad("not accepted: \(error)", fix: "mend that line, then: agentctl config check && agentctl config reload")
+            }
             return .ok("\(configuration.file) is good and in force")
         },
         DoctorCheck("configuration_trial", why: "a new hub, token or link rule that does not reach the hub is taken back") { facts in
@@ -89,11 +102,14 @@ extension Doctor {
                 return .unknown("no hub is configured")
             }
             if configuration.isHubPlain {
-                return .note("\(configuration.hubURL) is not encrypted; that is allowed on this machine only", fix: "set hub.url to an https address before it leaves this machine")
+                return .note(
+                    "\(configuration.hubURL) is not encrypted; that is allowed on this machine only",
+                    fix: "set hub.url to an https address before it leaves this machine")
             }
             return .ok(configuration.hubURL)
         },
-        DoctorCheck("strategies", why: "where two sides change one record, a rule decides whose work stays; nobody chose this one") { facts in
+        DoctorCheck("strategies", why: "where two sides change one record, a rule decides whose work stays; nobody chose this one") {
+            facts in
             guard let configuration = facts.configuration else { return .unknown("not read") }
             if !configuration.undocumented.isEmpty {
                 return .warn(

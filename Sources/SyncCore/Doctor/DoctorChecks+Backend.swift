@@ -1,7 +1,8 @@
 // Checks for an existing backend: guarantees that are weaker than with a hub.
 extension Doctor {
     static let backendChecks: [DoctorCheck] = [
-        DoctorCheck("backend_writes", why: "an existing backend promises less than a hub when an answer is lost or two sides write at once") { facts in
+        DoctorCheck("backend_writes", why: "an existing backend promises less than a hub when an answer is lost or two sides write at once")
+        { facts in
             guard let configuration = facts.configuration else { return .unknown("not read") }
             guard let weaknesses = configuration.weaknesses else { return .ok("the server is a hub") }
             let grave = weaknesses.filter(\.isGrave)

@@ -18,12 +18,17 @@ extension Doctor {
             guard let links = facts.links else { return .unknown(noAgent) }
             if let uplink = links.uplink { return .ok("the sync goes over \(uplink)") }
             let names = links.all.filter { $0.kind != .loopback }.map(\.name)
-            let found = names.isEmpty ? "there is no network interface" : "none of \(names.joined(separator: ", ")) has carrier, an address and a route to the hub"
+            let found =
+                names.isEmpty
+                ? "there is no network interface"
+                : "none of \(names.joined(separator: ", ")) has carrier, an address and a route to the hub"
             return .bad(found, fix: "ip -brief address; ip route; agentctl links")
         },
         DoctorCheck("dns", why: "the hub is found by its name") { facts in
             guard let hub = facts.hub else { return .unknown(noAgent) }
-            if hub.isAddress { return .ok("\(hub.place.proxy == nil ? "hub.url" : "hub.proxy") is an address; there is no name to look up") }
+            if hub.isAddress {
+                return .ok("\(hub.place.proxy == nil ? "hub.url" : "hub.proxy") is an address; there is no name to look up")
+            }
             let server = hub.place.proxyHost == nil ? "hub" : "proxy"
             if let fault = hub.fault, fault.code == .unresolved { return .bad(fault.detail, fix: fault.command(at: hub.place)) }
             switch hub.isResolved {
@@ -76,7 +81,8 @@ extension Doctor {
             let cause = (hub.fault?.detail ?? hub.cause).map { ": \($0)" } ?? ""
             func fix(_ usual: HubFault.Code) -> String { (hub.fault ?? HubFault(usual, "")).command(at: hub.place) }
             switch hub.reachability {
-            case .online: return hub.fault == nil ? .ok("it answers") : .warn("it answers, and the last attempt failed\(cause)", fix: fix(.failed))
+            case .online:
+                return hub.fault == nil ? .ok("it answers") : .warn("it answers, and the last attempt failed\(cause)", fix: fix(.failed))
             case .connecting: return .unknown("being tried\(cause)")
             case .offline: return .bad("offline\(cause)", fix: "ip -brief address; ip route; agentctl links")
             case .captive: return .bad("the network answers in the hub's place\(cause)", fix: fix(.portal))
@@ -91,7 +97,9 @@ extension Doctor {
             guard let hub = facts.hub else { return .unknown(noAgent) }
             if !hub.foreignVersions.isEmpty {
                 let theirs = hub.foreignVersions.map(String.init).joined(separator: ", ")
-                return .bad("the hub speaks version \(theirs), this agent \(HubHeader.supportedVersions.map(String.init).joined(separator: ", "))", fix: "update agentd, or the hub")
+                return .bad(
+                    "the hub speaks version \(theirs), this agent \(HubHeader.supportedVersions.map(String.init).joined(separator: ", "))",
+                    fix: "update agentd, or the hub")
             }
             return hub.syncVersion.map { .ok("sync version \($0)") } ?? .unknown("it has not answered since the start")
         },
@@ -111,11 +119,16 @@ extension Doctor {
             guard let hub = facts.hub else { return .unknown(noAgent) }
             guard let ends = hub.tokenEndsAt else { return .ok("the hub names no end of it") }
             if let refreshAt = hub.tokenRefreshAt, refreshAt > facts.now {
-                return .ok("the token is good for \(DoctorWords.span(facts.now.duration(to: ends))), and is refreshed in \(DoctorWords.span(facts.now.duration(to: refreshAt)))")
+                return .ok(
+                    "the token is good for \(DoctorWords.span(facts.now.duration(to: ends))), and is refreshed in \(DoctorWords.span(facts.now.duration(to: refreshAt)))"
+                )
             }
-            return end("the token", ends, facts.now, fix: "agentctl sync --force: the hub is asked for the next one after that; else agenthub token add DEVICE at the hub")
+            return end(
+                "the token", ends, facts.now,
+                fix: "agentctl sync --force: the hub is asked for the next one after that; else agenthub token add DEVICE at the hub")
         },
-        DoctorCheck("metered", why: "a link that costs money and is taken for free runs up a bill; the other way round, work waits") { facts in
+        DoctorCheck("metered", why: "a link that costs money and is taken for free runs up a bill; the other way round, work waits") {
+            facts in
             guard let links = facts.links else { return .unknown(noAgent) }
             guard let uplink = links.uplink, let link = links.all.first(where: { $0.name == uplink }) else {
                 return .unknown("no uplink")
@@ -126,24 +139,34 @@ extension Doctor {
             guard !isSure, link.cost.evidence == .kind || link.cost.evidence == .tunnel else {
                 return .ok("\(text), by \(link.cost.evidence.rawValue)")
             }
-            return .note("\(text); that is a guess from what kind of link it is", fix: "say it: links: [{ match: \"\(uplink)\", metered: true }], or agentctl links hint \(uplink)")
+            return .note(
+                "\(text); that is a guess from what kind of link it is",
+                fix: "say it: links: [{ match: \"\(uplink)\", metered: true }], or agentctl links hint \(uplink)")
         },
-        DoctorCheck("rp_filter", why: "with strict reverse path filtering, answers over a second link are thrown away by the kernel") { facts in
+        DoctorCheck("rp_filter", why: "with strict reverse path filtering, answers over a second link are thrown away by the kernel") {
+            facts in
             guard let system = facts.system, let links = facts.links else { return .unknown(noAgent) }
             let usable = links.all.filter { $0.isUsable && $0.kind != .loopback }.map(\.name)
             guard usable.count > 1 else { return .ok("one link is in use; it does not matter") }
             let strict = usable.filter { system.reversePathFilters[$0] == 1 }
             guard let first = strict.first else { return .ok("loose or off on \(usable.joined(separator: ", "))") }
-            return .warn("strict on \(strict.joined(separator: ", ")) with \(usable.count) links in use", fix: "sysctl -w net.ipv4.conf.\(first).rp_filter=2, and the same in /etc/sysctl.d")
+            return .warn(
+                "strict on \(strict.joined(separator: ", ")) with \(usable.count) links in use",
+                fix: "sysctl -w net.ipv4.conf.\(first).rp_filter=2, and the same in /etc/sysctl.d")
         },
         DoctorCheck("power", why: "on a low battery the sync waits") { facts in
             guard let power = facts.power else { return .unknown(noAgent) }
-            if let warning = power.state.warning { return .warn(warning, fix: "agentctl power; look at the gauge's driver: dmesg | grep -i power_supply") }
+            if let warning = power.state.warning {
+                return .warn(warning, fix: "agentctl power; look at the gauge's driver: dmesg | grep -i power_supply")
+            }
             let percent = power.state.percent.map { " at \($0) %" } ?? ""
             switch power.level {
-            case .ample: return .ok(power.state.source == .battery ? "on battery\(percent)" : "on mains\(percent.isEmpty ? "" : ", battery\(percent)")")
+            case .ample:
+                return .ok(
+                    power.state.source == .battery ? "on battery\(percent)" : "on mains\(percent.isEmpty ? "" : ", battery\(percent)")")
             case .saver: return .note("on battery\(percent): large files wait", fix: "charge it, or lower power.saver")
-            case .low, .exhausted: return .warn("on battery\(percent): the sync waits", fix: "charge it; power.allow_critical lets critical work through")
+            case .low, .exhausted:
+                return .warn("on battery\(percent): the sync waits", fix: "charge it; power.allow_critical lets critical work through")
             }
         },
         DoctorCheck("budget", why: "when the data budget is used up, work waits until it begins anew") { facts in
@@ -166,7 +189,11 @@ extension Doctor {
     static let workChecks: [DoctorCheck] = [
         DoctorCheck("counters", why: "accepted must be open plus final at every moment, or something was lost") { facts in
             guard let work = facts.work else { return .unknown(noAgent) }
-            return work.isBalanced ? .ok("they add up") : .bad("the counters do not add up", fix: "agentctl diagnose, and send the file to the address on the page Security of the manual")
+            return work.isBalanced
+                ? .ok("they add up")
+                : .bad(
+                    "the counters do not add up",
+                    fix: "agentctl diagnose, and send the file to the address on the page Security of the manual")
         },
         DoctorCheck("queue", why: "at store.max_mutations new work is refused") { facts in
             guard let work = facts.work else { return .unknown("not looked at") }

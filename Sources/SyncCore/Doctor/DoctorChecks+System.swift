@@ -9,10 +9,14 @@ extension Doctor {
         DoctorCheck("file_system", why: "what is written there must still be there after a power cut") { facts in
             guard let system = facts.system else { return .unknown("not looked at") }
             if system.space?.isReadOnly == true {
-                return .bad("the file system of \(system.stateFolder) is mounted read-only", fix: "dmesg | tail; then: mount -o remount,rw, or replace the card")
+                return .bad(
+                    "the file system of \(system.stateFolder) is mounted read-only",
+                    fix: "dmesg | tail; then: mount -o remount,rw, or replace the card")
             }
             if let name = system.unfitFileSystem {
-                return .bad("\(system.stateFolder) is on \(name), which does not keep it", fix: "put store.path on a local disk (ext4, f2fs, btrfs, xfs)")
+                return .bad(
+                    "\(system.stateFolder) is on \(name), which does not keep it",
+                    fix: "put store.path on a local disk (ext4, f2fs, btrfs, xfs)")
             }
             return .ok("it keeps what is written")
         },
@@ -21,10 +25,14 @@ extension Doctor {
             let floor = facts.store?.minFreeBytes ?? 64_000_000
             let free = "\(DoctorWords.bytes(space.freeBytes)) of \(DoctorWords.bytes(space.totalBytes)) free"
             if space.freeBytes < floor {
-                return .bad("\(free), less than store.min_free (\(DoctorWords.bytes(floor)))", fix: "journalctl --vacuum-size=50M; apt-get clean; du -xh / | sort -h | tail")
+                return .bad(
+                    "\(free), less than store.min_free (\(DoctorWords.bytes(floor)))",
+                    fix: "journalctl --vacuum-size=50M; apt-get clean; du -xh / | sort -h | tail")
             }
             if space.freeBytes < floor.saturatingMultiply(2) {
-                return .warn("\(free), close to store.min_free (\(DoctorWords.bytes(floor)))", fix: "journalctl --vacuum-size=50M; apt-get clean; du -xh / | sort -h | tail")
+                return .warn(
+                    "\(free), close to store.min_free (\(DoctorWords.bytes(floor)))",
+                    fix: "journalctl --vacuum-size=50M; apt-get clean; du -xh / | sort -h | tail")
             }
             return .ok(free)
         },
@@ -41,7 +49,9 @@ extension Doctor {
             guard let flash = facts.system?.flash else { return .unknown("not looked at") }
             let name = flash.device ?? "the device"
             let fix = "replace \(name); what writes: iotop -oPa, and log.level, durability: relaxed for telemetry"
-            let used = flash.lifeUsed.map { $0 > 10 ? "all of its rated life is used" : "\(($0 - 1) * 10) to \($0 * 10) % of its rated life is used" }
+            let used = flash.lifeUsed.map {
+                $0 > 10 ? "all of its rated life is used" : "\(($0 - 1) * 10) to \($0 * 10) % of its rated life is used"
+            }
             if let spare = flash.preEndOfLife, spare >= 3 { return .bad("\(name): nine tenths of its spare blocks are used", fix: fix) }
             if let life = flash.lifeUsed, life > 10, let used { return .bad("\(name): \(used)", fix: fix) }
             if let spare = flash.preEndOfLife, spare == 2 { return .warn("\(name): four fifths of its spare blocks are used", fix: fix) }
@@ -56,7 +66,9 @@ extension Doctor {
         DoctorCheck("quarantine", why: "a database that was set aside may still hold what could not be read") { facts in
             guard let system = facts.system else { return .unknown("not looked at") }
             guard system.quarantined > 0 else { return .ok("nothing was set aside") }
-            return .note("\(system.quarantined) damaged databases are kept in \(system.stateFolder)/quarantine", fix: "look into them or copy them away, then remove them")
+            return .note(
+                "\(system.quarantined) damaged databases are kept in \(system.stateFolder)/quarantine",
+                fix: "look into them or copy them away, then remove them")
         },
         DoctorCheck("clock", why: "certificates, time windows and budgets go by it, and the later change wins by it") { facts in
             if let offset = facts.hub?.clockOffset {
@@ -102,7 +114,9 @@ extension Doctor {
             if let fault = store.fault { return .bad(fault, fix: "journalctl -u agentd -p err -n 20; a newer agentd may have written it") }
             if store.isReadOnly { return .bad("it takes no writes", fix: "journalctl -u agentd -p err -n 20; dmesg | tail") }
             if store.integrity != "ok" {
-                return .bad("its check complains: \(store.integrity)", fix: "systemctl restart agentd: what is readable goes into a new one, the old one is kept")
+                return .bad(
+                    "its check complains: \(store.integrity)",
+                    fix: "systemctl restart agentd: what is readable goes into a new one, the old one is kept")
             }
             if let recovery = store.recovery { return .note(recovery, fix: "nothing more; look at the disk if it happens again") }
             return .ok("whole, \(DoctorWords.bytes(store.bytes))")
@@ -129,7 +143,9 @@ extension Doctor {
         DoctorCheck("sqlite_version", why: "before 3.51.3 two writers at the same instant could damage a database") { facts in
             guard let store = facts.store else { return .unknown("not looked at") }
             if isBefore(store.sqlite, [3, 51, 3]) {
-                return .note("sqlite \(store.sqlite) predates the WAL-reset fix; only one process and connection writes here, which protects", fix: "nothing now; take the distribution's update when there is one")
+                return .note(
+                    "sqlite \(store.sqlite) predates the WAL-reset fix; only one process and connection writes here, which protects",
+                    fix: "nothing now; take the distribution's update when there is one")
             }
             return .ok("sqlite \(store.sqlite)")
         },

@@ -52,13 +52,15 @@ package struct LinkHints: Hashable, Sendable {
     /// The hints as JSON: `[{"link":"wwan0","metered":true,"roaming":false,"expires":123456789}]`. The time is in nanoseconds since the
     /// machine was started, so the text can be used until the next start of the machine.
     package var text: String {
-        JSON.array(hints.sorted { $0.key < $1.key }.map { name, hint in
-            var object: JSONObject = ["link": .string(name)]
-            object["metered"] = hint.isMetered.map { .bool($0) }
-            object["roaming"] = hint.isRoaming.map { .bool($0) }
-            object["expires"] = hint.expiresAt.map { .int($0.nanoseconds) }
-            return .object(object)
-        }).json
+        JSON.array(
+            hints.sorted { $0.key < $1.key }.map { name, hint in
+                var object: JSONObject = ["link": .string(name)]
+                object["metered"] = hint.isMetered.map { .bool($0) }
+                object["roaming"] = hint.isRoaming.map { .bool($0) }
+                object["expires"] = hint.expiresAt.map { .int($0.nanoseconds) }
+                return .object(object)
+            }
+        ).json
     }
 
     /// - Returns: The hints that are still in force; `nil` when the text is not in the format of ``text``.
@@ -66,8 +68,11 @@ package struct LinkHints: Hashable, Sendable {
         // `try?`: the caller reports the damage.
         guard let items = (try? JSONReader.read(text))?.array else { return nil }
         for item in items {
-            guard let object = item.object, let name = object["link"]?.text, let end = object["expires"]?.int, end > now.nanoseconds else { continue }
-            let hint = LinkHint(isMetered: object["metered"]?.bool, isRoaming: object["roaming"]?.bool, expiresAt: Instant(nanoseconds: end))
+            guard let object = item.object, let name = object["link"]?.text, let end = object["expires"]?.int, end > now.nanoseconds else {
+                continue
+            }
+            let hint = LinkHint(
+                isMetered: object["metered"]?.bool, isRoaming: object["roaming"]?.bool, expiresAt: Instant(nanoseconds: end))
             _ = set(hint, for: name, now: now)
         }
     }

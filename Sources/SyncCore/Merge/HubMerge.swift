@@ -477,7 +477,9 @@ private struct Merge {
             }
         }
         for member in record.data?.members ?? [] {
-            if let its = changed[member.name], its.isNews(to: change.device, since: base) { lose(member.value, of: member.name.text, writtenBy: its) }
+            if let its = changed[member.name], its.isNews(to: change.device, since: base) {
+                lose(member.value, of: member.name.text, writtenBy: its)
+            }
         }
         accepted.record = record.deleted(stamp, rules: rules)
         return .accepted(accepted)

@@ -163,11 +163,13 @@ package enum WireForm {
 extension [FieldOperation] {
     /// The same operations with the time at which they were made.
     func stamped(_ stamp: HybridTime?) -> [FieldOperation] {
-        stamp == nil ? self : map { operation in
-            var operation = operation
-            operation.hlc = stamp
-            return operation
-        }
+        stamp == nil
+            ? self
+            : map { operation in
+                var operation = operation
+                operation.hlc = stamp
+                return operation
+            }
     }
 }
 

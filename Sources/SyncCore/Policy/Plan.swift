@@ -60,9 +60,10 @@ package struct Plan: Hashable, Sendable {
 
     private mutating func add(_ item: PlanItem, _ situation: inout Situation, _ now: Timestamp) {
         if let deferral = item.blockedBy {
-            waits.append(Wait(
-                item: item, bytes: item.bytes, reason: deferral,
-                sentence: "\(item.id) waits because \(deferral.reason.sentence)", explanation: nil))
+            waits.append(
+                Wait(
+                    item: item, bytes: item.bytes, reason: deferral,
+                    sentence: "\(item.id) waits because \(deferral.reason.sentence)", explanation: nil))
             return
         }
         let isFile = item.traffic == .media || item.traffic == .largeMedia
@@ -81,7 +82,8 @@ package struct Plan: Hashable, Sendable {
         if sent > 0 || obstacle == nil { steps.append(Step(item: item, bytes: sent)) }
         bytes = bytes.saturatingAdd(sent)
         guard let obstacle, let deferral = obstacle.deferral else { return }
-        waits.append(Wait(
-            item: item, bytes: item.bytes - sent, reason: deferral, sentence: obstacle.sentence, explanation: obstacle))
+        waits.append(
+            Wait(
+                item: item, bytes: item.bytes - sent, reason: deferral, sentence: obstacle.sentence, explanation: obstacle))
     }
 }

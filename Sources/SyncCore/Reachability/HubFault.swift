@@ -149,7 +149,8 @@ extension HubFault {
         case .credentials: return place.lacksProxyCredentials ? place.proxyCredentialsCommand : place.tokenCommand
         case .refused: return admission(at: place)
         case .blocked: return "ask the hub's operator why \(place.device) is shut out: agenthub token list"
-        case .portal: return place.portal.map { "log in at \($0), from a browser in this network" } ?? "\(place.curl); ask who runs this network"
+        case .portal:
+            return place.portal.map { "log in at \($0), from a browser in this network" } ?? "\(place.curl); ask who runs this network"
         case .otherServer, .wrongAddress: return "\(place.curl); then look at hub.url"
         case .incompatible: return "agentctl --version; update agentd, or the hub"
         case .overloaded: return "agentctl status tells when it is tried again; if it lasts, ask the hub's operator"
@@ -162,8 +163,10 @@ extension HubFault {
     private func admission(at place: HubPlace) -> String {
         let words = detail.split(separator: " ")
         if let index = words.firstIndex(of: "readmit"), index + 1 < words.endIndex {
-            return "at the hub: agenthub token readmit \(words[index + 1].prefix { $0 != ")" && $0 != "," && $0 != ";" }); then: agentctl sync"
+            return
+                "at the hub: agenthub token readmit \(words[index + 1].prefix { $0 != ")" && $0 != "," && $0 != ";" }); then: agentctl sync"
         }
-        return "at the hub: agenthub token add \(place.device); put what it prints into \(place.tokenFile ?? "hub.token_file"), then: agentctl sync"
+        return
+            "at the hub: agenthub token add \(place.device); put what it prints into \(place.tokenFile ?? "hub.token_file"), then: agentctl sync"
     }
 }

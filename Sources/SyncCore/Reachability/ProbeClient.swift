@@ -89,7 +89,8 @@ package struct ProbeClient: Hashable, Sendable {
         deadlines.total = totalTimeout
         if isBackend {
             return HTTPRequest(
-                .get, url, interface: interface, tls: tls, proxy: proxy, deadlines: deadlines, maxResponseBytes: 64 << 10, keepsConnection: false)
+                .get, url, interface: interface, tls: tls, proxy: proxy, deadlines: deadlines, maxResponseBytes: 64 << 10,
+                keepsConnection: false)
         }
         return HTTPRequest(
             .get, "\(url)?n=\(nonce)", interface: interface, tls: tls, proxy: proxy, deadlines: deadlines,
@@ -122,7 +123,9 @@ package struct ProbeClient: Hashable, Sendable {
         case 204: return .captive(HubFault(.portal, "the probe's answer lacks our nonce"), portal: nil)
         // A proxy that serves only TLS redirects all plain HTTP there. A portal redirects to an address of its own.
         case 301, 302, 303, 307, 308:
-            if let target, leadsToSamePlaceByTLS(target) { return .absent(HubFault(.otherServer, "redirected to \(Printable.text(target, max: 120))")) }
+            if let target, leadsToSamePlaceByTLS(target) {
+                return .absent(HubFault(.otherServer, "redirected to \(Printable.text(target, max: 120))"))
+            }
             return .captive(HubFault(.portal, "the probe was redirected (\(response.status))"), portal: target)
         // A proxy in front of the hub has no such page. A portal has a page for everything.
         case 404, 405, 410: return .absent(HubFault(.otherServer, "the probe's answer is \(response.status)"))

@@ -76,7 +76,9 @@ package struct RestExchange: Sendable {
             return .end(inconclusive(reason), HubReply.Refusal(.transport(error.code), error.description))
         case (.reading(let reason), .success(let response)): return read(reason, response, now)
         case (.lookingUp(_, let isMade), .failure(let error)):
-            return .end(isMade ? .held(write?.id.map { nameless($0) } ?? unknown) : nil, HubReply.Refusal(.transport(error.code), error.description))
+            return .end(
+                isMade ? .held(write?.id.map { nameless($0) } ?? unknown) : nil, HubReply.Refusal(.transport(error.code), error.description)
+            )
         case (.lookingUp(let attempt, let isMade), .success(let response)):
             return lookedUp(attempt, isMade: isMade, response, now)
         case (.idle, _), (.keeping, _): return .end(nil, nil)

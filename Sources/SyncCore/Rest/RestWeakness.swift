@@ -57,7 +57,8 @@ package struct RestWeakness: Hashable, Sendable, CustomStringConvertible {
         case .changeParked: "\(entity): a change whose answer is lost is parked (held: outcome-unknown)"
         case .unconditional: "\(entity): a change may overwrite what somebody else wrote a moment before"
         case .operationsAsValues: "\(entity): counts, appended texts and sets are sent as plain values (as with strategy client)"
-        case .listedByTime: "\(entity): changes of others are found by their time, with an overlap; one that shows later is found by the weekly listing"
+        case .listedByTime:
+            "\(entity): changes of others are found by their time, with an overlap; one that shows later is found by the weekly listing"
         case .listedWhole: "\(entity): every pull lists everything"
         case .lateDeletions: "\(entity): deletions of others are found by the weekly listing only"
         case .notListed: "\(entity): nothing of others comes here"

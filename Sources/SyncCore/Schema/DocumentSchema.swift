@@ -78,7 +78,9 @@ package struct DocumentSchema: Hashable, Sendable {
 
 extension DocumentSchema.Node {
     static func problem(_ pointer: String, _ detail: String) -> Problem {
-        Problem("validation", status: 422, detail: "the schema\(pointer.isEmpty ? "" : " at \(pointer)"): \(detail)", errors: [.init(pointer, detail)])
+        Problem(
+            "validation", status: 422, detail: "the schema\(pointer.isEmpty ? "" : " at \(pointer)"): \(detail)",
+            errors: [.init(pointer, detail)])
     }
 
     init(_ json: JSON, at pointer: String, depth: Int) throws(Problem) {
@@ -109,13 +111,17 @@ extension DocumentSchema.Node {
             case "pattern":
                 guard let text = value.text, let read = LinearPattern(text) else {
                     throw Self.problem(
-                        place, "must be a regular expression of at most \(LinearPattern.lengthMax) characters without back references and look-around")
+                        place,
+                        "must be a regular expression of at most \(LinearPattern.lengthMax) characters without back references and look-around"
+                    )
                 }
                 pattern = read
             case "title", "description": break
             default:
                 throw Self.problem(
-                    place, "is not known; known are type, properties, required, items, enum, minimum, maximum, maxLength, pattern, title, description")
+                    place,
+                    "is not known; known are type, properties, required, items, enum, minimum, maximum, maxLength, pattern, title, description"
+                )
             }
         }
     }

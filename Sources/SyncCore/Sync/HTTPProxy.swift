@@ -40,13 +40,17 @@ package struct HTTPProxy: Hashable, Sendable {
             if let address = Self.bytes(String(parts[0])) {
                 let all = address.count * 8
                 let digits = parts.count > 1 ? parts[1] : "\(all)"
-                guard parts.count < 3, digits.utf8.allSatisfy({ (48...57).contains($0) }), let bits = Int(digits), bits <= all else { return nil }
+                guard parts.count < 3, digits.utf8.allSatisfy({ (48...57).contains($0) }), let bits = Int(digits), bits <= all else {
+                    return nil
+                }
                 self = .network(address: address, bits: bits, text: text)
                 return
             }
             let name = text.hasPrefix(".") ? String(text.dropFirst()) : text
             // A text that cannot be the host of a URL never matches one.
-            guard parts.count == 1, let url = try? ServiceURL("https://" + name), url.path.isEmpty, url.host == name.lowercased() else { return nil }
+            guard parts.count == 1, let url = try? ServiceURL("https://" + name), url.path.isEmpty, url.host == name.lowercased() else {
+                return nil
+            }
             self = .name(url.host)
         }
 

@@ -21,7 +21,9 @@ package protocol WaitingTransport: Sendable {
 }
 
 package struct HTTPRequest: Sendable {
-    package enum Method: String, Sendable { case get = "GET", post = "POST", put = "PUT", patch = "PATCH", delete = "DELETE", head = "HEAD", options = "OPTIONS" }
+    package enum Method: String, Sendable {
+        case get = "GET", post = "POST", put = "PUT", patch = "PATCH", delete = "DELETE", head = "HEAD", options = "OPTIONS"
+    }
 
     package enum Body: Sendable {
         case none

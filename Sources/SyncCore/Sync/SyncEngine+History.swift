@@ -94,7 +94,9 @@ extension SyncEngine {
 
     /// The state of the hub by the latest answer, to be stored with its content; `nil` when it is known already.
     mutating func stand(at head: Int64) -> HubStanding? {
-        guard !settings.isRest, let facts = cycle?.facts, cycle?.isHealing == false, let epoch = memory.epoch, facts.epoch == epoch else { return nil }
+        guard !settings.isRest, let facts = cycle?.facts, cycle?.isHealing == false, let epoch = memory.epoch, facts.epoch == epoch else {
+            return nil
+        }
         var standing = HubStanding(
             // The smaller of two numbers that should be equal: a wrong one must not make the hub look old for ever.
             epoch: epoch, replica: replica, head: min(head, facts.head ?? head), seq: facts.deviceSeq ?? 0, receipt: facts.receipt)

@@ -225,7 +225,8 @@ extension SyncEngine.Step {
         switch self {
         case .greeting, .settling, .pulling, .pushing, .listing, .seeding, .verifying, .asking: true
         case .loadingInFlight, .recordingSettled, .adoptingReplica, .lookingForUnsettled, .loadingStreams, .applyingPull,
-            .restartingStreams, .claiming, .recordingResults, .recordingRest, .settingAside, .housekeeping, .remembering, .applyingSnapshot, .applyingSeed,
+            .restartingStreams, .claiming, .recordingResults, .recordingRest, .settingAside, .housekeeping, .remembering, .applyingSnapshot,
+            .applyingSeed,
             .digesting, .recordingComparison, .loadingSettled, .requeuing, .forgettingHistory, .adoptingHistory:
             false
         }

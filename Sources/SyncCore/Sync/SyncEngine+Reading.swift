@@ -125,7 +125,8 @@ extension SyncEngine {
                 let expected = ReplyError("/streams/\(index)/cursor", "a cursor that moves when more is to come")
                 hold(page.entity, "\(expected)", .content, until: .end, at: moment, &effects)
             } else if page.hasMore, page.cursor != cursors[page.entity] ?? nil,
-                readings.circles[page.entity, default: CircleDetector()].visits(page.cursor) {
+                readings.circles[page.entity, default: CircleDetector()].visits(page.cursor)
+            {
                 let expected = ReplyError("/streams/\(index)/cursor", "a cursor that has not been there before")
                 hold(page.entity, "its feed leads in a circle: \(expected)", .content, until: .end, at: moment, &effects)
             } else {

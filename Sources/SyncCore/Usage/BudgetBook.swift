@@ -97,13 +97,15 @@ package struct BudgetBook: Hashable, Sendable {
         let anchor = account?.anchorDay ?? limits.anchorDay
         var all: [Budget] = []
         if let limit = limits.dayBytes {
-            all.append(Budget(
-                limit: limit, used: Int(clamping: account?.dayBytes ?? 0), resetsAt: wall(of: clock.day.next, now)))
+            all.append(
+                Budget(
+                    limit: limit, used: Int(clamping: account?.dayBytes ?? 0), resetsAt: wall(of: clock.day.next, now)))
         }
         if let limit = limits.monthBytes {
-            all.append(Budget(
-                limit: limit, used: Int(clamping: account?.monthBytes ?? 0),
-                resetsAt: wall(of: clock.day.nextMonthStart(anchor: anchor), now)))
+            all.append(
+                Budget(
+                    limit: limit, used: Int(clamping: account?.monthBytes ?? 0),
+                    resetsAt: wall(of: clock.day.nextMonthStart(anchor: anchor), now)))
         }
         return all
     }

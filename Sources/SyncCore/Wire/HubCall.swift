@@ -1,6 +1,7 @@
 /// One request to the hub as the engine decides it. The shell adds address, credentials and compression, and carries it.
 package struct HubCall: Hashable, Sendable {
-    package enum Kind: String, Hashable, Sendable { case hello, settle, pull, push, snapshot, known, verify
+    package enum Kind: String, Hashable, Sendable {
+        case hello, settle, pull, push, snapshot, known, verify
 
         /// Its content comes with the answer.
         package var isReading: Bool {

@@ -147,8 +147,9 @@ extension PushMessages {
         let invalid = RequestReader.invalid
         let entity = try RequestReader.name(object["entity"], place + "/entity", as: EntityName.self, invalid)
         let id = try RequestReader.name(object["record_id"], place + "/record_id", as: RecordID.self, invalid)
-        guard let base = try RequestReader.number(
-            object["base_version"], place + "/base_version", in: -1...RequestReader.sequence.upperBound, invalid)
+        guard
+            let base = try RequestReader.number(
+                object["base_version"], place + "/base_version", in: -1...RequestReader.sequence.upperBound, invalid)
         else { throw invalid(place + "/base_version", "the version of the record that was changed, 0 for none") }
         guard let hlc = object["hlc"]?.text.flatMap({ HybridTime($0) }) else {
             throw invalid(place + "/hlc", "a stamp like 0199c3f2a1b4-0007-9f2c11ab")
@@ -285,7 +286,8 @@ extension FieldOperation {
         guard let value = json.object?["value"] else { throw invalid(place + "/value", "a value") }
         guard value.depth <= Limits.jsonDepth else { throw invalid(place + "/value", "at most \(Limits.jsonDepth) levels") }
         guard !value.hasLongName else { throw invalid(place + "/value", nameRule) }
-        if kind == .increment, case .number = value {} else if kind == .increment {
+        if kind == .increment, case .number = value {
+        } else if kind == .increment {
             throw invalid(place + "/value", "a number")
         }
         var operation = FieldOperation(field, kind, value)

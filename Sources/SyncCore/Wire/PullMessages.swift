@@ -336,7 +336,8 @@ package struct StreamError: Hashable, Sendable {
         // `/streams/0/records/3/version`
         let parts = error.pointer.split(separator: "/")
         if parts.count >= 4, let index = Int(parts[3]), let items = page.object?[String(parts[2])]?.array, items.indices.contains(index),
-            let id = items[index].object?["id"]?.idText {
+            let id = items[index].object?["id"]?.idText
+        {
             detail += " (record \(Printable.text(id, max: 80)))"
         }
         return StreamError(entity: entity, problem: Problem(Self.unreadable, status: 0, detail: detail))

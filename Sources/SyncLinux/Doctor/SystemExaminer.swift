@@ -30,7 +30,9 @@ package struct SystemExaminer: Sendable {
         system.token = token(questions)
         system.clientKey = questions.clientKeyFile.map { secret($0) { path throws(LinuxError) in _ = try secrets.read(path) } }
         system.clientCertificate = questions.clientCertificateFile.map(certificate)
-        system.proxyCredentials = questions.proxyCredentialsFile.map { secret($0) { path throws(LinuxError) in _ = try secrets.readCredentials(path) } }
+        system.proxyCredentials = questions.proxyCredentialsFile.map {
+            secret($0) { path throws(LinuxError) in _ = try secrets.readCredentials(path) }
+        }
         system.authorities = questions.authoritiesFile.map(certificate)
         for name in questions.interfaces { system.reversePathFilters[name] = reversePathFilter(name) }
         system.isClockSynchronised = SystemClocks.isSynchronised
@@ -144,7 +146,8 @@ package struct SystemExaminer: Sendable {
 
     private func token(_ questions: DoctorQuestions) -> DoctorFacts.Secret {
         guard let path = questions.tokenFile else {
-            return DoctorFacts.Secret(fault: questions.isTokenOptional ? nil : "no token: neither hub.token_file nor the credential hub-token is there")
+            return DoctorFacts.Secret(
+                fault: questions.isTokenOptional ? nil : "no token: neither hub.token_file nor the credential hub-token is there")
         }
         return secret(path) { path throws(LinuxError) in _ = try secrets.readToken(path) }
     }

@@ -274,7 +274,8 @@ private final class IncomingFile: IncomingCopy {
         let facts = try lock()
         guard Int64(facts.st_size) == offset else {
             release()
-            throw BlobError(.io, doing: "go on with \(path)", detail: "somebody else has gone on with it: it has \(facts.st_size) bytes, not \(offset)")
+            throw BlobError(
+                .io, doing: "go on with \(path)", detail: "somebody else has gone on with it: it has \(facts.st_size) bytes, not \(offset)")
         }
     }
 

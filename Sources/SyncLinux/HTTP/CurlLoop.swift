@@ -152,7 +152,8 @@ final class CurlLoop: @unchecked Sendable {
             if gate.limiter.rate != nil { for transfer in active.values { transfer.holdToRate(now: SystemClocks.instant()) } }
             endLate(now: SystemClocks.instant())
             let pause = pace.pause(
-                after: .init(transfers: active.count, newest: active.keys.max(), moved: active.values.map(\.moved).max()), hasCommands: !commands.isEmpty)
+                after: .init(transfers: active.count, newest: active.keys.max(), moved: active.values.map(\.moved).max()),
+                hasCommands: !commands.isEmpty)
             if pause > 0 { poll(nil, 0, pause) }
             wait()
         }

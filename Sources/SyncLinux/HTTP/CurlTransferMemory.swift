@@ -22,9 +22,10 @@ final class CurlTransferMemory {
             return copy
         }
         tlsWatch = .allocate(capacity: 1)
-        tlsWatch.initialize(to: csl_tls_watch(
-            host: UnsafePointer(host), host_is_address: name?.isAddress ?? false, has_begun: false,
-            asked_for_certificate: false, ends_at: 0))
+        tlsWatch.initialize(
+            to: csl_tls_watch(
+                host: UnsafePointer(host), host_is_address: name?.isAddress ?? false, has_begun: false,
+                asked_for_certificate: false, ends_at: 0))
     }
 
     deinit {

@@ -66,10 +66,11 @@ package final class CurlTransport: HTTPTransport, WaitingTransport {
     /// the closing itself. A caller that counts the bytes of a link adds them, at the latest before another link takes over.
     package func takeLeftover() -> Traffic {
         var traffic = Traffic()
-        traffic.add(loop.ledger.leftover.withLock { bytes in
-            defer { bytes = SocketLedger.Bytes() }
-            return bytes
-        })
+        traffic.add(
+            loop.ledger.leftover.withLock { bytes in
+                defer { bytes = SocketLedger.Bytes() }
+                return bytes
+            })
         return traffic
     }
 

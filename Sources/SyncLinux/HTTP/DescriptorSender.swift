@@ -40,7 +40,9 @@ package struct DescriptorSender: Sendable {
         let text = String(decoding: answer, as: UTF8.self)
         let malformed = TransportError(.malformed, doing: "receive the answer of \(path)", detail: "it is no whole HTTP answer")
         var lines = text.split(separator: "\r\n", omittingEmptySubsequences: false)[...]
-        guard let first = lines.popFirst(), first.hasPrefix("HTTP/1.1 "), let status = Int(first.dropFirst(9).prefix(3)) else { throw malformed }
+        guard let first = lines.popFirst(), first.hasPrefix("HTTP/1.1 "), let status = Int(first.dropFirst(9).prefix(3)) else {
+            throw malformed
+        }
         var headers: HTTPHeaders = []
         var size = first.utf8.count + 2
         while let line = lines.popFirst() {

@@ -25,7 +25,9 @@ final class Handover: @unchecked Sendable {
     }
 
     func take() -> Result<HTTPResponse, TransportError> {
-        while sem_wait(isThere) != 0 { precondition(errno == EINTR, "sem_wait on a valid semaphore fails only when a signal interrupts it") }
+        while sem_wait(isThere) != 0 {
+            precondition(errno == EINTR, "sem_wait on a valid semaphore fails only when a signal interrupts it")
+        }
         guard let value = answer.withLock({ $0 }) else { preconditionFailure("woken without an answer") }
         return value
     }

@@ -19,13 +19,15 @@ final class OwnThread: Sendable {
         // A thread inherits the mask of its creator, so it starts with all signals blocked.
         pthread_sigmask(SIG_SETMASK, &everything, &before)
         var handle = pthread_t()
-        let result = pthread_create(&handle, nil, { context in
-            guard let context else { return nil }
-            let start = Unmanaged<Start>.fromOpaque(context).takeRetainedValue()
-            csl_name_thread(start.name)
-            start.body()
-            return nil
-        }, start.toOpaque())
+        let result = pthread_create(
+            &handle, nil,
+            { context in
+                guard let context else { return nil }
+                let start = Unmanaged<Start>.fromOpaque(context).takeRetainedValue()
+                csl_name_thread(start.name)
+                start.body()
+                return nil
+            }, start.toOpaque())
         pthread_sigmask(SIG_SETMASK, &before, nil)
         guard result == 0 else {
             start.release()

@@ -114,9 +114,10 @@ extension Store {
     func verifyIndexes() throws(StoreError) -> [String] {
         var found: [String] = []
         for overview in try reads.entities() {
-            let there = try database.number(
-                "SELECT count(*) FROM record r JOIN entity e ON e.eid = r.eid WHERE e.name = ? AND r.deleted = 0",
-                .text(overview.name.text)) ?? 0
+            let there =
+                try database.number(
+                    "SELECT count(*) FROM record r JOIN entity e ON e.eid = r.eid WHERE e.name = ? AND r.deleted = 0",
+                    .text(overview.name.text)) ?? 0
             if there != overview.records { found.append("\(overview.records) records are counted of \(overview.name), \(there) are there") }
         }
         for entry in indexes.entries where entry.state != .leaving {

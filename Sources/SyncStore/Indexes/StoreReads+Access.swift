@@ -105,9 +105,10 @@ extension StoreReads {
     private func countKeys(_ access: IndexAccess, upTo most: Int64) throws(StoreError) -> Int64 {
         var count: Int64 = 0
         for range in access.way.ranges where count < most {
-            count += try database.number(
-                "SELECT count(*) FROM (SELECT 1 FROM index_entry WHERE xid = ? AND key >= ? AND key < ? LIMIT ?)", .int(access.xid),
-                .blob(range.low.bytes), .blob(range.high.bytes), .int(most - count)) ?? 0
+            count +=
+                try database.number(
+                    "SELECT count(*) FROM (SELECT 1 FROM index_entry WHERE xid = ? AND key >= ? AND key < ? LIMIT ?)", .int(access.xid),
+                    .blob(range.low.bytes), .blob(range.high.bytes), .int(most - count)) ?? 0
         }
         return count
     }

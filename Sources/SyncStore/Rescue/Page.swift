@@ -111,7 +111,7 @@ enum Record {
         case 7: return body.integer(8).map { .real(Double(bitPattern: UInt64(bitPattern: $0))) }
         case 8: return .int(0)
         case 9: return .int(1)
-        case 12...: 
+        case 12...:
             guard let content = body.bytes(Int(clamping: (type - 12) / 2)) else { return nil }
             return type % 2 == 0 ? .blob(content) : .text(String(decoding: content, as: UTF8.self))
         default: return nil

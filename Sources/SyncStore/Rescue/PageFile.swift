@@ -63,7 +63,9 @@ final class PageFile {
     /// Without such a page, the header decides.
     private func findSeals() -> Bool {
         let inFile = Int(Self.size(file) / Int64(Self.pageSize))
-        let found = (1...max(1, min(inFile, Self.pagesAsked))).contains { number in filePage(number).map { Self.isSealed($0, number) } ?? false }
+        let found = (1...max(1, min(inFile, Self.pagesAsked))).contains { number in
+            filePage(number).map { Self.isSealed($0, number) } ?? false
+        }
         return found || page(1).map { Int($0.bytes[20]) == Database.sealBytes } ?? false
     }
 

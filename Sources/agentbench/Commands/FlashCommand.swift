@@ -32,7 +32,8 @@ struct FlashCommand: ParsableCommand {
         )
         let floorWords = "SQLite, 64 rows a transaction"
         var durable = Figure(
-            id: "flash_durable", title: "durable, until settled and pruned: a mutation", unit: .bytes, floor: floorWords, goal: .atMost(2.5))
+            id: "flash_durable", title: "durable, until settled and pruned: a mutation", unit: .bytes, floor: floorWords, goal: .atMost(2.5)
+        )
         var relaxed = Figure(
             id: "flash_relaxed", title: "relaxed, 10 a second: a mutation", unit: .bytes, floor: floorWords, goal: .below(2_048))
         for round in 1...shared.roundCount(full: 2) {

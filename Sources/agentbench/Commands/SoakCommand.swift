@@ -83,6 +83,8 @@ struct SoakCommand: ParsableCommand {
                 panel("documents that apps handed over", "MB", 1_048_576, \.workBytes),
             ],
             bands: soak.bands, marks: soak.deaths,
-            legend: "orange: cable out   blue: wrong wall clock   green: slow line, NAT, proxy, dead address or budget   red: killed or restarted (first half)")
+            legend:
+                "orange: cable out   blue: wrong wall clock   green: slow line, NAT, proxy, dead address or budget   red: killed or restarted (first half)"
+        )
     }
 }

@@ -14,8 +14,7 @@ struct SyncWitness {
     var covered = 0
 
     /// - Returns: `nil` without strace, or where a process may not be watched.
-    static func watch(_ pid: pid_t, in folder: String, place: RunningPeer.Place, _ load: () throws -> Void) throws -> SyncWitness?
-    {
+    static func watch(_ pid: pid_t, in folder: String, place: RunningPeer.Place, _ load: () throws -> Void) throws -> SyncWitness? {
         let here = RunningPeer.Place(root: "/")
         guard let program = here.program("strace") ?? place.program("strace") else { return nil }
         let trace = "\(folder)/trace", log = "\(folder)/trace.log"

@@ -157,7 +157,8 @@ struct FleetAnswer {
     /// - Returns: `nil` while bytes are missing.
     init?(_ bytes: [UInt8]) {
         let end: [UInt8] = [13, 10, 13, 10]
-        guard bytes.count >= 16, let head = bytes.indices.dropLast(3).first(where: { bytes[$0] == 13 && Array(bytes[$0..<$0 + 4]) == end }) else {
+        guard bytes.count >= 16, let head = bytes.indices.dropLast(3).first(where: { bytes[$0] == 13 && Array(bytes[$0..<$0 + 4]) == end })
+        else {
             return nil
         }
         let lines = String(decoding: bytes[..<head], as: UTF8.self).split(separator: "\r\n")

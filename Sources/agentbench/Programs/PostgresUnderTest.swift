@@ -31,14 +31,18 @@ final class PostgresUnderTest {
         }
         let log = "\(folder)/../postgres.log"
         let made = try start(
-            words + ["\(programs)/initdb", "--pgdata", "\(folder)/data", "--username", "hub", "--auth", "trust", "--encoding", "UTF8",
-                "--locale", "C.UTF-8", "--no-instructions"], log: log)
+            words + [
+                "\(programs)/initdb", "--pgdata", "\(folder)/data", "--username", "hub", "--auth", "trust", "--encoding", "UTF8",
+                "--locale", "C.UTF-8", "--no-instructions",
+            ], log: log)
         guard bench_stop(made, 0, 120_000) == 0 else { throw BenchError("initdb failed\n\(tail(of: log))") }
         pid = try start(
             words + ["\(programs)/postgres", "-D", "\(folder)/data", "-k", folder, "-c", "listen_addresses="], log: log)
         // It takes connections when the last line of this file says so (PostgreSQL 15, src/include/utils/pidfile.h).
         let began = bench_now()
-        while !(FileManager.default.contents(atPath: "\(folder)/data/postmaster.pid").map { String(decoding: $0, as: UTF8.self).contains("ready") } ?? false) {
+        while !(FileManager.default.contents(atPath: "\(folder)/data/postmaster.pid").map {
+            String(decoding: $0, as: UTF8.self).contains("ready")
+        } ?? false) {
             guard bench_now() - began < 60_000_000_000, kill(pid, 0) == 0 else {
                 _ = bench_stop(pid, SIGQUIT, 1_000)
                 throw BenchError("postgres did not start\n\(tail(of: log))")
@@ -51,8 +55,11 @@ final class PostgresUnderTest {
 
     /// CPU of the server and of all its processes that live, in nanoseconds.
     var cpu: UInt64 {
-        let children = FileManager.default.contents(atPath: "/proc/\(pid)/task/\(pid)/children").map { String(decoding: $0, as: UTF8.self) } ?? ""
-        return children.split(separator: " ").compactMap { pid_t($0.filter(\.isNumber)) }.reduce(bench_process_cpu(pid)) { $0 + bench_process_cpu($1) }
+        let children =
+            FileManager.default.contents(atPath: "/proc/\(pid)/task/\(pid)/children").map { String(decoding: $0, as: UTF8.self) } ?? ""
+        return children.split(separator: " ").compactMap { pid_t($0.filter(\.isNumber)) }.reduce(bench_process_cpu(pid)) {
+            $0 + bench_process_cpu($1)
+        }
     }
 
     func stop() { _ = bench_stop(pid, SIGINT, 20_000) }

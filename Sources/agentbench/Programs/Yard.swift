@@ -179,7 +179,8 @@ final class Yard {
 
     /// What this end of the cable has carried, both ways.
     static func carried() -> Int {
-        let lines = String(decoding: Array(FileManager.default.contents(atPath: "/proc/net/dev") ?? Data()), as: UTF8.self).split(separator: "\n")
+        let lines = String(decoding: Array(FileManager.default.contents(atPath: "/proc/net/dev") ?? Data()), as: UTF8.self).split(
+            separator: "\n")
         guard let line = lines.first(where: { $0.contains("\(near):") }) else { return 0 }
         let numbers = line.split(separator: ":").last?.split(separator: " ").compactMap { Int($0) } ?? []
         return numbers.count > 8 ? numbers[0] + numbers[8] : 0

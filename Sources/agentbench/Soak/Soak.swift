@@ -182,7 +182,8 @@ final class Soak {
             if event == .kill { agent.kill() } else { agent.stop() }
             writtenBefore += writtenNow
             writtenNow = 0
-            agent = try Soak.start(shared, folder, yard, clock, settings: present.contains(.smallBudget) ? Soak.settings("200KB") : Soak.settings(nil))
+            agent = try Soak.start(
+                shared, folder, yard, clock, settings: present.contains(.smallBudget) ? Soak.settings("200KB") : Soak.settings(nil))
         }
     }
 

@@ -76,8 +76,7 @@ struct SoakWork {
             guard let object = (try? JSONReader.read(String(line)))?.object, let number = object["ref"]?.int else { continue }
             if object["id"]?.text != nil {
                 taken.insert(number)
-            } else if let status = object["problem"]?.object?["status"]?.int ?? object["status"]?.int, status < 500, status != 429
-            {
+            } else if let status = object["problem"]?.object?["status"]?.int ?? object["status"]?.int, status < 500, status != 429 {
                 throw BenchError("the agent refuses a change: \(line)")
             }
         }

@@ -12,7 +12,9 @@ struct AcknowledgeCommand: AgentCommand {
 
     func run(_ session: Session) async throws -> Int32 {
         let reply = try await session.client.acknowledge(AcknowledgeBody(code: code))
-        if session.isJSON { Output.json(reply.body) } else {
+        if session.isJSON {
+            Output.json(reply.body)
+        } else {
             Output.line(reply.value.codes.isEmpty ? "no alarm was waiting" : "acknowledged: " + reply.value.codes.joined(separator: ", "))
         }
         return 0

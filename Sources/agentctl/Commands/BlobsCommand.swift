@@ -203,7 +203,11 @@ enum BlobWatch {
             switch item.state {
             case BlobState.uploaded.rawValue, BlobState.failed.rawValue, BlobState.missing.rawValue:
                 if isTerminal { Output.talk("\n") }
-                if session.isJSON { Output.json(reply.body) } else { Output.line("\(item.id) \(item.state)" + (item.error.map { ": " + PlainText.safe($0) } ?? "")) }
+                if session.isJSON {
+                    Output.json(reply.body)
+                } else {
+                    Output.line("\(item.id) \(item.state)" + (item.error.map { ": " + PlainText.safe($0) } ?? ""))
+                }
                 return item.state == BlobState.uploaded.rawValue ? 0 : 1
             default: CallingThread.pause(.milliseconds(500))
             }

@@ -27,7 +27,9 @@ struct ConflictsCommand: ParsableCommand {
             } else {
                 let view = View()
                 let items = reply.value.items
-                Output.list(view.isTerminal ? ConflictScreen.list(items, width: view.width) : items.map(ConflictScreen.line), nothing: "no conflicts")
+                Output.list(
+                    view.isTerminal ? ConflictScreen.list(items, width: view.width) : items.map(ConflictScreen.line),
+                    nothing: "no conflicts")
                 if let next = reply.value.next { Output.note("more: --after c-\(next)") }
             }
             return 0

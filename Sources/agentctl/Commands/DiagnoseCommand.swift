@@ -8,7 +8,9 @@ struct DiagnoseCommand: AgentCommand {
     static let configuration = CommandConfiguration(
         commandName: "diagnose",
         abstract: "Write a file for whoever helps from afar: status, checks, configuration, events, bytes.",
-        discussion: "It holds no document, no record's id and no secret, and is a .tar.gz of at most 1 MB before packing. Look into it before you send it: tar -tzf FILE.")
+        discussion:
+            "It holds no document, no record's id and no secret, and is a .tar.gz of at most 1 MB before packing. Look into it before you send it: tar -tzf FILE."
+    )
 
     @OptionGroup var global: GlobalOptions
     @Option(name: .shortAndLong, help: "Where to write it, or - for standard output. Default: agentd-DEVICE-TIME.tar.gz here.")

@@ -20,8 +20,7 @@ struct ImportCommand: AgentCommand {
     @OptionGroup var global: GlobalOptions
     @Argument(help: "The entity.") var entity: EntityName
     @Argument(help: "FILE.csv, FILE.ndjson, or - for standard input.") var file: String
-    @Option(help: "csv or ndjson. Default: by the file's name; ndjson for standard input.") var format:
-        ImportPlan.Format?
+    @Option(help: "csv or ndjson. Default: by the file's name; ndjson for standard input.") var format: ImportPlan.Format?
     @Option(help: "create, update, upsert or delete.") var action: NewMutation.Action = .create
     @Option(help: "The column or member that names the record.") var idColumn: String?
     @Option(help: "Before the value of --id-column; without that, before the number of the row.") var idPrefix: String?
@@ -76,7 +75,9 @@ struct ImportCommand: AgentCommand {
         if !outcome.isComplete {
             Output.note("the stream was cut: lines without an answer were not taken" + again)
         } else if let stop = report.stop {
-            Output.note(PlainText.safe("stopped at line \(stop.line), which was not taken: \(stop.problem.detail). \(LocalProblem.hint(stop.problem))"))
+            Output.note(
+                PlainText.safe(
+                    "stopped at line \(stop.line), which was not taken: \(stop.problem.detail). \(LocalProblem.hint(stop.problem))"))
             // Answers come in the order of the lines: all lines before that one have theirs.
             let rest =
                 if keyPrefix != nil {

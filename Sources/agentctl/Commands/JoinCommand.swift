@@ -21,15 +21,18 @@ struct JoinCommand: AgentCommand {
     @Argument(help: "What `agenthub token enrol DEVICE` (or add) printed; @FILE or - (standard input) hides it from others.")
     var token: String
     @Option(help: "Certificates in PEM that vouch for the hub. Default: those of the system.") var ca: String?
-    @Option(help: ArgumentHelp("The proxy that leads to the hub.", valueName: "http://host:port"), transform: JoinCommand.url) var proxy: ServiceURL?
-    @Option(help: ArgumentHelp("File with USER:PASSWORD for the proxy, which only you can read.", valueName: "file")) var proxyCredentials: String?
+    @Option(help: ArgumentHelp("The proxy that leads to the hub.", valueName: "http://host:port"), transform: JoinCommand.url) var proxy:
+        ServiceURL?
+    @Option(help: ArgumentHelp("File with USER:PASSWORD for the proxy, which only you can read.", valueName: "file")) var proxyCredentials:
+        String?
     @Option(help: "The name of this device. Default: the one of a one-time token, or one that the agent makes of the machine's id.")
     var device: DeviceID?
     @Option(help: "Write below this folder, for an image of another machine; nothing is started then.") var root: String = ""
 
     func validate() throws {
         guard url.isSecure || url.isLoopback else {
-            throw ValidationError("\(url): http:// is for a hub on this machine alone; a hub's address is https://HOST or https://HOST:PORT.")
+            throw ValidationError(
+                "\(url): http:// is for a hub on this machine alone; a hub's address is https://HOST or https://HOST:PORT.")
         }
         if let proxy, proxy.isSecure || !proxy.path.isEmpty { throw ValidationError("\(proxy): a proxy's address is http://HOST:PORT.") }
         if proxyCredentials != nil, proxy == nil { throw ValidationError("--proxy-credentials needs --proxy http://HOST:PORT beside it.") }

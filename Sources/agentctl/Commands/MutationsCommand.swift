@@ -64,7 +64,8 @@ struct MutationsCommand: ParsableCommand {
         @Option(help: "Those that were refused with this code, such as validation.") var code: String?
         @Option(help: "Those of this entity.") var entity: EntityName?
         @Option(
-            name: .customLong("where"), help: ArgumentHelp("Those for whose data this holds; may be repeated.", valueName: "field:op:value"))
+            name: .customLong("where"), help: ArgumentHelp("Those for whose data this holds; may be repeated.", valueName: "field:op:value")
+        )
         var conditions: [Condition] = []
         @Option(help: ArgumentHelp("A field that is set in each; may be repeated.", valueName: "field=json")) var map: [String] = []
         @Flag(help: "Print which changes would be asked for, and ask for none.") var dryRun = false
@@ -73,10 +74,14 @@ struct MutationsCommand: ParsableCommand {
             let isMany = all || code != nil || entity != nil || !conditions.isEmpty
             guard (id != nil) != isMany else {
                 throw ValidationError(
-                    isMany ? "An id stands alone; the other options choose many." : "Say which: an id, --all, --code, --entity or --where field:op:value.")
+                    isMany
+                        ? "An id stands alone; the other options choose many."
+                        : "Say which: an id, --all, --code, --entity or --where field:op:value.")
             }
             if isMany, data != nil { throw ValidationError("--data goes with an id; for many, --map field=json sets a field in each.") }
-            if id != nil, !map.isEmpty || dryRun { throw ValidationError("--map and --dry-run go with --all, --code, --entity or --where.") }
+            if id != nil, !map.isEmpty || dryRun {
+                throw ValidationError("--map and --dry-run go with --all, --code, --entity or --where.")
+            }
             for text in map where BulkRetry.correction(text) == nil {
                 throw ValidationError("--map \(text): expected a field, = and JSON, such as status='\"open\"' or count=3.")
             }
@@ -107,7 +112,8 @@ struct MutationsCommand: ParsableCommand {
             var (after, count, failed) = (Int64(0), 0, 0)
             while true {
                 let page = try await session.client.mutations(
-                    MutationListQuery(states: [.rejected], after: after, limit: MutationListQuery.limitMax)).value
+                    MutationListQuery(states: [.rejected], after: after, limit: MutationListQuery.limitMax)
+                ).value
                 for short in page.items {
                     after = max(after, short.seq)
                     // A mutation that was rejected with another one is no longer rejected after that one was retried.
@@ -128,7 +134,9 @@ struct MutationsCommand: ParsableCommand {
                 }
                 if page.next == nil { break }
             }
-            Output.note(count == 0 ? "no refused change is like that" : dryRun ? "\(count) would be repeated" : "\(count - failed) of \(count) repeated")
+            Output.note(
+                count == 0
+                    ? "no refused change is like that" : dryRun ? "\(count) would be repeated" : "\(count - failed) of \(count) repeated")
             return failed == 0 ? 0 : 1
         }
     }

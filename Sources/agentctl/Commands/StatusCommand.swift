@@ -43,7 +43,9 @@ struct StatusCommand: AgentCommand {
                 let now = SystemClocks().now().wall
                 if !isSeeded {
                     // Without an answer the earlier part is missing; the graph grows from here then.
-                    if let from = CalendarDay(String(RFC3339.text(now.advanced(by: .seconds(-86_400 * (WatchHistory.daysShown - 1)))).prefix(10))) {
+                    if let from = CalendarDay(
+                        String(RFC3339.text(now.advanced(by: .seconds(-86_400 * (WatchHistory.daysShown - 1)))).prefix(10)))
+                    {
                         history.seed(try await session.client.ledger(LedgerQuery(from: from)).value, at: now)
                     }
                     isSeeded = true

@@ -62,14 +62,18 @@ final class FullScreen: Sendable {
 
     /// Waits for a key, a new size, or the end of the time.
     func wait(_ milliseconds: Int32) -> Wish {
-        var waiting = [pollfd(fd: STDIN_FILENO, events: Int16(POLLIN), revents: 0), pollfd(fd: waker.read, events: Int16(POLLIN), revents: 0)]
+        var waiting = [
+            pollfd(fd: STDIN_FILENO, events: Int16(POLLIN), revents: 0), pollfd(fd: waker.read, events: Int16(POLLIN), revents: 0),
+        ]
         guard poll(&waiting, 2, milliseconds) > 0 else { return .nothing }
         var bytes = [UInt8](repeating: 0, count: 64)
         if waiting[1].revents != 0 { _ = read(waker.read, &bytes, bytes.count) }
         guard waiting[0].revents != 0 else { return .redraw }
         let count = read(STDIN_FILENO, &bytes, bytes.count)
         // The terminal is gone, or Ctrl-D was pressed.
-        if count <= 0 || bytes.prefix(count).contains(where: { $0 == UInt8(ascii: "q") || $0 == UInt8(ascii: "Q") || $0 == 4 }) { return .quit }
+        if count <= 0 || bytes.prefix(count).contains(where: { $0 == UInt8(ascii: "q") || $0 == UInt8(ascii: "Q") || $0 == 4 }) {
+            return .quit
+        }
         return .redraw
     }
 

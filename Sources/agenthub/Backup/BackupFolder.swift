@@ -44,7 +44,8 @@ struct BackupFolder {
             guard let object, object["format"]?.text == BackupFolder.format, let at = object["at"]?.text.flatMap({ RFC3339.timestamp($0) }),
                 let epoch = object["epoch"]?.text, let head = object["head"]?.int, let schema = object["schema"]?.int,
                 let database = object["database_sha256"]?.text.flatMap({ BlobDigest(hex: $0) }),
-                let hasTokens = object["tokens"]?.bool, let hasFiles = object["files"]?.bool, let blobs = object["blobs"]?.int, let bytes = object["blob_bytes"]?.int
+                let hasTokens = object["tokens"]?.bool, let hasFiles = object["files"]?.bool, let blobs = object["blobs"]?.int,
+                let bytes = object["blob_bytes"]?.int
             else { return nil }
             (self.at, self.epoch, self.head, self.schema, self.database) = (at, epoch, head, schema, database)
             (self.hasTokens, self.hasFiles, self.blobs, blobBytes) = (hasTokens, hasFiles, blobs, bytes)
@@ -127,7 +128,9 @@ enum BlobCopy {
         if wanted.isEmpty { return (0, 0) }
         guard BackupFiles.exists(source) else {
             throw Failure(
-                66, "the database speaks of \(wanted.count) files, and \(source) is not there; --without-files is for those that are kept elsewhere")
+                66,
+                "the database speaks of \(wanted.count) files, and \(source) is not there; --without-files is for those that are kept elsewhere"
+            )
         }
         var copied: (count: Int64, bytes: Int64) = (0, 0)
         do throws(BlobError) {

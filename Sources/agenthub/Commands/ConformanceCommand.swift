@@ -38,7 +38,8 @@ struct ConformanceCommand: ParsableCommand {
     func run() throws {
         var base = url
         while base.hasSuffix("/") { base.removeLast() }
-        var settings = ConformanceRun.Settings(baseURL: base, token: try tokenFile.map { try shownToken(in: $0) } ?? token, entity: entity, seed: systemRandomSeed())
+        var settings = ConformanceRun.Settings(
+            baseURL: base, token: try tokenFile.map { try shownToken(in: $0) } ?? token, entity: entity, seed: systemRandomSeed())
         // A server that asks for nothing goes by what the device says.
         settings.device = device ?? (settings.token == nil && cert == nil ? DeviceID(trusted: "conformance") : nil)
         if let otherTokenFile {

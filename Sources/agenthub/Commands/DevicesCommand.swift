@@ -30,7 +30,9 @@ struct DevicesCommand: ParsableCommand {
     }
 
     func validate() throws {
-        if let silent, DurationText.parse(silent) == nil { throw ValidationError("--silent: expected a duration such as 90m or 1d, found '\(silent)'.") }
+        if let silent, DurationText.parse(silent) == nil {
+            throw ValidationError("--silent: expected a duration such as 90m or 1d, found '\(silent)'.")
+        }
     }
 
     func run() throws {
@@ -218,8 +220,12 @@ struct DeviceView {
                 device.waiting.map { "\($0) mutations, said \(ago(device.waitingAt)) ago" } ?? "unknown: its agent does not say it"),
             line(
                 "mutations",
-                "\(counters.applied) applied, \(counters.duplicates) duplicates, \(counters.conflicts) conflicts, \(counters.rejected) rejected, \(counters.retried) told to retry"),
-            line("token", tokenEnd.map { "valid until \($0)" } ?? (token == .valid(until: nil, isOverdue: false) ? "valid, does not end" : token.word)),
+                "\(counters.applied) applied, \(counters.duplicates) duplicates, \(counters.conflicts) conflicts, \(counters.rejected) rejected, \(counters.retried) told to retry"
+            ),
+            line(
+                "token",
+                tokenEnd.map { "valid until \($0)" } ?? (token == .valid(until: nil, isOverdue: false) ? "valid, does not end" : token.word)
+            ),
         ]
         if let reported = device.reportedAt { lines.append(line("report", "\(reported) -> agenthub diagnostics show \(device.id)")) }
         return lines + notes

@@ -18,22 +18,31 @@ struct ListReports: ParsableCommand {
     func run() throws {
         let reports = try folder.reports()
         if json {
-            return try Say.result(JSON.array(reports.map { report in
-                ["n": .int(report.number), "device": .string(report.device.text), "at": .string(report.at.description), "summary": report.summary ?? .null]
-            }).json)
+            return try Say.result(
+                JSON.array(
+                    reports.map { report in
+                        [
+                            "n": .int(report.number), "device": .string(report.device.text), "at": .string(report.at.description),
+                            "summary": report.summary ?? .null,
+                        ]
+                    }
+                ).json)
         }
         if reports.isEmpty { Say.error("no device has told anything") }
         for report in reports {
             let summary = report.summary?.object
             let reasons = summary?["reasons"]?.array?.compactMap(\.text).joined(separator: ", ") ?? ""
             let level = summary?["level"]?.text ?? "unknown"
-            try Say.result("\(report.number)  \(report.at)  \(report.device)  \(level)\(reasons.isEmpty ? "" : ": " + reasons)  \(report.lines.utf8.count) bytes")
+            try Say.result(
+                "\(report.number)  \(report.at)  \(report.device)  \(level)\(reasons.isEmpty ? "" : ": " + reasons)  \(report.lines.utf8.count) bytes"
+            )
         }
     }
 }
 
 struct ShowReports: ParsableCommand {
-    static let configuration = CommandConfiguration(commandName: "show", abstract: "The lines of a device's latest report, as it sent them.")
+    static let configuration = CommandConfiguration(
+        commandName: "show", abstract: "The lines of a device's latest report, as it sent them.")
 
     @Argument(help: "The id of the device.") var device: DeviceID
     @Option(help: "Another report than the latest, by its number.") var number: Int64?

@@ -19,7 +19,9 @@ struct CheckEntities: ParsableCommand {
     func run() throws {
         do throws(ConfigurationErrors) {
             let names = try EntitySettings.readEntities(file: file).entities.keys.map(\.text).sorted()
-            try say(["good": true, "entities": .list(names), "errors": []], "good: " + (names.isEmpty ? "no entities" : names.joined(separator: ", ")))
+            try say(
+                ["good": true, "entities": .list(names), "errors": []],
+                "good: " + (names.isEmpty ? "no entities" : names.joined(separator: ", ")))
         } catch {
             // The exit status says it, too, to a caller that does not read.
             if json { try? Say.result(JSON.object(["good": false, "errors": .array(error.errors.map(Self.json))]).json) }

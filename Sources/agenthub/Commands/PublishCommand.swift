@@ -8,8 +8,11 @@ import SyncLinux
 /// serves it, because only one process may write an SQLite file; of a server's database, at any time.
 struct PublishCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "publish", abstract: "Put records of the hub's own into an entity, such as forms; devices get them with their next sync.",
-        discussion: "Each line is {\"id\":\"…\",\"data\":{…}}; without data, or with null, the record is deleted. The file is read whole before anything is written. A hub that serves --data must not be running; those of --database may.")
+        commandName: "publish",
+        abstract: "Put records of the hub's own into an entity, such as forms; devices get them with their next sync.",
+        discussion:
+            "Each line is {\"id\":\"…\",\"data\":{…}}; without data, or with null, the record is deleted. The file is read whole before anything is written. A hub that serves --data must not be running; those of --database may."
+    )
 
     @Argument(help: "The name of the entity.") var entity: EntityName
     @Argument(help: "NDJSON.") var file: String

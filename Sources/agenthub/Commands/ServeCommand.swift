@@ -26,7 +26,9 @@ struct ServeCommand: ParsableCommand {
     @Option(help: ArgumentHelp("Its private key, PEM.", valueName: "file"))
     var tlsKey: String?
 
-    @Option(help: ArgumentHelp("Issuers of client certificates, PEM. A device may then show a certificate whose DNS name is its id.", valueName: "file"))
+    @Option(
+        help: ArgumentHelp(
+            "Issuers of client certificates, PEM. A device may then show a certificate whose DNS name is its id.", valueName: "file"))
     var clientCa: String?
 
     @Option(help: ArgumentHelp("Settings of entities, YAML, the same keys as the agents'.", valueName: "file"))
@@ -41,7 +43,9 @@ struct ServeCommand: ParsableCommand {
             valueName: "days"))
     var tokenGrace = 90
 
-    @Option(help: ArgumentHelp("Deletions are remembered for so many days; devices that were away for longer list everything anew.", valueName: "days"))
+    @Option(
+        help: ArgumentHelp(
+            "Deletions are remembered for so many days; devices that were away for longer list everything anew.", valueName: "days"))
     var keepDeletions = 90
 
     @Option(help: ArgumentHelp("Reports of devices are kept for so many days.", valueName: "days"))
@@ -217,7 +221,8 @@ struct ServeCommand: ParsableCommand {
         if place == nil, !newEpoch, let mark, mark.head > 0, folder.lacksDatabase {
             // An empty hub would take its devices for new ones, and nobody would notice what is gone.
             throw Failure(
-                66, "\(folder.file) is missing or empty, and \(folder.folder)/mark says that there was a hub (epoch \(mark.epoch), "
+                66,
+                "\(folder.file) is missing or empty, and \(folder.folder)/mark says that there was a hub (epoch \(mark.epoch), "
                     + "head \(mark.head)). \(folder.waysBack)")
         }
         let hub: Hub
@@ -242,7 +247,8 @@ struct ServeCommand: ParsableCommand {
             }
             hub.settings.uploads = HubUploads(files, limits: limits)
         } else {
-            log.notice("no files are taken", metadata: ["hint": "--data names a folder for them that all replicas see, --blobs an object store"])
+            log.notice(
+                "no files are taken", metadata: ["hint": "--data names a folder for them that all replicas see, --blobs an object store"])
         }
         if let mark, mark.epoch != hub.epoch, !hub.isOlder(than: mark) {
             log.warning(

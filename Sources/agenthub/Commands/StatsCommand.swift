@@ -41,7 +41,9 @@ struct StatsCommand: ParsableCommand {
         lines.append("entities   \(stats.entities.count)")
         let entityWidth = stats.entities.map(\.name.text.utf8.count).max() ?? 0
         for entity in stats.entities {
-            lines.append("  \(padded(entity.name.text, entityWidth))  \(entity.records) records, \(entity.tombstones) deleted, \(entity.bytes) bytes")
+            lines.append(
+                "  \(padded(entity.name.text, entityWidth))  \(entity.records) records, \(entity.tombstones) deleted, \(entity.bytes) bytes"
+            )
         }
         lines.append("blobs      \(stats.blobs), \(stats.blobBytes) bytes")
         lines.append("damaged    " + damaged(stats.damaged))

@@ -36,7 +36,9 @@ struct AddToken: ParsableCommand {
 struct EnrolToken: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "enrol", abstract: "Make a one-time token with which a device gets its own, and print it.",
-        discussion: "Put it where the device looks for its token. The device exchanges it at its first contact, keeps what it gets, and asks for the next one in time.")
+        discussion:
+            "Put it where the device looks for its token. The device exchanges it at its first contact, keeps what it gets, and asks for the next one in time."
+    )
 
     @Argument(help: "The id of the device.") var device: DeviceID
     @Option(help: ArgumentHelp("It can be used for so many hours.", valueName: "hours")) var hours = 168

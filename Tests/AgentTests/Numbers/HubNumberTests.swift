@@ -8,7 +8,9 @@ import Testing
 /// throughout, and what it stamps afterwards has the time of now.
 @Suite("Numbers from outside, in the hub's answers")
 struct HubAnswerNumberTests {
-    static let headers = ["Sync-Time", "Sync-Head", "Sync-Device-Seq", "Sync-Config", "Sync-Twins", "Sync-Token-Ends", "Sync-Token-Refresh"]
+    static let headers = [
+        "Sync-Time", "Sync-Head", "Sync-Device-Seq", "Sync-Config", "Sync-Twins", "Sync-Token-Ends", "Sync-Token-Refresh",
+    ]
     static let paces = ["Retry-After", "RateLimit"]
 
     private func work(_ stand: AgentStand, _ id: String) async throws -> String {
@@ -61,9 +63,11 @@ struct HubAnswerNumberTests {
         }
     }
 
-    @Test("A number in the body of an answer says anything; work is accepted, and the next cycles go through", arguments: [
-        "/v1/sync/hello", "/v1/sync/pull", "/v1/sync/push",
-    ])
+    @Test(
+        "A number in the body of an answer says anything; work is accepted, and the next cycles go through",
+        arguments: [
+            "/v1/sync/hello", "/v1/sync/pull", "/v1/sync/push",
+        ])
     func body(_ path: String) async throws {
         for value in HostileNumbers.numbers {
             let stand = try await AgentStand.start()

@@ -20,9 +20,11 @@ struct ListNumberTests {
             HTTPResponse(status: 200, headers: headers, body: Array(body.utf8)), entity, RestEntity(), try list(), after: cursor, now: now)
     }
 
-    @Test("No time of change ends the agent, and none makes the next list begin later than now", arguments: HostileNumbers.numbers + HostileNumbers.times + [
-        "\"2099-01-01T00:00:00Z\"", "-99999999999", "-100000000000", "99999999999", "100000000000",
-    ])
+    @Test(
+        "No time of change ends the agent, and none makes the next list begin later than now",
+        arguments: HostileNumbers.numbers + HostileNumbers.times + [
+            "\"2099-01-01T00:00:00Z\"", "-99999999999", "-100000000000", "99999999999", "100000000000",
+        ])
     func times(_ value: String) throws {
         let text = value.contains("T") && !value.hasPrefix("\"") ? "\"\(value)\"" : value
         for headers in [[:], ["Date": "Fri, 20 Nov 2026 23:20:00 GMT"], ["Date": "Fri, 31 Dec 9999 23:59:59 GMT"]] as [HTTPHeaders] {
@@ -37,9 +39,11 @@ struct ListNumberTests {
         }
     }
 
-    @Test("A record stamped 2099 is told and hides nothing, with and without a clock of the backend", arguments: [
-        nil, "Fri, 20 Nov 2026 23:20:00 GMT",
-    ] as [String?])
+    @Test(
+        "A record stamped 2099 is told and hides nothing, with and without a clock of the backend",
+        arguments: [
+            nil, "Fri, 20 Nov 2026 23:20:00 GMT",
+        ] as [String?])
     func future(_ date: String?) throws {
         var headers: HTTPHeaders = [:]
         headers["Date"] = date

@@ -21,7 +21,9 @@ struct LocalNumberTests {
         case .enqueue:
             Sample(
                 target: "/v1/mutations?wait=acked&timeout=1",
-                body: #"{"entity":"audits","record_id":"n-1","action":"upsert","data":{"n":1},"ops":[{"op":"inc","field":"c","by":1}],"ttl":60,"expect_version":0}"#)
+                body:
+                    #"{"entity":"audits","record_id":"n-1","action":"upsert","data":{"n":1},"ops":[{"op":"inc","field":"c","by":1}],"ttl":60,"expect_version":0}"#
+            )
         case .enqueueLines: Sample(body: #"{"entity":"audits","record_id":"n-2","action":"upsert","data":{"n":1},"ttl":60}"#)
         case .mutations: Sample(target: "/v1/mutations?after=0&limit=10")
         case .conflicts: Sample(target: "/v1/conflicts?limit=10")
@@ -39,7 +41,8 @@ struct LocalNumberTests {
         case .retryMutation, .discardMutation, .undoMutation, .resume, .acknowledge, .checkConfig: Sample(body: #"{"n":1}"#)
         case .addBlob: Sample(target: "/v1/blobs?size=1", body: "x", headers: [("Content-Type", "application/octet-stream")])
         case .blobContent: Sample(headers: [("Range", "bytes=1-1")])
-        case .mutation, .cancelMutation, .conflict, .record, .entities, .blob, .retryBlob, .removeBlob, .welcome, .reference, .status, .health, .ready, .metrics,
+        case .mutation, .cancelMutation, .conflict, .record, .entities, .blob, .retryBlob, .removeBlob, .welcome, .reference, .status,
+            .health, .ready, .metrics,
             .config, .reloadConfig, .links, .clearLinkHint, .power, .why, .checklist, .diagnose:
             Sample()
         }
@@ -50,8 +53,10 @@ struct LocalNumberTests {
         let key = MutationKey(trusted: "0199c3f2-0000-7000-8000-00000000beef")
         let name = RecordName(EntityName(trusted: "audits"), RecordID(trusted: "a-1"))
         let targets = [
-            "GET /v1/mutations", "GET /v1/conflicts", "GET /v1/records/audits", "GET /v1/blobs", "GET /v1/ledger", "GET /v1/audit", "GET /v1/events",
-            "POST /v1/blobs", "PUT /v1/links/eth0", "DELETE /v1/links/eth0", "GET /v1/blobs/b-1", "GET /v1/blobs/b-1/content", "POST /v1/blobs/b-1/retry",
+            "GET /v1/mutations", "GET /v1/conflicts", "GET /v1/records/audits", "GET /v1/blobs", "GET /v1/ledger", "GET /v1/audit",
+            "GET /v1/events",
+            "POST /v1/blobs", "PUT /v1/links/eth0", "DELETE /v1/links/eth0", "GET /v1/blobs/b-1", "GET /v1/blobs/b-1/content",
+            "POST /v1/blobs/b-1/retry",
             "DELETE /v1/blobs/b-1", "GET /v1/conflicts/c-1", "POST /v1/conflicts/c-1/resolve",
         ]
         let parsed = targets.compactMap { text -> Route? in
@@ -59,8 +64,10 @@ struct LocalNumberTests {
             return try? Route.parse(method: words[0], target: words[1])
         }
         return parsed + [
-            .enqueue(wait: nil), .enqueueLines, .mutation(key), .cancelMutation(key), .retryMutation(key), .discardMutation(key), .undoMutation(key),
-            .record(name, view: .merged), .query, .entities, .welcome, .reference, .status, .health, .ready, .metrics, .sync, .pause, .resume, .acknowledge, .config, .checkConfig,
+            .enqueue(wait: nil), .enqueueLines, .mutation(key), .cancelMutation(key), .retryMutation(key), .discardMutation(key),
+            .undoMutation(key),
+            .record(name, view: .merged), .query, .entities, .welcome, .reference, .status, .health, .ready, .metrics, .sync, .pause,
+            .resume, .acknowledge, .config, .checkConfig,
             .reloadConfig, .links, .power, .why(key), .plan, .checklist, .diagnose,
         ]
     }()
@@ -68,7 +75,8 @@ struct LocalNumberTests {
     @Test("Every route is asked")
     func complete() throws {
         // By the names in the source of the table, which the compiler cannot count for us.
-        let file = URL(fileURLWithPath: #filePath).deletingLastPathComponent().appendingPathComponent("../../../Sources/LocalAPI/Routes/Route.swift")
+        let file = URL(fileURLWithPath: #filePath).deletingLastPathComponent().appendingPathComponent(
+            "../../../Sources/LocalAPI/Routes/Route.swift")
         let source = try String(contentsOf: file.standardizedFileURL, encoding: .utf8)
         let declared = Set(source.matches(of: /case \.\w+: "([a-z_]+)"/).map { String($0.1) })
         #expect(declared.count >= 40)
@@ -88,7 +96,8 @@ struct LocalNumberTests {
         // The parameters of the target, and its numbers: ids of blobs and conflicts.
         for match in target.matches(of: /[=-][0-9]+/) {
             for value in HostileNumbers.numbers {
-                let changed = target[..<match.range.lowerBound] + String(target[match.range.lowerBound]) + value + target[match.range.upperBound...]
+                let changed =
+                    target[..<match.range.lowerBound] + String(target[match.range.lowerBound]) + value + target[match.range.upperBound...]
                 requests.append((String(changed), sample.body, sample.headers))
             }
         }
@@ -104,7 +113,9 @@ struct LocalNumberTests {
         if let body = sample.body, let json = try? JSONReader.read(body) {
             for variant in HostileNumbers.variants(of: json) { requests.append((target, variant.json.json, sample.headers)) }
         }
-        for value in HostileNumbers.numbers { requests.append((target, sample.body, sample.headers + [("Idempotency-Key", value), ("If-Match", "\"\(value)\"")])) }
+        for value in HostileNumbers.numbers {
+            requests.append((target, sample.body, sample.headers + [("Idempotency-Key", value), ("If-Match", "\"\(value)\"")]))
+        }
         for request in requests {
             if case .events = route {
                 try await firstEvent(stand, request.target, request.headers)
@@ -131,16 +142,19 @@ struct LocalNumberTests {
         for (name, value) in headers { fields[name] = value }
         let request = HTTPRequest(.get, "http://localhost" + target, headers: fields, socketPath: stand.socket)
         do {
-            _ = try await stand.client.stream(request, onHead: { _, _ in }, onBody: { $0.starts(with: Array(":\n\n".utf8)) && $0.count == 3 })
+            _ = try await stand.client.stream(
+                request, onHead: { _, _ in }, onBody: { $0.starts(with: Array(":\n\n".utf8)) && $0.count == 3 })
         } catch {
             // Refused, or ended by ourselves after the first event.
         }
         #expect(try await stand.send(.get, "/v1/healthz").status == 200)
     }
 
-    @Test("A position at or beyond the end of all numbers is a reset, and not the end of the agent", arguments: [
-        "9223372036854775807", "9223372036854775806", "4611686018427387904", "0",
-    ])
+    @Test(
+        "A position at or beyond the end of all numbers is a reset, and not the end of the agent",
+        arguments: [
+            "9223372036854775807", "9223372036854775806", "4611686018427387904", "0",
+        ])
     func lastEventID(_ id: String) async throws {
         let stand = try await AgentStand.start()
         _ = try await stand.enqueue(#"{"entity":"audits","record_id":"a","action":"create","data":{}}"#)

@@ -50,7 +50,8 @@ struct ScreenNumberTests {
             case "/v1/plan": lines += PlanAnswer(json).map { PlanScreen.render($0, width: 80, now: now, offset: offset).count } ?? 0
             case "/v1/why": lines += WhyAnswer(json).map { WhyScreen.render($0, width: 80, now: now, offset: offset).count } ?? 0
             case "/v1/audit": lines += AuditAnswer(json).map { AuditScreen.list($0.items, width: 80, now: now, offset: offset).count } ?? 0
-            case "/v1/checklist": lines += DoctorAnswer(json).map { DoctorScreen.render($0, width: 80, color: true, showsAll: true).count } ?? 0
+            case "/v1/checklist":
+                lines += DoctorAnswer(json).map { DoctorScreen.render($0, width: 80, color: true, showsAll: true).count } ?? 0
             case "/v1/sync": lines += SyncAnswer(json)?.outcome.map { SyncScreen.render($0).count + SyncScreen.line($0).count } ?? 0
             default: Issue.record("no command shows \(path)")
             }
@@ -60,9 +61,12 @@ struct ScreenNumberTests {
 
     /// Members that an agent may send and this one has nothing to say in, so that their numbers are tried as well.
     private static let more: [String: JSON] = [
-        "/v1/status": #"{"agent":{"version":"1","uptime_s":5},"outbox":{"enqueued":9,"oldest_s":5,"bytes":100,"limit":1000,"pending":{"critical":1,"normal":2,"bulk":3},"in_flight":1,"done":1,"rejected":1,"failed":1,"held":1,"conflicted":1,"cancelled":1,"deferred":[{"priority":"bulk","count":2,"reason":"window","until":"2026-11-20T21:00:00Z"},{"priority":"normal","count":2,"reason":"window","until":"2026-11-20T21:00:00Z"}]},"blobs":{"pending":1,"uploading":1,"failed":1,"missing":1,"uploaded":2,"bytes_pending":5,"bytes_kept":5},"usage":{"today":{"up":5,"down":6},"up":5,"down":6}}"#,
-        "/v1/blobs": #"{"items":[{"id":"b-1","digest":"sha256:2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881","size":100,"offset":50,"state":"uploading","type":"image/jpeg","attempts":3,"links":2,"created_at":"2026-11-20T21:00:00Z"}],"next":null}"#,
-        "/v1/mutations": #"{"items":[{"id":"m-1","seq":4,"entity":"audits","record_id":"a","action":"update","state":"pending","priority":"normal","attempts":3,"bytes":10,"base_version":7,"created_at":"2026-11-20T21:00:00Z","next_attempt_at":"2026-11-20T21:00:00Z"}],"next":"5"}"#,
+        "/v1/status":
+            #"{"agent":{"version":"1","uptime_s":5},"outbox":{"enqueued":9,"oldest_s":5,"bytes":100,"limit":1000,"pending":{"critical":1,"normal":2,"bulk":3},"in_flight":1,"done":1,"rejected":1,"failed":1,"held":1,"conflicted":1,"cancelled":1,"deferred":[{"priority":"bulk","count":2,"reason":"window","until":"2026-11-20T21:00:00Z"},{"priority":"normal","count":2,"reason":"window","until":"2026-11-20T21:00:00Z"}]},"blobs":{"pending":1,"uploading":1,"failed":1,"missing":1,"uploaded":2,"bytes_pending":5,"bytes_kept":5},"usage":{"today":{"up":5,"down":6},"up":5,"down":6}}"#,
+        "/v1/blobs":
+            #"{"items":[{"id":"b-1","digest":"sha256:2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881","size":100,"offset":50,"state":"uploading","type":"image/jpeg","attempts":3,"links":2,"created_at":"2026-11-20T21:00:00Z"}],"next":null}"#,
+        "/v1/mutations":
+            #"{"items":[{"id":"m-1","seq":4,"entity":"audits","record_id":"a","action":"update","state":"pending","priority":"normal","attempts":3,"bytes":10,"base_version":7,"created_at":"2026-11-20T21:00:00Z","next_attempt_at":"2026-11-20T21:00:00Z"}],"next":"5"}"#,
     ].mapValues { (try? JSONReader.read($0)) ?? .null }
 
     @Test("No number in an answer ends the program that shows it")
@@ -72,8 +76,10 @@ struct ScreenNumberTests {
         _ = try await stand.sync()
         let id = try await stand.enqueue(#"{"entity":"audits","record_id":"b","action":"create","data":{"n":1}}"#)
         let questions: [(HTTPRequest.Method, String, String?)] = [
-            (.get, "/v1/status", nil), (.get, "/v1/mutations", nil), (.get, "/v1/conflicts", nil), (.get, "/v1/blobs", nil), (.get, "/v1/links", nil),
-            (.get, "/v1/power", nil), (.get, "/v1/ledger", nil), (.post, "/v1/plan", "{}"), (.get, "/v1/why/\(id)", nil), (.get, "/v1/audit", nil),
+            (.get, "/v1/status", nil), (.get, "/v1/mutations", nil), (.get, "/v1/conflicts", nil), (.get, "/v1/blobs", nil),
+            (.get, "/v1/links", nil),
+            (.get, "/v1/power", nil), (.get, "/v1/ledger", nil), (.post, "/v1/plan", "{}"), (.get, "/v1/why/\(id)", nil),
+            (.get, "/v1/audit", nil),
             (.get, "/v1/checklist", nil), (.post, "/v1/sync", #"{"wait":true,"force":true}"#),
         ]
         for (method, path, body) in questions {
@@ -84,7 +90,9 @@ struct ScreenNumberTests {
             for base in [json] + [Self.more[name]].compactMap({ $0 }) {
                 for variant in HostileNumbers.variants(of: base) { _ = Self.show(name, variant.json) }
                 // All at once, so that sums of them are met, too.
-                for value in HostileNumbers.numbers { _ = Self.show(name, Self.replacing(base, with: try #require(HostileNumbers.number(value)))) }
+                for value in HostileNumbers.numbers {
+                    _ = Self.show(name, Self.replacing(base, with: try #require(HostileNumbers.number(value))))
+                }
             }
         }
         try await stand.stop()

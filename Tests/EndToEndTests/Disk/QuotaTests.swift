@@ -65,7 +65,9 @@ extension EndToEnd {
             }
         }
 
-        @Test("A quota that is used up: no doubt about any outcome, no exit at a start, and nothing is lost", arguments: [EDQUOT, EFBIG, ENOSPC])
+        @Test(
+            "A quota that is used up: no doubt about any outcome, no exit at a start, and nothing is lost",
+            arguments: [EDQUOT, EFBIG, ENOSPC])
         func quota(_ error: Int32) async throws {
             try await Stand.with(agent: false) { stand in
                 await stand.setStore("min_free: 6MB, ballast: 1MB")

@@ -52,7 +52,9 @@ final class SmallDisk {
     }
 
     private func mountImage() throws {
-        guard let image, Self.run(["mount", "-o", "loop,errors=remount-ro", image, path]) else { throw StandError("cannot mount on \(path)") }
+        guard let image, Self.run(["mount", "-o", "loop,errors=remount-ro", image, path]) else {
+            throw StandError("cannot mount on \(path)")
+        }
     }
 
     func remove() {

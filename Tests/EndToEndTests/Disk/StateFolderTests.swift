@@ -51,7 +51,9 @@ extension EndToEnd {
             }
         }
 
-        @Test("The folder is moved away: work is refused with words, nothing is answered that could get lost, and all goes on when it is back")
+        @Test(
+            "The folder is moved away: work is refused with words, nothing is answered that could get lost, and all goes on when it is back"
+        )
         func moved() async throws {
             try await Stand.with(agent: false) { stand in
                 await stand.setEnvironment(agent: ["AGENTD_STORE_RETRY_MS": "50"])
@@ -72,7 +74,9 @@ extension EndToEnd {
                 try FileManager.default.moveItem(atPath: away, toPath: folder)
                 // Repeated under their keys; whether the first was stored was in doubt.
                 for number in 31...33 {
-                    while try await stand.agentctl("enqueue", "work_orders", "wo-\(number)", "--data", "{}", "--key", "k-\(number)").status != 0 {}
+                    while try await stand.agentctl("enqueue", "work_orders", "wo-\(number)", "--data", "{}", "--key", "k-\(number)").status
+                        != 0
+                    {}
                     taken += 1
                 }
                 #expect(try await alarms(stand)["database_removed"] == nil)

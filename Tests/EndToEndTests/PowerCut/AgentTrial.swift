@@ -82,7 +82,9 @@ actor AgentTrial {
         query.limit = 1_000
         let shown = try await client.mutations(query).value.items
         let ids = Dictionary(shown.map { ($0.seq, $0.id) }) { first, _ in first }
-        if let lost = promises.mutations.first(where: { ids[$0.key] != $0.value }) { return "SILENT: seq \(lost.key) is not listed as it was" }
+        if let lost = promises.mutations.first(where: { ids[$0.key] != $0.value }) {
+            return "SILENT: seq \(lost.key) is not listed as it was"
+        }
         for id in Set(shown.filter { $0.record.entity.text == "work_orders" }.map(\.record.id)).sorted(by: { $0.text < $1.text }) {
             let record = try await client.record(RecordName(EntityName(trusted: "work_orders"), id)).value
             guard let data = try record.data.flatMap({ try JSONReader.read($0).object }) else { return "SILENT: \(id) shows nothing" }
@@ -136,7 +138,9 @@ actor AgentTrial {
                 readings.append(data)
             case "work_orders":
                 let number = data["n"]?.int ?? 0
-                guard number == numbers[id, default: 0] + 1 || (mayLose && number > numbers[id, default: 0]) else { return "ORDER: change \(number) of \(id) follows \(numbers[id] ?? 0)" }
+                guard number == numbers[id, default: 0] + 1 || (mayLose && number > numbers[id, default: 0]) else {
+                    return "ORDER: change \(number) of \(id) follows \(numbers[id] ?? 0)"
+                }
                 guard data["t"]?.text == CutLoad.text(id, Int(number)) else { return "change \(number) of \(id) is not what was handed in" }
                 numbers[id] = number
             default: break
@@ -147,7 +151,9 @@ actor AgentTrial {
         // With a change missing in the middle, a record shows what is left.
         for (id, number) in mayLose ? [:] : numbers {
             let name = RecordName(EntityName(trusted: "work_orders"), RecordID(trusted: id))
-            guard let view = try reads.record(name)?.view, let data = try JSONReader.read(view).object else { return "\(id) cannot be seen" }
+            guard let view = try reads.record(name)?.view, let data = try JSONReader.read(view).object else {
+                return "\(id) cannot be seen"
+            }
             guard data["n"]?.int == number else { return "HALF: \(id) shows n=\(data["n"]?.int ?? 0) after \(number) changes" }
             if let fault = CutLoad.fault(ofRecord: id, data) { return fault }
         }
@@ -193,7 +199,9 @@ extension Disk.State {
             try fileManager.createDirectory(atPath: "\(root)/\(folder)", withIntermediateDirectories: true, attributes: mode)
         }
         for (path, bytes) in files {
-            guard fileManager.createFile(atPath: "\(root)/\(path)", contents: Data(bytes), attributes: [.posixPermissions: NSNumber(value: 0o600)])
+            guard
+                fileManager.createFile(
+                    atPath: "\(root)/\(path)", contents: Data(bytes), attributes: [.posixPermissions: NSNumber(value: 0o600)])
             else { throw StandError("cannot write \(root)/\(path)") }
         }
     }

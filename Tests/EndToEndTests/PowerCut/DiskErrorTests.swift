@@ -30,7 +30,9 @@ extension EndToEnd {
             try await sweep(kind, 6) { try AgentUnderErrors(folder: $0) }
         }
 
-        @Test("Whichever call of the hub fails, nothing crashes, every verdict and file stays, and what is repeated counts once", arguments: kinds)
+        @Test(
+            "Whichever call of the hub fails, nothing crashes, every verdict and file stays, and what is repeated counts once",
+            arguments: kinds)
         func hub(_ kind: Kind) async throws {
             try await sweep(kind, 3) { try HubUnderErrors(folder: $0) }
         }
@@ -117,7 +119,9 @@ final class ErrorBench {
         let place = try await freshPlace()
         let watched = Interposer(root: "\(place)/\(program.name)", count: "\(place)/count")
         let work = try await program.work(in: place, watched.environment, mustGoOn: true)
-        guard work.status == 0, work.isDone else { throw StandError("a run without faults fails: \(work.status) \(EndedAtStart.log(of: place))") }
+        guard work.status == 0, work.isDone else {
+            throw StandError("a run without faults fails: \(work.status) \(EndedAtStart.log(of: place))")
+        }
         let text = try String(contentsOfFile: "\(place)/count", encoding: .utf8)
         let line = text.split(separator: "\n").first { $0.hasPrefix(kind.call + " ") }?.split(separator: " ") ?? []
         return line.count == 3 ? Int(line[kind.error == ENOSPC ? 2 : 1]) ?? 0 : 0
@@ -136,8 +140,12 @@ final class ErrorBench {
         do {
             let mustGoOn = !fault.hasSuffix("sticky")
             let work = try await program.work(in: place, watched.environment, mustGoOn: mustGoOn)
-            guard work.status == 0 || Self.ends.contains(work.status) else { return "it ended with \(work.status): \(EndedAtStart.log(of: place))" }
-            if work.status == 0, mustGoOn, !work.isDone { return "one failed call, and nothing more is taken: \(EndedAtStart.log(of: place))" }
+            guard work.status == 0 || Self.ends.contains(work.status) else {
+                return "it ended with \(work.status): \(EndedAtStart.log(of: place))"
+            }
+            if work.status == 0, mustGoOn, !work.isDone {
+                return "one failed call, and nothing more is taken: \(EndedAtStart.log(of: place))"
+            }
             if work.status == 0, !work.isThere { return "it does not answer any more: \(EndedAtStart.log(of: place))" }
             promises = work.promises
         } catch let ended as EndedAtStart {
@@ -153,7 +161,9 @@ final class ErrorBench {
         disk.advance(to: calls.records.count)
         for policy in [CutPolicy.nothing, .subset] {
             let cut = Cut(place: calls.records.count, policy: policy, names: .strict, seed: UInt64(count))
-            if let found = try await program.fault(of: disk.state(after: cut), promises) { return "after a power cut as well (\(cut)): \(found)" }
+            if let found = try await program.fault(of: disk.state(after: cut), promises) {
+                return "after a power cut as well (\(cut)): \(found)"
+            }
         }
         return nil
     }
@@ -163,7 +173,8 @@ final class ErrorBench {
         let base = "\(folder)/base"
         if !FileManager.default.fileExists(atPath: base) {
             try FileManager.default.createDirectory(
-                atPath: "\(base)/\(program.name)", withIntermediateDirectories: true, attributes: [.posixPermissions: NSNumber(value: 0o700)])
+                atPath: "\(base)/\(program.name)", withIntermediateDirectories: true,
+                attributes: [.posixPermissions: NSNumber(value: 0o700)])
             try await program.begin(in: base)
         }
         count += 1

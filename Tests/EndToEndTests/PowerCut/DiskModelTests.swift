@@ -150,7 +150,9 @@ struct DiskModelTests {
     func promises() throws {
         var script = Script()
         script.add(.sent, data: #"{"id":"k-1","seq":7,"state":"pending"}"#)
-        script.add(.sent, data: #"{"results":[{"idempotency_key":"k-2","status":"accepted","version":9},{"idempotency_key":"k-3","status":"retry"}]}"#)
+        script.add(
+            .sent,
+            data: #"{"results":[{"idempotency_key":"k-2","status":"accepted","version":9},{"idempotency_key":"k-3","status":"retry"}]}"#)
         script.add(.sent, data: #"{"mutations":[{"seq":1,"idempotency_key":"k-4","entity":"e"}]}"#)
         let digest = String(repeating: "ab", count: 32)
         script.add(.sent, data: #"{"id":"b-1","digest":"sha256:\#(digest)","size":1}"#)

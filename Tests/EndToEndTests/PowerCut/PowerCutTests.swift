@@ -36,7 +36,9 @@ extension EndToEnd {
             }
         }
 
-        @Test("A commit that is not synced, and an answer before its commit, are noticed", arguments: ["commitUnsynced", "answerBeforeCommit"])
+        @Test(
+            "A commit that is not synced, and an answer before its commit, are noticed",
+            arguments: ["commitUnsynced", "answerBeforeCommit"])
         func noticed(_ rule: String) async throws {
             var random = SeededRandom(seed: Self.seed)
             let recording = try await Recording.make(seed: random.next(), lives: 1, rounds: 16, ablations: rule)

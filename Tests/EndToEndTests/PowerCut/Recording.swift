@@ -42,12 +42,15 @@ struct Recording {
         try await Stand.with(entities: entities, hub: false, agent: false) { stand in
             let fileManager = FileManager.default
             try fileManager.createDirectory(
-                atPath: "\(stand.folder)/agent", withIntermediateDirectories: false, attributes: [.posixPermissions: NSNumber(value: 0o700)])
+                atPath: "\(stand.folder)/agent", withIntermediateDirectories: false, attributes: [.posixPermissions: NSNumber(value: 0o700)]
+            )
             let load = CutLoad(stand, seed: seed)
             for life in 1...lives {
                 let (agent, hub) = ("\(stand.folder)/agent-\(life).log", "\(stand.folder)/hub-\(life).log")
                 await stand.setEnvironment(
-                    agent: Interposer(root: "\(stand.folder)/agent", log: agent).environment.merging(["AGENTD_ABLATIONS": ablations]) { $1 },
+                    agent: Interposer(root: "\(stand.folder)/agent", log: agent).environment.merging(["AGENTD_ABLATIONS": ablations]) {
+                        $1
+                    },
                     hub: Interposer(root: "\(stand.folder)/hub", log: hub).environment.merging(["AGENTHUB_ABLATIONS": ablations]) { $1 })
                 try await stand.startHub()
                 try await stand.startAgent()

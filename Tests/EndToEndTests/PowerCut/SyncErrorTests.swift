@@ -104,7 +104,9 @@ extension EndToEnd {
                 // One that cannot hold its folder says so and ends, which is what the other sweep is about.
                 if (try? await stand.startAgent()) != nil {
                     done = await work(at: stand, mustGoOn: mustGoOn)
-                    if mustGoOn, let refused = done.first(where: { !$0.value }) { found = "after one failed call \(refused.key) is not taken" }
+                    if mustGoOn, let refused = done.first(where: { !$0.value }) {
+                        found = "after one failed call \(refused.key) is not taken"
+                    }
                 }
                 await stand.stopAgent()
                 await stand.setEnvironment(agent: [:])

@@ -29,7 +29,8 @@ actor FieldStand {
     ///   - proxyManner: The agent reaches the hub through a proxy that behaves so.
     ///   - rate: Of the link `wan`.
     static func with(
-        _ cables: [Namespaces.Cable], proxy proxyManner: SquidProxy.Manner? = nil, rate: String? = nil, _ body: (FieldStand) async throws -> Void
+        _ cables: [Namespaces.Cable], proxy proxyManner: SquidProxy.Manner? = nil, rate: String? = nil,
+        _ body: (FieldStand) async throws -> Void
     ) async throws {
         let stand = try await FieldStand(rate: rate)
         do {
@@ -188,7 +189,8 @@ actor FieldStand {
         let child = try Child(
             network.entering(.field) + [Programs.agentd, "--config", "\(folder)/agentd.yaml"],
             // What stands in the environment leads nowhere.
-            environment: ["NOTIFY_SOCKET": readiness.path, "https_proxy": "http://127.0.0.1:9", "no_proxy": "*"], log: "\(folder)/agent.log")
+            environment: ["NOTIFY_SOCKET": readiness.path, "https_proxy": "http://127.0.0.1:9", "no_proxy": "*"], log: "\(folder)/agent.log"
+        )
         agent = child
         try await readiness.ready(child)
     }

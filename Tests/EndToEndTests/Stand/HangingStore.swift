@@ -87,7 +87,8 @@ final class HangingStore: Sendable {
                 while send(entry(number), to: client) {}
                 return
             case .paging:
-                let page = "<ListBucketResult><IsTruncated>true</IsTruncated>\(entry(number))"
+                let page =
+                    "<ListBucketResult><IsTruncated>true</IsTruncated>\(entry(number))"
                     + "<NextContinuationToken>t-\(number)</NextContinuationToken></ListBucketResult>"
                 guard send(head(length: page.utf8.count) + page, to: client) else { return }
             }
@@ -99,7 +100,8 @@ final class HangingStore: Sendable {
     }
 
     private static func head(length: Int?) -> String {
-        "HTTP/1.1 200 OK\r\nContent-Type: application/xml\r\n" + (length.map { "Content-Length: \($0)\r\n" } ?? "Connection: close\r\n") + "\r\n"
+        "HTTP/1.1 200 OK\r\nContent-Type: application/xml\r\n" + (length.map { "Content-Length: \($0)\r\n" } ?? "Connection: close\r\n")
+            + "\r\n"
     }
 
     /// - Returns: The first line of a request; `nil` when the client has had enough.

@@ -84,7 +84,8 @@ actor Namespaces {
                 #"exec 3<&0; unshare -n sh -c 'echo $$; exec cat' <&3 3<&- & exec cat"#,
             ], log: "\(folder)/keeper.log", output: output.writingEnd, input: ends[0])
         guard let line = await output.line(), let pid = Int32(line) else {
-            throw StandError("the namespaces were not made: \((try? String(contentsOfFile: "\(folder)/keeper.log", encoding: .utf8)) ?? "")")
+            throw StandError(
+                "the namespaces were not made: \((try? String(contentsOfFile: "\(folder)/keeper.log", encoding: .utf8)) ?? "")")
         }
         yardKeeper = pid
         try await ip("link set lo up", in: .yard)

@@ -60,7 +60,8 @@ actor ReplicaYard {
                 "127.0.0.1:\(ports[index])", "--entities", "\(stand.folder)/entities.yaml",
             ], environment: ["AGENTHUB_FAULTS": "drop=0.1,seed=\(index + 1)"], log: "\(stand.folder)/replica-\(index).log",
             output: pipe.writingEnd)
-        guard let line = await pipe.line(), let port = line.components(separatedBy: ":").last.flatMap({ UInt16($0.trimmingCharacters(in: .whitespaces)) })
+        guard let line = await pipe.line(),
+            let port = line.components(separatedBy: ":").last.flatMap({ UInt16($0.trimmingCharacters(in: .whitespaces)) })
         else {
             await child.stop(SIGKILL)
             throw StandError("replica \(index) did not say where it listens")

@@ -105,7 +105,9 @@ struct ResourceWatch: Sendable {
         }
         if now.children > 0 { left.append("\(now.children) child processes") }
         let grown = now.anonymousBytes - baseline.anonymousBytes
-        if grown > allowance.memory, !Self.isSanitized { left.append("\(grown >> 20) MiB of memory, \(allowance.memory >> 20) are allowed") }
+        if grown > allowance.memory, !Self.isSanitized {
+            left.append("\(grown >> 20) MiB of memory, \(allowance.memory >> 20) are allowed")
+        }
         left += folders.flatMap(Self.temporaryFiles)
         return left.map { "\(name): \($0)" }
     }

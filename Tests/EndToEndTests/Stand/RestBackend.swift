@@ -57,7 +57,9 @@ final class RestBackend: Sendable {
         _ rules: [(method: String, path: String, fault: String, count: Int)] = [], share: Double = 0, seed: Int = 1, forget: Bool = false
     ) async throws -> [[String]] {
         let list = rules.map { rule in
-            JSON.object(["method": .string(rule.method), "path": .string(rule.path), "fault": .string(rule.fault), "count": .int(rule.count)])
+            JSON.object([
+                "method": .string(rule.method), "path": .string(rule.path), "fault": .string(rule.fault), "count": .int(rule.count),
+            ])
         }
         var body: JSONObject = ["rules": .array(list), "seed": .int(seed), "forget": .bool(forget)]
         body["share"] = JSONNumber(share).map { .number($0) }
@@ -84,7 +86,9 @@ final class RestBackend: Sendable {
 
     /// Somebody else works with the backend.
     @discardableResult
-    func call(_ method: HTTPRequest.Method, _ address: String, _ body: JSONObject?, _ headers: [(String, String)] = []) async throws -> HTTPResponse {
+    func call(_ method: HTTPRequest.Method, _ address: String, _ body: JSONObject?, _ headers: [(String, String)] = []) async throws
+        -> HTTPResponse
+    {
         var fields: HTTPHeaders = ["X-Api-Key": "secret", "Content-Type": "application/json"]
         for (name, value) in headers { fields[name] = value }
         let target = address.hasPrefix("http") ? address : direct + address

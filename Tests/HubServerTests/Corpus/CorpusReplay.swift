@@ -16,7 +16,10 @@ struct CorpusReplay {
             var random = SeededRandom(seed: 4)
             for member in devices.members {
                 let device = DeviceID(trusted: member.name.text)
-                blanks.bind("{token:\(device)}", book.add(device, member.value.text == "enrolment" ? .enrolment : .device, at: Timestamp(milliseconds: 0), using: &random))
+                blanks.bind(
+                    "{token:\(device)}",
+                    book.add(
+                        device, member.value.text == "enrolment" ? .enrolment : .device, at: Timestamp(milliseconds: 0), using: &random))
                 if member.value.text == "revoked" { _ = book.revoke(device, at: Timestamp(milliseconds: 1)) }
             }
             tokens = book
@@ -113,7 +116,9 @@ struct CorpusReplay {
         if headers.count != answer.headers.fields.count { differences.append("headers: a name comes twice") }
         blanks.compare(.object(expected.headers), .object(headers), "headers", &differences)
         if let text = expected.text {
-            if text == "{text}" ? answer.body.isEmpty : text != String(decoding: answer.body, as: UTF8.self) { differences.append("text: \(HubBench.Unexpected(answer))") }
+            if text == "{text}" ? answer.body.isEmpty : text != String(decoding: answer.body, as: UTF8.self) {
+                differences.append("text: \(HubBench.Unexpected(answer))")
+            }
         } else if let body = expected.body {
             guard let json = try? JSONReader.read(answer.body, limits: .message) else {
                 return differences + ["body: no JSON: \(HubBench.Unexpected(answer))"]

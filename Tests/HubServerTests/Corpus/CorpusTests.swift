@@ -96,7 +96,9 @@ struct CorpusTests {
                 }
             }
             for method in described {
-                #expect(cases.contains { $0.request.path == path && $0.request.method == method && $0.response.status < 300 }, "\(method) \(path)")
+                #expect(
+                    cases.contains { $0.request.path == path && $0.request.method == method && $0.response.status < 300 },
+                    "\(method) \(path)")
                 let responses = try #require(document.operation(method, path)).responses
                 // 429 counts callers by address, before the hub is asked: the tests of strangers beside a device show it.
                 for status in responses.keys where status != 429 {

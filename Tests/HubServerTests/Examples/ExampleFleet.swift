@@ -191,11 +191,12 @@ private final class Device {
         case .decide(let choices):
             var fields: [String: ConflictDecision.Choice] = [:]
             for member in choices.members {
-                fields[member.name.text] = switch member.value.text {
-                case "local": .local
-                case "remote": .remote
-                default: .value(member.value)
-                }
+                fields[member.name.text] =
+                    switch member.value.text {
+                    case "local": .local
+                    case "remote": .remote
+                    default: .value(member.value)
+                    }
             }
             try decide(ConflictDecision(.fields(fields)), step)
         case .letGo: try decide(ConflictDecision(.all(.remote), letsGoOfList: true), step)
@@ -282,11 +283,12 @@ private final class Device {
     private func difference(_ index: Int, from example: WorkedExample, _ order: WorkedExample.Order) throws -> String? {
         let wanted = example.answer(to: asked[index].step, order)
         let found = try outcome(of: asked[index].answer)
-        let isMet = switch (wanted.verdict, found.verdict) {
-        case (.accepted, .accepted): true
-        case (.conflict(let fields), .conflict(let others)): fields == [HubMerge.wholeRecord] || fields.sorted() == others.sorted()
-        default: wanted.isMet(by: found)
-        }
+        let isMet =
+            switch (wanted.verdict, found.verdict) {
+            case (.accepted, .accepted): true
+            case (.conflict(let fields), .conflict(let others)): fields == [HubMerge.wholeRecord] || fields.sorted() == others.sorted()
+            default: wanted.isMet(by: found)
+            }
         return isMet ? nil : "step \(asked[index].step.number) of \(name) is \(found), expected \(wanted)"
     }
 
@@ -335,12 +337,13 @@ extension MutationContent {
         func read(_ text: String?) throws -> JSON? { try text.map { try JSONReader.read($0) } }
         self.init(sent.action, data: try read(sent.data)?.object ?? [:])
         unset = try read(sent.unset)?.array?.compactMap(\.text) ?? []
-        operations = try read(sent.operations)?.array?.compactMap { value in
-            guard let object = value.object, let field = object["field"]?.text, let operand = object["value"],
-                let kind = object["op"]?.text.flatMap({ FieldOperation.Kind(rawValue: $0) })
-            else { return nil }
-            return FieldOperation(field, kind, operand)
-        } ?? []
+        operations =
+            try read(sent.operations)?.array?.compactMap { value in
+                guard let object = value.object, let field = object["field"]?.text, let operand = object["value"],
+                    let kind = object["op"]?.text.flatMap({ FieldOperation.Kind(rawValue: $0) })
+                else { return nil }
+                return FieldOperation(field, kind, operand)
+            } ?? []
         base = try read(sent.base)?.object ?? [:]
     }
 

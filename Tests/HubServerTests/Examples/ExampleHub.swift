@@ -38,11 +38,12 @@ final class ExampleHub {
         let startVersion = version
         var failures: [String] = []
         for (number, step) in example.steps(order).enumerated() {
-            let base = switch step.seen {
-            case .start: startVersion
-            case .nothing: Int64(0)
-            case .all: version
-            }
+            let base =
+                switch step.seen {
+                case .start: startVersion
+                case .nothing: Int64(0)
+                case .all: version
+                }
             let result = try push(
                 step.wire ?? step.content, step.device, step.at, base: base, isUnsynced: step.isUnsynced, entity, id)
             if case .accepted(let new, _, _, _) = result.verdict { version = new }
@@ -76,7 +77,8 @@ final class ExampleHub {
         }
         var change = Sent(
             "k-\(sent)", seq: sent, content.action, entity.text, id: id.text, data: content.action == .delete ? nil : .object(content.data),
-            unset: content.unset, ops: operations, base: base, ms: UInt64(at.milliseconds), node: "0000000\(device == "start" ? "c" : device)")
+            unset: content.unset, ops: operations, base: base, ms: UInt64(at.milliseconds),
+            node: "0000000\(device == "start" ? "c" : device)")
         if !content.base.isEmpty { change = change.with("base", .object(content.base)) }
         if isUnsynced { change = change.with("clock", "unsynced") }
         change = change.with("client_updated_at", .string(at.description))

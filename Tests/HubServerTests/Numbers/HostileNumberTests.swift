@@ -27,13 +27,23 @@ struct HostileNumberTests {
         Mistake("seconds made milliseconds") { $0.object?["head"]?.int?.multipliedReportingOverflow(by: 1_000).overflow ?? false },
         Mistake("a count in 32 bits") { $0.object?["head"]?.int.map { Int32(exactly: $0) == nil } ?? false },
         Mistake("a count taken for unsigned") { $0.object?["head"]?.int.map { UInt64(exactly: $0) == nil } ?? false },
-        Mistake("a count that a double cannot tell from the next") { $0.object?["head"]?.int.map { Int64(exactly: Double($0)) != $0 || $0.magnitude >= 1 << 53 } ?? false },
+        Mistake("a count that a double cannot tell from the next") {
+            $0.object?["head"]?.int.map { Int64(exactly: Double($0)) != $0 || $0.magnitude >= 1 << 53 } ?? false
+        },
         Mistake("a number that is no Int64 taken for one") { $0.object?["head"]?.int == nil },
         Mistake("a number in a text") { stream($0)?["cursor"]?.text.flatMap { Int64($0) } == nil },
-        Mistake("a wait as nanoseconds, by way of a double") { stream($0)?["wait"].flatMap { Double($0.json) }.map { Int64(exactly: ($0 * 1e9).rounded()) == nil } ?? false },
-        Mistake("a stamp beyond 47 bits, shifted") { stream($0)?["hlc"]?.text.flatMap { HybridTime($0) }.map { Int64(exactly: $0.milliseconds << 16) == nil } ?? false },
-        Mistake("a time after all that is shown") { stream($0)?["at"]?.text.flatMap { RFC3339.timestamp($0) }.map { $0.milliseconds > 4_102_444_800_000 } ?? false },
-        Mistake("a time before the epoch, as unsigned") { stream($0)?["at"]?.text.flatMap { RFC3339.timestamp($0) }.map { $0.milliseconds < 0 } ?? false },
+        Mistake("a wait as nanoseconds, by way of a double") {
+            stream($0)?["wait"].flatMap { Double($0.json) }.map { Int64(exactly: ($0 * 1e9).rounded()) == nil } ?? false
+        },
+        Mistake("a stamp beyond 47 bits, shifted") {
+            stream($0)?["hlc"]?.text.flatMap { HybridTime($0) }.map { Int64(exactly: $0.milliseconds << 16) == nil } ?? false
+        },
+        Mistake("a time after all that is shown") {
+            stream($0)?["at"]?.text.flatMap { RFC3339.timestamp($0) }.map { $0.milliseconds > 4_102_444_800_000 } ?? false
+        },
+        Mistake("a time before the epoch, as unsigned") {
+            stream($0)?["at"]?.text.flatMap { RFC3339.timestamp($0) }.map { $0.milliseconds < 0 } ?? false
+        },
     ]
 
     @Test("Each mistake is met by one of the numbers that are put into its place, and not by the message itself", arguments: mistakes)

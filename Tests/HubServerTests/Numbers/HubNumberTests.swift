@@ -16,7 +16,9 @@ struct HubNumberTests {
         _ = try replay.run(example)
         var faults: [String] = []
         replay.sendHostile(example.request) { place, answer in
-            if answer.status >= 500 { faults.append("\(place): \(answer.status) \(String(decoding: answer.body.prefix(200), as: UTF8.self))") }
+            if answer.status >= 500 {
+                faults.append("\(place): \(answer.status) \(String(decoding: answer.body.prefix(200), as: UTF8.self))")
+            }
         }
         #expect(faults == [])
         guard example.hub["tokens"] == nil, example.hub["entities"] == nil else { return }
@@ -45,9 +47,14 @@ struct HubNumberTests {
         }
         reads(answer)
         if let json = try? JSONReader.read(answer.body, limits: .message) {
-            for variant in HostileNumbers.variants(of: json) { reads(HubResponse(status: answer.status, headers: answer.headers, body: variant.json.bytes)) }
+            for variant in HostileNumbers.variants(of: json) {
+                reads(HubResponse(status: answer.status, headers: answer.headers, body: variant.json.bytes))
+            }
         }
-        for name in ["Sync-Time", "Sync-Head", "Sync-Device-Seq", "Sync-Config", "Sync-Twins", "Sync-Token-Ends", "Sync-Token-Refresh", "Retry-After", "Sync-Version", "Sync-Versions"] {
+        for name in [
+            "Sync-Time", "Sync-Head", "Sync-Device-Seq", "Sync-Config", "Sync-Twins", "Sync-Token-Ends", "Sync-Token-Refresh",
+            "Retry-After", "Sync-Version", "Sync-Versions",
+        ] {
             for value in HostileNumbers.numbers + HostileNumbers.dates {
                 var changed = answer
                 changed.headers[name] = value

@@ -35,7 +35,9 @@ struct BlobStorageContract {
     }
 
     /// Less than a part, exactly one, a byte more, and several.
-    @Test("What comes in is there under its digest when it is whole, and not before", arguments: [0, 1, 64, 300_000, 5 << 20, 5 << 20 + 1, 12_000_000])
+    @Test(
+        "What comes in is there under its digest when it is whole, and not before",
+        arguments: [0, 1, 64, 300_000, 5 << 20, 5 << 20 + 1, 12_000_000])
     func keep(_ count: Int) throws {
         let bytes = Self.bytes(count)
         let blob = try storage.open(incoming: "a", at: 0)
@@ -78,9 +80,12 @@ struct BlobStorageContract {
         #expect(try reader.read(at: 0, count: 0) == [])
     }
 
-    @Test("Another process goes on at every offset that was synced, in pieces of any size", arguments: [
-        [1, 1, 1], [300_000, 5 << 20, 300_000], [5 << 20, 5 << 20], [4_000_000, 1_242_880, 1], [2_000_000, 0, 2_000_000, 2_000_000, 2_000_000],
-    ])
+    @Test(
+        "Another process goes on at every offset that was synced, in pieces of any size",
+        arguments: [
+            [1, 1, 1], [300_000, 5 << 20, 300_000], [5 << 20, 5 << 20], [4_000_000, 1_242_880, 1],
+            [2_000_000, 0, 2_000_000, 2_000_000, 2_000_000],
+        ])
     func resume(_ counts: [Int]) throws {
         let bytes = Self.bytes(counts.reduce(0, +))
         var offset = 0
@@ -156,7 +161,9 @@ struct BlobStorageContract {
         #expect(try storage.kept() == [])
     }
 
-    @Test("Names that could lead elsewhere are refused", arguments: ["", ".", "..", "../x", "a/b", "a\u{0}b", String(repeating: "a", count: 65)])
+    @Test(
+        "Names that could lead elsewhere are refused",
+        arguments: ["", ".", "..", "../x", "a/b", "a\u{0}b", String(repeating: "a", count: 65)])
     func names(_ name: String) {
         #expect(throws: BlobError.self) { try storage.open(incoming: name, at: 0) }
     }

@@ -35,9 +35,11 @@ struct ObjectBlobsTests {
         }
     }
 
-    @Test("The hub is killed at each of its requests to the store, before or after that takes effect: the file arrives whole, once", arguments: [
-        false, true,
-    ])
+    @Test(
+        "The hub is killed at each of its requests to the store, before or after that takes effect: the file arrives whole, once",
+        arguments: [
+            false, true,
+        ])
     func killed(_ takesEffect: Bool) throws {
         var acknowledged = 0
         while acknowledged < Self.bytes.count { try step(try store.blobs(), &acknowledged) }
@@ -197,10 +199,12 @@ struct ObjectBlobsTests {
         #expect(try blobs.incoming().isEmpty)
     }
 
-    @Test("A store that refuses us is refused at the start, with what is wrong and what was expected", arguments: [
-        ("InvalidAccessKeyId", "does not know the access key"), ("SignatureDoesNotMatch", "not that of the access key"),
-        ("NoSuchBucket", "there is no bucket files"), ("AccessDenied", "may not do that"),
-    ])
+    @Test(
+        "A store that refuses us is refused at the start, with what is wrong and what was expected",
+        arguments: [
+            ("InvalidAccessKeyId", "does not know the access key"), ("SignatureDoesNotMatch", "not that of the access key"),
+            ("NoSuchBucket", "there is no bucket files"), ("AccessDenied", "may not do that"),
+        ])
     func refused(_ code: String, _ words: String) throws {
         struct Refusing: WaitingTransport {
             var code: String
@@ -248,15 +252,18 @@ struct ObjectBlobsTests {
 
     private static func page(token: String?, entries: [String] = []) -> String {
         "<ListBucketResult><IsTruncated>\(token != nil)</IsTruncated>"
-            + entries.map { "<Contents><Key>hub/\($0)</Key><Size>1</Size><LastModified>2026-11-20T21:00:00.000Z</LastModified></Contents>" }.joined()
+            + entries.map { "<Contents><Key>hub/\($0)</Key><Size>1</Size><LastModified>2026-11-20T21:00:00.000Z</LastModified></Contents>" }
+            .joined()
             + (token.map { "<NextContinuationToken>\($0)</NextContinuationToken>" } ?? "") + "</ListBucketResult>"
     }
 
-    @Test("A list that does not end costs a bounded number of calls and is told once, however often it is asked for", arguments: [
-        ("the same token", 2, { @Sendable (_: Int) in page(token: "t", entries: ["partial/u/1"]) }),
-        ("two tokens in turn", 3, { @Sendable (number: Int) in page(token: "t-\(number % 2)", entries: ["partial/u/\(number)"]) }),
-        ("pages without an entry", 8, { @Sendable (number: Int) in page(token: "t-\(number)") }),
-    ])
+    @Test(
+        "A list that does not end costs a bounded number of calls and is told once, however often it is asked for",
+        arguments: [
+            ("the same token", 2, { @Sendable (_: Int) in page(token: "t", entries: ["partial/u/1"]) }),
+            ("two tokens in turn", 3, { @Sendable (number: Int) in page(token: "t-\(number % 2)", entries: ["partial/u/\(number)"]) }),
+            ("pages without an entry", 8, { @Sendable (number: Int) in page(token: "t-\(number)") }),
+        ])
     func endlessList(_ what: String, _ calls: Int, _ page: @escaping @Sendable (Int) -> String) throws {
         let pages = Pages { number, _ in page(number) }
         let told = Mutex<[String]>([])
@@ -274,7 +281,8 @@ struct ObjectBlobsTests {
     @Test("A list that never ends with new entries is taken up to its hundredth page, and ends as a list does")
     func hugeList() throws {
         let pages = Pages { number, request in
-            request.url.contains("uploads=") ? "<ListMultipartUploadsResult/>" : Self.page(token: "t-\(number)", entries: ["partial/u-\(number)/1"])
+            request.url.contains("uploads=")
+                ? "<ListMultipartUploadsResult/>" : Self.page(token: "t-\(number)", entries: ["partial/u-\(number)/1"])
         }
         #expect(try pages.blobs().incoming().count == 100)
         #expect(pages.requests.withLock(\.count) == 101)
@@ -289,7 +297,9 @@ struct ObjectBlobsTests {
                 : Self.page(token: nil, entries: ["partial/u/1", "blobs/\(kept.prefix(2))/\(kept)", "partial/u-2/1", "partial/u/2"])
         }
         try pages.blobs().discard(incoming: "u")
-        let removed = pages.requests.withLock { $0 }.filter { $0.method == .delete }.map { String($0.url.split(separator: "/files/hub/").last ?? "") }
+        let removed = pages.requests.withLock { $0 }.filter { $0.method == .delete }.map {
+            String($0.url.split(separator: "/files/hub/").last ?? "")
+        }
         #expect(removed.sorted() == ["partial/u/1", "partial/u/2"])
     }
 

@@ -5,21 +5,27 @@ import Testing
 /// What is read before anything is asked: places, credentials, the XML of answers.
 @Suite("Words of an object store")
 struct ObjectStoreWordsTests {
-    @Test("A place is a bucket and a prefix", arguments: [
-        ("s3://files", "s3://files/ at https://s3.eu-central-1.amazonaws.com"),
-        ("s3://files/", "s3://files/ at https://s3.eu-central-1.amazonaws.com"),
-        ("s3://my.files-1/a/b_c/", "s3://my.files-1/a/b_c/ at https://s3.eu-central-1.amazonaws.com"),
-    ])
+    @Test(
+        "A place is a bucket and a prefix",
+        arguments: [
+            ("s3://files", "s3://files/ at https://s3.eu-central-1.amazonaws.com"),
+            ("s3://files/", "s3://files/ at https://s3.eu-central-1.amazonaws.com"),
+            ("s3://my.files-1/a/b_c/", "s3://my.files-1/a/b_c/ at https://s3.eu-central-1.amazonaws.com"),
+        ])
     func place(_ text: String, _ meant: String) throws {
         #expect(try ObjectStorePlace(text, endpoint: nil, region: "eu-central-1").description == meant)
     }
 
-    @Test("Anything else is refused with what was expected", arguments: [
-        ("files", nil, "s3://BUCKET"), ("s3://", nil, "3 to 63"), ("s3://Files", nil, "3 to 63"), ("s3://files/a//b", nil, "single slashes"),
-        ("s3://files/../b", nil, "single slashes"), ("s3://files/a b", nil, "prefix of"), ("s3://files/ä", nil, "prefix of"),
-        ("s3://files", "store:9000", "https://s3.example:9000"), ("s3://files", "https://", "https://s3.example:9000"),
-        ("s3://files", "https://key:secret@store", "https://s3.example:9000"), ("s3://files", "https://store/path", "https://s3.example:9000"),
-    ] as [(String, String?, String)])
+    @Test(
+        "Anything else is refused with what was expected",
+        arguments: [
+            ("files", nil, "s3://BUCKET"), ("s3://", nil, "3 to 63"), ("s3://Files", nil, "3 to 63"),
+            ("s3://files/a//b", nil, "single slashes"),
+            ("s3://files/../b", nil, "single slashes"), ("s3://files/a b", nil, "prefix of"), ("s3://files/ä", nil, "prefix of"),
+            ("s3://files", "store:9000", "https://s3.example:9000"), ("s3://files", "https://", "https://s3.example:9000"),
+            ("s3://files", "https://key:secret@store", "https://s3.example:9000"),
+            ("s3://files", "https://store/path", "https://s3.example:9000"),
+        ] as [(String, String?, String)])
     func refused(_ text: String, _ endpoint: String?, _ expected: String) {
         #expect { try ObjectStorePlace(text, endpoint: endpoint, region: "eu-central-1") } throws: { "\($0)".contains(expected) }
     }
@@ -27,7 +33,9 @@ struct ObjectStoreWordsTests {
     @Test("Only what stays on this machine may travel openly without a word")
     func open() throws {
         func place(_ endpoint: String) throws -> ObjectStorePlace { try ObjectStorePlace("s3://files", endpoint: endpoint, region: "r") }
-        #expect(try !place("http://127.0.0.1:9000").travelsOpenly && !place("http://[::1]:9000/").travelsOpenly && !place("https://store").travelsOpenly)
+        #expect(
+            try !place("http://127.0.0.1:9000").travelsOpenly && !place("http://[::1]:9000/").travelsOpenly
+                && !place("https://store").travelsOpenly)
         #expect(try place("http://store:9000").travelsOpenly)
     }
 
@@ -39,12 +47,14 @@ struct ObjectStoreWordsTests {
         #expect("\(read)" == "AKIA1")
     }
 
-    @Test("Credentials that are none are refused without showing them", arguments: [
-        "", "aws_access_key_id = a", "aws_access_key_id = a\naws_secret_access_key =", "key = s3cret",
-        "[other]\naws_access_key_id = a\naws_secret_access_key = s3cret",
-        "aws_access_key_id = a\naws_secret_access_key = s3cret\naws_secret_access_key = s3cret",
-        "aws_access_key_id = a b\naws_secret_access_key = s3cret",
-    ])
+    @Test(
+        "Credentials that are none are refused without showing them",
+        arguments: [
+            "", "aws_access_key_id = a", "aws_access_key_id = a\naws_secret_access_key =", "key = s3cret",
+            "[other]\naws_access_key_id = a\naws_secret_access_key = s3cret",
+            "aws_access_key_id = a\naws_secret_access_key = s3cret\naws_secret_access_key = s3cret",
+            "aws_access_key_id = a b\naws_secret_access_key = s3cret",
+        ])
     func noCredentials(_ text: String) {
         #expect { try ObjectStoreCredentials(reading: text) } throws: {
             "\($0)".contains("aws_secret_access_key") && !"\($0)".contains("s3cret")
@@ -68,11 +78,14 @@ struct ObjectStoreWordsTests {
         #expect(root["Empty"] == "" && root["Missing"] == nil)
     }
 
-    @Test("XML that is broken, hostile or without end is none", arguments: [
-        "", "x", "<a>", "<a></b>", "<a/><b/>", "<a>&b;</a>", "<a>&#0;</a>", "<a>&#xD800;</a>", "<a b></a>", "<a b=\"></a>", "<a", "<",
-        "<!DOCTYPE a [<!ENTITY b \"bb\">]><a>&b;</a>", "<a><!-- </a>", "<a><![CDATA[</a>", String(repeating: "<a>", count: 100_000),
-        String(repeating: "<a>", count: 17) + String(repeating: "</a>", count: 17), "<a>" + String(repeating: "<b/>", count: 100_001) + "</a>",
-    ])
+    @Test(
+        "XML that is broken, hostile or without end is none",
+        arguments: [
+            "", "x", "<a>", "<a></b>", "<a/><b/>", "<a>&b;</a>", "<a>&#0;</a>", "<a>&#xD800;</a>", "<a b></a>", "<a b=\"></a>", "<a", "<",
+            "<!DOCTYPE a [<!ENTITY b \"bb\">]><a>&b;</a>", "<a><!-- </a>", "<a><![CDATA[</a>", String(repeating: "<a>", count: 100_000),
+            String(repeating: "<a>", count: 17) + String(repeating: "</a>", count: 17),
+            "<a>" + String(repeating: "<b/>", count: 100_001) + "</a>",
+        ])
     func badXML(_ text: String) {
         #expect(XMLReader.read(Array(text.utf8)) == nil)
     }

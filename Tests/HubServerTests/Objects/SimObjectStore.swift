@@ -85,7 +85,9 @@ final class SimObjectStore: WaitingTransport {
         let parts = request.url.dropFirst("http://store/".count).split(separator: "?", maxSplits: 1).map(String.init)
         let prefix = "\(bucket)/hub/"
         let key = parts[0].hasPrefix(prefix) ? String(parts[0].dropFirst(prefix.count)) : ""
-        let query = (parts.count > 1 ? parts[1] : "").split(separator: "&").map { $0.split(separator: "=", omittingEmptySubsequences: false).map(String.init) }
+        let query = (parts.count > 1 ? parts[1] : "").split(separator: "&").map {
+            $0.split(separator: "=", omittingEmptySubsequences: false).map(String.init)
+        }
         // What curl signs as it is, and every store sorts before it compares.
         precondition(query.allSatisfy { $0.count == 2 } && query.map { $0[0] } == query.map { $0[0] }.sorted(), "\(request.url)")
         let arguments = Dictionary(uniqueKeysWithValues: query.map { ($0[0], $0[1].removingPercentEncoding ?? "") })
@@ -147,7 +149,9 @@ final class SimObjectStore: WaitingTransport {
         case (.post, false) where arguments["uploads"] != nil:
             state.made += 1
             state.uploads["upload/\(state.made)"] = Parts(key: key)
-            return document("<InitiateMultipartUploadResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"><UploadId>upload/\(state.made)</UploadId></InitiateMultipartUploadResult>")
+            return document(
+                "<InitiateMultipartUploadResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"><UploadId>upload/\(state.made)</UploadId></InitiateMultipartUploadResult>"
+            )
         case (.post, false): return join(key, arguments["uploadId"] ?? "", body, &state)
         default: return refusal(400, "InvalidRequest")
         }
@@ -183,11 +187,14 @@ final class SimObjectStore: WaitingTransport {
 
     private static func openUploads(_ arguments: [String: String], _ state: State) -> HTTPResponse {
         let after = arguments["upload-id-marker"] ?? ""
-        let all = state.uploads.filter { "hub/\($0.value.key)".hasPrefix(arguments["prefix"] ?? "") && $0.key > after }.sorted { $0.key < $1.key }
+        let all = state.uploads.filter { "hub/\($0.value.key)".hasPrefix(arguments["prefix"] ?? "") && $0.key > after }.sorted {
+            $0.key < $1.key
+        }
         var text = "<ListMultipartUploadsResult><IsTruncated>\(all.count > 1)</IsTruncated>"
         if let first = all.first {
             text += "<NextKeyMarker>hub/\(first.value.key)</NextKeyMarker><NextUploadIdMarker>\(first.key)</NextUploadIdMarker>"
-            text += "<Upload><Key>hub/\(first.value.key)</Key><UploadId>\(first.key)</UploadId><Initiated>2026-11-20T21:00:00Z</Initiated></Upload>"
+            text +=
+                "<Upload><Key>hub/\(first.value.key)</Key><UploadId>\(first.key)</UploadId><Initiated>2026-11-20T21:00:00Z</Initiated></Upload>"
         }
         return document(text + "</ListMultipartUploadsResult>")
     }

@@ -25,9 +25,11 @@ struct ByteFormTests {
         }
     }
 
-    @Test("Bytes in another form and numbers that are none are an error, and no value", arguments: [
-        "SELECT '\\x00ff41'::bytea", "SELECT ''::bytea", "SELECT 'abc'::bytea",
-    ])
+    @Test(
+        "Bytes in another form and numbers that are none are an error, and no value",
+        arguments: [
+            "SELECT '\\x00ff41'::bytea", "SELECT ''::bytea", "SELECT 'abc'::bytea",
+        ])
     func refused(_ sql: String) throws {
         let database = try Self.place().open()
         #expect(try database.first(sql) { $0.blob(0) } != nil)

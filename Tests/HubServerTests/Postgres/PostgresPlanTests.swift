@@ -1,9 +1,10 @@
 import HubPostgres
-@testable import HubServer
 import PostgresStand
 import SyncCore
 import Synchronization
 import Testing
+
+@testable import HubServer
 
 /// How the server finds the rows that devices ask for. A plan is made without knowing the values, over tables that the server may know
 /// nothing of yet: in a new database, the first minute and the largest fleet meet.
@@ -41,7 +42,8 @@ struct PostgresPlanTests {
 
     /// The plans of all statements that the connection has prepared, made without values.
     private static func plans(_ database: any Database) throws -> [Plan] {
-        let statements = try database.all("SELECT name, statement, cardinality(parameter_types) FROM pg_prepared_statements ORDER BY name") {
+        let statements = try database.all("SELECT name, statement, cardinality(parameter_types) FROM pg_prepared_statements ORDER BY name")
+        {
             ($0.text(0), $0.text(1), Int($0.int(2)))
         }
         try database.execute("SET plan_cache_mode = force_generic_plan")
@@ -71,7 +73,9 @@ struct PostgresPlanTests {
         #expect(plans.count >= 12, "\(when): only \(plans.count) statements were seen")
         for plan in plans where !isRare(plan.statement) {
             for table in large {
-                #expect(!plan.lines.contains { $0.contains("Seq Scan on \(table) ") || $0.hasSuffix("Seq Scan on \(table)") }, "\(when): \(plan)")
+                #expect(
+                    !plan.lines.contains { $0.contains("Seq Scan on \(table) ") || $0.hasSuffix("Seq Scan on \(table)") },
+                    "\(when): \(plan)")
             }
         }
         func uses(_ index: String, _ condition: String, _ statements: (String) -> Bool) {
@@ -88,7 +92,9 @@ struct PostgresPlanTests {
         // A record by its name, one or many at once; never the feed of its whole entity.
         uses("record_pkey", "(id = ") { $0.hasPrefix("SELECT") && $0.contains("FROM record WHERE entity = ") && $0.contains("id = ") }
         uses("record_by_commit", "ROW(version, id) > ") { $0.contains("(version, id) > (") }
-        uses("mutation_key_pkey", "(key = ") { $0.hasPrefix("SELECT") && $0.contains("FROM mutation_key WHERE device = ") && $0.contains("key = ") }
+        uses("mutation_key_pkey", "(key = ") {
+            $0.hasPrefix("SELECT") && $0.contains("FROM mutation_key WHERE device = ") && $0.contains("key = ")
+        }
         uses("replica_pkey", "(device = ") { $0.contains("FROM replica WHERE device = ") && $0.contains("unnest") }
     }
 
@@ -136,7 +142,8 @@ struct PostgresPlanTests {
         let bench = try ReplicaBench()
         let place = try PostgresPlace(bench.url)
         _ = try HubBench(place: .shared(place))
-        try bench.server.query("DROP INDEX record_by_commit; CREATE INDEX record_by_commit ON record(entity, version, id)", schema: bench.schema)
+        try bench.server.query(
+            "DROP INDEX record_by_commit; CREATE INDEX record_by_commit ON record(entity, version, id)", schema: bench.schema)
         let database = try place.open()
         _ = try database.all("SELECT data FROM record WHERE entity = ? AND id = ?", .text("audits"), .text("a-1")) { $0.text(0) }
         let plan = try #require(try Self.plans(database).first { $0.statement.hasPrefix("SELECT data FROM record") })

@@ -37,7 +37,8 @@ struct PostgresSchemaTests {
         try bench.server.query("CREATE TABLE record(mine TEXT); INSERT INTO record VALUES('here')", schema: bench.schema)
         #expect(#expect(throws: HubError.self) { try bench.hub() }?.code == .foreignDatabase)
         #expect(try bench.server.query("SELECT mine FROM record", schema: bench.schema) == [["here"]])
-        #expect(try bench.server.query("SELECT count(*) FROM pg_tables WHERE schemaname = current_schema()", schema: bench.schema) == [["1"]])
+        #expect(
+            try bench.server.query("SELECT count(*) FROM pg_tables WHERE schemaname = current_schema()", schema: bench.schema) == [["1"]])
     }
 
     @Test("A commit waits for the disk, whatever the server's administrator has set")

@@ -94,7 +94,9 @@ struct ReplicaTests {
         for hub in hubs { hub.hub.settings.uploads = HubUploads(try BlobFiles(folder + "/blobs")) }
         let bytes = (0..<1_000).map { UInt8(truncatingIfNeeded: $0 &* 13) }
         let digest = try #require(BlobDigest(bytes: SHA256.hash(bytes)))
-        func tus(_ hub: HubBench, _ method: String, _ target: String, _ headers: [(String, String)] = [], _ body: [UInt8] = []) -> HubResponse {
+        func tus(_ hub: HubBench, _ method: String, _ target: String, _ headers: [(String, String)] = [], _ body: [UInt8] = [])
+            -> HubResponse
+        {
             var all: HTTPHeaders = [Tus.resumable: "1.0.0", "Sync-Device": "gw-1"]
             for (name, value) in headers { all[name] = value }
             return hub.hub.handle(HubRequest(method, target, headers: all, body: body), at: hub.now)
@@ -148,7 +150,8 @@ struct ReplicaTests {
         #expect(try hub.hub.lostValues("audits").map(\.value.field).contains(field))
         #expect(try HubInspector(try PostgresPlace(bench.url)).lostValues(nil, nil, limit: 9) == hub.hub.lostValues("audits").reversed())
         // JSON with a NUL is refused at the door; the name of a field in the metadata of an upload is not JSON.
-        hub.hub.settings.uploads = HubUploads(try BlobFiles(FileManager.default.temporaryDirectory.appendingPathComponent("zeros-\(UUID().uuidString)").path))
+        hub.hub.settings.uploads = HubUploads(
+            try BlobFiles(FileManager.default.temporaryDirectory.appendingPathComponent("zeros-\(UUID().uuidString)").path))
         let metadata = Tus.metadata([("entity", "audits"), ("record", "a-1"), ("field", "x\u{0}y")])
         let made = hub.send("POST", "/v1/files", headers: [(Tus.resumable, "1.0.0"), (Tus.length, "9"), (Tus.metadata, metadata)])
         #expect(made.status == 201)
@@ -170,7 +173,8 @@ struct ReplicaTests {
             lines.append(String(decoding: $0, as: UTF8.self))
             return true
         }
-        #expect(lines == [#"{"id":"B","version":2,"data":{}}"#, #"{"id":"b","version":1,"data":{"price":1.10}}"#], "by bytes, not by English")
+        #expect(
+            lines == [#"{"id":"B","version":2,"data":{}}"#, #"{"id":"b","version":1,"data":{"price":1.10}}"#], "by bytes, not by English")
         lines = []
         try inspector.export("audits") {
             lines.append(String(decoding: $0, as: UTF8.self))

@@ -122,10 +122,12 @@ struct ServerFailureTests {
         #expect(try hub.hub.stats().keys == 2)
     }
 
-    @Test("A server that is not there is said in one line, and a URL that does not read is too, without what it holds", arguments: [
-        ("postgres:///x?host=/nowhere&user=hub", "/nowhere"), ("mysql://x", "expected postgres://"),
-        ("postgres://u:secret@[::1/x", "expected postgres://"), ("postgres:///x?sslmode=maybe&host=/nowhere", "sslmode"),
-    ])
+    @Test(
+        "A server that is not there is said in one line, and a URL that does not read is too, without what it holds",
+        arguments: [
+            ("postgres:///x?host=/nowhere&user=hub", "/nowhere"), ("mysql://x", "expected postgres://"),
+            ("postgres://u:secret@[::1/x", "expected postgres://"), ("postgres:///x?sslmode=maybe&host=/nowhere", "sslmode"),
+        ])
     func notThere(_ url: String, _ word: String) throws {
         let error = #expect(throws: HubError.self) {
             try Hub(.shared(try PostgresPlace(url)), settings: Hub.Settings(), random: SeededRandom(seed: 1))

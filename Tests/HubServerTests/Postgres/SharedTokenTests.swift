@@ -48,7 +48,9 @@ struct SharedTokenTests {
         "POST \(path) HTTP/1.1\r\nHost: hub\r\nSync-Version: 1\r\nSync-Device: gw-1\r\nSync-Replica: r-1\r\nAuthorization: Bearer \(token)\r\n\(fields)\r\n"
     }
 
-    @Test("A token that another replica gave out is good at once, before its body is read; one that no replica knows gets 401, and no body read")
+    @Test(
+        "A token that another replica gave out is good at once, before its body is read; one that no replica knows gets 401, and no body read"
+    )
     func lookedUp() async throws {
         let bench = try ReplicaBench()
         let other = try bench.hub(seed: 2, tokens: TokenBook())

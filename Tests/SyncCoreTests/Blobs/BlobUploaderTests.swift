@@ -72,7 +72,8 @@ struct BlobUploaderTests {
         /// As a good server would.
         mutating func serve(_ call: BlobUploader.Call) {
             switch call.request {
-            case .create(let count): answer(call, UploadMachineTests.reply(201, ["Location": "/files/\(call.job.id)", Tus.offset: "\(count ?? 0)"]))
+            case .create(let count):
+                answer(call, UploadMachineTests.reply(201, ["Location": "/files/\(call.job.id)", Tus.offset: "\(count ?? 0)"]))
             case .send(let offset, let count): answer(call, UploadMachineTests.reply(204, [Tus.offset: "\(offset + Int64(count))"]))
             case .ask: answer(call, UploadMachineTests.reply(200, [Tus.offset: "\(call.job.progress.offset)"]))
             case .verify:
@@ -126,16 +127,18 @@ struct BlobUploaderTests {
         var change: @Sendable (inout BlobUploader.Terms) -> Void
     }
 
-    @Test("A changed verdict stops a file before its next piece, and it goes on where it stopped", arguments: [
-        Stop(what: "metered") { $0.situation.uplink = Uplink(name: "eth0", isMetered: true) },
-        Stop(what: "battery") { $0.situation.power = .low },
-        Stop(what: "saver") { $0.situation.power = .saver },
-        Stop(what: "window") { $0.situation.isWindowOpen = false },
-        Stop(what: "pause") { $0.situation.pause = EngineMemory.Pause(until: nil, reason: "x", uid: 0) },
-        Stop(what: "budget") { $0.situation.budgets = [Budget(limit: 1_000, used: 1_000)] },
-        Stop(what: "a cycle runs") { $0.isBusy = true },
-        Stop(what: "the hub is away") { $0.situation.reachability = .degraded },
-    ])
+    @Test(
+        "A changed verdict stops a file before its next piece, and it goes on where it stopped",
+        arguments: [
+            Stop(what: "metered") { $0.situation.uplink = Uplink(name: "eth0", isMetered: true) },
+            Stop(what: "battery") { $0.situation.power = .low },
+            Stop(what: "saver") { $0.situation.power = .saver },
+            Stop(what: "window") { $0.situation.isWindowOpen = false },
+            Stop(what: "pause") { $0.situation.pause = EngineMemory.Pause(until: nil, reason: "x", uid: 0) },
+            Stop(what: "budget") { $0.situation.budgets = [Budget(limit: 1_000, used: 1_000)] },
+            Stop(what: "a cycle runs") { $0.isBusy = true },
+            Stop(what: "the hub is away") { $0.situation.reachability = .degraded },
+        ])
     func stops(_ stop: Stop) throws {
         var rig = Rig()
         let free = rig.terms

@@ -3,35 +3,39 @@ import Testing
 
 @Suite("tus header fields")
 struct TusTests {
-    @Test("A count is digits, and nothing else is one", arguments: [
-        ("0", 0), ("2147483648", 2_147_483_648), ("9223372036854775807", Int64.max),
-        ("", nil), ("-1", nil), ("+1", nil), (" 1", nil), ("1.0", nil), ("0x10", nil), ("9223372036854775808", nil),
-        ("99999999999999999999", nil), ("１", nil),
-    ] as [(String, Int64?)])
+    @Test(
+        "A count is digits, and nothing else is one",
+        arguments: [
+            ("0", 0), ("2147483648", 2_147_483_648), ("9223372036854775807", Int64.max),
+            ("", nil), ("-1", nil), ("+1", nil), (" 1", nil), ("1.0", nil), ("0x10", nil), ("9223372036854775808", nil),
+            ("99999999999999999999", nil), ("１", nil),
+        ] as [(String, Int64?)])
     func count(_ text: String, _ expected: Int64?) {
         #expect(Tus.count(text) == expected)
     }
 
-    @Test("A Location is taken only if it leads to the origin that was configured", arguments: [
-        ("/v1/files/7", "https://hub.example/v1/files/7"),
-        ("7", "https://hub.example/v1/7"),
-        ("7?x=1", "https://hub.example/v1/7?x=1"),
-        ("./files/7", "https://hub.example/v1/files/7"),
-        ("../files/7", "https://hub.example/files/7"),
-        ("/../../7#part", "https://hub.example/7"),
-        ("https://hub.example/v1/files/7", "https://hub.example/v1/files/7"),
-        ("https://HUB.example:443/v1/files/7", "https://hub.example/v1/files/7"),
-        ("//hub.example/v1/files/7", "https://hub.example/v1/files/7"),
-        ("http://hub.example/v1/files/7", nil),
-        ("https://hub.example:8443/v1/files/7", nil),
-        ("https://hub.example.evil/v1/files/7", nil),
-        ("https://user@hub.example/v1/files/7", nil),
-        ("https://other.example/v1/files/7", nil),
-        ("//other.example/7", nil),
-        ("ftp://hub.example/7", nil),
-        ("javascript:alert(1)", nil),
-        ("", nil), ("   ", nil), ("/a b", nil), ("/a\u{7}", nil), ("/ä", nil),
-    ] as [(String, String?)])
+    @Test(
+        "A Location is taken only if it leads to the origin that was configured",
+        arguments: [
+            ("/v1/files/7", "https://hub.example/v1/files/7"),
+            ("7", "https://hub.example/v1/7"),
+            ("7?x=1", "https://hub.example/v1/7?x=1"),
+            ("./files/7", "https://hub.example/v1/files/7"),
+            ("../files/7", "https://hub.example/files/7"),
+            ("/../../7#part", "https://hub.example/7"),
+            ("https://hub.example/v1/files/7", "https://hub.example/v1/files/7"),
+            ("https://HUB.example:443/v1/files/7", "https://hub.example/v1/files/7"),
+            ("//hub.example/v1/files/7", "https://hub.example/v1/files/7"),
+            ("http://hub.example/v1/files/7", nil),
+            ("https://hub.example:8443/v1/files/7", nil),
+            ("https://hub.example.evil/v1/files/7", nil),
+            ("https://user@hub.example/v1/files/7", nil),
+            ("https://other.example/v1/files/7", nil),
+            ("//other.example/7", nil),
+            ("ftp://hub.example/7", nil),
+            ("javascript:alert(1)", nil),
+            ("", nil), ("   ", nil), ("/a b", nil), ("/a\u{7}", nil), ("/ä", nil),
+        ] as [(String, String?)])
     func location(_ text: String, _ expected: String?) {
         #expect(Tus.location(text, base: "https://hub.example/v1/files") == expected)
     }
@@ -48,10 +52,12 @@ struct TusTests {
         #expect(read == ["filename": "crack ä.jpg", "filetype": "image/jpeg", "record": ""])
     }
 
-    @Test("Hostile metadata is refused as a whole", arguments: [
-        "filename *", "filename YQ==,filename YQ==", "filename /w==", "a " + String(repeating: "Y", count: 8_192),
-        (0..<40).map { "k\($0) YQ==" }.joined(separator: ","),
-    ])
+    @Test(
+        "Hostile metadata is refused as a whole",
+        arguments: [
+            "filename *", "filename YQ==,filename YQ==", "filename /w==", "a " + String(repeating: "Y", count: 8_192),
+            (0..<40).map { "k\($0) YQ==" }.joined(separator: ","),
+        ])
     func hostileMetadata(_ text: String) {
         #expect(Tus.metadata(text) == nil)
     }
@@ -79,9 +85,11 @@ struct TusTests {
         for field in ["", "sha-256", "sha-256=", "sha-256=:AAAA:", "sha-256=abc", "sha-256=::"] { #expect(BlobDigest(field: field) == nil) }
     }
 
-    @Test("A blob's id is b- and a number", arguments: [
-        ("b-31", 31), ("b-0", nil), ("b--1", nil), ("b-", nil), ("31", nil), ("b-99999999999999999999", nil), ("b-+1", nil),
-    ] as [(String, Int64?)])
+    @Test(
+        "A blob's id is b- and a number",
+        arguments: [
+            ("b-31", 31), ("b-0", nil), ("b--1", nil), ("b-", nil), ("31", nil), ("b-99999999999999999999", nil), ("b-+1", nil),
+        ] as [(String, Int64?)])
     func blobID(_ text: String, _ expected: Int64?) {
         #expect(BlobID(text)?.number == expected)
     }
@@ -106,9 +114,11 @@ struct TusTests {
         #expect(sizer.bytes == ChunkSizer.smallest)
     }
 
-    @Test("A slow piece sets the size by what went in ten seconds", arguments: [
-        (218, ChunkSizer.smallest), (52, 50_412), (32, 81_920), (11, 131_072),
-    ])
+    @Test(
+        "A slow piece sets the size by what went in ten seconds",
+        arguments: [
+            (218, ChunkSizer.smallest), (52, 50_412), (32, 81_920), (11, 131_072),
+        ])
     func slowChunk(_ seconds: Int, _ expected: Int) {
         var sizer = ChunkSizer()
         sizer.sent(256 << 10, in: .seconds(seconds))
@@ -151,7 +161,9 @@ struct TusTests {
         #expect(Placeholder.waiting(in: document).map(\.digest) == [two])
         #expect(document["photo"]?.object?["state"]?.text == "uploaded")
         #expect(document["photo"]?.object?["size"]?.int == 1)
-        let strange: JSONObject = ["a": .object(["$blob": .int(3)]), "b": .object(["$blob": .string("sha256:zz"), "state": .string("pending")])]
+        let strange: JSONObject = [
+            "a": .object(["$blob": .int(3)]), "b": .object(["$blob": .string("sha256:zz"), "state": .string("pending")]),
+        ]
         #expect(Placeholder.waiting(in: strange).isEmpty)
     }
 

@@ -28,7 +28,9 @@ struct UploadCutTests {
         mutating func serve(_ request: UploadMachine.Request) -> HTTPResponse? {
             switch request {
             case .lookUp:
-                return UploadMachineTests.reply(offset == UploadCutTests.size ? 204 : 404, offset == UploadCutTests.size ? [Tus.reprDigest: UploadMachineTests.digest.field] : [:])
+                return UploadMachineTests.reply(
+                    offset == UploadCutTests.size ? 204 : 404,
+                    offset == UploadCutTests.size ? [Tus.reprDigest: UploadMachineTests.digest.field] : [:])
             case .create(let count):
                 uploads += 1
                 let whole = carry(Int64(count ?? 0))

@@ -97,7 +97,9 @@ struct UploadMachineTests {
         Row("made, says a portal", .absent, reply(201, ["Location": "/v1/files/7"], tus: false), .wait(counts: false), next: .create),
         Row("too large for the server", .absent, reply(413), .failed("too-large")),
         Row("too large for a proxy before the hub", .absent, reply(413, tus: false, hub: false), .wait(counts: false), next: .create),
-        Row("too large for a proxy before another server", .absent, reply(413, tus: false, hub: false), .wait(counts: true), next: .create, server: foreign),
+        Row(
+            "too large for a proxy before another server", .absent, reply(413, tus: false, hub: false), .wait(counts: true), next: .create,
+            server: foreign),
         Row("no room", .absent, reply(507), .wait(counts: false), next: .create),
         Row("server error", .absent, reply(500), .wait(counts: true), next: .create),
         Row("blocked", .absent, reply(403), .refused, next: .create),
@@ -122,7 +124,9 @@ struct UploadMachineTests {
         Row("gone", .half, reply(404), .wait(counts: true), next: .lookUp),
         Row("expired", .half, reply(410), .wait(counts: true), next: .lookUp),
         Row("gone, says a proxy", .half, reply(404, tus: false, hub: false), .wait(counts: false), next: .ask),
-        Row("gone, without a header, from a foreign server", .half, reply(404, tus: false, hub: false), .wait(counts: true), next: .ask, server: foreign),
+        Row(
+            "gone, without a header, from a foreign server", .half, reply(404, tus: false, hub: false), .wait(counts: true), next: .ask,
+            server: foreign),
         Row("too little of the piece", .half, reply(204, [Tus.offset: "4999"]), .wait(counts: true), next: .send(4_999)),
         Row("nothing of the piece", .half, reply(204, [Tus.offset: "4000"]), .wait(counts: true), next: .send(4_000)),
         Row("an offset of 2^63", .half, reply(204, [Tus.offset: "9223372036854775808"]), .ask),

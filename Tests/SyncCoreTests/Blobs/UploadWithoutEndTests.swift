@@ -212,16 +212,19 @@ struct UploadWithoutEndTests {
         #expect(rig.effects.contains(.report(.waits(BlobID(2), why: "the server gave the upload the place of another one"))))
     }
 
-    @Test("A proxy that answers in the hub's place decides nothing about a file, whatever its status", arguments: [
-        UploadMachineTests.State.fresh, .absent, .made, .half, .resumed, .last, .whole, .spoiled,
-    ])
+    @Test(
+        "A proxy that answers in the hub's place decides nothing about a file, whatever its status",
+        arguments: [
+            UploadMachineTests.State.fresh, .absent, .made, .half, .resumed, .last, .whole, .spoiled,
+        ])
     func foreignAnswers(_ state: UploadMachineTests.State) {
         for status in 200...599 {
             var machine = UploadMachineTests.machine(state == .spoiled ? .last : state, Self.hub)
             let before = machine
             let request = machine.request(Self.hub, chunk: UploadMachineTests.chunk)
             let headers: HTTPHeaders = [
-                "Location": "\(Self.hub.files)/evil", Tus.offset: "10000", Tus.resumable: "1.0.0", Tus.reprDigest: UploadMachineTests.digest.field,
+                "Location": "\(Self.hub.files)/evil", Tus.offset: "10000", Tus.resumable: "1.0.0",
+                Tus.reprDigest: UploadMachineTests.digest.field,
                 "Upload-Length": "1",
             ]
             let response = HTTPResponse(status: status, headers: headers, body: Array("digest-mismatch".utf8))

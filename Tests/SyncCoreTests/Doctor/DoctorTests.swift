@@ -70,7 +70,8 @@ struct DoctorTests {
         var name: String
         var change: @Sendable (inout DoctorFacts) -> Void
 
-        init(_ check: String, _ severity: DoctorFinding.Severity, _ name: String, _ change: @escaping @Sendable (inout DoctorFacts) -> Void) {
+        init(_ check: String, _ severity: DoctorFinding.Severity, _ name: String, _ change: @escaping @Sendable (inout DoctorFacts) -> Void)
+        {
             self.check = check
             self.severity = severity
             self.name = name
@@ -104,7 +105,9 @@ struct DoctorTests {
         Case("configuration", .bad, "the last good copy") { $0.configuration?.isLastGood = true },
         Case("configuration_trial", .warn, "taken back") { $0.configuration?.trial = "hub.url was taken back" },
         Case("restart_needed", .warn, "a new state folder") { $0.configuration?.restartNeeded = ["store.path"] },
-        Case("configuration_files", .bad, "writable by all") { $0.system?.configurationFaults = ["/etc/agentd can be written by others (mode 0777)"] },
+        Case("configuration_files", .bad, "writable by all") {
+            $0.system?.configurationFaults = ["/etc/agentd can be written by others (mode 0777)"]
+        },
         Case("hub_url", .note, "plain on this machine") { $0.configuration?.isHubPlain = true },
         Case("strategies", .warn, "one entity has none") { $0.configuration?.undocumented = ["audits"] },
         Case("strategies", .note, "an entity nobody configured") { $0.configuration?.unknownEntities = ["visits"] },
@@ -185,7 +188,9 @@ struct DoctorTests {
         Case("client_certificate", .warn, "20 days") { $0.system?.clientCertificate?.endsAt = Healthy.now.advanced(by: days(20)) },
         Case("client_certificate", .bad, "its key is open to others") { $0.system?.clientKey?.fault = "expected mode 0600" },
         Case("client_certificate", .ok, "none") { $0.system?.clientCertificate = nil },
-        Case("authorities", .bad, "no certificate in it") { $0.system?.authorities?.fault = "/etc/agentd/ca.pem holds no certificate in PEM" },
+        Case("authorities", .bad, "no certificate in it") {
+            $0.system?.authorities?.fault = "/etc/agentd/ca.pem holds no certificate in PEM"
+        },
         Case("authorities", .ok, "the system's") { $0.system?.authorities = nil },
         Case("hub", .bad, "offline") { $0.hub?.reachability = .offline },
         Case("hub", .bad, "a portal") { $0.hub?.reachability = .captive },
@@ -247,7 +252,9 @@ struct DoctorTests {
         },
         Case("last_sync", .warn, "never") { $0.work?.lastSuccess = nil },
         Case("pause", .warn, "paused") { $0.work?.pause = .init(until: nil, reason: "harvest", uid: 0) },
-        Case("pause", .ok, "a pause that is over") { $0.work?.pause = .init(until: Healthy.now.advanced(by: .seconds(-1)), reason: "", uid: 0) },
+        Case("pause", .ok, "a pause that is over") {
+            $0.work?.pause = .init(until: Healthy.now.advanced(by: .seconds(-1)), reason: "", uid: 0)
+        },
         Case("decisions", .warn, "a rejection") { $0.work?.rejected = 1 },
         Case("decisions", .warn, "a conflict") { $0.work?.conflicted = 1 },
         Case("backend_writes", .warn, "a backend that forgets what it was sent") {

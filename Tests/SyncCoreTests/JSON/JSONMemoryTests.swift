@@ -10,17 +10,20 @@ struct JSONMemoryTests {
         var expected: String
     }
 
-    @Test("An answer of a million tiny values is refused before it takes more than its share", arguments: [
-        Case(
-            testDescription: "a million fields", text: "{" + (0..<1_000_000).map { "\"\($0)\":0" }.joined(separator: ",") + "}",
-            expected: "at most 65536 members in an object"),
-        Case(
-            testDescription: "a million objects", text: "[" + Array(repeating: #"{"a":1}"#, count: 1_000_000).joined(separator: ",") + "]",
-            expected: "values that take at most 67108864 bytes of memory"),
-        Case(
-            testDescription: "a million lists", text: "[" + Array(repeating: "[]", count: 1_100_000).joined(separator: ",") + "]",
-            expected: "values that take at most 67108864 bytes of memory"),
-    ])
+    @Test(
+        "An answer of a million tiny values is refused before it takes more than its share",
+        arguments: [
+            Case(
+                testDescription: "a million fields", text: "{" + (0..<1_000_000).map { "\"\($0)\":0" }.joined(separator: ",") + "}",
+                expected: "at most 65536 members in an object"),
+            Case(
+                testDescription: "a million objects",
+                text: "[" + Array(repeating: #"{"a":1}"#, count: 1_000_000).joined(separator: ",") + "]",
+                expected: "values that take at most 67108864 bytes of memory"),
+            Case(
+                testDescription: "a million lists", text: "[" + Array(repeating: "[]", count: 1_100_000).joined(separator: ",") + "]",
+                expected: "values that take at most 67108864 bytes of memory"),
+        ])
     func refused(_ example: Case) {
         let error = #expect(throws: JSONError.self) { try JSONReader.read(example.text, limits: .answer) }
         #expect(error?.code == .tooMany && error?.expected == example.expected)

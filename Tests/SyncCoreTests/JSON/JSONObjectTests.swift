@@ -19,7 +19,8 @@ struct JSONObjectTests {
                 if let place { model[place].value = step } else { model.append((name, step)) }
             }
             let isSame =
-                object.count == model.count && object.isEmpty == model.isEmpty && object[name]?.int.map(Int.init) == model.first { $0.name == name }?.value
+                object.count == model.count && object.isEmpty == model.isEmpty
+                && object[name]?.int.map(Int.init) == model.first { $0.name == name }?.value
             guard isSame else { return #expect(isSame, "step \(step): \(object.json)") }
             guard step % 50 == 0 else { continue }
             #expect(object.names == model.map(\.name), "step \(step)")

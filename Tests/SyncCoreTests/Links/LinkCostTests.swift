@@ -41,7 +41,9 @@ struct LinkCostTests {
         Case("a bridge without ports", .sample("docker0", infoKind: "bridge", deviceType: "bridge"), .bridge, metered: true, by: .kind),
         Case("InfiniBand, or whatever comes", .sample("ib0", hardwareType: 32), .other, metered: true, by: .kind),
         Case("a tunnel over nothing", .sample("wg0", hardwareType: 0xFFFE, infoKind: "wireguard"), .tunnel, metered: true, by: .tunnel),
-        Case("tun, which has no hardware type either", .sample("tun0", hardwareType: 0xFFFE, infoKind: "tun"), .tunnel, metered: true, by: .tunnel),
+        Case(
+            "tun, which has no hardware type either", .sample("tun0", hardwareType: 0xFFFE, infoKind: "tun"), .tunnel, metered: true,
+            by: .tunnel),
         Case("a VLAN on nothing known", .sample("eth0.5", infoKind: "vlan", deviceType: "vlan"), .vlan, metered: true, by: .kind),
     ]
 
@@ -124,7 +126,9 @@ struct LinkCostTests {
         #expect(cost([ethernet, modem]) == LinkCost(isMetered: true, evidence: .tunnel))
         // One without an address carries nothing; neither do loopback and a bridge without a way out.
         #expect(cost([ethernet, modem.with { $0.addresses = [] }])?.isMetered == false)
-        #expect(cost([.sample("lo", index: 1, hardwareType: 772), .sample("docker0", index: 4, infoKind: "bridge", metric: nil)])?.isMetered == true)
+        #expect(
+            cost([.sample("lo", index: 1, hardwareType: 772), .sample("docker0", index: 4, infoKind: "bridge", metric: nil)])?.isMetered
+                == true)
     }
 
     @Test("A bridge, a bond and a VLAN cost what carries them costs, and a loop of them ends")

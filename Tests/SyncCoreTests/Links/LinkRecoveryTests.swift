@@ -5,7 +5,9 @@ import Testing
 struct LinkRecoveryTests {
     private func rule(_ pattern: String, after: Int64 = 600, every: Int64 = 3_600) -> LinkRule {
         var rule = LinkRule.sample(pattern)
-        (rule.recover, rule.recoverAfter, rule.recoverEvery) = ("/sbin/" + (pattern == "*" ? "any" : pattern), .seconds(after), .seconds(every))
+        (rule.recover, rule.recoverAfter, rule.recoverEvery) = (
+            "/sbin/" + (pattern == "*" ? "any" : pattern), .seconds(after), .seconds(every)
+        )
         return rule
     }
 
@@ -33,7 +35,9 @@ struct LinkRecoveryTests {
         #expect(look(.offline, 7_800) == 1)
     }
 
-    @Test("Its argument is the uplink, else the first link of its rule, else the pattern; and a link belongs to the first rule that matches it")
+    @Test(
+        "Its argument is the uplink, else the first link of its rule, else the pattern; and a link belongs to the first rule that matches it"
+    )
     func names() {
         let rules = [rule("eth0"), rule("eth*"), rule("wwan*", after: 300)]
         func runs(_ links: [String], uplink: String?) -> [String] {

@@ -168,7 +168,8 @@ struct LinkWatchTests {
             }
             let routes = links.map(\.index).filter { _ in Bool.random(using: &random) }
             let before = watch.nextWake
-            let events = Bool.random(using: &random)
+            let events =
+                Bool.random(using: &random)
                 ? watch.see(LinkTable(links: links, routes: routes, hasLookedUp: true), now: .seconds(now))
                 : watch.tick(now: .seconds(now))
             for event in events {

@@ -16,7 +16,9 @@ struct DeletionTests {
     /// At version 10, seen by all.
     static let record = HubMergeTests.record(["title": "pump", "due": "mon", "visits": 3])
 
-    static func deleted(_ record: VersionedRecord = record, by device: DeviceID = other, rules: EntityRules = rules()) throws -> VersionedRecord {
+    static func deleted(_ record: VersionedRecord = record, by device: DeviceID = other, rules: EntityRules = rules()) throws
+        -> VersionedRecord
+    {
         let outcome = HubMergeTests.merge(MutationContent(.delete), onto: record, base: 20, by: device, rules: rules, commit: 30)
         return try #require(outcome.accepted?.record)
     }
@@ -36,7 +38,9 @@ struct DeletionTests {
         #expect(accepted.record?.stamp(of: "due")?.version == 10 && accepted.record?.stamp(of: "title")?.version == 31)
     }
 
-    @Test("A create that says what had been seen is the same update, whether its author had pulled the deletion or not", arguments: [10, 30] as [Int64])
+    @Test(
+        "A create that says what had been seen is the same update, whether its author had pulled the deletion or not",
+        arguments: [10, 30] as [Int64])
     func rebased(_ base: Int64) throws {
         // Somebody changed it before it was deleted, and neither knew.
         var changed = Self.record
@@ -45,7 +49,8 @@ struct DeletionTests {
         let tombstone = try Self.deleted(changed)
         let content = MutationContent(
             .create, data: ["title": "valve", "visits": 4], base: ["title": "pump", "due": "mon", "visits": 3])
-        let accepted = try #require(HubMergeTests.merge(content, onto: tombstone, base: base, ms: 950, rules: Self.rules(), commit: 31).accepted)
+        let accepted = try #require(
+            HubMergeTests.merge(content, onto: tombstone, base: base, ms: 950, rules: Self.rules(), commit: 31).accepted)
         #expect(accepted.record?.data == ["title": "valve", "visits": 6], "due was removed later than it was changed")
         #expect(accepted.lost.map(\.field) == ["$delete", "due"] && !accepted.isPlain)
         var kept = content
@@ -60,7 +65,8 @@ struct DeletionTests {
         let content = MutationContent(.create, data: ["title": "new"])
         let knew = try #require(HubMergeTests.merge(content, onto: tombstone, base: 30, rules: Self.rules(), commit: 31).accepted)
         #expect(knew.record?.data == ["title": "new"] && knew.lost.isEmpty && knew.isPlain)
-        let own = try #require(HubMergeTests.merge(content, onto: Self.deleted(by: Self.mine), base: 0, rules: Self.rules(), commit: 31).accepted)
+        let own = try #require(
+            HubMergeTests.merge(content, onto: Self.deleted(by: Self.mine), base: 0, rules: Self.rules(), commit: 31).accepted)
         #expect(own.record?.data == ["title": "new"])
         let blind = try #require(HubMergeTests.merge(content, onto: tombstone, base: 0, rules: Self.rules(), commit: 31).accepted)
         #expect(blind.record?.data == ["title": "new", "due": "mon", "visits": 3])
@@ -116,8 +122,12 @@ struct DeletionTests {
     @Test("A change that left everything as it was keeps the record as well, and a device's own changes never do")
     func untouched() throws {
         var touched = Self.record
-        touched = try #require(HubMergeTests.merge(MutationContent(.update), onto: touched, base: 10, by: Self.third, rules: Self.rules()).accepted?.record)
-        #expect(HubMergeTests.merge(MutationContent(.delete), onto: touched, base: 10, rules: Self.rules(), commit: 12).accepted?.merged == ["$delete"])
+        touched = try #require(
+            HubMergeTests.merge(MutationContent(.update), onto: touched, base: 10, by: Self.third, rules: Self.rules()).accepted?.record)
+        #expect(
+            HubMergeTests.merge(MutationContent(.delete), onto: touched, base: 10, rules: Self.rules(), commit: 12).accepted?.merged == [
+                "$delete"
+            ])
         let own = HubMergeTests.merge(MutationContent(.delete), onto: touched, base: 10, by: Self.third, rules: Self.rules(), commit: 12)
         #expect(own.accepted?.record?.isDeleted == true)
     }
@@ -140,7 +150,8 @@ struct DeletionTests {
         }
         #expect(delete(hub(.object(arrived)))?.record?.isDeleted == true)
         #expect(delete(hub("replaced"))?.merged == ["$delete"])
-        let rebased = RebaseTests.decide(MutationContent(.delete), known: ["photo": Self.waiting], remote: ["photo": .object(arrived)]) { rules, _ in
+        let rebased = RebaseTests.decide(MutationContent(.delete), known: ["photo": Self.waiting], remote: ["photo": .object(arrived)]) {
+            rules, _ in
             rules.onDeleted = .updateWins
         }
         #expect(rebased.verdict == .stays)
@@ -150,8 +161,10 @@ struct DeletionTests {
     func forgotten() throws {
         let tombstone = VersionedRecord(deleted: HubMergeTests.stamp(10, ms: 500, Self.other), keeping: nil)
         for record in [tombstone, nil] {
-            let accepted = try #require(HubMergeTests.merge(
-                MutationContent(.update, data: ["title": "valve"]), onto: record, rules: Self.rules()).accepted)
+            let accepted = try #require(
+                HubMergeTests.merge(
+                    MutationContent(.update, data: ["title": "valve"]), onto: record, rules: Self.rules()
+                ).accepted)
             #expect(accepted.record?.data == ["title": "valve"] && accepted.merged == ["$rest"])
             #expect(accepted.lost.map(\.field) == (record == nil ? ["$rest"] : ["$delete", "$rest"]))
         }
@@ -163,15 +176,19 @@ struct DeletionTests {
         #expect(try Self.deleted(rules: Self.rules(.manual)).kept?.data == Self.record.data)
     }
 
-    @Test("What people decide, changed before the deletion by somebody else, is asked about once: who brings the record back has the last word")
+    @Test(
+        "What people decide, changed before the deletion by somebody else, is asked about once: who brings the record back has the last word"
+    )
     func people() throws {
         let change = MutationContent(.update, data: ["finding": "theirs"])
-        let changed = try #require(HubMergeTests.merge(change, onto: Self.record, base: 10, by: Self.third, rules: Self.rules()).accepted?.record)
+        let changed = try #require(
+            HubMergeTests.merge(change, onto: Self.record, base: 10, by: Self.third, rules: Self.rules()).accepted?.record)
         let tombstone = try Self.deleted(changed)
         let mine = MutationContent(.update, data: ["finding": "mine"])
         #expect(HubMergeTests.merge(mine, onto: tombstone, base: 10, rules: Self.rules(), commit: 31) == .conflict(fields: ["$delete"]))
         let decided = MutationContent(
-            .create, data: ["title": "pump", "due": "mon", "visits": 3, "finding": "mine"], base: ["title": "pump", "due": "mon", "visits": 3])
+            .create, data: ["title": "pump", "due": "mon", "visits": 3, "finding": "mine"],
+            base: ["title": "pump", "due": "mon", "visits": 3])
         let accepted = try #require(HubMergeTests.merge(decided, onto: tombstone, base: 30, rules: Self.rules(), commit: 31).accepted)
         #expect(accepted.record?.data?["finding"] == "mine")
         #expect(accepted.lost.map(\.field) == ["$delete", "finding"] && accepted.lost.last?.value == "theirs")
@@ -184,7 +201,9 @@ struct DeletionTests {
         let known: JSONObject = ["title": "pump", "finding": "ok"]
         var remote = known
         remote[example.field] = "theirs"
-        let outcome = RebaseTests.decide(MutationContent(.delete), known: known, remote: remote) { rules, _ in rules = Self.rules(example.onDeleted) }
+        let outcome = RebaseTests.decide(MutationContent(.delete), known: known, remote: remote) { rules, _ in
+            rules = Self.rules(example.onDeleted)
+        }
         switch example.result {
         case .deleted:
             #expect(outcome.verdict == .stays && outcome.lost.map(\.field) == [example.field])
@@ -193,7 +212,9 @@ struct DeletionTests {
             #expect(outcome.lost == [.init(field: "$delete", side: .local, value: nil, strategy: .lww)])
         case .asked: #expect(outcome.verdict == .isDisputed(.deleteUpdate, fields: [example.field]))
         }
-        let seen = RebaseTests.decide(MutationContent(.delete), known: known, remote: known) { rules, _ in rules = Self.rules(example.onDeleted) }
+        let seen = RebaseTests.decide(MutationContent(.delete), known: known, remote: known) { rules, _ in
+            rules = Self.rules(example.onDeleted)
+        }
         #expect(seen == .init(verdict: .stays, content: MutationContent(.delete)))
         // Of what it had seen nobody can tell any more: that is for the hub to find out.
         let unknown = RebaseTests.decide(MutationContent(.delete), known: known, remote: remote) { rules, ground in
@@ -221,9 +242,11 @@ struct DeletionTests {
         return present?.data
     }
 
-    @Test("Where deletions win, a creation and a deletion leave what the deletion alone leaves; where they may give way, they do not", arguments: [
-        EntityRules.OnDeleted.deleteWins, .updateWins,
-    ])
+    @Test(
+        "Where deletions win, a creation and a deletion leave what the deletion alone leaves; where they may give way, they do not",
+        arguments: [
+            EntityRules.OnDeleted.deleteWins, .updateWins,
+        ])
     func createdAndDeleted(_ onDeleted: EntityRules.OnDeleted) {
         var rules = EntityRules()
         rules.onDeleted = onDeleted

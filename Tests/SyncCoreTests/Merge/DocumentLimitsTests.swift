@@ -28,29 +28,39 @@ struct DocumentLimitsTests {
             testDescription: "an element of 31 levels in a set", content: .init(.update, operations: [.init("f", .add, nested(31))]),
             pointer: "/ops/0"),
         Case(
-            testDescription: "an element of 31 levels behind a list", content: .init(.update, operations: [.init("f", .append, ["a": nested(30)])]),
+            testDescription: "an element of 31 levels behind a list",
+            content: .init(.update, operations: [.init("f", .append, ["a": nested(30)])]),
             before: ["f": [1]], pointer: "/ops/0"),
         Case(testDescription: "a name of 256 bytes", content: .init(.update, operations: [.init(String(long.dropFirst()), .increment, 1)])),
         Case(testDescription: "a name of 257 bytes", content: .init(.update, operations: [.init(long, .increment, 1)]), pointer: "/ops/0"),
         Case(
-            testDescription: "a name of 60 control characters", content: .init(.update, operations: [.init(String(repeating: "\u{1}", count: 60), .increment, 1)]),
+            testDescription: "a name of 60 control characters",
+            content: .init(.update, operations: [.init(String(repeating: "\u{1}", count: 60), .increment, 1)]),
             pointer: "/ops/0"),
         Case(
-            testDescription: "a name of 200 quotes", content: .init(.update, operations: [.init(String(repeating: "\"", count: 200), .increment, 1)]),
+            testDescription: "a name of 200 quotes",
+            content: .init(.update, operations: [.init(String(repeating: "\"", count: 200), .increment, 1)]),
             pointer: "/ops/0"),
         Case(testDescription: "a removal of a name of 257 bytes", content: .init(.update, unset: [long]), pointer: "/unset/0"),
         Case(testDescription: "2,048 fields", content: .init(.create, data: fields(2_048)), before: nil),
         Case(testDescription: "2,049 fields", content: .init(.create, data: fields(2_049)), before: nil, pointer: "/data"),
-        Case(testDescription: "one field more than 2,048", content: .init(.update, data: ["new": 1]), before: fields(2_048), pointer: "/data"),
+        Case(
+            testDescription: "one field more than 2,048", content: .init(.update, data: ["new": 1]), before: fields(2_048), pointer: "/data"
+        ),
         Case(testDescription: "one field for another", content: .init(.update, data: ["new": 1], unset: ["f0"]), before: fields(2_048)),
         // Of an earlier version: what brings it no further is accepted.
         Case(testDescription: "another field of a deep document", content: .init(.update, data: ["other": 1]), before: ["f": nested(33)]),
         Case(testDescription: "as deep as it was", content: .init(.update, data: ["f": nested(33)]), before: ["f": nested(33)]),
-        Case(testDescription: "deeper than it was", content: .init(.update, data: ["f": nested(34)]), before: ["f": nested(33)], pointer: "/data/f"),
-        Case(testDescription: "a field with a long name", content: .init(.update, operations: [.init(long, .increment, 1)]), before: [long: 1]),
+        Case(
+            testDescription: "deeper than it was", content: .init(.update, data: ["f": nested(34)]), before: ["f": nested(33)],
+            pointer: "/data/f"),
+        Case(
+            testDescription: "a field with a long name", content: .init(.update, operations: [.init(long, .increment, 1)]),
+            before: [long: 1]),
         Case(testDescription: "removing a long name", content: .init(.update, unset: [long]), before: [long: 1]),
         Case(testDescription: "no more fields than it had", content: .init(.update, data: ["f0": 2]), before: fields(5_000)),
-        Case(testDescription: "more fields than it had", content: .init(.update, data: ["new": 2]), before: fields(5_000), pointer: "/data"),
+        Case(
+            testDescription: "more fields than it had", content: .init(.update, data: ["new": 2]), before: fields(5_000), pointer: "/data"),
     ]
 
     @Test("What a change makes of its document is within the limits, or refused with a pointer", arguments: cases)

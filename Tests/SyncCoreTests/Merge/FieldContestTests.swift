@@ -70,7 +70,9 @@ struct FieldContestTests {
         Case("set: additions unite", .set, known: .value(["a"]), ["a", "b"], ["a", "c"], .both(["a", "c", "b"])),
         Case("set: a removal counts", .set, known: .value(["a", "b"]), ["a"], ["a", "b", "c"], .both(["a", "c"])),
         Case("set: what was never seen stays", .set, known: .value(["a"]), [], ["a", "c"], .both(["c"])),
-        Case("set: objects by id, the later content", .set, known: .value([["id": 1]]), [["id": 1, "n": 2]], [["id": 1, "n": 3]], isLater: true, .local),
+        Case(
+            "set: objects by id, the later content", .set, known: .value([["id": 1]]), [["id": 1, "n": 2]], [["id": 1, "n": 3]],
+            isLater: true, .local),
         Case("set: objects by id, theirs is later", .set, known: .value([["id": 1]]), [["id": 1, "n": 2]], [["id": 1, "n": 3]], .remote),
         Case("set: 1.10 and 1.1 are one", .set, known: .value([]), [number("1.10")], [number("1.1")], .remote),
 
@@ -79,18 +81,29 @@ struct FieldContestTests {
         Case("max of what cannot be compared", .max, 9, "z", isLater: true, .local),
         Case("max against a removal", .max, nil, 9, .remote),
 
-        Case("merge: each its own member", .merge, known: .value(["a": 1, "b": 1]), ["a": 2, "b": 1], ["a": 1, "b": 3], .both(["a": 2, "b": 3])),
-        Case("merge: a removed member stays removed", .merge, known: .value(["a": 1, "b": 1]), ["a": 1], ["a": 2, "b": 1], .both(["a": 2])),
+        Case(
+            "merge: each its own member", .merge, known: .value(["a": 1, "b": 1]), ["a": 2, "b": 1], ["a": 1, "b": 3],
+            .both(["a": 2, "b": 3])),
+        Case(
+            "merge: a removed member stays removed", .merge, known: .value(["a": 1, "b": 1]), ["a": 1], ["a": 2, "b": 1], .both(["a": 2])),
         Case("merge: removed here, changed there, the later", .merge, known: .value(["a": 1]), [:], ["a": 2], .remote),
         Case("merge: without a known object nothing is removed", .merge, ["b": 1], ["a": 1], .both(["a": 1, "b": 1])),
-        Case("merge: deeper", .merge, known: .value(["o": ["x": 1, "y": 1]]), ["o": ["x": 2, "y": 1]], ["o": ["x": 1, "y": 2]], .both(["o": ["x": 2, "y": 2]])),
-        Case("merge: a leaf of both, the earlier loses", .merge, known: .value(["a": 1]), ["a": 2, "n": 1], ["a": 3], .both(["a": 3, "n": 1])),
+        Case(
+            "merge: deeper", .merge, known: .value(["o": ["x": 1, "y": 1]]), ["o": ["x": 2, "y": 1]], ["o": ["x": 1, "y": 2]],
+            .both(["o": ["x": 2, "y": 2]])),
+        Case(
+            "merge: a leaf of both, the earlier loses", .merge, known: .value(["a": 1]), ["a": 2, "n": 1], ["a": 3],
+            .both(["a": 3, "n": 1])),
         Case("merge: lists are leaves", .merge, known: .value(["l": [1]]), ["l": [1, 2]], ["l": [1, 3]], isLater: true, .local),
         Case(
             "merge: a member has a rule of its own", .merge, known: .value(["n": 1, "t": ["a"]]), ["n": 3, "t": ["a", "b"]],
             ["n": 2, "t": ["a", "c"]], members: ["f.n": .counter, "f.t": .set], .both(["n": 4, "t": ["a", "c", "b"]])),
-        Case("merge: a member that people decide", .merge, known: .value(["v": 1]), ["v": 2], ["v": 3], members: ["f.v": .manual], .undecided),
-        Case("merge: a member that only one changed asks nobody", .merge, known: .value(["v": 1, "w": 1]), ["v": 2, "w": 1], ["v": 1, "w": 2], members: ["f.v": .manual], .both(["v": 2, "w": 2])),
+        Case(
+            "merge: a member that people decide", .merge, known: .value(["v": 1]), ["v": 2], ["v": 3], members: ["f.v": .manual], .undecided
+        ),
+        Case(
+            "merge: a member that only one changed asks nobody", .merge, known: .value(["v": 1, "w": 1]), ["v": 2, "w": 1],
+            ["v": 1, "w": 2], members: ["f.v": .manual], .both(["v": 2, "w": 2])),
         Case("merge: no objects", .merge, known: .value(["a": 1]), ["a": 2], 7, .remote),
     ]
 
@@ -129,13 +142,15 @@ struct FieldContestTests {
             remote: ["a": 3, "b": 3], isLater: true, members: ["f.b": .server],
             lost: [loss("f.a", .remote, 3, .lww), loss("f.b", .local, 2, .server)]),
         Loser(
-            description: "a member of a member", rule: .merge, known: .value(["o": ["x": 1]]), local: ["o": ["x": 2]], remote: ["o": ["x": 3]],
+            description: "a member of a member", rule: .merge, known: .value(["o": ["x": 1]]), local: ["o": ["x": 2]],
+            remote: ["o": ["x": 3]],
             lost: [loss("f.o.x", .local, 2, .lww)]),
         Loser(
             description: "the removal of a member", rule: .merge, known: .value(["a": 1]), local: [:], remote: ["a": 2],
             lost: [loss("f.a", .local, nil, .lww)]),
         Loser(
-            description: "no member while people decide about another", rule: .merge, known: .value(["a": 1, "v": 1]), local: ["a": 2, "v": 2],
+            description: "no member while people decide about another", rule: .merge, known: .value(["a": 1, "v": 1]),
+            local: ["a": 2, "v": 2],
             remote: ["a": 3, "v": 3], members: ["f.v": .manual], lost: []),
         Loser(
             description: "an element, by its id", rule: .set, known: .value([["id": "t-1"]]), local: [["id": "t-1", "n": 2]],
@@ -154,7 +169,9 @@ struct FieldContestTests {
             lost: [loss("f", .local, "a", .append)]),
         Loser(description: "no text that the other one goes on", rule: .append, known: .value("a"), local: "ab", remote: "abc", lost: []),
         Loser(description: "no count that adds up", rule: .counter, known: .value(5), local: 7, remote: 6, lost: []),
-        Loser(description: "a count that is none", rule: .counter, known: .value(5), local: 7, remote: "six", lost: [loss("f", .local, 7, .counter)]),
+        Loser(
+            description: "a count that is none", rule: .counter, known: .value(5), local: 7, remote: "six",
+            lost: [loss("f", .local, 7, .counter)]),
         Loser(description: "the smaller one", rule: .max, local: 7, remote: 9, isLater: true, lost: [loss("f", .local, 7, .max)]),
         Loser(
             description: "what cannot be compared", rule: .min, local: 7, remote: "z", isLater: true, lost: [loss("f", .remote, "z", .min)]),

@@ -53,7 +53,8 @@ struct HubMergeTests {
             Contest(description: "newer, other, different", version: 8, writer: other, sent: 2, base: 7, isContested: true),
             Contest(description: "just seen", version: 8, writer: other, sent: 2, base: 8, isContested: false),
             Contest(description: "own earlier change", version: 8, writer: mine, sent: 2, base: 0, isContested: false),
-            Contest(description: "equal by meaning", version: 8, writer: other, sent: .number(JSONNumber(1.0)!), base: 7, isContested: false),
+            Contest(
+                description: "equal by meaning", version: 8, writer: other, sent: .number(JSONNumber(1.0)!), base: 7, isContested: false),
             Contest(description: "older history", version: 8, writer: other, sent: 2, base: -1, isContested: true),
         ])
     func contested(_ example: Contest) throws {
@@ -134,8 +135,10 @@ struct HubMergeTests {
                 isLater: false, result: ["a": ["x": 1, "z": 3]]),
             Strategy(description: "merge takes arrays whole", strategy: .merge, remote: ["a": [1]], local: ["a": [2]], result: ["a": [2]]),
             Strategy(description: "merge of no objects", strategy: .merge, remote: 1, local: ["a": 1], isLater: false, result: 1),
-            Strategy(description: "append keeps both texts", strategy: .append, remote: "r", local: "l", result: .string("r" + signature + "l")),
-            Strategy(description: "append, ours goes on", strategy: .append, remote: "r", local: "r and l", isLater: false, result: "r and l"),
+            Strategy(
+                description: "append keeps both texts", strategy: .append, remote: "r", local: "l", result: .string("r" + signature + "l")),
+            Strategy(
+                description: "append, ours goes on", strategy: .append, remote: "r", local: "r and l", isLater: false, result: "r and l"),
             Strategy(description: "append, theirs went on", strategy: .append, remote: "l and r", local: "l", result: "l and r"),
             Strategy(
                 description: "append is marked already", strategy: .append, remote: "both [#1a483a1e]", local: "l",
@@ -172,9 +175,11 @@ struct HubMergeTests {
         #expect(accepted.merged == (result == example.local ? [] : ["f"]))
     }
 
-    @Test("A strategy of the record holds for every field", arguments: [
-        (EntityRules.RecordStrategy.server, "r"), (.client, "l"), (.lww, "l"), (.fields, "l"),
-    ])
+    @Test(
+        "A strategy of the record holds for every field",
+        arguments: [
+            (EntityRules.RecordStrategy.server, "r"), (.client, "l"), (.lww, "l"), (.fields, "l"),
+        ])
     func recordStrategies(_ strategy: EntityRules.RecordStrategy, _ result: String) throws {
         var rules = Self.rules(.lww)
         rules.strategy = strategy
@@ -221,10 +226,12 @@ struct HubMergeTests {
         }
     }
 
-    @Test("An operation on a value of another kind is refused, not lost", arguments: [
-        (FieldOperation("f", .increment, 1), "many"), (FieldOperation("f", .append, "x"), 7),
-        (FieldOperation("f", .add, "x"), "x"), (FieldOperation("f", .max, 7), "x"),
-    ] as [(FieldOperation, JSON)])
+    @Test(
+        "An operation on a value of another kind is refused, not lost",
+        arguments: [
+            (FieldOperation("f", .increment, 1), "many"), (FieldOperation("f", .append, "x"), 7),
+            (FieldOperation("f", .add, "x"), "x"), (FieldOperation("f", .max, 7), "x"),
+        ] as [(FieldOperation, JSON)])
     func misfit(_ operation: FieldOperation, _ present: JSON) {
         let outcome = Self.merge(MutationContent(.update, operations: [operation]), onto: Self.record(["f": present]))
         #expect(outcome.problem == "validation")
@@ -246,7 +253,8 @@ struct HubMergeTests {
         func put(_ n: Int, _ kind: FieldOperation.Kind = .add) -> MutationContent {
             MutationContent(.update, operations: [FieldOperation("f", kind, kind == .add ? ["id": 1, "n": .int(n)] : ["id": 1])])
         }
-        let there = try #require(Self.merge(put(1), onto: Self.record(["f": []]), base: 10, ms: 600, by: Self.other, rules: rules).accepted?.record)
+        let there = try #require(
+            Self.merge(put(1), onto: Self.record(["f": []]), base: 10, ms: 600, by: Self.other, rules: rules).accepted?.record)
         let theirs = Self.stamp(11, ms: 600, Self.other)
         let wins = try #require(Self.merge(put(2), onto: there, base: 10, rules: rules, commit: 12).accepted)
         #expect(wins.lost == [LostValue(field: "f[1]", value: ["id": 1, "n": 1], stamp: theirs)])
@@ -267,14 +275,18 @@ struct HubMergeTests {
     @Test("A deletion tells what it takes with it that its device had not seen")
     func lostWithRecord() throws {
         let record = VersionedRecord(
-            data: ["f": 1, "g": 2], stamp: Self.stamp(3, ms: 1, Self.mine), exceptions: [JSONString("g"): Self.stamp(10, ms: 500, Self.other)])
+            data: ["f": 1, "g": 2], stamp: Self.stamp(3, ms: 1, Self.mine),
+            exceptions: [JSONString("g"): Self.stamp(10, ms: 500, Self.other)])
         let accepted = try #require(Self.merge(MutationContent(.delete), onto: record, base: 9).accepted)
         #expect(accepted.lost == [LostValue(field: "g", value: 2, stamp: Self.stamp(10, ms: 500, Self.other))])
     }
 
-    @Test("A text that would become too long is a conflict, as a value and as an addition", arguments: [
-        MutationContent(.update, data: ["f": "local"]), MutationContent(.update, operations: [FieldOperation("f", .append, " and more")]),
-    ])
+    @Test(
+        "A text that would become too long is a conflict, as a value and as an addition",
+        arguments: [
+            MutationContent(.update, data: ["f": "local"]),
+            MutationContent(.update, operations: [FieldOperation("f", .append, " and more")]),
+        ])
     func tooLong(_ content: MutationContent) {
         var rules = Self.rules(.append)
         rules.maxLength["f"] = 12
@@ -285,16 +297,19 @@ struct HubMergeTests {
     @Test("With what the app had seen, objects are merged member by member, contested or not", arguments: [5, 10] as [Int64])
     func mergeWithBase(_ base: Int64) throws {
         let content = MutationContent(.update, data: ["f": ["a": 2]], base: ["f": ["a": 1, "b": 1]])
-        let accepted = try #require(Self.merge(content, onto: Self.record(["f": ["a": 1, "b": 1, "c": 3]]), base: base, rules: Self.rules(.merge)).accepted)
+        let accepted = try #require(
+            Self.merge(content, onto: Self.record(["f": ["a": 1, "b": 1, "c": 3]]), base: base, rules: Self.rules(.merge)).accepted)
         #expect(accepted.record?.data == ["f": ["a": 2, "c": 3]])
     }
 
     @Test("A second change by the same device does not undo what was merged into its first")
     func mergeIsNews() throws {
         let rules = Self.rules(.append)
-        let first = try #require(Self.merge(MutationContent(.update, data: ["f": "l1"]), onto: Self.record(["f": "r"]), rules: rules).accepted?.record)
+        let first = try #require(
+            Self.merge(MutationContent(.update, data: ["f": "l1"]), onto: Self.record(["f": "r"]), rules: rules).accepted?.record)
         let second = MutationContent(.update, data: ["f": "l2"])
-        let kept = try #require(Self.merge(second, onto: first, rules: rules, commit: 12, key: "0199c3f3-aaaa-00000003").accepted?.record?.data?["f"]?.text)
+        let kept = try #require(
+            Self.merge(second, onto: first, rules: rules, commit: 12, key: "0199c3f3-aaaa-00000003").accepted?.record?.data?["f"]?.text)
         #expect(kept.hasPrefix("r\n") && kept.hasSuffix("l2"))
         // Once it has seen the other one, its word counts.
         let seen = Self.merge(second, onto: first, base: 10, rules: rules, commit: 12)
@@ -331,11 +346,13 @@ struct HubMergeTests {
             let isCreated = own.count == 2
             let theirs = MutationContent(isCreated ? .create : .update, data: ["g": 1], operations: [add])
             var record = try #require(
-                Self.merge(theirs, onto: isCreated ? nil : Self.record(["g": 1]), base: 10, by: Self.other, rules: rules, commit: 26).accepted?.record)
+                Self.merge(theirs, onto: isCreated ? nil : Self.record(["g": 1]), base: 10, by: Self.other, rules: rules, commit: 26)
+                    .accepted?.record)
             let create = MutationContent(.create, data: ["f": ["y"]])
             record = try #require(Self.merge(create, onto: record, base: 22, rules: rules, commit: 28).accepted?.record)
             #expect(record.data?["f"] == ["x", "y"])
-            record = try #require(Self.merge(MutationContent(.update, operations: own), onto: record, base: 0, rules: rules, commit: 30).accepted?.record)
+            record = try #require(
+                Self.merge(MutationContent(.update, operations: own), onto: record, base: 0, rules: rules, commit: 30).accepted?.record)
             #expect(record.data?["f"] == ["x", "y"], "\(own.map(\.kind))")
         }
     }
@@ -360,16 +377,23 @@ struct HubMergeTests {
         let accepted = try #require(Self.merge(create, onto: there, base: 9, rules: rules).accepted)
         #expect(accepted.record?.data == ["n": 6, "a": "xzy", "m": 2, "s": "theirs"])
         // Also over what the device itself has written since, which it need not know any more.
-        let operations = MutationContent(.create, data: ["n": 3, "s": "same"], operations: [FieldOperation("n", .increment, 1)], base: ["n": 3, "s": "same"])
-        let own = try #require(Self.merge(operations, onto: VersionedRecord(data: ["n": 5, "s": "mine"], stamp: Self.stamp(10, ms: 500, Self.mine)), base: 9, rules: rules).accepted)
+        let operations = MutationContent(
+            .create, data: ["n": 3, "s": "same"], operations: [FieldOperation("n", .increment, 1)], base: ["n": 3, "s": "same"])
+        let own = try #require(
+            Self.merge(
+                operations, onto: VersionedRecord(data: ["n": 5, "s": "mine"], stamp: Self.stamp(10, ms: 500, Self.mine)), base: 9,
+                rules: rules
+            ).accepted)
         #expect(own.record?.data == ["n": 6, "s": "mine"] && !own.isPlain)
     }
 
     // MARK: Clocks
 
-    @Test("Of two stamps the higher wins; of equal ones the higher node", arguments: [
-        (501 as UInt64, "1", true), (499, "9", false), (500, "6", true), (500, "4", false), (500, "5", false),
-    ])
+    @Test(
+        "Of two stamps the higher wins; of equal ones the higher node",
+        arguments: [
+            (501 as UInt64, "1", true), (499, "9", false), (500, "6", true), (500, "4", false), (500, "5", false),
+        ])
     func ties(_ ms: UInt64, _ node: String, _ wins: Bool) throws {
         let outcome = Self.merge(MutationContent(.update, data: ["f": "l"]), onto: Self.record(["f": "r"]), ms: ms, node: node)
         #expect(try #require(outcome.accepted).record?.data == ["f": wins ? "l" : "r"])
@@ -377,7 +401,8 @@ struct HubMergeTests {
 
     @Test("A stamp from an unsynced clock loses, now and against everything that comes")
     func unsynced() throws {
-        let late = Self.merge(MutationContent(.update, data: ["f": "l"]), onto: Self.record(["f": "r"]), ms: 4_000_000_000, clock: .unsynced)
+        let late = Self.merge(
+            MutationContent(.update, data: ["f": "l"]), onto: Self.record(["f": "r"]), ms: 4_000_000_000, clock: .unsynced)
         #expect(try #require(late.accepted).record?.data == ["f": "r"])
 
         let first = Self.merge(MutationContent(.create, data: ["f": "u"]), onto: nil, base: 0, ms: 4_000_000_000, clock: .unsynced)
@@ -454,7 +479,8 @@ struct HubMergeTests {
         #expect(accepted.merged == ["n", "p", "tags"])
     }
 
-    @Test("A create over an object keeps the members that others added, also where the same device wrote it last", arguments: [mine, other])
+    @Test(
+        "A create over an object keeps the members that others added, also where the same device wrote it last", arguments: [mine, other])
     func createOverObject(_ writer: DeviceID) throws {
         let own = VersionedRecord(data: ["f": ["mine": 1, "theirs": 1]], stamp: Self.stamp(10, ms: 500, writer))
         let content = MutationContent(.create, data: ["f": ["mine": 2]])
@@ -488,7 +514,8 @@ struct HubMergeTests {
         let record = VersionedRecord(
             data: ["finding": 1, "note": 1], stamp: Self.stamp(3, ms: 1, Self.mine),
             exceptions: [name: Self.stamp(10, ms: 500, example.writer)])
-        let outcome = Self.merge(MutationContent(.delete), onto: record, base: example.base, ms: 1, rules: Self.rules(.manual, of: "finding"))
+        let outcome = Self.merge(
+            MutationContent(.delete), onto: record, base: example.base, ms: 1, rules: Self.rules(.manual, of: "finding"))
         switch example.result {
         case .conflict: #expect(outcome == .conflict(fields: ["$delete"]))
         case .deletes: #expect(try #require(outcome.accepted).record == VersionedRecord(data: nil, stamp: Self.stamp(11, ms: 1, Self.mine)))
@@ -579,12 +606,17 @@ struct HubMergeTests {
             let devices = (0..<4).map { DeviceID(trusted: "d-\($0)") }
             // Each device changes what it saw at version 10, once; stamps are different.
             let changes = devices.enumerated().map { index, device in
-                (device, MutationContent(
-                    .update, data: ["f": .int(Int(random.next() % 3)), "s": [.int(Int(random.next() % 5))]],
-                    operations: [
-                        FieldOperation("t", random.next() % 2 == 0 ? .add : .remove, .int(Int(random.next() % 3))), FieldOperation("n", .increment, .int(Int(random.next() % 9))), FieldOperation("m", .max, .int(Int(random.next() % 99))),
-                    ]),
-                    UInt64(501 + index * 7) + random.next() % 7)
+                (
+                    device,
+                    MutationContent(
+                        .update, data: ["f": .int(Int(random.next() % 3)), "s": [.int(Int(random.next() % 5))]],
+                        operations: [
+                            FieldOperation("t", random.next() % 2 == 0 ? .add : .remove, .int(Int(random.next() % 3))),
+                            FieldOperation("n", .increment, .int(Int(random.next() % 9))),
+                            FieldOperation("m", .max, .int(Int(random.next() % 99))),
+                        ]),
+                    UInt64(501 + index * 7) + random.next() % 7
+                )
             }
             var rules = EntityRules()
             rules.fields = ["s": .set, "t": .set, "n": .counter, "m": .max]

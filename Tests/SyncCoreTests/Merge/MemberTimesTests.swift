@@ -53,12 +53,14 @@ struct MemberTimesTests {
             #expect(try Self.form(order) == ["colour": "blue", "count": 0], "\(order.map(\.device))")
         }
         let same = [
-            Sent(StampTests.a, Self.edit(["size": 2], of: ["size": 1]), at: 9), Sent(StampTests.b, Self.edit(["size": 2], of: ["size": 1]), at: 12),
+            Sent(StampTests.a, Self.edit(["size": 2], of: ["size": 1]), at: 9),
+            Sent(StampTests.b, Self.edit(["size": 2], of: ["size": 1]), at: 12),
             Sent(StampTests.c, Self.edit(["size": 3], of: ["size": 1]), at: 10),
         ]
         for order in StampTests.orders(same) { #expect(try Self.form(order)?.object?["size"] == 2, "\(order.map(\.device))") }
         let counted = [
-            Sent(StampTests.a, Self.edit(["count": 2], of: ["count": 0]), at: 9), Sent(StampTests.b, Self.edit(["count": 2], of: ["count": 0]), at: 12),
+            Sent(StampTests.a, Self.edit(["count": 2], of: ["count": 0]), at: 9),
+            Sent(StampTests.b, Self.edit(["count": 2], of: ["count": 0]), at: 12),
         ]
         for order in StampTests.orders(counted) { #expect(try Self.form(order)?.object?["count"] == 4, "\(order.map(\.device))") }
     }
@@ -66,7 +68,8 @@ struct MemberTimesTests {
     @Test("A change that names the time of a member is compared by that")
     func named() throws {
         let joined = Self.edit(
-            ["size": 2, "colour": "blue"], of: ["size": 1, "colour": "red"], stamps: [JSONString("form.size"): MergeCase.stamp(9, StampTests.a)])
+            ["size": 2, "colour": "blue"], of: ["size": 1, "colour": "red"],
+            stamps: [JSONString("form.size"): MergeCase.stamp(9, StampTests.a)])
         let sent = [Sent(StampTests.a, joined, at: 17), Sent(StampTests.b, Self.edit(["size": 3], of: ["size": 1]), at: 12)]
         for order in StampTests.orders(sent) {
             let record = try StampTests.record(["form": ["size": 1, "colour": "red"]], after: order, rules: Self.rules)
@@ -88,7 +91,10 @@ struct MemberTimesTests {
         guard case .one(let three)? = Coalescing.merge(two, last, stamp: noon) else { throw CoalescingTests.TestFailure() }
         #expect(three.stamps == [JSONString("form.colour"): noon])
         // A creation has written all it has.
-        guard case .one(let made)? = Coalescing.merge(MutationContent(.create, data: ["form": ["size": 1, "colour": "red"]]), Self.edit(["size": 1, "colour": "blue"], of: ["size": 1, "colour": "red"]), stamp: nine)
+        guard
+            case .one(let made)? = Coalescing.merge(
+                MutationContent(.create, data: ["form": ["size": 1, "colour": "red"]]),
+                Self.edit(["size": 1, "colour": "blue"], of: ["size": 1, "colour": "red"]), stamp: nine)
         else { throw CoalescingTests.TestFailure() }
         #expect(made.stamps == [JSONString("form.size"): nine])
     }
@@ -97,15 +103,20 @@ struct MemberTimesTests {
     func pulledBetween() throws {
         let older = Self.edit(["size": 2, "colour": "red"], of: ["size": 1, "colour": "red"])
         let newer = Self.edit(["size": 5, "colour": "blue"], of: ["size": 2, "colour": "blue"])
-        guard case .one(let two)? = Coalescing.merge(older, newer, stamp: MergeCase.stamp(9, MergeCase.mine)) else { throw CoalescingTests.TestFailure() }
+        guard case .one(let two)? = Coalescing.merge(older, newer, stamp: MergeCase.stamp(9, MergeCase.mine)) else {
+            throw CoalescingTests.TestFailure()
+        }
         #expect(two.data == ["form": ["size": 5, "colour": "blue"]] && two.base == ["form": ["size": 1, "colour": "blue"]])
     }
 
-    @Test("So many members are named; of more the oldest count as written with the rest, and what was written around a member counts for it")
+    @Test(
+        "So many members are named; of more the oldest count as written with the rest, and what was written around a member counts for it")
     func bound() {
         let rest = MergeCase.stamp(1, MergeCase.mine), late = MergeCase.stamp(1_000_000, MergeCase.mine)
         var times = MemberTimes(rest: rest)
-        for number in 0..<MemberTimes.namedMax + 2 { times.write("form.m\(number)", at: MergeCase.stamp(UInt64(10 + number), MergeCase.mine)) }
+        for number in 0..<MemberTimes.namedMax + 2 {
+            times.write("form.m\(number)", at: MergeCase.stamp(UInt64(10 + number), MergeCase.mine))
+        }
         let short = times.shortened(of: late)
         #expect(short?.named.count == MemberTimes.namedMax)
         #expect(short?.rest == MergeCase.stamp(11, MergeCase.mine) && short?.time(of: "form.m0") == short?.rest)

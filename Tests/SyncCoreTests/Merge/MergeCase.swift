@@ -181,7 +181,8 @@ extension MutationContent {
     /// What it says, in a line.
     var line: String {
         let operations = operations.map { " \($0.field) \($0.kind.rawValue) \($0.value.json)" }.joined()
-        return "\(action.rawValue) \(JSON.object(data).json) unset \(unset)\(operations)" + (base.isEmpty ? "" : " of \(JSON.object(base).json)")
+        return "\(action.rawValue) \(JSON.object(data).json) unset \(unset)\(operations)"
+            + (base.isEmpty ? "" : " of \(JSON.object(base).json)")
     }
 }
 

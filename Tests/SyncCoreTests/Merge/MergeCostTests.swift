@@ -93,7 +93,8 @@
                 theirs: { MutationContent(.update, data: ["o": .object(fields($0, 1))]) },
                 mine: { MutationContent(.update, data: ["o": .object(fields($0, 2))], base: ["o": .object(fields($0, 0))]) }),
             Shape(
-                testDescription: "members of an object, by two who say what it was", rules: ["o": .merge], before: { ["o": .object(fields($0, 0))] },
+                testDescription: "members of an object, by two who say what it was", rules: ["o": .merge],
+                before: { ["o": .object(fields($0, 0))] },
                 theirs: { MutationContent(.update, data: ["o": .object(fields($0, 1))], base: ["o": .object(fields($0, 0))]) },
                 mine: { MutationContent(.update, data: ["o": .object(fields($0 / 2, 1))], base: ["o": .object(fields($0, 1))]) }),
             Shape(
@@ -114,7 +115,11 @@
         func hub(_ shape: Shape) throws {
             try check(shape) { size in
                 let there = Self.record(shape, size)
-                return { _ = HubMerge.apply(Self.change(shape.mine(size), by: "gw-2", base: 1), to: there, rules: shape.book, commit: 3, now: .init(milliseconds: 9)) }
+                return {
+                    _ = HubMerge.apply(
+                        Self.change(shape.mine(size), by: "gw-2", base: 1), to: there, rules: shape.book, commit: 3,
+                        now: .init(milliseconds: 9))
+                }
             }
         }
 
@@ -136,7 +141,8 @@
                     hlc: HybridTime(milliseconds: 7, counter: 0, node: "0000000a"),
                     signature: .init(device: DeviceID(trusted: "gw-2"), at: .init(milliseconds: 7), key: MutationKey(trusted: "k")))
                 return {
-                    let ground = Rebase.Ground(known: known, remote: remote, remoteHLC: HybridTime(milliseconds: 5, counter: 0, node: "0000000b"))
+                    let ground = Rebase.Ground(
+                        known: known, remote: remote, remoteHLC: HybridTime(milliseconds: 5, counter: 0, node: "0000000b"))
                     _ = Rebase.decide(local, on: ground, rules: shape.book)
                     _ = Rebase.lost(of: local, merged: remote.names, in: remote, rules: shape.book)
                 }
@@ -185,7 +191,10 @@
                     change(content, by: "gw-1", base: base), to: record, rules: shape.book, commit: base + 1, now: .init(milliseconds: 9))
                 if case .accepted(let accepted) = outcome { record = accepted.record }
             }
-            return record ?? VersionedRecord(data: [:], stamp: .init(version: 1, hlc: .init(milliseconds: 1, counter: 0, node: "0"), writer: DeviceID(trusted: "gw-1")))
+            return record
+                ?? VersionedRecord(
+                    data: [:],
+                    stamp: .init(version: 1, hlc: .init(milliseconds: 1, counter: 0, node: "0"), writer: DeviceID(trusted: "gw-1")))
         }
 
         private static func change(_ content: MutationContent, by device: String, base: Int64) -> HubMerge.Change {

@@ -52,10 +52,13 @@ struct MergePropertyTests {
                 func there(_ document: JSONObject?) -> JSON? {
                     written.path.dropFirst().reduce(document?[written.path[0]]) { $0?.object?[$1] }
                 }
-                if written.isIn(there(result), beside: there(other), isCreated: isCreated || (isPlain && written.path.count > 1)) { return nil }
+                if written.isIn(there(result), beside: there(other), isCreated: isCreated || (isPlain && written.path.count > 1)) {
+                    return nil
+                }
                 if lost.contains(where: { $0.isMine == isMine && written.isIn(lost: $0.field, $0.value) }) { return nil }
                 let what = written.element ?? written.side
-                return "\(isMine ? "my" : "their") \(written.isRemoval ? "removal of " : "")\(what?.json ?? "removal") in \(written.place) is nowhere"
+                return
+                    "\(isMine ? "my" : "their") \(written.isRemoval ? "removal of " : "")\(what?.json ?? "removal") in \(written.place) is nowhere"
             }
         }
 
@@ -70,7 +73,10 @@ struct MergePropertyTests {
             for loss in lost {
                 if loss.field.hasSuffix("]"), let bracket = loss.field.lastIndex(of: "[") {
                     let list = Self.value(String(loss.field[..<bracket]), in: result)?.array ?? []
-                    let isThere = loss.value.map { list.contains($0) } ?? !list.contains { loss.field == loss.field[..<bracket] + SetElement.place(of: $0, in: "") }
+                    let isThere =
+                        loss.value.map { list.contains($0) } ?? !list.contains {
+                            loss.field == loss.field[..<bracket] + SetElement.place(of: $0, in: "")
+                        }
                     if isThere { faults.append("\(loss.field) is told as lost and is there") }
                 } else if Self.value(loss.field, in: result) == loss.value {
                     faults.append("\(loss.field) is told as lost and is there")
@@ -120,7 +126,9 @@ struct MergePropertyTests {
         return record
     }
 
-    @Test("At the hub, every value that a side wrote is in the record, in dispute, or told as lost; and the answer tells its author what of it has lost")
+    @Test(
+        "At the hub, every value that a side wrote is in the record, in dispute, or told as lost; and the answer tells its author what of it has lost"
+    )
     func hub() {
         Self.look(0..<4_000) { example in
             let (mine, theirs) = (UInt64(2 + example.number(4)), UInt64(2 + example.number(4)))
@@ -140,7 +148,8 @@ struct MergePropertyTests {
             case .accepted(let accepted):
                 meeting.take(accepted, over: there)
                 let told = Rebase.lost(
-                    of: example.local(content.withSetsFolded(under: example.rules), ms: mine), merged: accepted.merged, in: meeting.result ?? [:], rules: example.rules
+                    of: example.local(content.withSetsFolded(under: example.rules), ms: mine), merged: accepted.merged,
+                    in: meeting.result ?? [:], rules: example.rules
                 ).map { Meeting.Lost(isMine: true, field: $0.field, value: $0.value) }
                 let isSame = Set(told) == Set(meeting.lost.filter(\.isMine))
                 return (meeting, isSame ? [] : ["the answer tells the author \(told.map { "\($0.field)=\($0.value?.json ?? "removal")" })"])
@@ -203,7 +212,8 @@ struct MergePropertyTests {
             let isCreate = example.chance(4)
             let content = isCreate ? MutationContent(.create, data: changed) : example.content(changed, isPlain: false)
             let first = Rebase.decide(
-                example.local(content, ms: ms), on: .init(known: isCreate ? nil : example.base, record: there.hubRecord()), rules: example.rules)
+                example.local(content, ms: ms), on: .init(known: isCreate ? nil : example.base, record: there.hubRecord()),
+                rules: example.rules)
             guard first.verdict == .stays else { return nil }
             let again = Rebase.decide(
                 example.local(first.content, ms: ms), on: .init(known: there.data, record: there.hubRecord()), rules: example.rules)
@@ -212,7 +222,8 @@ struct MergePropertyTests {
             (meeting.mine, meeting.theirs, meeting.disputed) = (changed, there.data, Set(MergeCase.kinds.map(\.field)))
             // What would change nothing need not go.
             let isWhole = again.verdict == .stays || again.verdict == .isSuperseded
-            let isSame = isWhole && again.lost.isEmpty && Fold.apply(again.content, to: there.data) == Fold.apply(first.content, to: there.data)
+            let isSame =
+                isWhole && again.lost.isEmpty && Fold.apply(again.content, to: there.data) == Fold.apply(first.content, to: there.data)
             return (meeting, isSame ? [] : ["\(first.content.line) became \(again.verdict) \(again.content.line), lost \(again.lost)"])
         }
     }
@@ -225,10 +236,12 @@ struct MergePropertyTests {
             guard let there = Self.other(&example, ms: 4) else { continue }
             let ms = UInt64(2 + example.number(4)), content = example.content(example.changed(by: "l"), isPlain: true)
             guard case .accepted(let accepted) = example.push(content, by: MergeCase.mine, onto: there, ms: ms, commit: 3),
-                let once = accepted.record, case .accepted(let again) = example.push(content, by: MergeCase.mine, onto: once, ms: ms, commit: 4)
+                let once = accepted.record,
+                case .accepted(let again) = example.push(content, by: MergeCase.mine, onto: once, ms: ms, commit: 4)
             else { continue }
             guard (again.record ?? once).data == once.data else {
-                Issue.record("\(example)\n  sent   \(content.line)\n  once   \(once.data?.json ?? "-")\n  twice  \(again.record?.data?.json ?? "-")")
+                Issue.record(
+                    "\(example)\n  sent   \(content.line)\n  once   \(once.data?.json ?? "-")\n  twice  \(again.record?.data?.json ?? "-")")
                 return
             }
         }
@@ -257,7 +270,9 @@ struct MergePropertyTests {
         return record.data.map { unordered(.object($0)) }
     }
 
-    @Test("Of changes that had not seen each other, the rules that add up or go by the stamp make the same record in any order of the devices")
+    @Test(
+        "Of changes that had not seen each other, the rules that add up or go by the stamp make the same record in any order of the devices"
+    )
     func order() throws {
         for seed in 0..<2_000 as Range<UInt64> {
             var example = MergeCase(seed: seed, fields: ["lww", "count", "tags", "parts", "peak", "low"], isOdd: false)
@@ -268,7 +283,9 @@ struct MergePropertyTests {
             let orders = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]]
             let results = orders.map { order in Self.arrive(order.map { changes[$0] }, example) }
             guard let first = results.first ?? nil, results.allSatisfy({ $0 == first }) else {
-                Issue.record("\(example)\n\(changes.map { "  \($0.device) at \($0.ms): \($0.content.line)" }.joined(separator: "\n"))\n\(results.map { $0?.json ?? "-" })")
+                Issue.record(
+                    "\(example)\n\(changes.map { "  \($0.device) at \($0.ms): \($0.content.line)" }.joined(separator: "\n"))\n\(results.map { $0?.json ?? "-" })"
+                )
                 return
             }
         }
@@ -284,7 +301,9 @@ struct MergePropertyTests {
             }
             let (one, two) = (Self.arrive(changes, example), Self.arrive(changes.reversed(), example))
             guard one != nil, one == two else {
-                Issue.record("\(example)\n\(changes.map { "  \($0.device) at \($0.ms): \($0.content.line)" }.joined(separator: "\n"))\n  \(one?.json ?? "-")\n  \(two?.json ?? "-")")
+                Issue.record(
+                    "\(example)\n\(changes.map { "  \($0.device) at \($0.ms): \($0.content.line)" }.joined(separator: "\n"))\n  \(one?.json ?? "-")\n  \(two?.json ?? "-")"
+                )
                 return
             }
         }

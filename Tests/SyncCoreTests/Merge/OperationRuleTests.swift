@@ -12,7 +12,9 @@ struct OperationRuleTests {
         return rules
     }
 
-    static func op(_ kind: FieldOperation.Kind, _ value: JSON, _ field: String = "f") -> FieldOperation { FieldOperation(field, kind, value) }
+    static func op(_ kind: FieldOperation.Kind, _ value: JSON, _ field: String = "f") -> FieldOperation {
+        FieldOperation(field, kind, value)
+    }
 
     struct Step {
         var content: MutationContent
@@ -31,7 +33,8 @@ struct OperationRuleTests {
         for (index, step) in steps.enumerated() {
             let content = try step.content.placed(under: rules)
             let outcome = HubMergeTests.merge(
-                content, onto: record, base: step.base, by: step.device, rules: rules, commit: 11 + Int64(index), key: "0199c3f3-aaaa-0000001\(index)")
+                content, onto: record, base: step.base, by: step.device, rules: rules, commit: 11 + Int64(index),
+                key: "0199c3f3-aaaa-0000001\(index)")
             let accepted = try #require(outcome.accepted, "\(outcome)")
             record = accepted.record ?? record
             last = accepted
@@ -66,9 +69,12 @@ struct OperationRuleTests {
     @Test("A removal that takes out what may have been unseen, because nobody knows who put it there, is told")
     func oldListsTold() throws {
         let record = VersionedRecord(data: ["f": ["x", "y"]], stamp: HubMergeTests.stamp(10, ms: 500, Self.other))
-        let accepted = try Self.after([Step(MutationContent(.update, operations: [Self.op(.remove, "x")]), base: 5)], onto: record, Self.rules([:]))
+        let accepted = try Self.after(
+            [Step(MutationContent(.update, operations: [Self.op(.remove, "x")]), base: 5)], onto: record, Self.rules([:]))
         #expect(accepted.record?.data == ["f": ["y"]])
-        #expect(accepted.lost.map(\.field) == ["f[x]"] && accepted.lost.map(\.value) == ["x"] && accepted.lost.map(\.stamp.writer) == [Self.other])
+        #expect(
+            accepted.lost.map(\.field) == ["f[x]"] && accepted.lost.map(\.value) == ["x"]
+                && accepted.lost.map(\.stamp.writer) == [Self.other])
     }
 
     @Test("A plain list on a set takes out what its device had seen, and what is new there stays")
@@ -125,7 +131,8 @@ struct OperationRuleTests {
         let (kind, worse, better): (FieldOperation.Kind, JSON, JSON) = strategy == .max ? (.max, 1, 9) : (.min, 9, 1)
         let record = HubMergeTests.record(["f": 7])
         for base: Int64 in [10, 5] {
-            let operated = try Self.after([Step(MutationContent(.update, operations: [Self.op(kind, worse)]), base: base)], onto: record, rules)
+            let operated = try Self.after(
+                [Step(MutationContent(.update, operations: [Self.op(kind, worse)]), base: base)], onto: record, rules)
             #expect(operated.record?.data == ["f": 7] && operated.kept == ["f": 7])
             let plain = try Self.after([Step(MutationContent(.update, data: ["f": worse]), base: base)], onto: record, rules)
             #expect(plain.record?.data == ["f": 7] && plain.kept == ["f": 7] && plain.merged == ["f"])
@@ -139,8 +146,13 @@ struct OperationRuleTests {
         let created = try Self.after([Step(MutationContent(.create, data: ["f": worse]), base: 0)], onto: record, rules)
         #expect(created.record?.data == ["f": 7] && created.kept == ["f": 7])
         // Of another kind nothing can be said: it replaces what is there.
-        #expect(try Self.after([Step(MutationContent(.update, data: ["f": "seven"]), base: 10)], onto: record, rules).record?.data == ["f": "seven"])
-        #expect(Fold.kept(by: MutationContent(.update, operations: [Self.op(kind, worse), Self.op(kind, 8)]), on: ["f": 7]) == (strategy == .max ? [:] : ["f": 7]))
+        #expect(
+            try Self.after([Step(MutationContent(.update, data: ["f": "seven"]), base: 10)], onto: record, rules).record?.data == [
+                "f": "seven"
+            ])
+        #expect(
+            Fold.kept(by: MutationContent(.update, operations: [Self.op(kind, worse), Self.op(kind, 8)]), on: ["f": 7])
+                == (strategy == .max ? [:] : ["f": 7]))
     }
 
     @Test("Removed and raised in one mutation, a max begins anew; an unseen later value stays all the same")
@@ -170,20 +182,22 @@ struct OperationRuleTests {
         var testDescription: String { "\(operation.field) on \(JSON.object(before).json)" }
     }
 
-    @Test("An operation on a member changes that and nothing else, the same in the view and at the hub", arguments: [
-        Member(operation: op(.increment, 2, "mg.c"), before: ["mg": ["c": 1, "x": 5]], after: ["mg": ["c": 3, "x": 5]]),
-        Member(operation: op(.increment, 2, "mg.c"), before: ["n": 1], after: ["n": 1, "mg": ["c": 2]]),
-        Member(operation: op(.increment, 2, "mg.c"), before: ["mg": nil, "n": 1], after: ["mg": ["c": 2], "n": 1]),
-        Member(operation: op(.increment, 2, "mg.c"), before: ["mg": ["c": nil]], after: ["mg": ["c": 2]]),
-        Member(operation: op(.append, " b", "mg.t"), before: ["mg": ["t": "a"]], after: ["mg": ["t": "a b"]]),
-        Member(operation: op(.add, "b", "mg.s"), before: ["mg": ["s": ["a"]]], after: ["mg": ["s": ["a", "b"]]]),
-        Member(operation: op(.remove, "a", "mg.s"), before: ["mg": ["s": ["a"]]], after: ["mg": ["s": []]]),
-        Member(operation: op(.remove, "a", "mg.s"), before: ["n": 1], after: ["n": 1]),
-        Member(operation: op(.max, 9, "mg.hi"), before: ["mg": ["hi": 7]], after: ["mg": ["hi": 9]]),
-        Member(operation: op(.increment, 1, "mg.in.c"), before: ["mg": ["a": 1]], after: ["mg": ["a": 1, "in": ["c": 1]]]),
-        // No part of the name is merged: a field of that name.
-        Member(operation: op(.increment, 1, "other.c"), before: ["other": ["c": 1]], after: ["other": ["c": 1], "other.c": 1]),
-    ])
+    @Test(
+        "An operation on a member changes that and nothing else, the same in the view and at the hub",
+        arguments: [
+            Member(operation: op(.increment, 2, "mg.c"), before: ["mg": ["c": 1, "x": 5]], after: ["mg": ["c": 3, "x": 5]]),
+            Member(operation: op(.increment, 2, "mg.c"), before: ["n": 1], after: ["n": 1, "mg": ["c": 2]]),
+            Member(operation: op(.increment, 2, "mg.c"), before: ["mg": nil, "n": 1], after: ["mg": ["c": 2], "n": 1]),
+            Member(operation: op(.increment, 2, "mg.c"), before: ["mg": ["c": nil]], after: ["mg": ["c": 2]]),
+            Member(operation: op(.append, " b", "mg.t"), before: ["mg": ["t": "a"]], after: ["mg": ["t": "a b"]]),
+            Member(operation: op(.add, "b", "mg.s"), before: ["mg": ["s": ["a"]]], after: ["mg": ["s": ["a", "b"]]]),
+            Member(operation: op(.remove, "a", "mg.s"), before: ["mg": ["s": ["a"]]], after: ["mg": ["s": []]]),
+            Member(operation: op(.remove, "a", "mg.s"), before: ["n": 1], after: ["n": 1]),
+            Member(operation: op(.max, 9, "mg.hi"), before: ["mg": ["hi": 7]], after: ["mg": ["hi": 9]]),
+            Member(operation: op(.increment, 1, "mg.in.c"), before: ["mg": ["a": 1]], after: ["mg": ["a": 1, "in": ["c": 1]]]),
+            // No part of the name is merged: a field of that name.
+            Member(operation: op(.increment, 1, "other.c"), before: ["other": ["c": 1]], after: ["other": ["c": 1], "other.c": 1]),
+        ])
     func members(_ example: Member) throws {
         let content = try MutationContent(.update, operations: [example.operation]).placed(under: Self.memberRules)
         #expect(Fold.apply(content, to: example.before)?.json == example.after.json)
@@ -193,10 +207,13 @@ struct OperationRuleTests {
         #expect(try Self.after([Step(create, base: 0)], Self.memberRules).record?.data?.json == example.after.json)
     }
 
-    @Test("An operation that the rule of a member does not have is refused with its place", arguments: [
-        op(.max, 1, "mg.c"), op(.increment, 1, "mg.none"), op(.append, "x", "mg.w"), op(.increment, 1, "mg.in.d"), op(.increment, 1, "mg.w.c"),
-        op(.increment, 1, "mg."), op(.increment, 1, "mg" + String(repeating: ".in", count: 20)),
-    ])
+    @Test(
+        "An operation that the rule of a member does not have is refused with its place",
+        arguments: [
+            op(.max, 1, "mg.c"), op(.increment, 1, "mg.none"), op(.append, "x", "mg.w"), op(.increment, 1, "mg.in.d"),
+            op(.increment, 1, "mg.w.c"),
+            op(.increment, 1, "mg."), op(.increment, 1, "mg" + String(repeating: ".in", count: 20)),
+        ])
     func membersRefused(_ operation: FieldOperation) throws {
         let content = MutationContent(.update, operations: [Self.op(.increment, 1, "n"), operation])
         let problem = #expect(throws: Problem.self) { try content.placed(under: Self.memberRules) }
@@ -226,11 +243,13 @@ struct OperationRuleTests {
         let created = Step(MutationContent(.create, data: ["mg": ["c": 1, "s": ["a"]]]), Self.other, base: 0)
         let theirs = Step(
             MutationContent(.update, operations: [Self.op(.increment, 10, "mg.c"), Self.op(.add, "b", "mg.s")]), Self.other, base: 11)
-        let ours = MutationContent(.update, operations: [Self.op(.increment, 2, "mg.c"), Self.op(.remove, "b", "mg.s"), Self.op(.max, 3, "mg.hi")])
+        let ours = MutationContent(
+            .update, operations: [Self.op(.increment, 2, "mg.c"), Self.op(.remove, "b", "mg.s"), Self.op(.max, 3, "mg.hi")])
         let both = try Self.after([created, theirs, Step(ours, base: 11)], Self.memberRules)
         #expect(both.record?.data == ["mg": ["c": 13, "s": ["a", "b"], "hi": 3]])
         #expect(both.merged == ["mg"] && both.lost.map(\.field) == ["mg.s[b]"])
-        let list = try Self.after([created, Step(MutationContent(.update, operations: [Self.op(.remove, "a", "mg.s")]), base: 0)], Self.memberRules)
+        let list = try Self.after(
+            [created, Step(MutationContent(.update, operations: [Self.op(.remove, "a", "mg.s")]), base: 0)], Self.memberRules)
         #expect(list.record?.data == ["mg": ["c": 1, "s": ["a"]]] && list.merged == ["mg"])
         let lower = try Self.after([created, Step(ours, base: 11), Step(ours, base: 12)], Self.memberRules)
         #expect(lower.kept.isEmpty)
@@ -242,7 +261,8 @@ struct OperationRuleTests {
     func foldIsHub(_ seed: Int) throws {
         var random = SeededRandom(seed: UInt64(seed))
         let rules = Self.rules([
-            "mg": .merge, "mg.c": .counter, "mg.s": .set, "mg.hi": .max, "mg.in": .merge, "mg.in.c": .counter, "s": .set, "peak": .max, "n": .counter,
+            "mg": .merge, "mg.c": .counter, "mg.s": .set, "mg.hi": .max, "mg.in": .merge, "mg.in.c": .counter, "s": .set, "peak": .max,
+            "n": .counter,
         ])
         let object: JSON = Bool.random(using: &random) ? ["c": 1, "z": 0] : JSON.null
         var document: JSONObject = ["s": [1], "mg": object]
@@ -253,8 +273,10 @@ struct OperationRuleTests {
                 let value = JSON.int(Int.random(in: 0...4, using: &random))
                 operations.append(
                     [
-                        Self.op(.increment, value, "mg.c"), Self.op(.add, value, "mg.s"), Self.op(.remove, value, "mg.s"), Self.op(.max, value, "mg.hi"),
-                        Self.op(.increment, value, "mg.in.c"), Self.op(.add, value, "s"), Self.op(.remove, value, "s"), Self.op(.max, value, "peak"),
+                        Self.op(.increment, value, "mg.c"), Self.op(.add, value, "mg.s"), Self.op(.remove, value, "mg.s"),
+                        Self.op(.max, value, "mg.hi"),
+                        Self.op(.increment, value, "mg.in.c"), Self.op(.add, value, "s"), Self.op(.remove, value, "s"),
+                        Self.op(.max, value, "peak"),
                         Self.op(.increment, value, "n"),
                     ].randomElement(using: &random) ?? Self.op(.increment, 1, "n"))
             }
@@ -265,7 +287,9 @@ struct OperationRuleTests {
             document = try #require(Fold.apply(content, to: document))
             let device = Bool.random(using: &random) ? Self.mine : Self.other
             let accepted = try #require(
-                HubMergeTests.merge(content, onto: record, base: version - 1, ms: UInt64(version) * 100, by: device, rules: rules, commit: version).accepted)
+                HubMergeTests.merge(
+                    content, onto: record, base: version - 1, ms: UInt64(version) * 100, by: device, rules: rules, commit: version
+                ).accepted)
             record = try #require(accepted.record)
             #expect(record.data?.json == document.json && accepted.isPlain)
             #expect(accepted.kept == Fold.kept(by: content, on: before))
@@ -282,7 +306,9 @@ struct OperationRuleTests {
         #expect(outcome.lost == [.init(field: "f[x]", side: .local, value: nil, strategy: .set)])
         let alone = MutationContent(.update, operations: [Self.op(.remove, "x")])
         #expect(RebaseTests.decide(alone, known: ["f": []], remote: ["f": ["x"]], fields: ["f": .set]).verdict == .isSuperseded)
-        let own = RebaseTests.decide(alone, known: ["f": []], remote: ["f": ["x"]], fields: ["f": .set]) { $1.expectedElements = [alone.operations[0].elementName] }
+        let own = RebaseTests.decide(alone, known: ["f": []], remote: ["f": ["x"]], fields: ["f": .set]) {
+            $1.expectedElements = [alone.operations[0].elementName]
+        }
         #expect(own.verdict == .stays && own.content == alone && own.lost.isEmpty)
         // Other content under the same id was not seen either.
         let byID = MutationContent(.update, operations: [Self.op(.remove, ["id": 1])])
@@ -295,7 +321,8 @@ struct OperationRuleTests {
 
     @Test("A waiting operation on a member goes onto the member as it is now")
     func membersRebased() throws {
-        let content = try MutationContent(.update, operations: [Self.op(.increment, 1, "mg.c"), Self.op(.remove, "a", "mg.s")]).placed(under: Self.memberRules)
+        let content = try MutationContent(.update, operations: [Self.op(.increment, 1, "mg.c"), Self.op(.remove, "a", "mg.s")]).placed(
+            under: Self.memberRules)
         let outcome = RebaseTests.decide(
             content, known: ["mg": ["c": 1]], remote: ["mg": ["c": 5, "s": ["a"]]], fields: Self.memberRules.fields)
         #expect(outcome.verdict == .stays && outcome.content.operations == [content.operations[0]])
@@ -303,7 +330,9 @@ struct OperationRuleTests {
         #expect(outcome.lost.map(\.field) == ["mg.s[a]"])
         let same = RebaseTests.decide(content, known: ["mg": ["c": 1]], remote: ["mg": ["c": 1, "z": 1]], fields: Self.memberRules.fields)
         #expect(same.verdict == .stays && same.content == content && same.lost.isEmpty)
-        let disputed = RebaseTests.decide(content, known: ["mg": ["c": 1]], remote: ["mg": ["c": 2]], fields: Self.memberRules.fields) { $1.disputed = ["mg"] }
+        let disputed = RebaseTests.decide(content, known: ["mg": ["c": 1]], remote: ["mg": ["c": 2]], fields: Self.memberRules.fields) {
+            $1.disputed = ["mg"]
+        }
         #expect(disputed.verdict == .isDisputed(.field, fields: ["mg"]))
     }
 
@@ -312,7 +341,9 @@ struct OperationRuleTests {
         let counted = try MutationContent(.update, operations: [Self.op(.increment, 1, "mg.c")]).placed(under: Self.memberRules)
         let whole = MutationContent(.update, data: ["mg": ["c": 5]], base: ["mg": ["c": 2]])
         #expect(Coalescing.merge(counted, whole) == nil)
-        #expect(Coalescing.merge(whole, counted) == .one(MutationContent(.update, data: whole.data, operations: counted.operations, base: whole.base)))
+        #expect(
+            Coalescing.merge(whole, counted)
+                == .one(MutationContent(.update, data: whole.data, operations: counted.operations, base: whole.base)))
         let twice = try MutationContent(.update, operations: [Self.op(.increment, 2, "mg.c")]).placed(under: Self.memberRules)
         #expect(Coalescing.merge(counted, counted) == .one(twice))
     }
@@ -329,6 +360,7 @@ struct OperationRuleTests {
                 == "the sum of what f holds and of what is to be added would have 601 digits, the limit is 400")
         #expect(Fold.misfitDetail(sum, "text") == "f holds a string, which inc of a number cannot change")
         #expect(Fold.apply(Self.op(.append, [1, [2]]), to: [0]) == [0, 1, [2]])
-        #expect(Fold.apply(Self.op(.append, [[2, 3]]), to: [0]) == [0, [2, 3]] && Fold.apply(Self.op(.append, [[2, 3]]), to: nil) == [[2, 3]])
+        #expect(
+            Fold.apply(Self.op(.append, [[2, 3]]), to: [0]) == [0, [2, 3]] && Fold.apply(Self.op(.append, [[2, 3]]), to: nil) == [[2, 3]])
     }
 }

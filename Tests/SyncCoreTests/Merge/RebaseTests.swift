@@ -71,7 +71,8 @@ struct RebaseTests {
     func equal() {
         let outcome = Self.decide(Self.update(["f": 2, "g": 3]), known: ["f": 1], remote: ["f": 2], fields: ["f": .manual])
         #expect(outcome == .init(verdict: .stays, content: Self.update(["g": 3])))
-        #expect(Self.decide(Self.update(["f": 2]), known: ["f": 1], remote: ["f": 2]) == .init(verdict: .stays, content: Self.update(["f": 2])))
+        #expect(
+            Self.decide(Self.update(["f": 2]), known: ["f": 1], remote: ["f": 2]) == .init(verdict: .stays, content: Self.update(["f": 2])))
         #expect(Self.decide(Self.update(["f": 2]), known: ["f": 1], remote: ["f": 2], at: 100).verdict == .isSuperseded)
         #expect(Self.decide(Self.update(["f": 2]), known: ["f": 1], remote: ["f": 2], at: nil).verdict == .isSuperseded)
         // The hub tells no stamps.
@@ -149,7 +150,8 @@ struct RebaseTests {
 
     @Test("A count that is the same as the other one was counted as well, in a create of what exists by now")
     func equalCounts() {
-        let outcome = Self.decide(MutationContent(.create, data: ["n": 1, "f": 2]), known: nil, remote: ["n": 1, "f": 2], at: 100, fields: ["n": .counter])
+        let outcome = Self.decide(
+            MutationContent(.create, data: ["n": 1, "f": 2]), known: nil, remote: ["n": 1, "f": 2], at: 100, fields: ["n": .counter])
         #expect(outcome == .init(verdict: .stays, content: Self.update([:], [FieldOperation("n", .increment, 1)])))
     }
 
@@ -179,9 +181,11 @@ struct RebaseTests {
         }
     }
 
-    @Test("What is left of a create says what its objects change: what was there before, or none", arguments: [
-        ["o": ["mine": 1, "theirs": 1]], [:],
-    ] as [JSONObject])
+    @Test(
+        "What is left of a create says what its objects change: what was there before, or none",
+        arguments: [
+            ["o": ["mine": 1, "theirs": 1]], [:],
+        ] as [JSONObject])
     func createSaysObject(_ there: JSONObject) {
         let content = MutationContent(.create, data: ["o": ["mine": 2, "theirs": 1], "f": 1], base: there)
         let outcome = Self.decide(content, known: nil, remote: there, fields: ["o": .merge])
@@ -244,7 +248,8 @@ struct RebaseTests {
     func dispute() {
         let outcome = Self.decide(
             Self.update(["v": 2, "f": 2, "g": 2]), known: ["v": 1, "f": 1, "g": 1], remote: ["v": 3, "f": 3, "g": 1], at: 100,
-            fields: ["v": .manual]) { $1.fieldHLC["g"] = Self.stamp(50) }
+            fields: ["v": .manual]
+        ) { $1.fieldHLC["g"] = Self.stamp(50) }
         #expect(outcome.verdict == .isDisputed(.field, fields: ["v"]))
         #expect(outcome.content == Self.update(["v": 2, "g": 2]))
         #expect(outcome.lost.map(\.field) == ["f"])
@@ -302,7 +307,9 @@ struct RebaseTests {
     func broughtBackInParts() {
         let known: JSONObject = ["n": 5, "tags": ["red", "old"], "p": 7, "q": 2, "l": ["w"], "mixed": 1]
         func op(_ field: String, _ kind: FieldOperation.Kind, _ value: JSON) -> FieldOperation { FieldOperation(field, kind, value) }
-        let kept = [op("n", .increment, 1), op("tags", .add, "old"), op("tags", .remove, "gone"), op("q", .min, 3), op("l", .append, ["x"])]
+        let kept = [
+            op("n", .increment, 1), op("tags", .add, "old"), op("tags", .remove, "gone"), op("q", .min, 3), op("l", .append, ["x"]),
+        ]
         let folded = [
             op("tags", .remove, "red"), op("tags", .add, "gone"), op("p", .max, 9), op("mixed", .increment, 1), op("mixed", .max, 1),
         ]

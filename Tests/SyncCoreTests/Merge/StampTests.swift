@@ -79,7 +79,8 @@ struct StampTests {
     @Test(
         "A value that means the same is stored as it was spelled last",
         arguments: [
-            Respelled(rule: .lww, old: "1.5", new: "1.50", isKept: (false, true)), Respelled(rule: .lww, old: "0", new: "-0", isKept: (false, true)),
+            Respelled(rule: .lww, old: "1.5", new: "1.50", isKept: (false, true)),
+            Respelled(rule: .lww, old: "0", new: "-0", isKept: (false, true)),
             Respelled(rule: .manual, old: "1.5", new: "1.50", isKept: (false, true)),
             Respelled(rule: .server, old: "1.5", new: "1.50", isKept: (false, false)),
             Respelled(rule: .client, old: "1.5", new: "1.50", isKept: (true, true)),
@@ -92,7 +93,8 @@ struct StampTests {
         #expect(seen.data?["f"]?.json == example.new && seen.version == 2)
         for (ms, isKept) in [(4, example.isKept.earlier), (6, example.isKept.later)] as [(UInt64, Bool)] {
             // b has spelled it as a has, and a changes it back without having seen that.
-            let record = try Self.record(["f": new], after: [Sent(Self.b, ["f": new], at: 5), Sent(Self.a, ["f": old], at: ms)], rules: rules)
+            let record = try Self.record(
+                ["f": new], after: [Sent(Self.b, ["f": new], at: 5), Sent(Self.a, ["f": old], at: ms)], rules: rules)
             #expect(record.data?["f"]?.json == (isKept ? example.old : example.new))
         }
     }
@@ -121,7 +123,8 @@ struct StampTests {
             #expect(!record.isDeleted && record.data?["f"] == 3, "\(order.map(\.device))")
         }
         // Seen before the deletion, it goes.
-        let seen = try Self.record(["f": 1], after: [theirs, own[0], Sent(Self.a, MutationContent(.delete), at: 11, base: 3)], rules: rules)
+        let seen = try Self.record(
+            ["f": 1], after: [theirs, own[0], Sent(Self.a, MutationContent(.delete), at: 11, base: 3)], rules: rules)
         #expect(seen.isDeleted)
         // And an own change after it counts no less.
         let twice = [theirs, own[0], Sent(Self.a, ["f": 4], at: 11), Sent(Self.a, MutationContent(.delete), at: 12)]

@@ -48,7 +48,10 @@ struct UndoTests {
         Example(
             what: "what was put at the end of a text and of a list",
             change: MutationContent(
-                .update, operations: [FieldOperation("s", .append, "b"), FieldOperation("l", .append, ["x", "y"]), FieldOperation("l", .append, "z")]),
+                .update,
+                operations: [
+                    FieldOperation("s", .append, "b"), FieldOperation("l", .append, ["x", "y"]), FieldOperation("l", .append, "z"),
+                ]),
             document: ["s": "ab", "l": ["w", "x", "y", "z"]], before: ["s": "a", "l": ["w"]]),
         Example(
             what: "what was put at the end and has more behind it since",
@@ -73,7 +76,8 @@ struct UndoTests {
                 ]),
             document: ["t": ["green", "red"], "p": 7, "q": 5], before: ["t": ["green", "red"], "p": 7, "q": 5]),
         Example(
-            what: "before a creation there was what it says, or nothing", change: MutationContent(.create, data: ["n": 1]), document: ["n": 1],
+            what: "before a creation there was what it says, or nothing", change: MutationContent(.create, data: ["n": 1]),
+            document: ["n": 1],
             before: [:]),
     ]
 

@@ -40,7 +40,9 @@ struct WireFormTests {
             Case("append to a list", .append, saw: [1], wrote: [1, 2, 3], sent: [op(.append, [2, 3])]),
             Case("set", .set, saw: ["a", "b"], wrote: ["b", "c"], sent: [op(.remove, "a"), op(.add, "c")]),
             Case("set from nothing", .set, saw: nil, wrote: ["a"], sent: [op(.add, "a")]),
-            Case("set of objects", .set, saw: [["id": 1, "n": 1], ["id": 2]], wrote: [["id": 1, "n": 2]], sent: [op(.remove, ["id": 2]), op(.add, ["id": 1, "n": 2])]),
+            Case(
+                "set of objects", .set, saw: [["id": 1, "n": 1], ["id": 2]], wrote: [["id": 1, "n": 2]],
+                sent: [op(.remove, ["id": 2]), op(.add, ["id": 1, "n": 2])]),
             Case("set, a first one without elements", .set, saw: nil, wrote: [], sent: nil),
             Case("set, null and one without elements", .set, saw: .null, wrote: [], sent: nil),
             Case("set, nothing new", .set, saw: ["a"], wrote: ["a", "a"], sent: []),

@@ -31,7 +31,9 @@ struct ClockRuleTests {
         #expect(clock.best == nil && clock.offset(at: Moment(instant: Self.at(0), wall: Self.time(0))) == nil)
     }
 
-    @Test("One answer that is wrong by years moves nothing once others were right, in either direction", arguments: [year * 20, -year, 301_000])
+    @Test(
+        "One answer that is wrong by years moves nothing once others were right, in either direction",
+        arguments: [year * 20, -year, 301_000])
     func single(_ off: Int64) {
         var clock = ClockOffset()
         for second in Int64(0)..<4 { #expect(answer(&clock, second) == .accepted) }
@@ -124,7 +126,8 @@ struct ClockRuleTests {
                 check("without a time")
                 _ = clock.tick(now: time)
                 check("by it")
-                clock.observe(HybridTime(milliseconds: UInt64(truncatingIfNeeded: milliseconds), counter: .max, node: "ffffffff"), now: time)
+                clock.observe(
+                    HybridTime(milliseconds: UInt64(truncatingIfNeeded: milliseconds), counter: .max, node: "ffffffff"), now: time)
                 check("having seen a stamp")
                 _ = clock.tick(now: time)
                 check("by it again")
@@ -133,12 +136,18 @@ struct ClockRuleTests {
         #expect(HybridClock(packed: milliseconds, node: "1").packed >= 0)
     }
 
-    @Test("A last stamp that lies too far ahead of a trusted time is no floor; one within five minutes is", arguments: [300_000, 300_001] as [Int64])
+    @Test(
+        "A last stamp that lies too far ahead of a trusted time is no floor; one within five minutes is",
+        arguments: [300_000, 300_001] as [Int64])
     func heals(_ ahead: Int64) {
         let last = HybridTime(milliseconds: UInt64(Self.origin + ahead), counter: 7, node: "1")
         var clock = HybridClock(last: last)
         let next = clock.tick(now: Self.time(0))
-        if ahead <= 300_000 { #expect(next > last) } else { #expect(next == HybridTime(milliseconds: UInt64(Self.origin), counter: 0, node: "1")) }
+        if ahead <= 300_000 {
+            #expect(next > last)
+        } else {
+            #expect(next == HybridTime(milliseconds: UInt64(Self.origin), counter: 0, node: "1"))
+        }
         #expect(clock.tick(now: Self.time(0)) > next)
     }
 }

@@ -110,7 +110,9 @@ struct FoldTests {
     func exactSum() {
         var document: JSONObject? = ["n": 0]
         let tenth = (try? JSONReader.read("0.1")) ?? .null
-        for _ in 0..<10 { document = Fold.apply(MutationContent(.update, operations: [FieldOperation("n", .increment, tenth)]), to: document) }
+        for _ in 0..<10 {
+            document = Fold.apply(MutationContent(.update, operations: [FieldOperation("n", .increment, tenth)]), to: document)
+        }
         #expect(document?.json == #"{"n":1}"#)
     }
 }

@@ -59,7 +59,8 @@ struct HybridTimeTests {
         var last = clock.last
         for _ in 0..<2_000 {
             let wall = Self.wall(
-                Bool.random(using: &random) ? Int64.random(in: -5_000...5_000, using: &random) : [.min, -1, 0, 4_000][Int.random(in: 0..<4, using: &random)])
+                Bool.random(using: &random)
+                    ? Int64.random(in: -5_000...5_000, using: &random) : [.min, -1, 0, 4_000][Int.random(in: 0..<4, using: &random)])
             let next = clock.tick(now: wall)
             #expect(last < next)
             #expect(last.description.utf8.lexicographicallyPrecedes(next.description.utf8))

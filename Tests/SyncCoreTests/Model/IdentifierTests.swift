@@ -83,8 +83,9 @@ struct IdentifierTests {
         for priority in Priority.allCases { #expect(Priority(name: priority.name) == priority) }
         #expect(MutationState(name: "") == nil)
         #expect(Priority(name: "Critical") == nil)
-        #expect(Set(MutationState.allCases.filter(\.isTerminal).map(\.name)) == [
-            "done", "resolved", "discarded", "coalesced", "cancelled", "superseded", "expired",
-        ])
+        #expect(
+            Set(MutationState.allCases.filter(\.isTerminal).map(\.name)) == [
+                "done", "resolved", "discarded", "coalesced", "cancelled", "superseded", "expired",
+            ])
     }
 }

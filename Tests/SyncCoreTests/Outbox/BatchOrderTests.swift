@@ -22,9 +22,11 @@ struct BatchOrderTests {
             priority: priority, action: action, entity: EntityName(trusted: entity), seq: seq, ranks: EntityRanks(Self.book))
     }
 
-    @Test("An entity stands below its deepest parent; its own tree does not count, and a given rank does", arguments: [
-        ("area", 0), ("room", 1), ("finding", 2), ("note", 0), ("unknown", 0),
-    ])
+    @Test(
+        "An entity stands below its deepest parent; its own tree does not count, and a given rank does",
+        arguments: [
+            ("area", 0), ("room", 1), ("finding", 2), ("note", 0), ("unknown", 0),
+        ])
     func ranks(_ entity: String, _ rank: Int) {
         #expect(EntityRanks(Self.book)[EntityName(trusted: entity)] == rank)
     }
@@ -45,15 +47,17 @@ struct BatchOrderTests {
         var testDescription: String { rule }
     }
 
-    @Test("Each rule outranks the next", arguments: [
-        Pair(rule: "priority before action", first: ("room", .delete, 9, .critical), second: ("area", .create, 1, .normal)),
-        Pair(rule: "creates before updates", first: ("finding", .create, 9, .normal), second: ("area", .update, 1, .normal)),
-        Pair(rule: "updates before deletes", first: ("finding", .update, 9, .normal), second: ("area", .delete, 1, .normal)),
-        Pair(rule: "parents are created before children", first: ("area", .create, 9, .normal), second: ("room", .create, 1, .normal)),
-        Pair(rule: "children are deleted before parents", first: ("room", .delete, 9, .normal), second: ("area", .delete, 1, .normal)),
-        Pair(rule: "entity by entity", first: ("area", .create, 9, .normal), second: ("note", .create, 1, .normal)),
-        Pair(rule: "in the order they were made", first: ("area", .create, 1, .normal), second: ("area", .create, 2, .normal)),
-    ])
+    @Test(
+        "Each rule outranks the next",
+        arguments: [
+            Pair(rule: "priority before action", first: ("room", .delete, 9, .critical), second: ("area", .create, 1, .normal)),
+            Pair(rule: "creates before updates", first: ("finding", .create, 9, .normal), second: ("area", .update, 1, .normal)),
+            Pair(rule: "updates before deletes", first: ("finding", .update, 9, .normal), second: ("area", .delete, 1, .normal)),
+            Pair(rule: "parents are created before children", first: ("area", .create, 9, .normal), second: ("room", .create, 1, .normal)),
+            Pair(rule: "children are deleted before parents", first: ("room", .delete, 9, .normal), second: ("area", .delete, 1, .normal)),
+            Pair(rule: "entity by entity", first: ("area", .create, 9, .normal), second: ("note", .create, 1, .normal)),
+            Pair(rule: "in the order they were made", first: ("area", .create, 1, .normal), second: ("area", .create, 2, .normal)),
+        ])
     func order(_ pair: Pair) {
         let first = place(pair.first.0, pair.first.1, pair.first.2, pair.first.3)
         let second = place(pair.second.0, pair.second.1, pair.second.2, pair.second.3)

@@ -16,96 +16,99 @@ struct CoalescingTests {
 
     private static func operations(_ list: FieldOperation...) -> MutationContent { MutationContent(.update, operations: list) }
 
-    @Test("Each rule, and each way in which two stay two", arguments: [
-        Case(
-            rule: "create and update: one create", older: MutationContent(.create, data: ["a": 1]),
-            newer: MutationContent(.update, data: ["b": 2]), outcome: .one(MutationContent(.create, data: ["a": 1, "b": 2]))),
-        Case(
-            rule: "an object that a create made and an update changes", older: MutationContent(.create, data: ["o": ["a": 1]]),
-            newer: MutationContent(.update, data: ["o": ["a": 1, "b": 2]], base: ["o": ["a": 1]]),
-            outcome: .one(MutationContent(.create, data: ["o": ["a": 1, "b": 2]]))),
-        Case(
-            rule: "what others have put into an object does not become the create's own", older: MutationContent(.create, data: ["a": 1]),
-            newer: MutationContent(.update, data: ["o": ["x": 1, "b": 2]], base: ["o": ["x": 1]]), outcome: nil),
-        Case(
-            rule: "update and update: the later value", older: MutationContent(.update, data: ["a": 1, "b": 1]),
-            newer: MutationContent(.update, data: ["a": 2]), outcome: .one(MutationContent(.update, data: ["a": 2, "b": 1]))),
-        Case(
-            rule: "update and delete: delete", older: MutationContent(.update, data: ["a": 1]), newer: MutationContent(.delete),
-            outcome: .one(MutationContent(.delete))),
-        Case(
-            rule: "create and delete: nothing is left", older: MutationContent(.create, data: ["a": 1]),
-            newer: MutationContent(.delete), outcome: .nothing),
-        Case(
-            rule: "delete and create stay two", older: MutationContent(.delete), newer: MutationContent(.create, data: ["a": 1]),
-            outcome: nil),
-        Case(rule: "delete and delete stay two", older: MutationContent(.delete), newer: MutationContent(.delete), outcome: nil),
-        Case(
-            rule: "update and create stay two", older: MutationContent(.update, data: ["a": 1]),
-            newer: MutationContent(.create, data: ["a": 2]), outcome: nil),
-        Case(
-            rule: "what was set is removed", older: MutationContent(.update, data: ["a": 1, "b": 1]),
-            newer: MutationContent(.update, unset: ["a"]), outcome: .one(MutationContent(.update, data: ["b": 1], unset: ["a"]))),
-        Case(
-            rule: "what was removed is set", older: MutationContent(.update, unset: ["a"]),
-            newer: MutationContent(.update, data: ["a": 1]), outcome: .one(MutationContent(.update, data: ["a": 1]))),
-        Case(
-            rule: "what was seen is what the older one saw",
-            older: MutationContent(.update, data: ["o": ["a": 2]], base: ["o": ["a": 1]]),
-            newer: MutationContent(.update, data: ["o": ["a": 2, "b": 3]], base: ["o": ["a": 2]]),
-            outcome: .one(MutationContent(.update, data: ["o": ["a": 2, "b": 3]], base: ["o": ["a": 1]]))),
-        Case(
-            rule: "what only the newer one touches, it saw", older: MutationContent(.update, data: ["a": 1]),
-            newer: MutationContent(.update, data: ["o": ["a": 2]], base: ["o": ["a": 1]]),
-            outcome: .one(MutationContent(.update, data: ["a": 1, "o": ["a": 2]], base: ["o": ["a": 1]]))),
-        Case(
-            rule: "what the older one made anew, the newer one did not see at the hub",
-            older: MutationContent(.update, data: ["o": ["a": 2]]),
-            newer: MutationContent(.update, data: ["o": ["a": 3]], base: ["o": ["a": 2]]),
-            outcome: .one(MutationContent(.update, data: ["o": ["a": 3]]))),
-        Case(
-            rule: "what is removed was seen by nobody", older: MutationContent(.update, data: ["o": ["a": 2]], base: ["o": ["a": 1]]),
-            newer: MutationContent(.update, unset: ["o"]), outcome: .one(MutationContent(.update, unset: ["o"]))),
-        Case(
-            rule: "inc adds up", older: operations(FieldOperation("n", .increment, 2)),
-            newer: operations(FieldOperation("n", .increment, -5)), outcome: .one(operations(FieldOperation("n", .increment, -3)))),
-        Case(
-            rule: "inc of different fields stay two operations", older: operations(FieldOperation("n", .increment, 1)),
-            newer: operations(FieldOperation("m", .increment, 1)),
-            outcome: .one(operations(FieldOperation("n", .increment, 1), FieldOperation("m", .increment, 1)))),
-        Case(
-            rule: "appended lists are joined", older: operations(FieldOperation("l", .append, ["a"])),
-            newer: operations(FieldOperation("l", .append, ["b", "c"])),
-            outcome: .one(operations(FieldOperation("l", .append, ["a", "b", "c"])))),
-        Case(
-            rule: "appended text stays in its pieces", older: operations(FieldOperation("t", .append, "a")),
-            newer: operations(FieldOperation("t", .append, "b")),
-            outcome: .one(operations(FieldOperation("t", .append, "a"), FieldOperation("t", .append, "b")))),
-        Case(
-            rule: "an element is added once", older: operations(FieldOperation("s", .add, "x")),
-            newer: operations(FieldOperation("s", .add, "x")), outcome: .one(operations(FieldOperation("s", .add, "x")))),
-        Case(
-            rule: "adding and removing stay in their order", older: operations(FieldOperation("s", .add, "x")),
-            newer: operations(FieldOperation("s", .remove, "x")),
-            outcome: .one(operations(FieldOperation("s", .add, "x"), FieldOperation("s", .remove, "x")))),
-        Case(
-            rule: "the greater maximum", older: operations(FieldOperation("p", .max, 7)),
-            newer: operations(FieldOperation("p", .max, 3)), outcome: .one(operations(FieldOperation("p", .max, 7)))),
-        Case(
-            rule: "the lesser minimum", older: operations(FieldOperation("p", .min, 7)),
-            newer: operations(FieldOperation("p", .min, 3)), outcome: .one(operations(FieldOperation("p", .min, 3)))),
-        Case(
-            rule: "extrema that cannot be compared stay two", older: operations(FieldOperation("p", .max, 7)),
-            newer: operations(FieldOperation("p", .max, "z")),
-            outcome: .one(operations(FieldOperation("p", .max, 7), FieldOperation("p", .max, "z")))),
-        Case(
-            rule: "setting a field ends what operated on it", older: operations(FieldOperation("n", .increment, 1)),
-            newer: MutationContent(.update, data: ["n": 9]), outcome: .one(MutationContent(.update, data: ["n": 9]))),
-        Case(
-            rule: "operating on a field that was set", older: MutationContent(.update, data: ["n": 9]),
-            newer: operations(FieldOperation("n", .increment, 1)),
-            outcome: .one(MutationContent(.update, data: ["n": 9], operations: [FieldOperation("n", .increment, 1)]))),
-    ])
+    @Test(
+        "Each rule, and each way in which two stay two",
+        arguments: [
+            Case(
+                rule: "create and update: one create", older: MutationContent(.create, data: ["a": 1]),
+                newer: MutationContent(.update, data: ["b": 2]), outcome: .one(MutationContent(.create, data: ["a": 1, "b": 2]))),
+            Case(
+                rule: "an object that a create made and an update changes", older: MutationContent(.create, data: ["o": ["a": 1]]),
+                newer: MutationContent(.update, data: ["o": ["a": 1, "b": 2]], base: ["o": ["a": 1]]),
+                outcome: .one(MutationContent(.create, data: ["o": ["a": 1, "b": 2]]))),
+            Case(
+                rule: "what others have put into an object does not become the create's own",
+                older: MutationContent(.create, data: ["a": 1]),
+                newer: MutationContent(.update, data: ["o": ["x": 1, "b": 2]], base: ["o": ["x": 1]]), outcome: nil),
+            Case(
+                rule: "update and update: the later value", older: MutationContent(.update, data: ["a": 1, "b": 1]),
+                newer: MutationContent(.update, data: ["a": 2]), outcome: .one(MutationContent(.update, data: ["a": 2, "b": 1]))),
+            Case(
+                rule: "update and delete: delete", older: MutationContent(.update, data: ["a": 1]), newer: MutationContent(.delete),
+                outcome: .one(MutationContent(.delete))),
+            Case(
+                rule: "create and delete: nothing is left", older: MutationContent(.create, data: ["a": 1]),
+                newer: MutationContent(.delete), outcome: .nothing),
+            Case(
+                rule: "delete and create stay two", older: MutationContent(.delete), newer: MutationContent(.create, data: ["a": 1]),
+                outcome: nil),
+            Case(rule: "delete and delete stay two", older: MutationContent(.delete), newer: MutationContent(.delete), outcome: nil),
+            Case(
+                rule: "update and create stay two", older: MutationContent(.update, data: ["a": 1]),
+                newer: MutationContent(.create, data: ["a": 2]), outcome: nil),
+            Case(
+                rule: "what was set is removed", older: MutationContent(.update, data: ["a": 1, "b": 1]),
+                newer: MutationContent(.update, unset: ["a"]), outcome: .one(MutationContent(.update, data: ["b": 1], unset: ["a"]))),
+            Case(
+                rule: "what was removed is set", older: MutationContent(.update, unset: ["a"]),
+                newer: MutationContent(.update, data: ["a": 1]), outcome: .one(MutationContent(.update, data: ["a": 1]))),
+            Case(
+                rule: "what was seen is what the older one saw",
+                older: MutationContent(.update, data: ["o": ["a": 2]], base: ["o": ["a": 1]]),
+                newer: MutationContent(.update, data: ["o": ["a": 2, "b": 3]], base: ["o": ["a": 2]]),
+                outcome: .one(MutationContent(.update, data: ["o": ["a": 2, "b": 3]], base: ["o": ["a": 1]]))),
+            Case(
+                rule: "what only the newer one touches, it saw", older: MutationContent(.update, data: ["a": 1]),
+                newer: MutationContent(.update, data: ["o": ["a": 2]], base: ["o": ["a": 1]]),
+                outcome: .one(MutationContent(.update, data: ["a": 1, "o": ["a": 2]], base: ["o": ["a": 1]]))),
+            Case(
+                rule: "what the older one made anew, the newer one did not see at the hub",
+                older: MutationContent(.update, data: ["o": ["a": 2]]),
+                newer: MutationContent(.update, data: ["o": ["a": 3]], base: ["o": ["a": 2]]),
+                outcome: .one(MutationContent(.update, data: ["o": ["a": 3]]))),
+            Case(
+                rule: "what is removed was seen by nobody", older: MutationContent(.update, data: ["o": ["a": 2]], base: ["o": ["a": 1]]),
+                newer: MutationContent(.update, unset: ["o"]), outcome: .one(MutationContent(.update, unset: ["o"]))),
+            Case(
+                rule: "inc adds up", older: operations(FieldOperation("n", .increment, 2)),
+                newer: operations(FieldOperation("n", .increment, -5)), outcome: .one(operations(FieldOperation("n", .increment, -3)))),
+            Case(
+                rule: "inc of different fields stay two operations", older: operations(FieldOperation("n", .increment, 1)),
+                newer: operations(FieldOperation("m", .increment, 1)),
+                outcome: .one(operations(FieldOperation("n", .increment, 1), FieldOperation("m", .increment, 1)))),
+            Case(
+                rule: "appended lists are joined", older: operations(FieldOperation("l", .append, ["a"])),
+                newer: operations(FieldOperation("l", .append, ["b", "c"])),
+                outcome: .one(operations(FieldOperation("l", .append, ["a", "b", "c"])))),
+            Case(
+                rule: "appended text stays in its pieces", older: operations(FieldOperation("t", .append, "a")),
+                newer: operations(FieldOperation("t", .append, "b")),
+                outcome: .one(operations(FieldOperation("t", .append, "a"), FieldOperation("t", .append, "b")))),
+            Case(
+                rule: "an element is added once", older: operations(FieldOperation("s", .add, "x")),
+                newer: operations(FieldOperation("s", .add, "x")), outcome: .one(operations(FieldOperation("s", .add, "x")))),
+            Case(
+                rule: "adding and removing stay in their order", older: operations(FieldOperation("s", .add, "x")),
+                newer: operations(FieldOperation("s", .remove, "x")),
+                outcome: .one(operations(FieldOperation("s", .add, "x"), FieldOperation("s", .remove, "x")))),
+            Case(
+                rule: "the greater maximum", older: operations(FieldOperation("p", .max, 7)),
+                newer: operations(FieldOperation("p", .max, 3)), outcome: .one(operations(FieldOperation("p", .max, 7)))),
+            Case(
+                rule: "the lesser minimum", older: operations(FieldOperation("p", .min, 7)),
+                newer: operations(FieldOperation("p", .min, 3)), outcome: .one(operations(FieldOperation("p", .min, 3)))),
+            Case(
+                rule: "extrema that cannot be compared stay two", older: operations(FieldOperation("p", .max, 7)),
+                newer: operations(FieldOperation("p", .max, "z")),
+                outcome: .one(operations(FieldOperation("p", .max, 7), FieldOperation("p", .max, "z")))),
+            Case(
+                rule: "setting a field ends what operated on it", older: operations(FieldOperation("n", .increment, 1)),
+                newer: MutationContent(.update, data: ["n": 9]), outcome: .one(MutationContent(.update, data: ["n": 9]))),
+            Case(
+                rule: "operating on a field that was set", older: MutationContent(.update, data: ["n": 9]),
+                newer: operations(FieldOperation("n", .increment, 1)),
+                outcome: .one(MutationContent(.update, data: ["n": 9], operations: [FieldOperation("n", .increment, 1)]))),
+        ])
     func rules(_ example: Case) {
         #expect(Coalescing.merge(example.older, example.newer) == example.outcome)
     }
@@ -153,12 +156,15 @@ struct CoalescingTests {
         let nine = MergeCase.stamp(9, MergeCase.mine), noon = MergeCase.stamp(12, MergeCase.mine)
         let older = MutationContent(
             .update, data: ["l": 1, "k": 1], unset: ["u"], operations: [FieldOperation("s", .add, "x"), FieldOperation("n", .increment, 1)])
-        let newer = MutationContent(.update, data: ["k": 2], operations: [FieldOperation("n", .increment, 2), FieldOperation("s", .add, "y")])
+        let newer = MutationContent(
+            .update, data: ["k": 2], operations: [FieldOperation("n", .increment, 2), FieldOperation("s", .add, "y")])
         guard case .one(let two)? = Coalescing.merge(older, newer, stamp: nine) else { throw TestFailure() }
         #expect(two.stamps == [JSONString("l"): nine, JSONString("u"): nine])
         #expect(two.operations.map(\.hlc) == [nine, nil, nil])
         // One more: each part keeps its own.
-        guard case .one(let three)? = Coalescing.merge(two, MutationContent(.update, data: ["u": 1]), stamp: noon) else { throw TestFailure() }
+        guard case .one(let three)? = Coalescing.merge(two, MutationContent(.update, data: ["u": 1]), stamp: noon) else {
+            throw TestFailure()
+        }
         #expect(three.stamps == [JSONString("l"): nine, JSONString("k"): noon])
         #expect(three.operations.map(\.hlc) == [nine, noon, noon])
         #expect(three.hasParts && !newer.hasParts)
@@ -174,7 +180,9 @@ struct CoalescingTests {
         }
         let values = (record.data?.members ?? []).map { "\($0.name.text)=\(unordered($0.value))" }
         let stamps = record.stamps.map { "\($0.key.text) \($0.value.hlc) \($0.value.writer)" }
-        let elements = record.additions.flatMap { field, all in all.map { "\(field.text)[\($0.key.json)] \($0.value.hlc) \($0.value.writer)" } }
+        let elements = record.additions.flatMap { field, all in
+            all.map { "\(field.text)[\($0.key.json)] \($0.value.hlc) \($0.value.writer)" }
+        }
         return (values.sorted() + stamps.sorted() + elements.sorted()).joined(separator: "\n")
     }
 
@@ -204,7 +212,8 @@ struct CoalescingTests {
                 guard let expected = arrive(apart), let found = arrive(together) else { continue }
                 looked += 1
                 guard expected == found else {
-                    Issue.record("""
+                    Issue.record(
+                        """
                         \(example), theirs at \(between)\(apart[0].0 == MergeCase.other ? ", first" : "")
                         older  \(older.line)
                         newer  \(newer.line)

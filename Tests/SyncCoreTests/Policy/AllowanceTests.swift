@@ -34,9 +34,11 @@ struct AllowanceTests {
         }
     }
 
-    @Test("What is left of a budget limits the size of each class by itself, down to the last byte", arguments: [
-        (20_000_000, 17_950_000, 2_050_000, 50_000), (10_000, 0, 10_000, 9_000), (10_000, 8_999, 1_001, 1),
-    ])
+    @Test(
+        "What is left of a budget limits the size of each class by itself, down to the last byte",
+        arguments: [
+            (20_000_000, 17_950_000, 2_050_000, 50_000), (10_000, 0, 10_000, 9_000), (10_000, 8_999, 1_001, 1),
+        ])
     func rest(_ limit: Int, _ used: Int, _ critical: Int, _ others: Int) {
         var situation = Situation(reachability: .online)
         situation.uplink = Uplink(name: "eth0")

@@ -85,10 +85,11 @@ struct PolicyTableTests {
         #expect(reasons(allowed) == all(.lowBattery))
         let explained = Policy.explain(.normal, in: low, now: Self.now)
         #expect(explained.reliefs == [.charge(percent: 18), .force])
-        #expect(explained.sentence == """
-            normal mutations wait because the battery is low and not charging; they go when the battery is at 18 % or \
-            charging or with `agentctl sync --force`
-            """)
+        #expect(
+            explained.sentence == """
+                normal mutations wait because the battery is low and not charging; they go when the battery is at 18 % or \
+                charging or with `agentctl sync --force`
+                """)
     }
 
     @Test("All rows that object are told, and the latest end that is known of them")
@@ -251,9 +252,10 @@ struct PolicyTableTests {
         let waiting = Self.metered { $0.unmeteredSeenAt = Self.now.advanced(by: .seconds(-3_600)) }
         let explained = Policy.explain(.normal, in: waiting, now: Self.now)
         #expect(explained.rule == .metered)
-        #expect(explained.sentence == """
-            normal mutations wait because the link wwan0 is metered; they go when an unmetered link is up, at \
-            2026-11-22T15:00:00.000Z, or with `agentctl sync --force`
-            """)
+        #expect(
+            explained.sentence == """
+                normal mutations wait because the link wwan0 is metered; they go when an unmetered link is up, at \
+                2026-11-22T15:00:00.000Z, or with `agentctl sync --force`
+                """)
     }
 }

@@ -19,24 +19,26 @@ struct WindowScheduleTests {
         var change: String
     }
 
-    @Test("Open now, and when that changes, by the clock on the wall", arguments: [
-        Case(window: "22:00-05:00", now: "2026-11-20T20:59:59Z", isOpen: false, change: "2026-11-20T21:00:00Z"),
-        Case(window: "22:00-05:00", now: "2026-11-20T21:00:00Z", isOpen: true, change: "2026-11-21T04:00:00Z"),
-        // The night in which the clock goes forward is an hour shorter, the one in which it goes back an hour longer.
-        Case(window: "22:00-05:00", now: "2026-03-28T21:00:00Z", isOpen: true, change: "2026-03-29T03:00:00Z"),
-        Case(window: "22:00-05:00", now: "2026-10-24T20:00:00Z", isOpen: true, change: "2026-10-25T04:00:00Z"),
-        // The window lies in the hour that does not exist, so it opens on the next day.
-        Case(window: "02:00-03:00", now: "2026-03-28T23:00:00Z", isOpen: false, change: "2026-03-30T00:00:00Z"),
-        Case(window: "02:30-03:30", now: "2026-03-28T23:00:00Z", isOpen: false, change: "2026-03-29T01:00:00Z"),
-        // The hour that comes twice is open twice.
-        Case(window: "02:00-03:00", now: "2026-10-25T00:30:00Z", isOpen: true, change: "2026-10-25T02:00:00Z"),
-        Case(window: "02:30-02:40", now: "2026-10-25T00:35:00Z", isOpen: true, change: "2026-10-25T00:40:00Z"),
-        Case(window: "02:30-02:40", now: "2026-10-25T00:40:00Z", isOpen: false, change: "2026-10-25T01:30:00Z"),
-        // Friday evening, local time; the window belongs to Friday also after midnight.
-        Case(window: "fri 22:00-05:00", now: "2026-11-20T23:30:00Z", isOpen: true, change: "2026-11-21T04:00:00Z"),
-        Case(window: "fri 22:00-05:00", now: "2026-11-21T04:00:00Z", isOpen: false, change: "2026-11-27T21:00:00Z"),
-        Case(window: "sat,sun 00:00-24:00", now: "2026-11-20T23:00:00Z", isOpen: true, change: "2026-11-22T23:00:00Z"),
-    ])
+    @Test(
+        "Open now, and when that changes, by the clock on the wall",
+        arguments: [
+            Case(window: "22:00-05:00", now: "2026-11-20T20:59:59Z", isOpen: false, change: "2026-11-20T21:00:00Z"),
+            Case(window: "22:00-05:00", now: "2026-11-20T21:00:00Z", isOpen: true, change: "2026-11-21T04:00:00Z"),
+            // The night in which the clock goes forward is an hour shorter, the one in which it goes back an hour longer.
+            Case(window: "22:00-05:00", now: "2026-03-28T21:00:00Z", isOpen: true, change: "2026-03-29T03:00:00Z"),
+            Case(window: "22:00-05:00", now: "2026-10-24T20:00:00Z", isOpen: true, change: "2026-10-25T04:00:00Z"),
+            // The window lies in the hour that does not exist, so it opens on the next day.
+            Case(window: "02:00-03:00", now: "2026-03-28T23:00:00Z", isOpen: false, change: "2026-03-30T00:00:00Z"),
+            Case(window: "02:30-03:30", now: "2026-03-28T23:00:00Z", isOpen: false, change: "2026-03-29T01:00:00Z"),
+            // The hour that comes twice is open twice.
+            Case(window: "02:00-03:00", now: "2026-10-25T00:30:00Z", isOpen: true, change: "2026-10-25T02:00:00Z"),
+            Case(window: "02:30-02:40", now: "2026-10-25T00:35:00Z", isOpen: true, change: "2026-10-25T00:40:00Z"),
+            Case(window: "02:30-02:40", now: "2026-10-25T00:40:00Z", isOpen: false, change: "2026-10-25T01:30:00Z"),
+            // Friday evening, local time; the window belongs to Friday also after midnight.
+            Case(window: "fri 22:00-05:00", now: "2026-11-20T23:30:00Z", isOpen: true, change: "2026-11-21T04:00:00Z"),
+            Case(window: "fri 22:00-05:00", now: "2026-11-21T04:00:00Z", isOpen: false, change: "2026-11-27T21:00:00Z"),
+            Case(window: "sat,sun 00:00-24:00", now: "2026-11-20T23:00:00Z", isOpen: true, change: "2026-11-22T23:00:00Z"),
+        ])
     func change(_ example: Case) throws {
         let schedule = WindowSchedule([try #require(TimeWindow(example.window))])
         let now = try time(example.now)
@@ -44,9 +46,11 @@ struct WindowScheduleTests {
         #expect(schedule.nextChange(after: now, offset: Self.berlin) == (try time(example.change)))
     }
 
-    @Test("Around both changes of the clock the next change is the first moment that differs", arguments: [
-        ["22:00-05:00"], ["02:00-03:00"], ["02:30-02:40", "sun 03:00-03:10"], ["mon-fri 09:00-17:30", "sat 00:00-24:00"],
-    ])
+    @Test(
+        "Around both changes of the clock the next change is the first moment that differs",
+        arguments: [
+            ["22:00-05:00"], ["02:00-03:00"], ["02:30-02:40", "sun 03:00-03:10"], ["mon-fri 09:00-17:30", "sat 00:00-24:00"],
+        ])
     func firstMoment(_ texts: [String]) throws {
         let schedule = WindowSchedule(try texts.map { try #require(TimeWindow($0)) })
         for turn in [Self.spring, Self.autumn] {

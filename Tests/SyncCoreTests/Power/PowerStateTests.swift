@@ -39,40 +39,62 @@ struct PowerStateTests {
         Case("unknown is not discharging", [battery("50", "Unknown")], .mains, 50),
         Case("charging", [unplugged, battery("7", "Charging")], .mains, 7),
         Case("without a status it discharges", [battery("50", nil)], .battery, 50),
-        Case("the battery of a mouse", [supply("hid", [.type: "Battery", .scope: "Device", .status: "Discharging", .capacity: "3"])],
-             .mains, nil),
-        Case("an empty slot", [supply("BAT1", [.type: "Battery", .present: "0", .status: "Discharging", .capacity: "0"])],
-             .mains, nil),
+        Case(
+            "the battery of a mouse", [supply("hid", [.type: "Battery", .scope: "Device", .status: "Discharging", .capacity: "3"])],
+            .mains, nil),
+        Case(
+            "an empty slot", [supply("BAT1", [.type: "Battery", .present: "0", .status: "Discharging", .capacity: "0"])],
+            .mains, nil),
         Case("a supply that does not say what it is", [supply("x", [.online: "1"]), battery("20")], .battery, 20),
-        Case("a port that feeds a phone", [
-            supply("ucsi", [.type: "USB", .online: "1"], isTypeCSource: true), battery("20"),
-        ], .battery, 20),
-        Case("energy of two batteries: the small one weighs less", [
-            supply("BAT0", [.type: "Battery", .status: "Discharging", .energyNow: "10000000", .energyFull: "20000000", .capacity: "1"]),
-            supply("BAT1", [.type: "Battery", .status: "Not charging", .energyNow: "60000000", .energyFull: "60000000"]),
-        ], .battery, 87),
-        Case("charge where one knows no energy", [
-            supply("BAT0", [.type: "Battery", .status: "Discharging", .energyNow: "1", .energyFull: "2", .chargeNow: "300", .chargeFull: "1000"]),
-            supply("BAT1", [.type: "Battery", .status: "Full", .chargeNow: "1000", .chargeFull: "1000"]),
-        ], .battery, 65),
-        Case("mean of the capacities, without the impossible one", [battery("20"), battery("40", "Full", "BAT1"), battery("200", "Full", "BAT2")],
-             .battery, 30),
+        Case(
+            "a port that feeds a phone",
+            [
+                supply("ucsi", [.type: "USB", .online: "1"], isTypeCSource: true), battery("20"),
+            ], .battery, 20),
+        Case(
+            "energy of two batteries: the small one weighs less",
+            [
+                supply(
+                    "BAT0", [.type: "Battery", .status: "Discharging", .energyNow: "10000000", .energyFull: "20000000", .capacity: "1"]),
+                supply("BAT1", [.type: "Battery", .status: "Not charging", .energyNow: "60000000", .energyFull: "60000000"]),
+            ], .battery, 87),
+        Case(
+            "charge where one knows no energy",
+            [
+                supply(
+                    "BAT0",
+                    [.type: "Battery", .status: "Discharging", .energyNow: "1", .energyFull: "2", .chargeNow: "300", .chargeFull: "1000"]),
+                supply("BAT1", [.type: "Battery", .status: "Full", .chargeNow: "1000", .chargeFull: "1000"]),
+            ], .battery, 65),
+        Case(
+            "mean of the capacities, without the impossible one",
+            [battery("20"), battery("40", "Full", "BAT1"), battery("200", "Full", "BAT2")],
+            .battery, 30),
         Case("words: critical", [supply("b", [.type: "Battery", .status: "Discharging", .capacityLevel: "Critical"])], .battery, 5),
         Case("words: low", [supply("b", [.type: "Battery", .status: "Discharging", .capacityLevel: "Low"])], .battery, 10),
-        Case("words: normal says no number", [supply("b", [.type: "Battery", .status: "Discharging", .capacityLevel: "Normal"])],
-             .battery, nil),
-        Case("more energy than the gauge thinks fits", [
-            supply("b", [.type: "Battery", .status: "Discharging", .energyNow: "70", .energyFull: "60"]),
-        ], .battery, 100),
-        Case("a full energy of nothing divides nothing", [
-            supply("b", [.type: "Battery", .status: "Discharging", .energyNow: "0", .energyFull: "0", .capacity: "33"]),
-        ], .battery, 33),
-        Case("nonsense everywhere", [
-            supply("b", [
-                .type: "Battery", .status: "Discharging", .energyNow: "-5", .energyFull: "9223372036854775807",
-                .chargeNow: "99999999999999999999", .chargeFull: "x", .capacity: "-1", .capacityLevel: "\u{7F}",
-            ]),
-        ], .battery, nil),
+        Case(
+            "words: normal says no number", [supply("b", [.type: "Battery", .status: "Discharging", .capacityLevel: "Normal"])],
+            .battery, nil),
+        Case(
+            "more energy than the gauge thinks fits",
+            [
+                supply("b", [.type: "Battery", .status: "Discharging", .energyNow: "70", .energyFull: "60"])
+            ], .battery, 100),
+        Case(
+            "a full energy of nothing divides nothing",
+            [
+                supply("b", [.type: "Battery", .status: "Discharging", .energyNow: "0", .energyFull: "0", .capacity: "33"])
+            ], .battery, 33),
+        Case(
+            "nonsense everywhere",
+            [
+                supply(
+                    "b",
+                    [
+                        .type: "Battery", .status: "Discharging", .energyNow: "-5", .energyFull: "9223372036854775807",
+                        .chargeNow: "99999999999999999999", .chargeFull: "x", .capacity: "-1", .capacityLevel: "\u{7F}",
+                    ])
+            ], .battery, nil),
     ]
 
     @Test("Each rule of the table", arguments: cases)

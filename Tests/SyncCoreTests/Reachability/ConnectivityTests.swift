@@ -74,7 +74,9 @@ struct ConnectivityTests {
         let reset = LinkRecovery.Run(program: "/sbin/reset", link: "eth0")
         let silent = run(&value, from: value.handle(.links(up), now: .seconds(0)), until: 8_000, probe: .silent("no answer"))
         #expect(runs(silent) == [reset, reset, reset])
-        let answered = run(&value, from: value.handle(.contacted(.answered), now: .seconds(8_001)), since: 8_001, until: 20_000, probe: .good(roundTrip: nil))
+        let answered = run(
+            &value, from: value.handle(.contacted(.answered), now: .seconds(8_001)), since: 8_001, until: 20_000,
+            probe: .good(roundTrip: nil))
         #expect(value.reachability == .online && runs(answered).isEmpty)
     }
 
@@ -138,7 +140,9 @@ struct ConnectivityTests {
         #expect(effects.contains(.askPortal(uri: "https://portal.example/api", interface: "wlan0")))
         var portal = CaptivePortal(isCaptive: false)
         portal.bytesRemaining = 1_000
-        #expect(value.handle(.portalSaid(portal, on: "wlan0"), now: .seconds(11)).contains(.uplink(Uplink(name: "wlan0", isMetered: true))) == true)
+        #expect(
+            value.handle(.portalSaid(portal, on: "wlan0"), now: .seconds(11)).contains(.uplink(Uplink(name: "wlan0", isMetered: true)))
+                == true)
         #expect(value.links.first?.cost.evidence == .portal)
         portal.bytesRemaining = 1_000_000_000
         #expect(value.handle(.portalSaid(portal, on: "wlan0"), now: .seconds(12)).contains(.uplink(Uplink(name: "wlan0"))) == true)

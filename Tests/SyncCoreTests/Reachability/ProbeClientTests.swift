@@ -35,8 +35,11 @@ struct ProbeClientTests {
         #expect(second(.failure(TransportError(.timedOut, doing: "connect to hub.example.com:80", detail: "3 s"))) == first)
         #expect(second(.success(HTTPResponse(status: 404))) == first)
         #expect(second(.success(HTTPResponse(status: 301, headers: ["Location": "https://hub.example.com:8443/"]))) == first)
-        #expect(second(.success(HTTPResponse(status: 204, headers: ["Sync-Probe": Self.nonce]))) == first, "port 80 is not the hub's address")
-        guard case .captive(_, "http://login.example/")? = Optional(second(.success(HTTPResponse(status: 302, headers: ["Location": "http://login.example/"]))))
+        #expect(
+            second(.success(HTTPResponse(status: 204, headers: ["Sync-Probe": Self.nonce]))) == first, "port 80 is not the hub's address")
+        guard
+            case .captive(_, "http://login.example/")? = Optional(
+                second(.success(HTTPResponse(status: 302, headers: ["Location": "http://login.example/"]))))
         else {
             Issue.record("not captive")
             return
@@ -45,7 +48,8 @@ struct ProbeClientTests {
 
     @Test("A probe over TLS trusts and shows what sync requests do, wherever it goes")
     func identity() {
-        let tls = TLSIdentity(caFile: "/etc/agentd/ca.pem", clientCertificateFile: "/c.pem", clientKeyFile: "/k.pem", publicKeyPin: "sha256//x")
+        let tls = TLSIdentity(
+            caFile: "/etc/agentd/ca.pem", clientCertificateFile: "/c.pem", clientKeyFile: "/k.pem", publicKeyPin: "sha256//x")
         #expect(ProbeClient(hubURL: "https://hub.example.com", tls: tls).request(nonce: "n", interface: nil).tls == tls)
         #expect(ProbeClient(url: "https://probe.example.com/up", tls: tls).request(nonce: "n", interface: nil).tls == tls)
     }
@@ -86,10 +90,18 @@ struct ProbeClientTests {
         Case(what: "200 HTML", status: 200, headers: ["Content-Type": "text/html"], body: "<html>", expected: .captive),
         Case(what: "redirect to a portal", status: 302, headers: ["Location": "http://login.hotel.example/"], expected: .captive),
         Case(what: "redirect to nowhere", status: 307, expected: .captive),
-        Case(what: "redirect to the same place by TLS", status: 301, headers: ["Location": "https://HUB.example.com/v1/probe"], expected: .absent),
-        Case(what: "redirect to the same place by TLS on a port", status: 308, headers: ["Location": "https://hub.example.com:8443/"], expected: .absent),
-        Case(what: "redirect that looks like the same place", status: 302, headers: ["Location": "https://hub.example.com@evil.example/"], expected: .captive),
-        Case(what: "redirect to a longer name", status: 302, headers: ["Location": "https://hub.example.com.evil.example/"], expected: .captive),
+        Case(
+            what: "redirect to the same place by TLS", status: 301, headers: ["Location": "https://HUB.example.com/v1/probe"],
+            expected: .absent),
+        Case(
+            what: "redirect to the same place by TLS on a port", status: 308, headers: ["Location": "https://hub.example.com:8443/"],
+            expected: .absent),
+        Case(
+            what: "redirect that looks like the same place", status: 302, headers: ["Location": "https://hub.example.com@evil.example/"],
+            expected: .captive),
+        Case(
+            what: "redirect to a longer name", status: 302, headers: ["Location": "https://hub.example.com.evil.example/"],
+            expected: .captive),
         Case(what: "redirect within plain HTTP", status: 302, headers: ["Location": "http://hub.example.com/login"], expected: .captive),
         Case(what: "511", status: 511, expected: .captive),
         Case(what: "403 of a filter", status: 403, expected: .captive),
@@ -146,7 +158,9 @@ struct CaptivePortalTests {
         #expect(portal.userPortalURL == "https://example.org/portal.html")
         #expect(!portal.isScarce)
         let session = try #require(
-            read(#"{"captive": false, "seconds-remaining": 326, "bytes-remaining": 65536.7, "can-extend-session": true}"#, type: "Application/Captive+JSON; charset=utf-8"))
+            read(
+                #"{"captive": false, "seconds-remaining": 326, "bytes-remaining": 65536.7, "can-extend-session": true}"#,
+                type: "Application/Captive+JSON; charset=utf-8"))
         #expect(!session.isCaptive)
         #expect(session.secondsRemaining == 326)
         #expect(session.bytesRemaining == 65_536)
@@ -156,7 +170,9 @@ struct CaptivePortalTests {
 
     @Test(
         "What is not such a document says nothing",
-        arguments: ["", "[]", "{}", #"{"captive":"yes"}"#, #"{"captive":1}"#, "<html>", #"{"captive":true"#, #"{"captive":true,"captive":false}"#])
+        arguments: [
+            "", "[]", "{}", #"{"captive":"yes"}"#, #"{"captive":1}"#, "<html>", #"{"captive":true"#, #"{"captive":true,"captive":false}"#,
+        ])
     func nonsense(_ body: String) {
         #expect(read(body) == nil)
     }

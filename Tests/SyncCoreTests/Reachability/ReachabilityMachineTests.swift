@@ -419,16 +419,18 @@ struct ReachabilityMachineTests {
         }
     }
 
-    @Test("What a refusal tells about the way", arguments: [
-        (HubReply.Kind.transport(.timedOut), HubContact.silent(HubFault(.timedOut, "x"))),
-        (.transport(.unresolved), .silent(HubFault(.unresolved, "x"))),
-        (.transport(.untrusted), .untrusted(HubFault(.untrusted, "x"))),
-        (.transport(.untrustedDate), .silent(HubFault(.untrustedDate, "x"))),
-        (.transport(.credentials), .refused(HubFault(.credentials, "x"))), (.auth, .refused(HubFault(.refused, "x"))),
-        (.blocked, .refused(HubFault(.blocked, "x"))), (.foreign, .foreign(HubFault(.portal, "x"))),
-        (.misconfigured, .silent(HubFault(.wrongAddress, "x"))), (.overloaded, .silent(HubFault(.overloaded, "x"))),
-        (.nonsense, .answered), (.gone, .answered),
-    ])
+    @Test(
+        "What a refusal tells about the way",
+        arguments: [
+            (HubReply.Kind.transport(.timedOut), HubContact.silent(HubFault(.timedOut, "x"))),
+            (.transport(.unresolved), .silent(HubFault(.unresolved, "x"))),
+            (.transport(.untrusted), .untrusted(HubFault(.untrusted, "x"))),
+            (.transport(.untrustedDate), .silent(HubFault(.untrustedDate, "x"))),
+            (.transport(.credentials), .refused(HubFault(.credentials, "x"))), (.auth, .refused(HubFault(.refused, "x"))),
+            (.blocked, .refused(HubFault(.blocked, "x"))), (.foreign, .foreign(HubFault(.portal, "x"))),
+            (.misconfigured, .silent(HubFault(.wrongAddress, "x"))), (.overloaded, .silent(HubFault(.overloaded, "x"))),
+            (.nonsense, .answered), (.gone, .answered),
+        ])
     func refusals(_ kind: HubReply.Kind, _ contact: HubContact) {
         #expect(HubContact(HubReply.Refusal(kind, "x")) == contact)
     }

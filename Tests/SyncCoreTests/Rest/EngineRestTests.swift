@@ -187,7 +187,8 @@ struct RestReplyTests {
         #expect(reply([(Self.failure, Self.broken), (.accepted(RestRemote()), nil)]) == nil)
         #expect(reply([(Self.failure, Self.broken), (Self.failure, Self.broken)]) == .failed)
         #expect(reply([(Self.failure, Self.broken)]) == .failed)
-        #expect(reply([(nil, HubReply.Refusal(.transport(.timedOut), "silence")), (.accepted(RestRemote()), nil)]) == .transport(.timedOut))
+        #expect(
+            reply([(nil, HubReply.Refusal(.transport(.timedOut), "silence")), (.accepted(RestRemote()), nil)]) == .transport(.timedOut))
         #expect(reply([(.notSent, HubReply.Refusal(.auth, "401")), (.accepted(RestRemote()), nil)]) == .auth)
     }
 }

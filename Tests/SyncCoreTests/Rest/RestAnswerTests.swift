@@ -22,18 +22,25 @@ struct RestAnswerTests {
         }
     }
 
-    @Test("Each status has one meaning", arguments: [
-        Case(200, .applied), Case(201, .create, .applied), Case(204, .delete, .applied, body: ""), Case(202, .unsure),
-        Case(200, .unsure, body: "<html>", ["Content-Type": "text/html; charset=utf-8"]), Case(302, .unsure), Case(303, .create, .unsure),
-        Case(301, .elsewhere, ["Location": "https://other/"]), Case(307, .elsewhere), Case(308, .elsewhere), Case(511, .elsewhere),
-        Case(400, .refused), Case(401, .auth), Case(403, .forbidden), Case(404, .gone), Case(410, .gone), Case(404, .create, .later),
-        Case(404, .delete, .applied), Case(405, .refused), Case(408, .later), Case(409, .moved), Case(409, .create, .moved),
-        Case(409, .unsure, body: #"{"type":"https://x/request-in-progress"}"#), Case(409, .create, .unsure, body: #"{"error":{"code":"idempotency_key_in_use"}}"#),
-        Case(412, .moved), Case(412, .delete, .moved), Case(413, .refused), Case(421, .later), Case(422, .refused), Case(425, .later), Case(428, .refused),
-        Case(429, .later), Case(500, .failure), Case(501, .refused), Case(502, .failure), Case(503, .failure), Case(504, .failure), Case(507, .later),
-    ])
+    @Test(
+        "Each status has one meaning",
+        arguments: [
+            Case(200, .applied), Case(201, .create, .applied), Case(204, .delete, .applied, body: ""), Case(202, .unsure),
+            Case(200, .unsure, body: "<html>", ["Content-Type": "text/html; charset=utf-8"]), Case(302, .unsure),
+            Case(303, .create, .unsure),
+            Case(301, .elsewhere, ["Location": "https://other/"]), Case(307, .elsewhere), Case(308, .elsewhere), Case(511, .elsewhere),
+            Case(400, .refused), Case(401, .auth), Case(403, .forbidden), Case(404, .gone), Case(410, .gone), Case(404, .create, .later),
+            Case(404, .delete, .applied), Case(405, .refused), Case(408, .later), Case(409, .moved), Case(409, .create, .moved),
+            Case(409, .unsure, body: #"{"type":"https://x/request-in-progress"}"#),
+            Case(409, .create, .unsure, body: #"{"error":{"code":"idempotency_key_in_use"}}"#),
+            Case(412, .moved), Case(412, .delete, .moved), Case(413, .refused), Case(421, .later), Case(422, .refused), Case(425, .later),
+            Case(428, .refused),
+            Case(429, .later), Case(500, .failure), Case(501, .refused), Case(502, .failure), Case(503, .failure), Case(504, .failure),
+            Case(507, .later),
+        ])
     func meaning(_ example: Case) {
-        let ok: [Int] = switch example.action {
+        let ok: [Int] =
+            switch example.action {
             case .create: [200, 201]
             case .update: [200, 204]
             case .delete: [200, 202, 204, 404, 410]
@@ -60,7 +67,10 @@ struct RestAnswerTests {
     @Test("A wait that the backend asks for goes along, and its words about fields become pointers")
     func words() {
         let late = HTTPResponse(status: 429, headers: ["Retry-After": "7"], body: Array(#"{"detail":"slow down"}"#.utf8))
-        guard case .later(let problem, let after) = RestAnswer.read(late, to: .create, ok: [201], notApplied: [], now: Timestamp(milliseconds: 0)) else {
+        guard
+            case .later(let problem, let after) = RestAnswer.read(
+                late, to: .create, ok: [201], notApplied: [], now: Timestamp(milliseconds: 0))
+        else {
             Issue.record("not later")
             return
         }
@@ -91,16 +101,19 @@ struct RestUncertaintyTests {
         }
     }
 
-    @Test("The same again only where that is harmless, else a question, else a person", arguments: [
-        Doubt(.create, .put, .resend), Doubt(.delete, .delete, .resend), Doubt(.update, .put, .resend),
-        Doubt(.create, .post, key: true, window: .seconds(60), age: .seconds(59), .resend),
-        Doubt(.create, .post, key: true, window: .seconds(60), age: .seconds(60), .hold),
-        Doubt(.create, .post, key: true, window: .seconds(60), age: .seconds(61), lookup: true, .lookUp),
-        Doubt(.create, .post, key: true, window: nil, .hold), Doubt(.create, .post, key: false, window: .seconds(60), .hold),
-        Doubt(.create, .post, .hold), Doubt(.create, .post, read: true, .hold), Doubt(.create, .post, lookup: true, .lookUp),
-        Doubt(.update, .patch, .hold), Doubt(.update, .patch, lookup: true, .hold), Doubt(.update, .patch, read: true, .read),
-        Doubt(.update, .patch, key: true, window: .seconds(60), read: true, .resend), Doubt(.delete, .post, .hold), Doubt(.delete, .post, read: true, .read),
-    ])
+    @Test(
+        "The same again only where that is harmless, else a question, else a person",
+        arguments: [
+            Doubt(.create, .put, .resend), Doubt(.delete, .delete, .resend), Doubt(.update, .put, .resend),
+            Doubt(.create, .post, key: true, window: .seconds(60), age: .seconds(59), .resend),
+            Doubt(.create, .post, key: true, window: .seconds(60), age: .seconds(60), .hold),
+            Doubt(.create, .post, key: true, window: .seconds(60), age: .seconds(61), lookup: true, .lookUp),
+            Doubt(.create, .post, key: true, window: nil, .hold), Doubt(.create, .post, key: false, window: .seconds(60), .hold),
+            Doubt(.create, .post, .hold), Doubt(.create, .post, read: true, .hold), Doubt(.create, .post, lookup: true, .lookUp),
+            Doubt(.update, .patch, .hold), Doubt(.update, .patch, lookup: true, .hold), Doubt(.update, .patch, read: true, .read),
+            Doubt(.update, .patch, key: true, window: .seconds(60), read: true, .resend), Doubt(.delete, .post, .hold),
+            Doubt(.delete, .post, read: true, .read),
+        ])
     func decision(_ doubt: Doubt) {
         let uncertainty = RestUncertainty(
             action: doubt.action, isIdempotent: doubt.method == .put || doubt.method == .delete, hasKey: doubt.key, window: doubt.window,
@@ -126,19 +139,24 @@ struct RestUncertaintyTests {
         }
     }
 
-    @Test("What a record shows of a change", arguments: [
-        Look(sent: ["a": 1], now: ["a": 1, "b": 2], .applied), Look(sent: ["a": 1], now: ["a": 0], .moved),
-        Look(sent: ["a": nil], now: ["b": 2], .applied), Look(sent: ["a": 1], ifMatch: "e1", now: ["a": 0], etag: "e1", .notApplied),
-        Look(sent: ["a": 1], ifMatch: "e1", now: ["a": 1], etag: "e2", .applied), Look(sent: ["a": 1], ifMatch: "e1", now: ["a": 5], etag: "e2", .moved),
-        // A count of 8 may be ours or somebody else's; of 7 it is nobody's; of 9 nobody knows.
-        Look(sent: ["n": 8], before: ["n": 7], counts: true, ifMatch: "e1", now: ["n": 8], etag: "e2", .unclear),
-        Look(sent: ["n": 8], before: ["n": 7], counts: true, ifMatch: "e1", now: ["n": 7], etag: "e2", .notApplied),
-        Look(sent: ["n": 8], before: ["n": 7], counts: true, ifMatch: "e1", now: ["n": 9], etag: "e2", .unclear),
-        Look(sent: ["n": 8], before: ["n": 7], counts: true, ifMatch: "e1", now: ["n": 7], etag: "e1", .notApplied),
-        // A text that has what was added has it from us.
-        Look(sent: ["t": "a b"], before: ["t": "a"], now: ["t": "a b"], .applied), Look(sent: ["t": "a b"], before: ["t": "a"], now: ["t": "a"], .notApplied),
-        Look(sent: ["t": "a b"], before: ["t": "a"], now: ["t": "a b c"], .unclear), Look(sent: ["t": "a"], before: ["t": nil], now: [:], .notApplied),
-    ])
+    @Test(
+        "What a record shows of a change",
+        arguments: [
+            Look(sent: ["a": 1], now: ["a": 1, "b": 2], .applied), Look(sent: ["a": 1], now: ["a": 0], .moved),
+            Look(sent: ["a": nil], now: ["b": 2], .applied), Look(sent: ["a": 1], ifMatch: "e1", now: ["a": 0], etag: "e1", .notApplied),
+            Look(sent: ["a": 1], ifMatch: "e1", now: ["a": 1], etag: "e2", .applied),
+            Look(sent: ["a": 1], ifMatch: "e1", now: ["a": 5], etag: "e2", .moved),
+            // A count of 8 may be ours or somebody else's; of 7 it is nobody's; of 9 nobody knows.
+            Look(sent: ["n": 8], before: ["n": 7], counts: true, ifMatch: "e1", now: ["n": 8], etag: "e2", .unclear),
+            Look(sent: ["n": 8], before: ["n": 7], counts: true, ifMatch: "e1", now: ["n": 7], etag: "e2", .notApplied),
+            Look(sent: ["n": 8], before: ["n": 7], counts: true, ifMatch: "e1", now: ["n": 9], etag: "e2", .unclear),
+            Look(sent: ["n": 8], before: ["n": 7], counts: true, ifMatch: "e1", now: ["n": 7], etag: "e1", .notApplied),
+            // A text that has what was added has it from us.
+            Look(sent: ["t": "a b"], before: ["t": "a"], now: ["t": "a b"], .applied),
+            Look(sent: ["t": "a b"], before: ["t": "a"], now: ["t": "a"], .notApplied),
+            Look(sent: ["t": "a b"], before: ["t": "a"], now: ["t": "a b c"], .unclear),
+            Look(sent: ["t": "a"], before: ["t": nil], now: [:], .notApplied),
+        ])
     func evidence(_ look: Look) {
         var attempt = RestAttempt(.patch, "/x")
         (attempt.sent, attempt.before, attempt.counts, attempt.ifMatch) = (look.sent, look.before, look.counts, look.ifMatch)

@@ -21,11 +21,15 @@ struct RestCircleTests {
         Endless(what: "the same place", pagesMax: 3) { _, _ in ([1, 2], "/audits?p=1") },
         Endless(what: "A-B-A", pagesMax: 6) { _, target in ([1, 2], target.hasSuffix("=a") ? "/audits?p=b" : "/audits?p=a") },
         Endless(what: "A-B-A with empty pages", pagesMax: 6) { _, target in ([], target.hasSuffix("=a") ? "/audits?p=b" : "/audits?p=a") },
-        Endless(what: "a circle of seven that is entered late", pagesMax: 40) { number, _ in ([number], "/audits?p=\(number < 9 ? number : 9 + number % 7)") },
+        Endless(what: "a circle of seven that is entered late", pagesMax: 40) { number, _ in
+            ([number], "/audits?p=\(number < 9 ? number : 9 + number % 7)")
+        },
         Endless(what: "a mark that is 0", path: "/audits?since={cursor}&page={next}", pagesMax: 3) { _, _ in ([1, 2], "0") },
         Endless(what: "another host each time", pagesMax: 6) { number, _ in ([1, 2], "https://h\(number).example/audits?p=1") },
         Endless(what: "other addresses, the same records", pagesMax: 6) { number, _ in ([1, 2, 3], "/audits?offset=\(number * 3)") },
-        Endless(what: "other addresses, two pages in turn", pagesMax: 8) { number, _ in (number % 2 == 0 ? [1, 2] : [3, 4], "/audits?offset=\(number)") },
+        Endless(what: "other addresses, two pages in turn", pagesMax: 8) { number, _ in
+            (number % 2 == 0 ? [1, 2] : [3, 4], "/audits?offset=\(number)")
+        },
         Endless(what: "other addresses, empty pages", pagesMax: 120) { number, _ in ([], "/audits?offset=\(number)") },
     ]
 
@@ -134,10 +138,12 @@ struct OtherRecordTests {
 
     @Test("The answer to a creation shows the record of somebody else: held")
     func creation() {
-        var rig = ExchangeRig(MutationContent(.create, data: ["title": "new"]), ExchangeRig.mapping {
-            $0.clientID = "ref"
-            $0.create?.document = .whole
-        })
+        var rig = ExchangeRig(
+            MutationContent(.create, data: ["title": "new"]),
+            ExchangeRig.mapping {
+                $0.clientID = "ref"
+                $0.create?.document = .whole
+            })
         rig.answer(201, #"{"id":18,"ref":"somebody-elses","title":"new"}"#)
         #expect(Self.isHeld(rig, "a-1", "somebody-elses"))
     }

@@ -46,7 +46,9 @@ struct ExchangeRig {
             kept.append(attempt)
             step = exchange.kept(true)
         }
-        if case .request(let request) = step { sent.append("\(request.method.rawValue) \(request.target) \(request.body.map { String(decoding: $0, as: UTF8.self) } ?? "")") }
+        if case .request(let request) = step {
+            sent.append("\(request.method.rawValue) \(request.target) \(request.body.map { String(decoding: $0, as: UTF8.self) } ?? "")")
+        }
     }
 
     var request: RestRequest? { if case .request(let request) = step { request } else { nil } }
@@ -54,7 +56,8 @@ struct ExchangeRig {
     mutating func answer(_ status: Int, _ body: String = "{}", etag: String? = nil) {
         var headers: HTTPHeaders = ["Content-Type": "application/json"]
         headers["ETag"] = etag
-        step = exchange.answered(.success(HTTPResponse(status: status, headers: headers, body: Array(body.utf8))), now: Timestamp(milliseconds: 0))
+        step = exchange.answered(
+            .success(HTTPResponse(status: status, headers: headers, body: Array(body.utf8))), now: Timestamp(milliseconds: 0))
         settle()
     }
 
@@ -75,9 +78,12 @@ struct RestExchangeTests {
     private static let change = MutationContent(.update, data: ["title": "new"])
     private static let count = MutationContent(.update, operations: [FieldOperation("n", .increment, 1)])
 
-    @Test("A removal and an added text that meet another value go back to the store; a count does not", arguments: [
-        (FieldOperation("n", .remove, 1), true), (FieldOperation("title", .append, "!"), true), (FieldOperation("n", .increment, 1), false),
-    ])
+    @Test(
+        "A removal and an added text that meet another value go back to the store; a count does not",
+        arguments: [
+            (FieldOperation("n", .remove, 1), true), (FieldOperation("title", .append, "!"), true),
+            (FieldOperation("n", .increment, 1), false),
+        ])
     func contested(_ operation: FieldOperation, goesBack: Bool) {
         var rig = ExchangeRig(MutationContent(.update, operations: [operation]), ExchangeRig.mapping { $0.update?.ifMatch = true })
         rig.answer(200, #"{"id":17,"n":8,"title":"theirs"}"#, etag: "\"e9\"")
@@ -184,13 +190,17 @@ struct RestExchangeTests {
         init(_ code: TransportError.Code, _ end: End) { (status, self.code, self.end, stops) = (nil, code, end, true) }
     }
 
-    @Test("What is known of a creation after trouble, and whether anything more goes now", arguments: [
-        Trouble(.unreachable, .notSent), Trouble(.unresolved, .notSent), Trouble(.untrusted, .notSent), Trouble(.credentials, .notSent),
-        Trouble(.timedOut, .nothing), Trouble(.broken, .nothing), Trouble(.malformed, .nothing), Trouble(.cancelled, .nothing),
-        Trouble(500, .unsure, stops: true), Trouble(503, .unsure, stops: true), Trouble(202, .unsure, stops: false), Trouble(429, .retry, stops: true),
-        Trouble(425, .retry, stops: false), Trouble(421, .retry, stops: false), Trouble(401, .notSent, stops: true), Trouble(307, .notSent, stops: true), Trouble(422, .rejected, stops: false),
-        Trouble(413, .rejected, stops: false), Trouble(501, .rejected, stops: false), Trouble(409, .rejected, stops: false),
-    ])
+    @Test(
+        "What is known of a creation after trouble, and whether anything more goes now",
+        arguments: [
+            Trouble(.unreachable, .notSent), Trouble(.unresolved, .notSent), Trouble(.untrusted, .notSent), Trouble(.credentials, .notSent),
+            Trouble(.timedOut, .nothing), Trouble(.broken, .nothing), Trouble(.malformed, .nothing), Trouble(.cancelled, .nothing),
+            Trouble(500, .unsure, stops: true), Trouble(503, .unsure, stops: true), Trouble(202, .unsure, stops: false),
+            Trouble(429, .retry, stops: true),
+            Trouble(425, .retry, stops: false), Trouble(421, .retry, stops: false), Trouble(401, .notSent, stops: true),
+            Trouble(307, .notSent, stops: true), Trouble(422, .rejected, stops: false),
+            Trouble(413, .rejected, stops: false), Trouble(501, .rejected, stops: false), Trouble(409, .rejected, stops: false),
+        ])
     func trouble(_ trouble: Trouble) {
         var rig = ExchangeRig(Self.creation, ExchangeRig.mapping())
         if let status = trouble.status { rig.answer(status) } else if let code = trouble.code { rig.fail(code) }
@@ -246,7 +256,9 @@ struct RestExchangeTests {
         #expect(found.verdict == .accepted(RestRemote(id: 4, document: ["id": 4, "ref": "a-1"])))
         var missing = Self.lost(Self.creation, mapping)
         missing.answer(200, #"[{"id":3,"ref":"other"}]"#)
-        #expect(missing.sent.last == #"POST /audits {"title":"new","ref":"a-1"}"# && missing.kept.count == 1, "it never arrived, and is a new attempt")
+        #expect(
+            missing.sent.last == #"POST /audits {"title":"new","ref":"a-1"}"# && missing.kept.count == 1,
+            "it never arrived, and is a new attempt")
         var early = Self.lost(Self.creation, mapping, since: .seconds(10))
         early.answer(200, "[]")
         guard case .unsure(_, let after, counts: false)? = early.verdict else {
@@ -354,7 +366,9 @@ struct RestExchangeTests {
 
 @Suite("What a backend promises less than a hub")
 struct RestWeaknessTests {
-    private static func kinds(_ change: (inout RestEntity) -> Void, key: RestMapping.Idempotency? = nil, _ rules: (inout EntityRules) -> Void = { _ in }) -> Set<RestWeakness.Kind> {
+    private static func kinds(
+        _ change: (inout RestEntity) -> Void, key: RestMapping.Idempotency? = nil, _ rules: (inout EntityRules) -> Void = { _ in }
+    ) -> Set<RestWeakness.Kind> {
         var entity = EntityRules()
         rules(&entity)
         return Set(RestWeakness.list(ExchangeRig.mapping(change, key: key), RuleBook([ExchangeRig.audits: entity])).map(\.kind))

@@ -10,27 +10,29 @@ struct LinearPatternTests {
         var testDescription: String { pattern }
     }
 
-    @Test("What matches, and what does not", arguments: [
-        Case(pattern: "abc", yes: ["abc", "xabcx"], no: ["ab", "acb", ""]),
-        Case(pattern: "^abc$", yes: ["abc"], no: ["xabc", "abcx", "abc\n"]),
-        Case(pattern: "", yes: ["", "x"], no: []),
-        Case(pattern: "^a.c$", yes: ["abc", "a\u{1F600}c"], no: ["ac", "a\nc"]),
-        Case(pattern: "^[a-cx]+$", yes: ["abcx"], no: ["d", ""]),
-        Case(pattern: "^[^0-9]$", yes: ["a", "-"], no: ["5"]),
-        Case(pattern: "^[\\d-]+$", yes: ["12-3"], no: ["12a"]),
-        Case(pattern: "^[]a]", yes: [], no: ["a"]),
-        Case(pattern: "^\\d{3}-\\d{2,4}$", yes: ["123-45", "123-4567"], no: ["123-4", "12-45", "123-45678"]),
-        Case(pattern: "^a{2,}$", yes: ["aa", "aaaa"], no: ["a"]),
-        Case(pattern: "^a{0}$", yes: [""], no: ["a"]),
-        Case(pattern: "^(ab|cd)*$", yes: ["", "abcdab"], no: ["abc"]),
-        Case(pattern: "^(?:ab)?c$", yes: ["c", "abc"], no: ["ac"]),
-        Case(pattern: "^a|b$", yes: ["ax", "xb"], no: ["xa x"]),
-        Case(pattern: "^\\w+\\s\\S+$", yes: ["ab_1 -"], no: ["ab-1 x", "a  "]),
-        Case(pattern: "^\\.\\$\\\\$", yes: [".$\\"], no: ["x$\\"]),
-        Case(pattern: "^(a*)*$", yes: ["", "aaa"], no: ["b"]),
-        Case(pattern: "^(|a)+$", yes: ["", "aa"], no: ["b"]),
-        Case(pattern: "é", yes: ["caf\u{E9}"], no: ["cafe\u{301}"]),
-    ])
+    @Test(
+        "What matches, and what does not",
+        arguments: [
+            Case(pattern: "abc", yes: ["abc", "xabcx"], no: ["ab", "acb", ""]),
+            Case(pattern: "^abc$", yes: ["abc"], no: ["xabc", "abcx", "abc\n"]),
+            Case(pattern: "", yes: ["", "x"], no: []),
+            Case(pattern: "^a.c$", yes: ["abc", "a\u{1F600}c"], no: ["ac", "a\nc"]),
+            Case(pattern: "^[a-cx]+$", yes: ["abcx"], no: ["d", ""]),
+            Case(pattern: "^[^0-9]$", yes: ["a", "-"], no: ["5"]),
+            Case(pattern: "^[\\d-]+$", yes: ["12-3"], no: ["12a"]),
+            Case(pattern: "^[]a]", yes: [], no: ["a"]),
+            Case(pattern: "^\\d{3}-\\d{2,4}$", yes: ["123-45", "123-4567"], no: ["123-4", "12-45", "123-45678"]),
+            Case(pattern: "^a{2,}$", yes: ["aa", "aaaa"], no: ["a"]),
+            Case(pattern: "^a{0}$", yes: [""], no: ["a"]),
+            Case(pattern: "^(ab|cd)*$", yes: ["", "abcdab"], no: ["abc"]),
+            Case(pattern: "^(?:ab)?c$", yes: ["c", "abc"], no: ["ac"]),
+            Case(pattern: "^a|b$", yes: ["ax", "xb"], no: ["xa x"]),
+            Case(pattern: "^\\w+\\s\\S+$", yes: ["ab_1 -"], no: ["ab-1 x", "a  "]),
+            Case(pattern: "^\\.\\$\\\\$", yes: [".$\\"], no: ["x$\\"]),
+            Case(pattern: "^(a*)*$", yes: ["", "aaa"], no: ["b"]),
+            Case(pattern: "^(|a)+$", yes: ["", "aa"], no: ["b"]),
+            Case(pattern: "é", yes: ["caf\u{E9}"], no: ["cafe\u{301}"]),
+        ])
     func matches(_ example: Case) throws {
         guard let pattern = LinearPattern(example.pattern) else {
             #expect(example.yes.isEmpty, "\(example.pattern) is not read")
@@ -40,11 +42,14 @@ struct LinearPatternTests {
         for text in example.no { #expect(!pattern.matches(text), "\(text)") }
     }
 
-    @Test("What is no pattern, or none that is known, is refused", arguments: [
-        "(", ")", "a)", "(a", "*", "+a", "a**", "a+?", "a{", "a{2", "a{3,2}", "a{x}", "[", "[a", "[]", "[b-a]", "\\", "\\1", "\\b", "\\p{L}",
-        "(?=a)", "(?!a)", "(?<n>a)", "(?i)a", "a{1001}{1001}", "(a{90}){90}", "((a{50}){50}){50}", String(repeating: "a", count: 201),
-        String(repeating: "(", count: 100) + String(repeating: ")", count: 100),
-    ])
+    @Test(
+        "What is no pattern, or none that is known, is refused",
+        arguments: [
+            "(", ")", "a)", "(a", "*", "+a", "a**", "a+?", "a{", "a{2", "a{3,2}", "a{x}", "[", "[a", "[]", "[b-a]", "\\", "\\1", "\\b",
+            "\\p{L}",
+            "(?=a)", "(?!a)", "(?<n>a)", "(?i)a", "a{1001}{1001}", "(a{90}){90}", "((a{50}){50}){50}", String(repeating: "a", count: 201),
+            String(repeating: "(", count: 100) + String(repeating: ")", count: 100),
+        ])
     func refused(_ source: String) {
         #expect(LinearPattern(source) == nil)
     }

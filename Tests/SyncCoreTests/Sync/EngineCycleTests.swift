@@ -286,7 +286,8 @@ struct EngineCycleTests {
         for page in 1...20 {
             #expect(rig.asked == "pull")
             let records = [Rig.record("w-\(page)", version: Int64(page))]
-            rig.answer(Rig.pull([Rig.page(Rig.works, cursor: "c\(page)", hasMore: true, records: records)], head: 1_000), after: .milliseconds(10))
+            rig.answer(
+                Rig.pull([Rig.page(Rig.works, cursor: "c\(page)", hasMore: true, records: records)], head: 1_000), after: .milliseconds(10))
             rig.stored(.pullApplied(PullSummary()))
         }
         #expect(rig.asked == "claim")

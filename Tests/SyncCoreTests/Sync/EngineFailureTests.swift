@@ -219,7 +219,8 @@ struct EngineFailureTests {
             Held(name: "hub's 500", response: Rig.problem(500, "internal"), link: false),
             Held(name: "hub's 401", response: Rig.problem(401, "auth"), link: false, request: false),
             Held(
-                name: "hub's hour", response: Rig.problem(503, "overloaded", retryAfter: "3600"), link: false, reload: false, request: false),
+                name: "hub's hour", response: Rig.problem(503, "overloaded", retryAfter: "3600"), link: false, reload: false, request: false
+            ),
         ])
     func causes(_ example: Held) {
         /// The wait that a server asks for is longer than a few wake-ups of the periodic pull.

@@ -94,7 +94,9 @@ struct EngineForeignAnswerTests {
         // Where a smaller request is tried, it is the same mutation alone, without an attempt that counts.
         if case .setAside(_, _, let counts)? = rig.command { #expect(!counts, "\(what)") }
         if rig.asked == "remember" { rig.stored(.done) }
-        if let retryAt = engine.retryAt { #expect(rig.wall.duration(to: retryAt) <= .seconds(600), "\(what): \(rig.wall.duration(to: retryAt))") }
+        if let retryAt = engine.retryAt {
+            #expect(rig.wall.duration(to: retryAt) <= .seconds(600), "\(what): \(rig.wall.duration(to: retryAt))")
+        }
     }
 
     @Test("A single mutation that a proxy finds too large leaves the way of the others, and is not rejected")
@@ -104,7 +106,11 @@ struct EngineForeignAnswerTests {
         for _ in 0..<8 where rig.asked != "setAside" {
             if rig.asked == "remember" { rig.stored(.done) }
             if rig.asked == "loadInFlight" { rig.stored(.batch(Rig.batch(1...1), retryAt: nil)) }
-            if rig.call != nil { rig.answer(HTTPResponse(status: 413, headers: ["Content-Type": "text/html"])) } else if rig.asked == nil { rig.begin() }
+            if rig.call != nil {
+                rig.answer(HTTPResponse(status: 413, headers: ["Content-Type": "text/html"]))
+            } else if rig.asked == nil {
+                rig.begin()
+            }
         }
         guard case .setAside(let key, let problem, let counts)? = rig.command else {
             Issue.record("\(String(describing: rig.asked))")
@@ -114,9 +120,11 @@ struct EngineForeignAnswerTests {
         #expect(problem.detail.contains("413") && problem.detail.contains("Sync-Version"))
     }
 
-    @Test("The hub's own word still decides: the same statuses with the header", arguments: [
-        (413, "too-large", "applyResults"), (409, "replica-regressed", "adoptReplica"),
-    ])
+    @Test(
+        "The hub's own word still decides: the same statuses with the header",
+        arguments: [
+            (413, "too-large", "applyResults"), (409, "replica-regressed", "adoptReplica"),
+        ])
     func control(_ status: Int, _ code: String, _ command: String) {
         var rig = Rig.pushing(Rig.batch(1...1))
         var response = Rig.problem(status, code)

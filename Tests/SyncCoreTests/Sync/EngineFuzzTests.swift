@@ -124,7 +124,8 @@ struct EngineFuzzTests {
                 rig.answer(Rig.snapshot(Rig.works, ids, hasMore: ids == ["w-1"]), after: after)
             case .known:
                 let keys = (try? KnownMessages.readRequest(call.body)) ?? []
-                rig.answer(Rig.ok(KnownMessages.response(unknown: keys), epoch: Bool.random(using: &random) ? "b000" : Rig.hub), after: after)
+                rig.answer(
+                    Rig.ok(KnownMessages.response(unknown: keys), epoch: Bool.random(using: &random) ? "b000" : Rig.hub), after: after)
             case .verify:
                 let differs: [UInt8] = Bool.random(using: &random) ? [] : [7]
                 let verdict = VerifyResponse(differs: differs, startCursor: "s1", startVersion: head)

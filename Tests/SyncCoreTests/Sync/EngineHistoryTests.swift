@@ -44,7 +44,8 @@ struct EngineHistoryTests {
         #expect(rig.engine.memory.standing == standing)
     }
 
-    @Test("A head below one that was seen is not believed: the hub is greeted with its receipt, and one that begins a new history is healed")
+    @Test(
+        "A head below one that was seen is not believed: the hub is greeted with its receipt, and one that begins a new history is healed")
     func tellsHub() {
         var rig = Rig.settled()
         rig.hubGoesBack = true
@@ -60,7 +61,9 @@ struct EngineHistoryTests {
         #expect(rig.reports.contains(.epochChanged(from: Rig.hub, to: "b000")))
     }
 
-    @Test("A hub that reads no receipts: this device alone asks what is known, forgets its versions and lists afresh, and then believes the hub")
+    @Test(
+        "A hub that reads no receipts: this device alone asks what is known, forgets its versions and lists afresh, and then believes the hub"
+    )
     func healsAlone() {
         var rig = Self.greeting(Self.memory())
         rig.answer(Rig.hello(deviceSeq: 4, head: 20))

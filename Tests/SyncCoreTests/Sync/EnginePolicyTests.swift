@@ -187,7 +187,8 @@ struct EnginePolicyTests {
             rig.wake()
             if rig.asked == "housekeep", rig.engine.cycle == nil { rig.stored(.housekept(more: false)) }
             if left > .zero, rig.wall >= resetsAt {
-                rig.handle(.conditions(Self.budget(Self.ethernet, used: 0, of: 1_000_000, resetsAt: resetsAt.advanced(by: .seconds(86_400)))))
+                rig.handle(
+                    .conditions(Self.budget(Self.ethernet, used: 0, of: 1_000_000, resetsAt: resetsAt.advanced(by: .seconds(86_400)))))
             }
             // Pulls that are due in between claim again what still does not fit.
             if rig.wall < resetsAt { Self.endCycle(of: &rig, withholding: priority, 60_000) }

@@ -20,12 +20,15 @@ struct EngineReadingTests {
         _ what: String, _ told: String, requestsMax: Int = 40, _ change: @escaping @Sendable (inout JSONObject) -> Void
     ) -> Poison {
         Poison(what: what, told: told, requestsMax: requestsMax) { call, response in
-            guard call.kind == .pull, EngineWorld.isAboutPoison(call), var body = (try? JSONReader.read(response.body))?.object else { return nil }
-            body["streams"] = .array((body["streams"]?.array ?? []).map { stream in
-                guard var object = stream.object, object["entity"]?.text == "works" else { return stream }
-                change(&object)
-                return .object(object)
-            })
+            guard call.kind == .pull, EngineWorld.isAboutPoison(call), var body = (try? JSONReader.read(response.body))?.object else {
+                return nil
+            }
+            body["streams"] = .array(
+                (body["streams"]?.array ?? []).map { stream in
+                    guard var object = stream.object, object["entity"]?.text == "works" else { return stream }
+                    change(&object)
+                    return .object(object)
+                })
             var changed = response
             changed.body = JSON.object(body).bytes
             return .answer(changed)
@@ -80,12 +83,16 @@ struct EngineReadingTests {
             page["has_more"] = true
         },
         Poison(what: "the hub's own error about the stream", told: "broken index", requestsMax: 120) { call, response in
-            guard call.kind == .pull, EngineWorld.isAboutPoison(call), let honest = try? PullMessages.readResponse(response.body) else { return nil }
+            guard call.kind == .pull, EngineWorld.isAboutPoison(call), let honest = try? PullMessages.readResponse(response.body) else {
+                return nil
+            }
             let error = StreamError(entity: EngineWorld.poisoned, problem: Problem("internal", status: 500, detail: "broken index"))
             return .answer(EngineRig.pull(honest.pages.filter { $0.entity != EngineWorld.poisoned }, errors: [error], head: honest.head))
         },
         Poison(what: "a cursor that has expired again and again", told: "expired", requestsMax: 60) { call, response in
-            guard call.kind == .pull, EngineWorld.isAboutPoison(call), let honest = try? PullMessages.readResponse(response.body) else { return nil }
+            guard call.kind == .pull, EngineWorld.isAboutPoison(call), let honest = try? PullMessages.readResponse(response.body) else {
+                return nil
+            }
             let error = EngineRig.expired(EngineWorld.poisoned)
             return .answer(EngineRig.pull(honest.pages.filter { $0.entity != EngineWorld.poisoned }, errors: [error], head: honest.head))
         },
@@ -103,20 +110,28 @@ struct EngineReadingTests {
         whole("404 of the hub's own", "unknown it is") { .answer(EngineRig.problem(404, "unknown")) },
         whole("500 of the hub's own", "internal it is", requestsMax: 240) { .answer(EngineRig.problem(500, "internal")) },
         whole("a listing with a bad record", "/records/0/id", kind: .snapshot, prepare: list) {
-            .answer(EngineRig.ok(Array(#"{"entity":"works","start":{"cursor":"c","version":1},"records":[{"id":"a b"}],"has_more":false}"#.utf8)))
+            .answer(
+                EngineRig.ok(
+                    Array(#"{"entity":"works","start":{"cursor":"c","version":1},"records":[{"id":"a b"}],"has_more":false}"#.utf8)))
         },
         whole("a listing of another entity", "/entity", kind: .snapshot, prepare: list) {
             .answer(EngineRig.snapshot(EntityName(trusted: "strangers"), ["a"]))
         },
         whole("404 for a listing", "unknown it is", kind: .snapshot, prepare: list) { .answer(EngineRig.problem(404, "unknown")) },
-        whole("500 for a listing", "internal it is", kind: .snapshot, requestsMax: 240, prepare: list) { .answer(EngineRig.problem(500, "internal")) },
+        whole("500 for a listing", "internal it is", kind: .snapshot, requestsMax: 240, prepare: list) {
+            .answer(EngineRig.problem(500, "internal"))
+        },
         whole("a comparison that is none", nil, kind: .verify, requestsMax: 800, prepare: compare) {
             .answer(EngineRig.ok(Array(#"{"differs":[9,8]}"#.utf8)))
         },
-        whole("500 for a comparison", nil, kind: .verify, requestsMax: 800, prepare: compare) { .answer(EngineRig.problem(500, "internal")) },
+        whole("500 for a comparison", nil, kind: .verify, requestsMax: 800, prepare: compare) {
+            .answer(EngineRig.problem(500, "internal"))
+        },
     ]
 
-    @Test("A stream that cannot be read: pushes and all other entities go on, it is told, asked for with care, and read when it can be", arguments: poisons)
+    @Test(
+        "A stream that cannot be read: pushes and all other entities go on, it is told, asked for with care, and read when it can be",
+        arguments: poisons)
     func progress(_ poison: Poison) {
         var world = EngineWorld()
         poison.prepare(&world)
@@ -151,9 +166,11 @@ struct EngineReadingTests {
         return found
     }
 
-    @Test("The check sees what one bad thing stops: the pushes, and other entities", arguments: [
-        (HubCall.Kind.push, "mutations wait"), (.pull, "is not read"),
-    ])
+    @Test(
+        "The check sees what one bad thing stops: the pushes, and other entities",
+        arguments: [
+            (HubCall.Kind.push, "mutations wait"), (.pull, "is not read"),
+        ])
     func planted(_ kind: HubCall.Kind, _ finding: String) {
         var world = EngineWorld()
         // As an agent would do that stops at the first thing that it cannot use: nothing of that kind gets through any more.
@@ -201,15 +218,17 @@ struct EngineReadingTests {
         var testDescription: String { what }
     }
 
-    @Test("Where pulls alone are answered by something in between, or not at all, pushes go on", arguments: [
-        Answer(what: "413 of a proxy") { .answer(HTTPResponse(status: 413, headers: ["Content-Type": "text/html"])) },
-        Answer(what: "403 of a proxy") { .answer(HTTPResponse(status: 403)) },
-        Answer(what: "500 of a proxy") { .answer(HTTPResponse(status: 500)) },
-        Answer(what: "503 of the hub") { .answer(EngineRig.problem(503, "overloaded")) },
-        Answer(what: "a portal") { .answer(EngineRig.portal) },
-        Answer(what: "silence") { .nothing(.timedOut) },
-        Answer(what: "a cut") { .nothing(.broken) },
-    ])
+    @Test(
+        "Where pulls alone are answered by something in between, or not at all, pushes go on",
+        arguments: [
+            Answer(what: "413 of a proxy") { .answer(HTTPResponse(status: 413, headers: ["Content-Type": "text/html"])) },
+            Answer(what: "403 of a proxy") { .answer(HTTPResponse(status: 403)) },
+            Answer(what: "500 of a proxy") { .answer(HTTPResponse(status: 500)) },
+            Answer(what: "503 of the hub") { .answer(EngineRig.problem(503, "overloaded")) },
+            Answer(what: "a portal") { .answer(EngineRig.portal) },
+            Answer(what: "silence") { .nothing(.timedOut) },
+            Answer(what: "a cut") { .nothing(.broken) },
+        ])
     func pullsAlone(_ answer: Answer) {
         var world = EngineWorld()
         world.spoil = { call, _ in call.kind == .pull ? answer.spoiled() : nil }
@@ -219,13 +238,17 @@ struct EngineReadingTests {
         #expect(world.rejected == [])
     }
 
-    @Test("One mutation that cannot go: the others go, and what a proxy says of it never rejects it", arguments: [
-        (400, true, false), (413, true, true), (413, false, false), (500, true, false),
-    ])
+    @Test(
+        "One mutation that cannot go: the others go, and what a proxy says of it never rejects it",
+        arguments: [
+            (400, true, false), (413, true, true), (413, false, false), (500, true, false),
+        ])
     func mutation(_ status: Int, _ isHubs: Bool, _ isRejected: Bool) {
         var world = EngineWorld()
         world.spoil = { call, _ in
-            guard call.kind == .push || call.kind == .settle, String(decoding: call.body, as: UTF8.self).contains("\"key-7\"") else { return nil }
+            guard call.kind == .push || call.kind == .settle, String(decoding: call.body, as: UTF8.self).contains("\"key-7\"") else {
+                return nil
+            }
             return .answer(EngineRig.problem(status, status == 413 ? "too-large" : "malformed", isHubs: isHubs))
         }
         world.run(.seconds(3_600))
@@ -242,7 +265,8 @@ struct EngineReadingTests {
         world.spoil = { call, _ in
             guard call.kind == .pull else { return nil }
             number.value += 1
-            return .answer(EngineRig.pull(EngineWorld.entities.map { EngineRig.page($0, cursor: "c\(1_000 + number.value)", hasMore: true) }))
+            return .answer(
+                EngineRig.pull(EngineWorld.entities.map { EngineRig.page($0, cursor: "c\(1_000 + number.value)", hasMore: true) }))
         }
         world.run(.seconds(3_600), isBusy: false)
         #expect(world.calls[.pull, default: 0] <= 120 * Limits.pullPagesPerCycle, "\(world.calls)")
@@ -256,9 +280,11 @@ struct EngineReadingTests {
 
 @Suite("A walk that leads in a circle")
 struct CircleDetectorTests {
-    @Test("A circle is found within three times the larger of its length and the way to it; a walk without one never is", arguments: [
-        (0, 1), (0, 2), (0, 3), (1, 2), (5, 7), (100, 3), (3, 100), (64, 64),
-    ])
+    @Test(
+        "A circle is found within three times the larger of its length and the way to it; a walk without one never is",
+        arguments: [
+            (0, 1), (0, 2), (0, 3), (1, 2), (5, 7), (100, 3), (3, 100), (64, 64),
+        ])
     func circles(_ way: Int, _ length: Int) {
         var detector = CircleDetector()
         func place(_ step: Int) -> String { step < way ? "w\(step)" : "c\((step - way) % length)" }

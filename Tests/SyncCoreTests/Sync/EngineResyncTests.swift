@@ -81,7 +81,8 @@ struct EngineResyncTests {
         #expect(pulled.leftOut?.sentence == "1 of works (w-8)")
     }
 
-    @Test("What was left out before a restart is told after it, as long as its entity is read; a page that says nothing of it writes nothing")
+    @Test(
+        "What was left out before a restart is told after it, as long as its entity is read; a page that says nothing of it writes nothing")
     func unreadableBefore() {
         var memory = EngineMemory(epoch: Rig.hub)
         memory.leftOut = LeftOutRecords(["works": ["w-1", "w-7"], "gone": ["g-1"], "no name": [1], "sites": "s"])
@@ -120,7 +121,8 @@ struct EngineResyncTests {
         var known = LeftOutRecords()
         func page(_ ids: [String], end: String?) -> SnapshotPage {
             var page = SnapshotPage(
-                entity: Rig.works, startCursor: "s", startVersion: 1, records: [], after: end.map { RecordID(trusted: $0) }, hasMore: end != nil)
+                entity: Rig.works, startCursor: "s", startVersion: 1, records: [], after: end.map { RecordID(trusted: $0) },
+                hasMore: end != nil)
             page.unreadable = ids.map { RecordID(trusted: $0) }
             return page
         }
@@ -143,7 +145,9 @@ struct EngineResyncTests {
 
     @Test("A listing that stands still, goes back or is of something else is nonsense", arguments: [0, 1, 2, 3, 4])
     func badListing(_ kind: Int) {
-        var rig = atStreams([Rig.listing(Rig.works, after: "w-5", buckets: kind == 4 ? [EntityDigest.bucket(of: RecordID(trusted: "w-7")) ^ 1] : nil)])
+        var rig = atStreams([
+            Rig.listing(Rig.works, after: "w-5", buckets: kind == 4 ? [EntityDigest.bucket(of: RecordID(trusted: "w-7")) ^ 1] : nil)
+        ])
         switch kind {
         case 0: rig.answer(Rig.snapshot(Rig.works, ["w-5"], hasMore: true))
         case 1: rig.answer(Rig.snapshot(Rig.works, ["w-7", "w-6"]))

@@ -144,7 +144,8 @@ struct EngineRig {
         var response = response
         response.headers[HubHeader.head] = String(known)
         let body = String(decoding: response.body, as: UTF8.self)
-        response.body = Array(body.split(separator: #""head":\#(head)"#, omittingEmptySubsequences: false).joined(separator: #""head":\#(known)"#).utf8)
+        response.body = Array(
+            body.split(separator: #""head":\#(head)"#, omittingEmptySubsequences: false).joined(separator: #""head":\#(known)"#).utf8)
         return response
     }
 

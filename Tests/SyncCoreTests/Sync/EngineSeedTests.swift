@@ -71,7 +71,8 @@ struct EngineSeedTests {
     @Test("Reference data that cannot be read holds up nothing else")
     func unreadableReference() throws {
         var rig = atStreams([Self.reference(nil), Self.seed()])
-        rig.answer(Rig.pull([], errors: [StreamError(entity: Self.templates, problem: Problem("forbidden", status: 403, detail: "not yours"))]))
+        rig.answer(
+            Rig.pull([], errors: [StreamError(entity: Self.templates, problem: Problem("forbidden", status: 403, detail: "not yours"))]))
         rig.stored(.pullApplied(PullSummary()))
         rig.stored(.streams([Self.reference(nil), Self.seed()]))
         #expect(rig.call?.query?.contains("filter=seed") == true)

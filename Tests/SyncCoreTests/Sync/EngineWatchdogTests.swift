@@ -52,7 +52,8 @@ struct EngineWatchdogTests {
         #expect(rig.asked == "loadInFlight")
     }
 
-    @Test("After a suspend nothing has stood still: patience begins anew, and a call is given up only then", arguments: [3_600, 30 * 86_400])
+    @Test(
+        "After a suspend nothing has stood still: patience begins anew, and a call is given up only then", arguments: [3_600, 30 * 86_400])
     func suspended(_ seconds: Int) {
         var rig = Rig.pushing(Rig.batch(1...2))
         rig.advance(.seconds(seconds))

@@ -9,12 +9,16 @@ struct HTTPProxyTests {
             exceptions: try exceptions.map { try #require(HTTPProxy.Exception($0), "\($0)") })
     }
 
-    @Test("All but those to this machine and to what is excepted", arguments: [
-        ("hub.example.com", true), ("localhost", false), ("127.0.0.1", false), ("127.8.0.9", false), ("[::1]", false), ("::1", false),
-        ("example.org", false), ("a.b.example.org", false), ("EXAMPLE.ORG", false), ("example.org.", false), ("notexample.org", true),
-        ("internal.test", false), ("10.1.2.3", false), ("11.1.2.3", true), ("192.0.2.7", false), ("192.0.2.8", true), ("172.16.5.1", false),
-        ("172.32.0.1", true), ("[2001:db8::1]", false), ("[2001:db9::1]", true), ("198.51.100.130", false), ("198.51.100.127", true), ("10", true),
-    ])
+    @Test(
+        "All but those to this machine and to what is excepted",
+        arguments: [
+            ("hub.example.com", true), ("localhost", false), ("127.0.0.1", false), ("127.8.0.9", false), ("[::1]", false), ("::1", false),
+            ("example.org", false), ("a.b.example.org", false), ("EXAMPLE.ORG", false), ("example.org.", false), ("notexample.org", true),
+            ("internal.test", false), ("10.1.2.3", false), ("11.1.2.3", true), ("192.0.2.7", false), ("192.0.2.8", true),
+            ("172.16.5.1", false),
+            ("172.32.0.1", true), ("[2001:db8::1]", false), ("[2001:db9::1]", true), ("198.51.100.130", false), ("198.51.100.127", true),
+            ("10", true),
+        ])
     func carries(_ host: String, _ isCarried: Bool) throws {
         let proxy = try Self.proxy(
             ["example.org", ".internal.test", "10.0.0.0/8", "192.0.2.7", "172.16.0.0/12", "2001:db8::/32", "198.51.100.128/25"])
@@ -27,19 +31,23 @@ struct HTTPProxyTests {
         #expect(!proxy.carries("203.0.113.1") && proxy.carries("[2001:db8::1]") && proxy.carries("hub.example.com"))
     }
 
-    @Test("What is neither a name, nor an address, nor a network", arguments: [
-        "", ".", "*", "*.example.com", "a b", "example.com/8", "10.0.0.0/33", "10.0.0.0/", "10.0.0.0/-1", "10.0.0.0/8/8", "10.0.0/8", "2001:db8::/129",
-        "example.com:443", "user@example.com", "http://example.com", "..example.com",
-    ])
+    @Test(
+        "What is neither a name, nor an address, nor a network",
+        arguments: [
+            "", ".", "*", "*.example.com", "a b", "example.com/8", "10.0.0.0/33", "10.0.0.0/", "10.0.0.0/-1", "10.0.0.0/8/8", "10.0.0/8",
+            "2001:db8::/129",
+            "example.com:443", "user@example.com", "http://example.com", "..example.com",
+        ])
     func malformed(_ text: String) {
         #expect(HTTPProxy.Exception(text) == nil)
     }
 
     @Test("As it was written, so it is shown")
     func description() {
-        #expect(["Example.com", "10.0.0.0/8", "2001:DB8::/32", "192.0.2.1"].map { HTTPProxy.Exception($0)?.description } == [
-            "example.com", "10.0.0.0/8", "2001:DB8::/32", "192.0.2.1",
-        ])
+        #expect(
+            ["Example.com", "10.0.0.0/8", "2001:DB8::/32", "192.0.2.1"].map { HTTPProxy.Exception($0)?.description } == [
+                "example.com", "10.0.0.0/8", "2001:DB8::/32", "192.0.2.1",
+            ])
     }
 
     @Test("A probe goes the way of the sync requests, and looks for no portal beside it")

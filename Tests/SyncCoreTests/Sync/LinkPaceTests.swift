@@ -3,12 +3,14 @@ import Testing
 
 @Suite("Sizes by the link's pace")
 struct LinkPaceTests {
-    @Test("The first slow answer sets the size to what goes in ten seconds", arguments: [
-        // 9.6, 40 and 64 kbit/s without compression.
-        (bytesPerSecond: 1_200, expected: 12_000), (5_000, 50_000), (6_000, 60_000),
-        // So slow that only the floor is left.
-        (100, TransferSizer.smallest),
-    ])
+    @Test(
+        "The first slow answer sets the size to what goes in ten seconds",
+        arguments: [
+            // 9.6, 40 and 64 kbit/s without compression.
+            (bytesPerSecond: 1_200, expected: 12_000), (5_000, 50_000), (6_000, 60_000),
+            // So slow that only the floor is left.
+            (100, TransferSizer.smallest),
+        ])
     func slow(_ bytesPerSecond: Int, _ expected: Int) {
         var sizer = TransferSizer(largest: 1 << 20)
         sizer.moved(64 << 10, in: .milliseconds((64 << 10) * 1_000 / bytesPerSecond))

@@ -72,21 +72,25 @@ struct BudgetBookTests {
         #expect(used(book, clocks) == [0, 10])
     }
 
-    @Test("The month begins on the anchor day of every month, also over the turn of a year", arguments: [
-        ("2026-01-14", 15, "2025-12-15", "2026-01-15"), ("2026-01-15", 15, "2026-01-15", "2026-02-15"),
-        ("2026-12-31", 1, "2026-12-01", "2027-01-01"), ("2024-02-29", 28, "2024-02-28", "2024-03-28"),
-        ("2026-03-01", 28, "2026-02-28", "2026-03-28"), ("2026-03-01", 99, "2026-02-28", "2026-03-28"),
-    ])
+    @Test(
+        "The month begins on the anchor day of every month, also over the turn of a year",
+        arguments: [
+            ("2026-01-14", 15, "2025-12-15", "2026-01-15"), ("2026-01-15", 15, "2026-01-15", "2026-02-15"),
+            ("2026-12-31", 1, "2026-12-01", "2027-01-01"), ("2024-02-29", 28, "2024-02-28", "2024-03-28"),
+            ("2026-03-01", 28, "2026-02-28", "2026-03-28"), ("2026-03-01", 99, "2026-02-28", "2026-03-28"),
+        ])
     func anchors(_ day: String, _ anchor: Int, _ start: String, _ next: String) throws {
         let day = try #require(UTCDay(day))
         #expect(day.monthStart(anchor: anchor).text == start)
         #expect(day.nextMonthStart(anchor: anchor).text == next)
     }
 
-    @Test("A step of a trusted clock neither resets nor doubles, however far and often it goes", arguments: [
-        ["2027-06-01T00:00:00Z"], ["1970-01-01T00:00:00Z"], ["2026-11-22T23:00:00Z", "2026-11-20T01:00:00Z", "2026-11-21T10:00:00Z"],
-        ["9999-12-31T23:59:59Z", "1970-01-01T00:00:00Z"],
-    ])
+    @Test(
+        "A step of a trusted clock neither resets nor doubles, however far and often it goes",
+        arguments: [
+            ["2027-06-01T00:00:00Z"], ["1970-01-01T00:00:00Z"], ["2026-11-22T23:00:00Z", "2026-11-20T01:00:00Z", "2026-11-21T10:00:00Z"],
+            ["9999-12-31T23:59:59Z", "1970-01-01T00:00:00Z"],
+        ])
     func steps(_ times: [String]) throws {
         var clocks = try Clocks("2026-11-20T10:00:00Z")
         var book = BudgetBook(at: clocks.now)
@@ -230,10 +234,11 @@ struct BudgetBookTests {
         batch.add(UsageRow(link: "a", day: day, purpose: .pull, up: 1, down: 2, requests: 1), now: clocks.now.instant)
         #expect(batch.dueAt == clocks.now.instant.advanced(by: .seconds(10)))
         let taken = batch.take()
-        #expect(taken == [
-            UsageRow(link: "a", day: day, purpose: .pull, up: 1, down: 2, requests: 1),
-            UsageRow(link: "a", day: day, purpose: .push, up: .max, down: 4, requests: 2),
-        ])
+        #expect(
+            taken == [
+                UsageRow(link: "a", day: day, purpose: .pull, up: 1, down: 2, requests: 1),
+                UsageRow(link: "a", day: day, purpose: .push, up: .max, down: 4, requests: 2),
+            ])
         #expect(batch.isEmpty && batch.dueAt == nil)
         for number in 0..<1_000 {
             batch.add(UsageRow(link: "veth\(number)", day: day, purpose: .push, up: 1, requests: 1), now: clocks.now.instant)

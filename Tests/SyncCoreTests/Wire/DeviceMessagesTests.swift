@@ -10,11 +10,14 @@ struct DeviceMessagesTests {
         #expect(try DeviceMessages.readEnrolment(DeviceMessages.enrolment("ese_x")) == "ese_x")
     }
 
-    @Test("What could not be sent as a token is none", arguments: [
-        #"{"device_id":"gw-1"}"#, #"{"device_id":"gw-1","token":""}"#, #"{"device_id":"gw-1","token":"a b"}"#,
-        #"{"device_id":"gw-1","token":"a\nX-Evil: 1"}"#, #"{"device_id":"gw-1","token":"ese_again"}"#, #"{"device_id":"gw 1","token":"a"}"#,
-        #"{"token":"a"}"#, "[]", "", #"{"device_id":"gw-1","token":"é"}"#,
-    ])
+    @Test(
+        "What could not be sent as a token is none",
+        arguments: [
+            #"{"device_id":"gw-1"}"#, #"{"device_id":"gw-1","token":""}"#, #"{"device_id":"gw-1","token":"a b"}"#,
+            #"{"device_id":"gw-1","token":"a\nX-Evil: 1"}"#, #"{"device_id":"gw-1","token":"ese_again"}"#,
+            #"{"device_id":"gw 1","token":"a"}"#,
+            #"{"token":"a"}"#, "[]", "", #"{"device_id":"gw-1","token":"é"}"#,
+        ])
     func refused(_ body: String) {
         #expect(throws: ReplyError.self) { try DeviceMessages.readGrant(Array(body.utf8)) }
     }

@@ -24,7 +24,8 @@ struct HubHeadersTests {
             device: DeviceID(trusted: "gw-17"), replica: ReplicaID(trusted: "r-1"), session: "s-1", config: 42, epoch: "e-1",
             waiting: 3, receipt: "cjE_-")
         for member in Mirror(reflecting: sent).children {
-            #expect(Mirror(reflecting: member.value).children.count == 1, "\(member.label ?? "") is missing, so this test says nothing of it")
+            #expect(
+                Mirror(reflecting: member.value).children.count == 1, "\(member.label ?? "") is missing, so this test says nothing of it")
         }
         var headers: HTTPHeaders = [:]
         sent.write(to: &headers)

@@ -154,13 +154,15 @@ struct IncomingPushTests {
             Broken(description: "mutations are an object", body: #"{"mutations":{}}"#, pointer: "/mutations"),
             Broken(description: "a mutation is a number", body: #"{"mutations":[5]}"#, pointer: "/mutations/0"),
             Broken(description: "no key", body: #"{"mutations":[{}]}"#, pointer: "/mutations/0/idempotency_key"),
-            Broken(description: "key of spaces", body: #"{"mutations":[{"idempotency_key":"a b"}]}"#, pointer: "/mutations/0/idempotency_key"),
+            Broken(
+                description: "key of spaces", body: #"{"mutations":[{"idempotency_key":"a b"}]}"#, pointer: "/mutations/0/idempotency_key"),
             Broken(
                 description: "one key twice", body: #"{"mutations":[{"idempotency_key":"a"},{"idempotency_key":"a"}]}"#,
                 pointer: "/mutations/1/idempotency_key"),
             Broken(description: "negative acked_seq", body: #"{"acked_seq":-1,"mutations":[]}"#, pointer: "/acked_seq"),
             Broken(description: "acked_seq of text", body: #"{"acked_seq":"1","mutations":[]}"#, pointer: "/acked_seq"),
-            Broken(description: "max_sent_seq of 2^53+1", body: #"{"max_sent_seq":9007199254740993,"mutations":[]}"#, pointer: "/max_sent_seq"),
+            Broken(
+                description: "max_sent_seq of 2^53+1", body: #"{"max_sent_seq":9007199254740993,"mutations":[]}"#, pointer: "/max_sent_seq"),
             Broken(description: "config of text", body: #"{"config":"x","mutations":[]}"#, pointer: "/config"),
             Broken(
                 description: "a group in two pieces",

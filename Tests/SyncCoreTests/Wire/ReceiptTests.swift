@@ -36,7 +36,8 @@ struct ReceiptTests {
         let old = Base64URL.encode(plain + SHA256.authenticate(plain, key: Self.secret).prefix(8))
         let read = try Cursor.read(old, secret: Self.secret, epoch: "e1")
         #expect(read.seq == 9 && read.live == 12 && read.opening.isEmpty)
-        let short = Base64URL.encode(Array("2/e1/audits/9/12//x".utf8) + SHA256.authenticate(Array("2/e1/audits/9/12//x".utf8), key: Self.secret).prefix(8))
+        let short = Base64URL.encode(
+            Array("2/e1/audits/9/12//x".utf8) + SHA256.authenticate(Array("2/e1/audits/9/12//x".utf8), key: Self.secret).prefix(8))
         #expect(throws: Cursor.Refusal.unreadable, "a short code is good for version 1 alone") {
             try Cursor.read(short, secret: Self.secret, epoch: "e1")
         }

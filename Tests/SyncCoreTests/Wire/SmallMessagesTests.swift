@@ -23,17 +23,20 @@ struct SmallMessagesTests {
 
     @Test("Limits that a hub announces can only lower ours")
     func limits() throws {
-        let body = #"{"device_id":"d","epoch":"e","head":0,"limits":{"push_mutations":100000,"push_bytes":-5,"pull_records":"x"},"spread_s":999999}"#
+        let body =
+            #"{"device_id":"d","epoch":"e","head":0,"limits":{"push_mutations":100000,"push_bytes":-5,"pull_records":"x"},"spread_s":999999}"#
         let read = try HelloMessages.readResponse(Array(body.utf8))
         #expect(read.limits == .init())
         #expect(read.spread == .seconds(3_600))
     }
 
-    @Test("An answer to hello that is not as agreed is refused", arguments: [
-        "", "[]", "{}", #"{"device_id":"d","epoch":"e"}"#, #"{"device_id":"d d","epoch":"e","head":1}"#,
-        #"{"device_id":"d","epoch":"","head":1}"#, #"{"device_id":"d","epoch":"e","head":-1}"#,
-        #"{"device_id":"d","epoch":"e","head":1,"device_seq":"x"}"#, #"{"device_id":"d","epoch":"e","head":1,"capabilities":[5]}"#,
-    ])
+    @Test(
+        "An answer to hello that is not as agreed is refused",
+        arguments: [
+            "", "[]", "{}", #"{"device_id":"d","epoch":"e"}"#, #"{"device_id":"d d","epoch":"e","head":1}"#,
+            #"{"device_id":"d","epoch":"","head":1}"#, #"{"device_id":"d","epoch":"e","head":-1}"#,
+            #"{"device_id":"d","epoch":"e","head":1,"device_seq":"x"}"#, #"{"device_id":"d","epoch":"e","head":1,"capabilities":[5]}"#,
+        ])
     func badHello(_ body: String) {
         #expect(throws: ReplyError.self) { try HelloMessages.readResponse(Array(body.utf8)) }
     }
@@ -61,12 +64,14 @@ struct SmallMessagesTests {
         #expect(plain.limit == 500 && plain.maxBytes == 1 << 20)
     }
 
-    @Test("A request that is not as agreed is malformed, and says where", arguments: [
-        ("{}", "/streams"), (#"{"streams":{}}"#, "/streams"), (#"{"streams":[1]}"#, "/streams/0"),
-        (#"{"streams":[{"entity":"a b"}]}"#, "/streams/0/entity"), (#"{"streams":[{"entity":"a","cursor":5}]}"#, "/streams/0/cursor"),
-        (#"{"streams":[{"entity":"a"},{"entity":"a"}]}"#, "/streams/1/entity"), (#"{"streams":[],"limit":0}"#, "/limit"),
-        (#"{"streams":[],"limit":1.5}"#, "/limit"), (#"{"streams":[],"max_bytes":"x"}"#, "/max_bytes"),
-    ])
+    @Test(
+        "A request that is not as agreed is malformed, and says where",
+        arguments: [
+            ("{}", "/streams"), (#"{"streams":{}}"#, "/streams"), (#"{"streams":[1]}"#, "/streams/0"),
+            (#"{"streams":[{"entity":"a b"}]}"#, "/streams/0/entity"), (#"{"streams":[{"entity":"a","cursor":5}]}"#, "/streams/0/cursor"),
+            (#"{"streams":[{"entity":"a"},{"entity":"a"}]}"#, "/streams/1/entity"), (#"{"streams":[],"limit":0}"#, "/limit"),
+            (#"{"streams":[],"limit":1.5}"#, "/limit"), (#"{"streams":[],"max_bytes":"x"}"#, "/max_bytes"),
+        ])
     func badPull(_ body: String, _ pointer: String) {
         let error = #expect(throws: Problem.self) { try PullMessages.readRequest(Array(body.utf8)) }
         #expect(error?.code == "malformed")

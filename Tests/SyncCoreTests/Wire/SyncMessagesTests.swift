@@ -18,11 +18,12 @@ struct SyncMessagesTests {
         mutation.group = GroupID(trusted: "g-1")
         let body = PushMessages.request(Batch(mutations: [mutation], ackedSeq: 399, maxSentSeq: 402), config: nil)
         let text = String(decoding: body, as: UTF8.self)
-        #expect(text.utf8.elementsEqual(
-            (#"{"acked_seq":399,"max_sent_seq":402,"mutations":[{"seq":402,"idempotency_key":"key-402","entity":"works","#
-                + #""record_id":"w-402","action":"update","data":{"n":9007199254740993,"t":"e\#u{301}","f":1.10},"unset":["old"],"#
-                + #""ops":[{"field":"a","op":"append","value":"x"}],"base_version":1,"hlc":"0199c3f2a1b4-0000-9f2c11ab","#
-                + #""client_updated_at":"1970-01-01T00:00:00.000Z","group":"g-1","priority":"critical","clock":"unsynced"}]}"#).utf8))
+        #expect(
+            text.utf8.elementsEqual(
+                (#"{"acked_seq":399,"max_sent_seq":402,"mutations":[{"seq":402,"idempotency_key":"key-402","entity":"works","#
+                    + #""record_id":"w-402","action":"update","data":{"n":9007199254740993,"t":"e\#u{301}","f":1.10},"unset":["old"],"#
+                    + #""ops":[{"field":"a","op":"append","value":"x"}],"base_version":1,"hlc":"0199c3f2a1b4-0000-9f2c11ab","#
+                    + #""client_updated_at":"1970-01-01T00:00:00.000Z","group":"g-1","priority":"critical","clock":"unsynced"}]}"#).utf8))
     }
 
     @Test("Every verdict is read back as it was written")
@@ -100,9 +101,11 @@ struct SyncMessagesTests {
         #expect(problem.detail.contains("quarantined"))
     }
 
-    @Test("Absurd waits of a retry are clamped to a day, nonsense is none", arguments: [
-        ("30", 30), ("0", nil), ("-1", nil), ("1e300", 86_400), ("\"30\"", nil), ("1.5", 1.5),
-    ] as [(String, Double?)])
+    @Test(
+        "Absurd waits of a retry are clamped to a day, nonsense is none",
+        arguments: [
+            ("30", 30), ("0", nil), ("-1", nil), ("1e300", 86_400), ("\"30\"", nil), ("1.5", 1.5),
+        ] as [(String, Double?)])
     func retryAfter(_ value: String, _ seconds: Double?) throws {
         let read = try PushMessages.readResponse(Array(Self.result(#""status":"retry","retry_after":\#(value)"#).utf8))
         #expect(read.results.first?.verdict == .retry(nil, after: seconds.map { .seconds($0) }))
@@ -129,7 +132,7 @@ struct SyncMessagesTests {
             StreamPage.Record(
                 id: RecordID(trusted: "w-1"),
                 record: HubRecord(version: 3, data: document, hlc: "0199c3f2a1b4-0000-9f2c11ab", fieldHLC: ["n": "x"]),
-                originDevice: "gw-1", originKey: "k-1"),
+                originDevice: "gw-1", originKey: "k-1")
         ]
         page.deletions = [
             StreamPage.Deletion(id: RecordID(trusted: "w-2"), version: 4),
@@ -182,7 +185,8 @@ struct SyncMessagesTests {
     func helloLimits() throws {
         func limits(_ text: String) throws -> HelloResponse.Announced {
             try HelloMessages.readResponse(
-                Array(#"{"device_id":"d","epoch":"e","head":1,"limits":\#(text)}"#.utf8)).limits
+                Array(#"{"device_id":"d","epoch":"e","head":1,"limits":\#(text)}"#.utf8)
+            ).limits
         }
         #expect(try limits("{}") == HelloResponse.Announced())
         #expect(try limits(#"{"push_mutations":"x","push_bytes":-1}"#) == HelloResponse.Announced())

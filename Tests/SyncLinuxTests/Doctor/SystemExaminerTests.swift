@@ -107,14 +107,20 @@ struct SystemExaminerTests {
         }
     }
 
-    @Test("The first certificate of a file to end counts; what is none is a fault", .enabled(if: OpenSSL.path != nil, "needs the openssl command"))
+    @Test(
+        "The first certificate of a file to end counts; what is none is a fault",
+        .enabled(if: OpenSSL.path != nil, "needs the openssl command"))
     func certificates() async throws {
         try await withTemporaryDirectory { root in
             for (name, days) in [("a", "400"), ("b", "40")] {
                 _ = try OpenSSL.run(
-                    ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-subj", "/CN=\(name)", "-days", days, "-keyout", "\(root)/\(name).key", "-out", "\(root)/\(name).pem"], in: root)
+                    [
+                        "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-subj", "/CN=\(name)",
+                        "-days", days, "-keyout", "\(root)/\(name).key", "-out", "\(root)/\(name).pem",
+                    ], in: root)
             }
-            let both = try String(contentsOfFile: root + "/a.pem", encoding: .utf8) + String(contentsOfFile: root + "/b.pem", encoding: .utf8)
+            let both =
+                try String(contentsOfFile: root + "/a.pem", encoding: .utf8) + String(contentsOfFile: root + "/b.pem", encoding: .utf8)
             makeFile(root + "/both.pem", both)
             makeFile(root + "/none.pem", "no certificate")
             var questions = DoctorQuestions(stateFolder: root, configurationFiles: [])

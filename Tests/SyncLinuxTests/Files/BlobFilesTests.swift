@@ -16,7 +16,9 @@ struct BlobFilesTests {
 
     private static func digest(_ bytes: [UInt8]) -> BlobDigest { BlobDigest(bytes: SHA256.hash(bytes))! }
 
-    @Test("What comes in gets its final name when it is whole, and its digest is that of the core's own SHA-256", arguments: [1, 63, 64, 65, 300_000])
+    @Test(
+        "What comes in gets its final name when it is whole, and its digest is that of the core's own SHA-256",
+        arguments: [1, 63, 64, 65, 300_000])
     func keep(_ count: Int) throws {
         let bytes = (0..<count).map { UInt8(truncatingIfNeeded: $0 &* 31) }
         let file = try files.open(incoming: "a", at: 0)
@@ -95,7 +97,9 @@ struct BlobFilesTests {
         #expect { try files.open(incoming: "a", at: 4) } throws: { ($0 as? BlobError)?.code == .damaged }
     }
 
-    @Test("Names that could lead elsewhere are refused", arguments: ["", ".", "..", "../x", "a/b", "a\u{0}b", String(repeating: "a", count: 65)])
+    @Test(
+        "Names that could lead elsewhere are refused",
+        arguments: ["", ".", "..", "../x", "a/b", "a\u{0}b", String(repeating: "a", count: 65)])
     func names(_ name: String) {
         #expect(throws: BlobError.self) { try files.open(incoming: name, at: 0) }
     }
@@ -168,18 +172,20 @@ struct BlobFilesTests {
         var below: [String] = ["drop"]
     }
 
-    @Test("A path is opened only below the folders that are configured, through no link, for its owner", arguments: [
-        Path(what: "a file", path: "drop/a.jpg", isTaken: true),
-        Path(what: "in a folder below", path: "drop/sub/b.jpg", isTaken: true),
-        Path(what: "beside it", path: "other/c.jpg", isTaken: false),
-        Path(what: "upwards", path: "drop/../other/c.jpg", isTaken: false),
-        Path(what: "a link", path: "drop/link.jpg", isTaken: false),
-        Path(what: "through a link", path: "drop/linked/c.jpg", isTaken: false),
-        Path(what: "not there", path: "drop/none.jpg", isTaken: false),
-        Path(what: "the folder itself", path: "drop", isTaken: false),
-        Path(what: "a folder whose name only begins alike", path: "dropped/d.jpg", isTaken: false),
-        Path(what: "no folder is configured", path: "drop/a.jpg", isTaken: false, below: []),
-    ])
+    @Test(
+        "A path is opened only below the folders that are configured, through no link, for its owner",
+        arguments: [
+            Path(what: "a file", path: "drop/a.jpg", isTaken: true),
+            Path(what: "in a folder below", path: "drop/sub/b.jpg", isTaken: true),
+            Path(what: "beside it", path: "other/c.jpg", isTaken: false),
+            Path(what: "upwards", path: "drop/../other/c.jpg", isTaken: false),
+            Path(what: "a link", path: "drop/link.jpg", isTaken: false),
+            Path(what: "through a link", path: "drop/linked/c.jpg", isTaken: false),
+            Path(what: "not there", path: "drop/none.jpg", isTaken: false),
+            Path(what: "the folder itself", path: "drop", isTaken: false),
+            Path(what: "a folder whose name only begins alike", path: "dropped/d.jpg", isTaken: false),
+            Path(what: "no folder is configured", path: "drop/a.jpg", isTaken: false, below: []),
+        ])
     func paths(_ example: Path) throws {
         for name in ["drop/sub", "other", "dropped"] {
             try FileManager.default.createDirectory(atPath: folder.path + "/" + name, withIntermediateDirectories: true)

@@ -15,10 +15,13 @@ struct InterfaceCountersTests {
 
         """
 
-    @Test("The line of the interface tells both ways; one that is not there or not whole tells nothing", arguments: [
-        ("eth0", UsageReservation.Bytes(up: 73_336, down: 55_356_970)), ("eth0:1", .init(up: 3, down: 1)), ("eth", nil), ("th0", nil), ("short", nil),
-        ("odd", nil), ("", nil), ("Inter-|", nil),
-    ])
+    @Test(
+        "The line of the interface tells both ways; one that is not there or not whole tells nothing",
+        arguments: [
+            ("eth0", UsageReservation.Bytes(up: 73_336, down: 55_356_970)), ("eth0:1", .init(up: 3, down: 1)), ("eth", nil), ("th0", nil),
+            ("short", nil),
+            ("odd", nil), ("", nil), ("Inter-|", nil),
+        ])
     func line(_ name: String, _ expected: UsageReservation.Bytes?) {
         #expect(InterfaceCounters.carried(by: name, in: Self.table) == expected)
     }

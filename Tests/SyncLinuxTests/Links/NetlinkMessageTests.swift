@@ -175,7 +175,9 @@ struct NetlinkMessageTests {
     func manyInterfaces() {
         let datagram = (1...500).flatMap { index in
             Recorded.message(
-                16, [0, 0] + Recorded.native(UInt16(1)) + Recorded.native(Int32(index)) + Recorded.native(UInt32(1)) + Recorded.native(UInt32(0))
+                16,
+                [0, 0] + Recorded.native(UInt16(1)) + Recorded.native(Int32(index)) + Recorded.native(UInt32(1))
+                    + Recorded.native(UInt32(0))
                     + Recorded.attribute(3, Recorded.text("veth\(index)")))
         }
         let found = NetlinkMessage.all(in: datagram[...])
@@ -250,11 +252,13 @@ struct NetlinkMessageTests {
             var bytes = originals[Int.random(in: 0..<4, using: &random)]
             for _ in 0..<Int.random(in: 1...6, using: &random) {
                 let place = Int.random(in: 0..<bytes.count, using: &random)
-                bytes[place] = [0, 1, 3, 4, 5, 0x7F, 0x80, 0xFF, UInt8.random(in: 0...255, using: &random)].randomElement(using: &random) ?? 0
+                bytes[place] =
+                    [0, 1, 3, 4, 5, 0x7F, 0x80, 0xFF, UInt8.random(in: 0...255, using: &random)].randomElement(using: &random) ?? 0
             }
             found += readEverything(bytes[...])
             let noise = (0..<Int.random(in: 0...80, using: &random)).map { _ in UInt8.random(in: 0...255, using: &random) }
-            found += readEverything((Recorded.native(UInt32(16 + noise.count)) + [16, 0, 2, 0] + [UInt8](repeating: 0, count: 8) + noise)[...])
+            found += readEverything(
+                (Recorded.native(UInt32(16 + noise.count)) + [16, 0, 2, 0] + [UInt8](repeating: 0, count: 8) + noise)[...])
         }
         #expect(found > 0)
     }

@@ -74,8 +74,10 @@ struct CertificateAuthority: Sendable {
             .future: ["-startdate", "20900101000000Z", "-enddate", "20910101000000Z"],
         ]
         try OpenSSL.run(
-            ["ca", "-batch", "-notext", "-config", "ca.conf", "-cert", "ca.crt", "-keyfile", "ca.key", "-extfile", "\(name).ext",
-             "-in", "\(name).csr", "-out", "\(name).crt"] + (dates[validity] ?? []), in: directory)
+            [
+                "ca", "-batch", "-notext", "-config", "ca.conf", "-cert", "ca.crt", "-keyfile", "ca.key", "-extfile", "\(name).ext",
+                "-in", "\(name).csr", "-out", "\(name).crt",
+            ] + (dates[validity] ?? []), in: directory)
         return Certificate(file: "\(directory)/\(name).crt", key: "\(directory)/\(name).key")
     }
 
