@@ -157,7 +157,7 @@ struct ContractTests {
 
     /// The routes of the hub, out of `Endpoint.swift`: its cases with their paths, and the table of methods.
     private static func hubRoutes() throws -> Set<String> {
-        let source = try text("Sources/HubServer/Endpoint.swift")
+        let source = try text("Sources/HubServer/Requests/Endpoint.swift")
         var paths: [String: Substring] = [:]
         for match in source.matches(of: /case ([a-z]+) = "([^"]+)"/) { paths[String(match.1)] = match.2 }
         var routes: Set<String> = []
