@@ -101,6 +101,26 @@ struct ReaderTests {
         #expect(status(token) == 200)
     }
 
+    @Test("A large entity is counted once in a while, and its first page says about how many records there are")
+    func totals() throws {
+        let rows = try HubRows()
+        _ = try HubBench(place: rows.place)
+        try rows.run(
+            """
+            WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000)
+            INSERT INTO record(entity, id, version, data, hlc, writer, origin_key, updated_at_ms)
+            SELECT 'audits', 'r-' || i, i, '{}', '0199c3f2a1b4-0007-9f2c11ab', 'gw', 'k', 1 FROM n
+            """)
+        let bench = try HubBench(place: rows.place)
+        func total() throws -> Int64? { try bench.pull([("audits", nil)], limit: 1).pages.first?.total }
+        #expect(try total() == 20_000)
+        #expect(try bench.verdict(Sent("k-1", .create)).word == "accepted")
+        #expect(try total() == 20_000)
+        let more = (2...200).map { Sent("k-\($0)", seq: Int64($0), .create, id: "a-\($0)") }
+        #expect(try bench.verdicts(more).allSatisfy { $0.verdict.word == "accepted" })
+        #expect(try total() == 20_200)
+    }
+
     @Test("A database in memory has one connection, and no reader")
     func memory() throws {
         #expect(try HubBench(place: .memory).hub.reader() == nil)

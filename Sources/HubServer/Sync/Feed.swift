@@ -114,7 +114,7 @@ struct Feed {
         }
         var page = StreamPage(
             entity: cursor.entity, cursor: end.text(secret: secret), hasMore: hasMore, records: records, deletions: deletions,
-            total: isFirst && hasMore ? try store.count(cursor.entity) : nil)
+            total: isFirst && hasMore ? try store.total(cursor.entity, at: head) : nil)
         page.unreadable = rows.prefix(count).filter { !$0.isWhole }.map(\.id)
         return .success(page)
     }
@@ -176,7 +176,7 @@ struct Feed {
             entity: request.entity, startCursor: start.text(secret: secret), startVersion: head,
             records: rows.compactMap { record($0, of: request.entity) },
             after: isCut ? rows.last?.id : found.searchedTo ?? rows.last?.id, hasMore: isCut || found.searchedTo != nil,
-            total: request.after == nil && isCut && !request.isSeed ? try store.count(request.entity) : nil)
+            total: request.after == nil && isCut && !request.isSeed ? try store.total(request.entity, at: head) : nil)
         page.unreadable = unreadable
         if request.after == nil, !request.isSeed, request.buckets == nil { page.deletedTotal = try store.deletedTotal(request.entity) }
         return .success(page)

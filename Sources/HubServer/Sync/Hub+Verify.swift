@@ -47,11 +47,23 @@ extension HubStore {
         }
     }
 
-    /// Live records.
-    func count(_ entity: EntityName) throws(DatabaseError) -> Int64 {
+    /// Live records, for whoever shows progress.
+    ///
+    /// To count is to walk through the entity. Of a large one the number is therefore kept until so many commits have come that it may
+    /// be wrong by one in a hundred.
+    ///
+    /// - Parameter head: The newest commit of the present transaction.
+    func total(_ entity: EntityName, at head: Int64) throws(DatabaseError) -> Int64 {
+        if let known = totals[entity], known.count >= HubStore.exactTotalMax, (0..<known.count / 100).contains(head - known.head) {
+            return known.count
+        }
         let count = try database.first(
             "SELECT count(*) FROM record WHERE entity = ? AND data IS NOT NULL", .text(entity.text)
         ) { $0.int(0) }
+        totals[entity] = (count ?? 0, head)
         return count ?? 0
     }
+
+    /// Entities up to so many records are counted each time.
+    static let exactTotalMax: Int64 = 10_000
 }
