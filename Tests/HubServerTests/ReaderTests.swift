@@ -101,6 +101,36 @@ struct ReaderTests {
         #expect(status(token) == 200)
     }
 
+    @Test("After any changes, deletions and forgotten deletions the reader answers what the hub itself answers", arguments: UInt64(1)...12)
+    func same(_ seed: UInt64) throws {
+        var random = SeededRandom(seed: seed)
+        let entities: [EntityName] = ["audits", "notes", "photos"]
+        var cursors: [EntityName: [String?]] = [:]
+        for step in 1...60 {
+            let entity = entities[Int(random.next() % 3)]
+            switch random.next() % 5 {
+            case 0, 1:
+                let id = "r-\(random.next() % 6)"
+                let action: MutationAction = random.next() % 3 == 0 ? .delete : .upsert
+                _ = try bench.verdict(Sent("k-\(step)", seq: Int64(step), action, entity.text, id: id))
+            case 2 where random.next() % 4 == 0:
+                bench.now = bench.now.advanced(by: .seconds(200 * 86_400))
+                _ = try bench.hub.housekeep(at: bench.now)
+            default:
+                // Cursors of any age, and none.
+                let known = cursors[entity, default: [nil]]
+                let cursor = known[Int(random.next() % UInt64(known.count))]
+                let limit = Int(random.next() % 3) + 1
+                let request = PullRequest(
+                    streams: [StreamPosition(entity: entity, cursor: cursor)], limit: limit, maxBytes: 1 << 20, maxSentSeq: 0, namesUnreadable: true)
+                let body = try JSONReader.read(PullMessages.request(request))
+                let (own, its) = (bench.send("POST", "/v1/sync/pull", body), ask("POST", "/v1/sync/pull", body))
+                #expect(own.body == its?.body && own.headers == its?.headers, "step \(step)")
+                if let next = try PullMessages.readResponse(own.body).pages.first?.cursor { cursors[entity, default: [nil]].append(next) }
+            }
+        }
+    }
+
     @Test("A large entity is counted once in a while, and its first page says about how many records there are")
     func totals() throws {
         let rows = try HubRows()

@@ -9,6 +9,8 @@ final class HubStore {
     /// Records whose row was found to be damaged, and why, each told once (``takeDamage()``).
     private(set) var damaged: [RecordName: RecordDamage] = [:]
     private var untold: [RecordName] = []
+    /// Only where requests that only read are answered.
+    var newest: NewestVersions?
     /// Numbers of records that were counted, and the newest commit at that time; see `total`.
     var totals: [EntityName: (count: Int64, head: Int64)] = [:]
     /// Holds back what the requests of a transaction write; `nil`: all is written at once.

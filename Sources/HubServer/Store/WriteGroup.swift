@@ -37,7 +37,9 @@ struct WriteGroup {
     /// `nil`: it was not read.
     func record(_ name: RecordName) -> HubStore.RecordRow?? { request.seen.records[name] ?? done.seen.records[name] }
     func key(_ name: KeyName) -> HubStore.KeyRow?? { request.seen.keys[name] ?? done.seen.keys[name] }
-    func horizon(_ entity: EntityName) -> Int64? { request.seen.horizons[entity] ?? done.seen.horizons[entity] }
+    func horizon(_ entity: EntityName) -> Int64? {
+        request.seen.horizons[entity] ?? done.seen.horizons[entity] ?? (done.seen.knowsAllHorizons ? 0 : nil)
+    }
     func refusal(_ name: RefusalName) -> Int64? { request.writes.refusals[name] ?? done.writes.refusals[name] }
 
     /// What was read before the first request.
@@ -67,12 +69,15 @@ struct WriteGroup {
         var records: [RecordName: HubStore.RecordRow?] = [:]
         var keys: [KeyName: HubStore.KeyRow?] = [:]
         var horizons: [EntityName: Int64] = [:]
+        /// An entity that is not among ``horizons`` has none.
+        var knowsAllHorizons = false
 
         fileprivate mutating func take(_ other: Seen) {
             views.merge(other.views) { $1 }
             records.merge(other.records) { $1 }
             keys.merge(other.keys) { $1 }
             horizons.merge(other.horizons) { $1 }
+            knowsAllHorizons = knowsAllHorizons || other.knowsAllHorizons
         }
     }
 

@@ -84,7 +84,8 @@ struct Feed {
     ) throws(DatabaseError) -> Result<StreamPage?, Problem> {
         var end = Cursor(epoch: epoch, entity: cursor.entity, seq: head, opening: opening)
         // The feed of an event entity is empty: events only travel from device to hub.
-        let rows = rules[cursor.entity]?.kind == .event ? [] : try rows(after: cursor, limit: max(1, 2 * room.records) + 1)
+        let isIdle = rules[cursor.entity]?.kind == .event || store.hasNothing(behind: cursor)
+        let rows = isIdle ? [] : try rows(after: cursor, limit: max(1, 2 * room.records) + 1)
         guard !rows.isEmpty else {
             guard isFirst else { return .success(nil) }
             return .success(

@@ -20,20 +20,31 @@ extension Hub {
     /// Asks a database that is a round trip away for the rows that the requests name.
     func readAhead(_ requests: [HubRequest], at now: Timestamp) throws(DatabaseError) {
         guard store.database.isShared else { return }
-        let gate = HubGate(tokens: settings.tokens, grace: settings.tokenGrace, now: now)
+        let grouped = requests.filter { Endpoint.find($0.path)?.writesInGroup == true }
         var wanted = WantedRows()
-        for request in requests {
-            guard let endpoint = Endpoint.find(request.path), endpoint.writesInGroup else { continue }
-            do throws(HubRefusal) {
-                let caller = try gate.caller(request.headers, certificate: request.certificateDevice, at: endpoint)
-                wanted.add(caller.device, caller.replica)
-                if case .success(let push) = request.push { wanted.add(push.items, of: caller.device) }
-            } catch {
-                // It is refused when its turn comes, and needs no row for that.
-                continue
-            }
+        for (request, caller) in known(grouped, at: now) {
+            wanted.add(caller.device, caller.replica)
+            if case .success(let push) = request.push { wanted.add(push.items, of: caller.device) }
         }
         try store.readAhead(wanted)
+    }
+
+    /// Devices and databases that the requests speak for.
+    func callers(of requests: [HubRequest], at now: Timestamp) -> [(device: DeviceID, replica: ReplicaID?)] {
+        known(requests, at: now).map { ($0.caller.device, $0.caller.replica) }
+    }
+
+    private func known(_ requests: [HubRequest], at now: Timestamp) -> [(request: HubRequest, caller: HubGate.Caller)] {
+        let gate = HubGate(tokens: settings.tokens, grace: settings.tokenGrace, now: now)
+        return requests.compactMap { request in
+            guard let endpoint = Endpoint.find(request.path), endpoint.isForDevices else { return nil }
+            do throws(HubRefusal) {
+                return (request, try gate.caller(request.headers, certificate: request.certificateDevice, at: endpoint))
+            } catch {
+                // It is refused when its turn comes, and needs no row for that.
+                return nil
+            }
+        }
     }
 }
 

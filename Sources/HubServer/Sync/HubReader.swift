@@ -83,6 +83,9 @@ extension Hub {
         guard row.epoch != state.epoch || lineage.includes(known, head: row.head) else { return nil }
         state = row
         if settings.keepsTokens { try readTokens() }
+        store.openGroup()
+        defer { store.closeGroup() }
+        try store.readAhead(of: callers(of: requests, at: now), in: HubPosition(epoch: row.epoch, opening: row.opening, head: row.head))
         var responses: [HubResponse] = []
         for request in requests { responses.append(try answer(request, at: now)) }
         guard witness.take() == nil, store.takeDamage().isEmpty else { return nil }
