@@ -111,7 +111,7 @@ struct ReaderTests {
             switch random.next() % 5 {
             case 0, 1:
                 let id = "r-\(random.next() % 6)"
-                let action: MutationAction = random.next() % 3 == 0 ? .delete : .upsert
+                let action: MutationAction = random.next() % 3 == 0 ? .delete : .create
                 _ = try bench.verdict(Sent("k-\(step)", seq: Int64(step), action, entity.text, id: id))
             case 2 where random.next() % 4 == 0:
                 bench.now = bench.now.advanced(by: .seconds(200 * 86_400))
@@ -122,7 +122,8 @@ struct ReaderTests {
                 let cursor = known[Int(random.next() % UInt64(known.count))]
                 let limit = Int(random.next() % 3) + 1
                 let request = PullRequest(
-                    streams: [StreamPosition(entity: entity, cursor: cursor)], limit: limit, maxBytes: 1 << 20, maxSentSeq: 0, namesUnreadable: true)
+                    streams: [StreamPosition(entity: entity, cursor: cursor)], limit: limit, maxBytes: 1 << 20, maxSentSeq: 0,
+                    namesUnreadable: true)
                 let body = try JSONReader.read(PullMessages.request(request))
                 let (own, its) = (bench.send("POST", "/v1/sync/pull", body), ask("POST", "/v1/sync/pull", body))
                 #expect(own.body == its?.body && own.headers == its?.headers, "step \(step)")

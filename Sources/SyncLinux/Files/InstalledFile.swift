@@ -1,3 +1,4 @@
+import CSyncLinux
 import Glibc
 
 /// Files that came with the program, found from where the program itself is.
