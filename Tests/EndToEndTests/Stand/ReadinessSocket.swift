@@ -1,3 +1,4 @@
+import CSyncLinux
 import Foundation
 import Glibc
 import Synchronization
