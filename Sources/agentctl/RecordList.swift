@@ -12,20 +12,21 @@ enum RecordList {
 
     /// Shows one line a record: id, sync status, document.
     ///
+    /// - Parameter command: The words that show this page, for a command that shows the next one.
     /// - Returns: The exit status: 1 when the entity is unknown, because an empty list would look like an answer.
-    static func show(_ reply: Reply<RecordListPage>, of entity: EntityName, asJSON: Bool) -> Int32 {
-        if asJSON { Output.json(reply.body) } else { list(reply, of: entity) }
+    static func show(_ reply: Reply<RecordListPage>, of command: [String], asJSON: Bool) -> Int32 {
+        if asJSON { Output.json(reply.body) } else { list(reply, of: command) }
         guard let unknown = reply.value.unknownEntity else { return 0 }
         Output.note(PlainText.safe(unknown))
         return 1
     }
 
-    private static func list(_ reply: Reply<RecordListPage>, of entity: EntityName) {
+    private static func list(_ reply: Reply<RecordListPage>, of command: [String]) {
         for record in reply.value.items {
             Output.line(PlainText.safe("\(record.name.id)  \(record.status)  \(record.data ?? "null")"))
         }
         if let next = reply.value.next {
-            Output.note("there is more: agentctl query \(entity) --cursor \(PlainText.safe(next))")
+            Output.note("there is more: \(ShellWords.line(command + ["--cursor", next]))")
         }
     }
 

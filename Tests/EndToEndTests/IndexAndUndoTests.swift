@@ -23,6 +23,12 @@ extension EndToEnd {
                     return try #require(QueryExplanation(JSONReader.read(Array(output.text.utf8))), "\(output.talk)")
                 }
                 let before = try await stand.agentctl(query).text
+                // The command that a page offers for the next one asks the same.
+                let offer = "there is more: agentctl "
+                let hint = try await stand.agentctl(query).talk.split(separator: "\n").first { $0.contains(offer) }
+                let next = try #require(hint?.components(separatedBy: offer).last?.split(separator: " ").map(String.init))
+                let second = try await stand.agentctl(next).text.split(separator: "\n").map { $0.prefix { $0 != " " } }
+                #expect(second == ["wo-2-6", "wo-2-7", "wo-2-8", "wo-2-9", "wo-2-10"], "\(next)")
                 let scan = try await explained()
                 #expect(scan.way == "scan" && scan.read == 60 && scan.suggestion == "site,due")
                 let talk = try await stand.agentctl(query + ["--explain"]).text

@@ -26,7 +26,7 @@ struct GetCommand: AgentCommand {
     func run(_ session: Session) async throws -> Int32 {
         guard let id else {
             let page = try await session.client.query(RecordListQuery(entity, limit: limit))
-            return RecordList.show(page, of: entity, asJSON: session.isJSON)
+            return RecordList.show(page, of: ["agentctl", "query", entity.text, "--limit", "\(limit)"], asJSON: session.isJSON)
         }
         let reply = try await session.client.record(RecordName(entity, id), view: view)
         let record = reply.value

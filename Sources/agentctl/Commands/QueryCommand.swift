@@ -47,6 +47,17 @@ struct QueryCommand: AgentCommand {
             if session.isJSON { Output.json(reply.body) } else { for line in reply.value.lines { Output.line(PlainText.safe(line)) } }
             return 0
         }
-        return RecordList.show(try await session.client.query(query), of: entity, asJSON: session.isJSON)
+        return RecordList.show(try await session.client.query(query), of: words, asJSON: session.isJSON)
+    }
+
+    /// This command without its `--cursor`, which is a page of exactly this query.
+    private var words: [String] {
+        var words = ["agentctl", "query", entity.text]
+        for condition in conditions { words += ["--where", condition.text] }
+        for key in sort { words += ["--sort", key.text] }
+        for field in fields { words += ["--fields", field.text] }
+        if limit != RecordListQuery.limitDefault { words += ["--limit", "\(limit)"] }
+        if includeDeleted { words.append("--include-deleted") }
+        return words
     }
 }

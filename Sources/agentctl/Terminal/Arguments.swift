@@ -41,30 +41,39 @@ extension MutationState: ExpressibleByArgument {
 
 /// A condition, `field:op:value`.
 struct Condition: ExpressibleByArgument, Sendable {
+    /// As it was given.
+    let text: String
     var filter: RecordFilter
 
     init?(argument: String) {
         guard let filter = RecordFilter(text: argument) else { return nil }
         self.filter = filter
+        text = argument
     }
 }
 
 /// A sort key, `field`, or `-field` for descending order.
 struct SortArgument: ExpressibleByArgument, Sendable {
+    /// As it was given.
+    let text: String
     var sort: RecordListQuery.Sort
 
     init?(argument: String) {
         guard let sort = RecordListQuery.Sort(text: argument) else { return nil }
         self.sort = sort
+        text = argument
     }
 }
 
 struct FieldArgument: ExpressibleByArgument, Sendable {
+    /// As it was given.
+    let text: String
     var path: FieldPath
 
     init?(argument: String) {
         guard let path = FieldPath(parameter: argument) else { return nil }
         self.path = path
+        text = argument
     }
 }
 

@@ -45,11 +45,11 @@ struct LostCommand: ParsableCommand {
         guard let width = Self.terminalWidth else {
             // For a script or a log: whole lines, and none where there is nothing.
             try rows.forEach { row in try Say.result(PlainText.safe(Self.cells(row, at: row.at.description).joined(separator: "  "))) }
-            if rows.isEmpty, damaged.count == 0 { Say.error("nothing has lost") }
+            if rows.isEmpty, damaged.count == 0 { Say.error("no value has lost") }
             return try Self.tell(damaged)
         }
         if rows.isEmpty {
-            try Say.result("nothing has lost")
+            try Say.result("no value has lost")
         } else {
             try Say.result(Self.table(rows, now: SystemClocks().now().wall).lines(width: width).joined(separator: "\n"))
         }
