@@ -263,21 +263,29 @@ package final class Hub {
         }
         let writes = requests.contains { $0.writes }
         try begin(writes ? writing : .reading)
-        if writes {
-            try openIfNeeded(at: now)
-            store.openGroup()
-            try readAhead(requests, at: now)
-        }
-        for request in requests { responses.append(try isolated(request, alone: requests.count == 1, at: now)) }
-        if witness.found != nil {
+        if writes { try openIfNeeded(at: now) }
+        var (waiting, start) = (requests, 0)
+        while start < waiting.count {
+            let end = writes ? endOfGroup(from: start, in: &waiting) : waiting.count
+            if writes {
+                store.openGroup()
+                try readAhead(Array(waiting[start..<end]), at: now)
+            }
+            for index in start..<end {
+                responses.append(try isolated(waiting[index], alone: waiting.count == 1, at: now))
+                waiting[index].push = nil
+            }
+            start = end
+            if witness.found != nil {
+                store.closeGroup()
+                try store.database.rollback()
+                settleShelf(committed: false)
+                notices = []
+                return []
+            }
+            try flush()
             store.closeGroup()
-            try store.database.rollback()
-            settleShelf(committed: false)
-            notices = []
-            return []
         }
-        try flush()
-        store.closeGroup()
         isCommitting = true
         try commit()
         return responses

@@ -1,3 +1,4 @@
+import Foundation
 import LocalAPI
 import SyncCore
 import Testing

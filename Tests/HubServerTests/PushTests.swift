@@ -308,4 +308,45 @@ struct PushTests {
         #expect(try bench.verdicts(Array(mutations.dropLast())).allSatisfy { $0.verdict.word == "accepted" })
         #expect(bench.hub.head == 500)
     }
+
+    // MARK: Turns
+
+    /// Requests of two devices in one turn, which change the same records.
+    private static func turn(_ pushes: Int, of size: Int, spoiling spoiled: Set<Int> = []) -> [HubRequest] {
+        (0..<pushes).map { push in
+            let mutations = (0..<size).map { place in
+                let number = push * size + place
+                // Each record is made by the first push and changed by all others.
+                return Sent(
+                    "k-\(number)", seq: Int64(number + 1), push == 0 ? .create : .update, id: "a-\(place)", data: ["n": .int(Int64(push))],
+                    base: -1)
+            }
+            var headers: HTTPHeaders = [:]
+            HubRequestHeaders(device: push % 2 == 0 ? .one : .two, replica: "r-1").write(to: &headers)
+            let body: JSON =
+                spoiled.contains(push) ? "nonsense" : ["acked_seq": 0, "mutations": .array(mutations.map { .object($0.json) })]
+            return HubRequest("POST", "/v1/sync/push", headers: headers, body: body.bytes)
+        }
+    }
+
+    @Test(
+        "A turn of many pushes is the same as each of them alone, also where it goes in several groups",
+        arguments: [(6, 3), (5, 500), (64, 20)])
+    func turns(_ pushes: Int, _ size: Int) throws {
+        let requests = Self.turn(pushes, of: size, spoiling: [2])
+        let (together, apart) = (try HubBench(), try HubBench())
+        let answers = together.hub.handle(requests, at: together.now)
+        let singles = requests.map { apart.hub.handle($0, at: apart.now) }
+        #expect(answers.map(\.status) == (0..<pushes).map { $0 == 2 ? 400 : 200 })
+        for (answer, single) in zip(answers, singles) { #expect(answer.body == single.body) }
+        #expect(together.hub.head == apart.hub.head && together.hub.head >= Int64(size))
+        for id in ["a-0", "a-\(size - 1)"] {
+            #expect(try together.data("audits", RecordID(trusted: id)) == apart.data("audits", RecordID(trusted: id)))
+        }
+        #expect(try together.hub.stats().counters == apart.hub.stats().counters)
+        #expect(try together.hub.stats().keys == Int64((pushes - 1) * size))
+        // All of it once more: no verdict is given twice.
+        let again = together.hub.handle(requests, at: together.now)
+        #expect(again.map(\.status) == answers.map(\.status) && together.hub.head == apart.hub.head)
+    }
 }

@@ -14,7 +14,7 @@ package struct HubRequest: Sendable {
     /// Of the body, as declared; `nil` when it was not.
     var contentLength: Int?
     /// The body of a push, once it was read.
-    var push: Result<IncomingPush, HubRefusal>?
+    var push: ReadPush?
     /// Which half of a request that brings a file this is; `nil`: all of it, with its body.
     var fileStep: FileStep?
 

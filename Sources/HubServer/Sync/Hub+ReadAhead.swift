@@ -2,19 +2,40 @@ import SyncCore
 
 // What the requests of a turn are known to ask for, asked in one go.
 extension Hub {
-    /// Reads the bodies of pushes before the transaction begins: nobody has to wait for that.
+    /// Reads the bodies of the first pushes before the transaction begins, so that no other hub waits for that.
     func readingBodies(of requests: [HubRequest]) -> [HubRequest] {
-        requests.map { request in
-            guard Endpoint.find(request.path) == .push, request.method == "POST" else { return request }
+        var room = ReadPush.bytesMax
+        return requests.map { request in
+            guard room > 0 else { return request }
             var request = request
-            do throws(HubRefusal) {
-                let body = try body(of: request)
-                request.push = .success(try reading { () throws(Problem) in try PushMessages.readRequest(body) })
-            } catch {
-                request.push = .failure(error)
-            }
+            readBody(of: &request)
+            room -= request.push?.bytes ?? 0
             return request
         }
+    }
+
+    func readBody(of request: inout HubRequest) {
+        guard request.push == nil, request.method == "POST", Endpoint.find(request.path) == .push else { return }
+        do throws(HubRefusal) {
+            let body = try body(of: request)
+            let push = try reading { () throws(Problem) in try PushMessages.readRequest(body) }
+            request.push = ReadPush(outcome: .success(push), bytes: body.count)
+        } catch {
+            request.push = ReadPush(outcome: .failure(error), bytes: 0)
+        }
+    }
+
+    /// Reads the bodies of the requests that are answered from one group, and says where the next group begins.
+    func endOfGroup(from start: Int, in requests: inout [HubRequest]) -> Int {
+        var (end, mutations, bytes) = (start, 0, 0)
+        while end < requests.count {
+            readBody(of: &requests[end])
+            mutations += requests[end].push?.items.count ?? 0
+            bytes += requests[end].push?.bytes ?? 0
+            if end > start, mutations > ReadPush.mutationsMax || bytes > ReadPush.bytesMax { break }
+            end += 1
+        }
+        return end
     }
 
     /// Asks a database that is a round trip away for the rows that the requests name.
@@ -24,7 +45,7 @@ extension Hub {
         var wanted = WantedRows()
         for (request, caller) in known(grouped, at: now) {
             wanted.add(caller.device, caller.replica)
-            if case .success(let push) = request.push { wanted.add(push.items, of: caller.device) }
+            wanted.add(request.push?.items ?? [], of: caller.device)
         }
         try store.readAhead(wanted)
     }
@@ -45,6 +66,21 @@ extension Hub {
                 return nil
             }
         }
+    }
+}
+
+/// The body of a push.
+struct ReadPush: Sendable {
+    let outcome: Result<IncomingPush, HubRefusal>
+    /// Inflated.
+    let bytes: Int
+
+    /// Of the pushes of one group, unless it is one push: what they read and write is in memory at one time.
+    static let mutationsMax = 1_000
+    static let bytesMax = 8 << 20
+
+    var items: [IncomingItem] {
+        if case .success(let push) = outcome { push.items } else { [] }
     }
 }
 

@@ -39,7 +39,7 @@ extension Hub {
     private static let capabilities = ["groups", VerifyMessages.capability, UnreadableRecords.capability, EntityList.capability]
 
     func push(_ request: HubRequest, _ caller: HubGate.Caller, at now: Timestamp) throws(HubRefusal) -> HubResponse {
-        guard let push = try request.push?.get() else { throw HubRefusal(Hub.notFound) }
+        guard let push = try request.push?.outcome.get() else { throw HubRefusal(Hub.notFound) }
         guard let replica = caller.replica else {
             throw HubRefusal(Problem("malformed", status: 400, detail: "Sync-Replica is missing: a push speaks for one database"))
         }
