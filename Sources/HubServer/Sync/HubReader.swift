@@ -6,7 +6,6 @@ import Synchronization
 ///
 /// It decides nothing about the hub's history and changes nothing. Whatever needs that goes to the ``Hub`` that writes: a proof that the
 /// database is an older copy, the first use of a token, a damaged row that nobody has told of, a database that fails.
-///
 package final class HubReader: @unchecked Sendable {
     // Unchecked: it is used from one thread, which is handed it once. With the hub that writes it shares its generation alone.
     private let place: any DatabasePlace
@@ -33,8 +32,18 @@ package final class HubReader: @unchecked Sendable {
             try hub.store.database.commit()
             return responses
         } catch {
-            hub.isDown = true
+            leave(error)
             return nil
+        }
+    }
+
+    /// A request that asked for more than reading is no fault of the connection; after anything else it is given up.
+    private func leave(_ error: DatabaseError) {
+        do throws(DatabaseError) {
+            guard error.kind == .readOnly else { throw error }
+            try hub.store.database.rollback()
+        } catch {
+            hub.isDown = true
         }
     }
 
