@@ -1,15 +1,15 @@
 import SyncCore
 
-// One transaction at a time: how it begins, ends and fails, and how the database is opened anew.
+// The lifecycle of one transaction: begin, end, failure, and reopening of the database.
 extension Hub {
-    /// Takes the commit numbers and verdicts of a push into account; they count once the transaction is through.
+    /// Records the commit numbers and verdicts of a push; they count once the transaction is committed.
     func advance(to head: Int64, adding counted: HubCounters) throws(DatabaseError) {
         if !store.noteAdvance(to: head, adding: counted) { try writeAdvance(to: head, adding: counted) }
         state.head = head
         state.counters.add(counted)
     }
 
-    /// Writes what the requests of a turn have changed so far.
+    /// Writes the changes that the requests of a turn have made so far.
     func flush() throws(DatabaseError) {
         guard let writes = try store.flush(), let head = writes.head else { return }
         try writeAdvance(to: head, adding: writes.counters)
@@ -17,7 +17,7 @@ extension Hub {
 
     private func writeAdvance(to head: Int64, adding counted: HubCounters) throws(DatabaseError) {
         try store.advance(to: head, adding: counted)
-        // A row that somebody has deleted while we run: what it said is known here.
+        // The row was deleted while the hub runs: its content is still known here.
         if !store.database.isShared, try store.database.changes() == 0 {
             try store.create(state)
             try store.advance(to: head, adding: counted)
@@ -43,26 +43,26 @@ extension Hub {
         }
     }
 
-    /// Begins a transaction. Of a shared database, what others wrote meanwhile is read.
+    /// Begins a transaction. With a shared database it reads the changes of other hubs.
     func begin(_ purpose: TransactionPurpose) throws(DatabaseError) {
         if isDown {
             throw DatabaseError(store.database.isShared ? .lost : .io, doing: "use the database", detail: "it is not open")
         }
         try store.database.begin(purpose)
         guard store.database.isShared || mustReload else {
-            // Goes back with a transaction that failed.
+            // Restored when the transaction fails.
             if lineage.tag != state.opening { lineage = try store.lineage() }
             return
         }
         guard let row = try store.hub() else {
-            // Somebody has deleted it. Made anew, above every commit number that is in use, it begins a new history.
+            // The row was deleted. Created again, above every commit number in use, it begins a new history.
             try store.database.rollback()
             take(try Hub.load(store, &random))
             return try begin(purpose)
         }
         if lineage.tag != row.opening { lineage = try store.lineage() }
-        // An older copy was put in the database's place while we ran, or a standby took over that had not got everything: what
-        // was answered is gone, and its commit numbers would be given out twice. A new history tells the devices.
+        // An older copy replaced the database while the hub runs, or a standby without the newest commits took over. The answers of those
+        // commits are lost, and their numbers would be given out twice. A new history tells the devices.
         let known = HubPosition(epoch: state.epoch, opening: state.opening, head: state.head)
         let wentBack = row.epoch == state.epoch && !lineage.includes(known, head: row.head)
         if wentBack, purpose == .reading {
@@ -74,7 +74,7 @@ extension Hub {
         if settings.keepsTokens { try readTokens() }
     }
 
-    /// What was read of a database that was just opened, or mended.
+    /// Uses the state that was read from a database that was just opened or repaired.
     func take(_ loaded: (row: HubStore.HubRow, lineage: HubLineage, notices: [HubNotice])) {
         (state, lineage) = (loaded.row, loaded.lineage)
         for notice in loaded.notices { announce(notice) }
@@ -82,7 +82,7 @@ extension Hub {
 
     func commit() throws(DatabaseError) {
         #if ABLATIONS
-            // The server shall have done all that comes before.
+            // The server must have executed everything before this point.
             if beforeCommit != nil { try store.database.settle() }
             if let beforeCommit, !beforeCommit() {
                 throw DatabaseError(.other, doing: "commit", detail: "the process died, says the test")
@@ -96,8 +96,8 @@ extension Hub {
         for notice in told { announce(notice) }
     }
 
-    /// Leaves a transaction that failed. After an error of the disk nobody knows what was written, so the connection, whose
-    /// cache may be wrong, is given up as well.
+    /// Leaves a failed transaction. After a disk error the written state is unknown, so the connection, whose cache may be wrong, is given
+    /// up as well.
     func abandon(_ error: DatabaseError, isReported: Bool = true) {
         if isReported { report?(HubError(error)) }
         store.closeGroup()
@@ -113,13 +113,13 @@ extension Hub {
 
     func reopen(at now: Timestamp) {
         if case .memory = place { return }
-        // A file answers at once, and there is nobody to spare; a server that is starting must not be hammered, and an attempt
-        // to reach one that is not there holds everybody up who could have been told so.
+        // A file answers at once, so it is tried each time. A starting server must not be flooded with attempts, and an attempt to reach an
+        // absent one delays every request that could have been refused.
         if case .shared = place, !reopening.isDue(at: now) { return }
         do throws(DatabaseError) {
             let fresh = HubStore(try place.database.open(), ablations: settings.ablations)
-            // After a failed sync, what is read back may be in the kernel's cache only, and later verdicts would stand behind it
-            // in the log. From the database file, written and synced anew, it cannot vanish.
+            // After a failed sync, data that is read back may be in the kernel's cache only, and later verdicts would come after it in the
+            // log. In the database file, written and synced anew, it is safe.
             if fresh.database is SQLiteDatabase {
                 guard try fresh.database.number("PRAGMA wal_checkpoint(TRUNCATE)") == 0 else {
                     throw DatabaseError(.busy, doing: "write the log into the database", detail: "somebody reads from it")
@@ -127,7 +127,7 @@ extension Hub {
             }
             let loaded = try Hub.load(fresh, &random)
             store = fresh
-            // What we remember is compared when the next transaction begins: it may be another copy of the database by now.
+            // The remembered state is compared when the next transaction begins: this may be another copy of the database.
             for notice in loaded.notices { announce(notice) }
             lineage = loaded.lineage
             mustReload = true
@@ -149,13 +149,13 @@ extension Hub {
         return hex(bytes)
     }
 
-    /// Writes the log of the database back into its file: less to do for the next start, and a copy of the one file is whole
-    /// then. Nothing is lost without it.
+    /// Writes the log of the database back into its file. The next start then has less to do, and a copy of the one file is complete.
+    /// Without it no data is lost.
     package func checkpoint() {
         (store.database as? SQLiteDatabase)?.checkpoint()
     }
 
-    /// Replaces what a database in memory holds by a copy made earlier.
+    /// Replaces the content of a database in memory by a copy made earlier.
     func install(_ copy: [UInt8]) throws(DatabaseError) {
         let database = try copied()
         database.forgetStatements()

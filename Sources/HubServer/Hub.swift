@@ -1,14 +1,14 @@
 package import SyncCore
 
-/// The reference hub: requests in, answers out, over a database (PROTOCOL A1-A7, A9, A10): one SQLite file of its own, or a
+/// The reference hub: requests in, answers out, over a database (PROTOCOL A1-A7, A9, A10). The database is one SQLite file of its own, or a
 /// server's that several hubs share as replicas of each other.
 ///
-/// Everything is synchronous and deterministic: time comes with each call, randomness with `init`. Whoever owns a hub calls
-/// it from one thread; an HTTP server, a test and the simulation drive the same code.
+/// Everything is synchronous and deterministic: time comes with each call, randomness with `init`. The owner calls a hub from one thread;
+/// an HTTP server, a test and the simulation drive the same code.
 ///
-/// One call is one transaction and at most one fsync, however many requests it carries, and no answer exists before the
-/// commit. If the process dies before that, nothing has happened, and the devices repeat their requests. Of a shared database
-/// nothing is known from one call to the next: what the hub row says is read anew in each transaction.
+/// One call is one transaction and at most one fsync, however many requests it carries, and no answer exists before the commit. If the
+/// process dies before it, nothing has happened, and the devices repeat their requests. With a shared database no state carries over from
+/// one call to the next: each transaction reads the hub row anew.
 package final class Hub {
     package enum Place: Sendable {
         case memory
@@ -20,37 +20,37 @@ package final class Hub {
 
     package struct Settings: Sendable {
         package var rules: RuleBook
-        /// `nil` asks for no credential at all: tests, and a hub on a loopback address.
+        /// `nil` requires no credential: for tests, and a hub on a loopback address.
         package var tokens: TokenBook?
-        /// Changes the tokens where they are kept, and gives back the book as it is then; `nil`: ``tokens`` are all there is.
+        /// Changes the tokens in their storage, and returns the changed book; `nil`: ``tokens`` is the only copy.
         package var changeTokens: TokenChange?
-        /// The tokens are rows of the database, which all replicas share: ``tokens`` is read from there, when it has changed.
+        /// The tokens are rows of the database, which all replicas share; ``tokens`` is read from there when it has changed.
         package var keepsTokens = false
-        /// Told of the book when it was read from there: for whoever asks before the hub does.
+        /// Receives the book after it was read from the database, for checks that come before the hub's.
         package var tokensRead: (@Sendable (TokenBook) -> Void)?
-        /// Of tokens that are given for an enrolment or a refresh; `nil`: they do not end.
+        /// Lifetime of tokens that an enrolment or a refresh issues; `nil`: they do not expire.
         package var tokenLife: Duration? = .seconds(90 * 86_400)
-        /// For so long after its end a device's last token is taken for asking for the next one.
+        /// Time after its end in which a device's last token may still request the next one.
         package var tokenGrace: Duration = .seconds(90 * 86_400)
-        /// Opens request bodies; without one, gzip is refused with 415.
+        /// Decompresses request bodies; without one, gzip is refused with 415.
         package var compressor: (any Compressor)?
-        /// Told to agents: how long to spread out after the hub was away. About fleet size / capacity.
+        /// Announced to agents: the time over which they spread out after an outage of the hub. About fleet size / capacity.
         package var spread: Duration = .seconds(30)
-        /// How long after the beginning of a new history a change of a record that is not there waits for the device that made
-        /// the record. Then it counts as a change of what was deleted.
+        /// Time after the beginning of a new history in which a change of an unknown record waits for the device that made the record.
+        /// After it the record counts as deleted.
         package var offerTime: Duration = .seconds(7 * 86_400)
-        /// Told to agents. What this hub itself refuses is larger and fixed (``Limits``).
+        /// Announced to agents. The limits that this hub itself enforces are larger and fixed (``Limits``).
         package var limits = HelloResponse.Announced()
         package var ablations: Ablations = .none
-        /// Where files are kept; `nil`: this hub takes none.
+        /// The storage of files; `nil`: this hub accepts none.
         package var uploads: HubUploads?
-        /// How long what only matters for a while is kept.
+        /// Times after which temporary data is dropped.
         package var retention = HubRetention()
-        /// What is left on the disk of the database; `nil`: nobody knows.
+        /// Free bytes on the disk of the database; `nil`: unknown.
         package var freeBytes: (@Sendable () -> Int64?)?
-        /// Of the program, for `/metrics`.
+        /// Version of the program, for `/metrics`.
         package var version: String?
-        /// What agents are told to work by; `nil`: nothing, and they have their own.
+        /// The configuration for agents; `nil`: none, and they use their own.
         package var config: HubConfiguration?
 
         package init(rules: RuleBook = RuleBook(), tokens: TokenBook? = nil, compressor: (any Compressor)? = nil) {
@@ -61,9 +61,9 @@ package final class Hub {
     }
 
     package var settings: Settings
-    /// Told why a request was answered 503: the answer itself does not say.
+    /// Receives the cause of an answer 503, which the answer itself does not name.
     package var report: ((HubError) -> Void)?
-    /// Told what happens to the hub's history, once it is committed. What happened before this was set is kept for it.
+    /// Receives news about the hub's history, once it is committed. Earlier news is kept until this is set.
     package var tell: ((HubNotice) -> Void)? {
         didSet {
             let untold = untold
@@ -75,36 +75,36 @@ package final class Hub {
     let place: Place
     var random: SeededRandom
     var store: HubStore
-    /// What the database says, kept at hand. Goes back with a transaction that fails.
+    /// The hub row of the database, cached. Restored when a transaction fails.
     var state: HubStore.HubRow
-    /// The openings of the database, as it says them.
+    /// The openings of the database, as it stores them.
     var lineage: HubLineage
     /// The opening that this process has added; `nil`: none yet.
     var opened: String?
-    /// The connection is another one: what the database says is read anew.
+    /// The connection was replaced: the database's state is read anew.
     var mustReload = false
     let witness = HubWitness()
-    /// Told to those who read beside.
+    /// Read by the readers beside this hub.
     let generation: HubGeneration
-    /// Of a ``HubReader``: it may change nothing.
+    /// `true` in a ``HubReader``: nothing may be changed.
     private let onlyReads: Bool
     /// The time of the latest request.
     var latest: Timestamp?
-    /// What the present transaction has to tell once it is through.
+    /// Notices to report once the present transaction is committed.
     var notices: [HubNotice] = []
-    /// Claims without proof since the start, and who made them.
+    /// Unproved claims since the start, and the devices that made them.
     var claims: Int64 = 0
     var claimants: Set<DeviceID> = []
-    /// The database's book of tokens, where it keeps one.
+    /// The database's book of tokens, if it keeps one.
     var shelf = TokenShelf()
-    /// Tokens that were shown for the first time: noted after the transaction, which may be one that only reads.
+    /// Tokens that were shown for the first time. They are recorded after the transaction, which may be a reading one.
     var shown: [TokenBook.Entry] = []
-    /// Counted since the start, for `/metrics`.
+    /// Counters since the start, for `/metrics`.
     let traffic = HubTraffic()
     var housekept = HubHousekeeping()
-    /// How long transactions took, with what led to them.
+    /// Durations of transactions, including the work that prepared them.
     package var transactionTimes = DurationHistogram()
-    /// The connection is given up, and could not be opened again yet.
+    /// The connection is given up, and could not be reopened yet.
     var isDown = false
     var reopening = Reopening()
 
@@ -113,7 +113,7 @@ package final class Hub {
         package var beforeCommit: (() -> Bool)?
     #endif
 
-    /// Opens the database, or makes it.
+    /// Opens the database, or creates it.
     ///
     /// - Throws: `.database` or `.foreignDatabase`; the latter leaves the file as it was.
     package init(_ place: Place, settings: Settings, random: SeededRandom) throws(HubError) {
@@ -134,7 +134,7 @@ package final class Hub {
         }
     }
 
-    /// What a ``HubReader`` answers with: the same settings, and a connection that only reads.
+    /// The state behind a ``HubReader``: the same settings, and a connection that only reads.
     init(readingBeside hub: Hub, _ database: any DatabasePlace) throws(HubError) {
         (place, settings, random, generation, onlyReads) = (hub.place, hub.settings, hub.random, hub.generation, true)
         (state, lineage) = (hub.state, hub.lineage)
@@ -167,7 +167,7 @@ package final class Hub {
     /// - Returns: One answer for each request, in their order.
     package func handle(_ requests: [HubRequest], at now: Timestamp) -> [HubResponse] {
         if isDown { reopen(at: now) }
-        // What anybody may ask is answered whatever the database does: it is how one learns what it does.
+        // Public endpoints are answered whatever the database does: they report its state.
         let isSpared = requests.map { !$0.asksDatabase }
         guard isSpared.contains(true), requests.count > 1 else { return handleAlike(requests, at: now) }
         var asking = handleAlike(zip(requests, isSpared).filter { !$1 }.map(\.0), at: now).makeIterator()
@@ -176,16 +176,16 @@ package final class Hub {
         }
     }
 
-    /// Answers requests that write, in one transaction, unless others write for longer than a moment.
+    /// Answers writing requests in one transaction, unless others write for longer than a moment.
     ///
-    /// - Returns: `nil` when they do. Nothing has happened then: whoever asks answers the reads that wait, and comes back.
+    /// - Returns: `nil` when they do. Nothing has happened then: the caller answers the waiting reads, and tries again.
     package func handleIfFree(_ requests: [HubRequest], at now: Timestamp) -> [HubResponse]? {
         if isDown { reopen(at: now) }
         let turn = take(requests, .writingIfFree, at: now)
         return turn.isHeld ? nil : turn.responses
     }
 
-    /// Answers requests for which ``handleIfFree(_:at:)`` had no time for too long.
+    /// Refuses requests for which ``handleIfFree(_:at:)`` has failed for too long.
     package func refuseHeld(_ requests: [HubRequest], at now: Timestamp) -> [HubResponse] {
         let error = DatabaseError(.busy, doing: "begin to write", detail: "another session keeps the database to itself")
         report?(HubError(error))
@@ -200,11 +200,11 @@ package final class Hub {
 
     private struct Turn {
         var responses: [HubResponse]
-        /// Others wrote meanwhile, and nobody is answered.
+        /// Others wrote meanwhile, and no request was answered.
         var isHeld = false
     }
 
-    /// - Parameter writing: How those who write begin.
+    /// - Parameter writing: The way in which writing transactions begin.
     private func take(_ requests: [HubRequest], _ writing: TransactionPurpose, at now: Timestamp) -> Turn {
         if requests.isEmpty { return Turn(responses: []) }
         let requests = readingBodies(of: requests)
@@ -218,7 +218,7 @@ package final class Hub {
             do throws(DatabaseError) {
                 responses = try attempt(requests, writing, &isCommitting, at: now)
                 guard let evidence = witness.take() else { break }
-                // Nothing of it was committed. In the new history it proves nothing any more, so this ends.
+                // Nothing of it was committed. In the new history the evidence proves nothing any more, so this ends.
                 state = before
                 histories += 1
                 guard histories <= Hub.historiesMax else {
@@ -228,13 +228,13 @@ package final class Hub {
                 continue
             } catch {
                 witness.found = nil
-                // Somebody who will come back has nothing to report yet.
+                // A caller that will try again has nothing to report yet.
                 let isHeld = writing == .writingIfFree && error.kind == .busy && !isCommitting
                 let isOfOne = requests.count > 1 && mayBeOfOne(error, isCommitting)
                 abandon(error, isReported: !isHeld && !isOfOne)
                 state = before
                 if isHeld { return Turn(responses: [], isHeld: true) }
-                // One of them fails what they write together: each alone then, so that the others are done.
+                // One request fails their common transaction, so each runs alone and the others succeed.
                 if isOfOne { return Turn(responses: requests.flatMap { alone($0, at: now) }) }
                 if mayRepeat(error, tries, isCommitting, at: now) { continue }
                 responses = requests.map { _ in Hub.finish(HubResponse(Hub.unavailable(error)), at: now) }
@@ -256,7 +256,7 @@ package final class Hub {
         _ requests: [HubRequest], _ writing: TransactionPurpose, _ isCommitting: inout Bool, at now: Timestamp
     ) throws(DatabaseError) -> [HubResponse] {
         var responses: [HubResponse] = []
-        // Whether somebody is here at all can be said without a database that may be far away, or broken.
+        // Public endpoints need no transaction: the database may be far away or broken.
         if requests.allSatisfy({ !$0.asksDatabase }) {
             for request in requests { responses.append(try answer(request, at: now)) }
             return responses
@@ -291,8 +291,8 @@ package final class Hub {
         return responses
     }
 
-    /// Whether to do all of it once more, now: where two transactions met, and where the connection had been cut before this
-    /// one came to its commit. A commit whose answer is lost may have been one, so the devices shall ask.
+    /// Returns whether to repeat the transaction now: after a conflict of two transactions, or when the connection was cut before the
+    /// commit. A commit whose answer was lost may have succeeded, so the devices must ask.
     private func mayRepeat(_ error: DatabaseError, _ tries: Int, _ isCommitting: Bool, at now: Timestamp) -> Bool {
         guard store.database.isShared else { return false }
         switch error.kind {
@@ -304,19 +304,19 @@ package final class Hub {
         }
     }
 
-    /// Whether one of several requests may have failed all of them, and nothing of them was done. A server says what was wrong with
-    /// a row only when the commit that comes behind it is waited for; a disk that fails a commit says nothing.
+    /// Returns whether one of several requests may have failed all of them without any effect. A server reports an error in a row only when
+    /// the following commit is awaited; a disk that fails a commit reports no cause.
     private func mayBeOfOne(_ error: DatabaseError, _ isCommitting: Bool) -> Bool {
         isCommitting ? store.database.isShared && error.kind == .other : error.mayBeOfOneRequest
     }
 
     static let triesMax = 5
-    /// New histories for the sake of one transaction; one is the rule.
+    /// Largest number of new histories for one transaction; one is normal.
     private static let historiesMax = 3
 
-    /// A failure of one request takes back its own writes only.
+    /// Runs one request; its failure undoes its own writes only.
     private func isolated(_ request: HubRequest, alone: Bool, at now: Timestamp) throws(DatabaseError) -> HubResponse {
-        // Of a request that reads beside others that write nothing is held back either: it may look at any table.
+        // A request outside the group must see all writes: it may read any table.
         guard Endpoint.find(request.path)?.writesInGroup == true else {
             let isGrouping = store.group != nil
             try flush()
@@ -331,7 +331,7 @@ package final class Hub {
             store.group?.keepRequest()
             return response
         } catch {
-            // A server has given up the whole transaction.
+            // A server has aborted the whole transaction.
             if alone || store.database.isShared { throw error }
             report?(HubError(error))
             store.group?.dropRequest()
@@ -347,12 +347,12 @@ package final class Hub {
         try store.database.execute("SAVEPOINT request")
         do throws(DatabaseError) {
             let response = try answer(request, at: now)
-            // What failed of it must be known before the next one begins.
+            // Its failures must be known before the next request begins.
             try store.database.settle()
             try store.database.execute("RELEASE SAVEPOINT request")
             return response
         } catch {
-            // Not this request's own failure, but one of the connection or of the whole transaction.
+            // The failure is not this request's own, but one of the connection or of the whole transaction.
             if [.lost, .contended].contains(error.kind) { throw error }
             report?(HubError(error))
             try store.database.execute("ROLLBACK TO SAVEPOINT request")
@@ -429,8 +429,8 @@ package final class Hub {
         }
         let inflated = compressor.gunzip(
             request.body, maxBytes: Limits.hubRequestBytes, maxRatio: Limits.inflateRatio)
-        // Not 413, even for a bomb: a mutation that was damaged on its way must not be given up as too large. An agent sends
-        // the same once more as it is, and hears then what is wrong with it.
+        // Not 413, even for a decompression bomb: a mutation that was damaged in transit must not be given up as too large. An agent sends
+        // it once more uncompressed, and then learns the exact error.
         guard let inflated else {
             throw HubRefusal(
                 Problem("malformed", status: 400, detail: "the body is not whole, valid gzip, or inflates beyond all measure"))
@@ -438,7 +438,7 @@ package final class Hub {
         return inflated
     }
 
-    /// Adds what every answer carries. Strangers learn the time and the version, not how much happens here.
+    /// Adds the headers that every answer carries. Unauthenticated callers learn the time and the version, but not how busy the hub is.
     private func finish(_ response: HubResponse, _ caller: HubGate.Caller?, at now: Timestamp) throws(DatabaseError) -> HubResponse {
         var headers = HubHeaders()
         if let caller {
@@ -460,7 +460,7 @@ package final class Hub {
     static func finish(_ response: HubResponse, _ headers: HubHeaders = HubHeaders(), at now: Timestamp) -> HubResponse {
         var (response, headers) = (response, headers)
         headers.time = now
-        // What the answer itself says stays.
+        // Headers that the answer itself has set stay.
         let own = [HubHeader.retryAfter, HubHeader.tokenEnds, HubHeader.tokenRefresh].map { ($0, response.headers[$0]) }
         headers.write(to: &response.headers)
         for case (let name, let value?) in own { response.headers[name] = value }

@@ -2,9 +2,8 @@ import NIOCore
 import SyncCore
 import SyncHTTP
 
-/// Carries the bytes of one request to the disk, piece by piece: the socket's loop reads, the files' loop writes, and the next
-/// piece is read when the one before is written. So a body of any size costs one piece of memory, and a slow disk slows the
-/// client down.
+/// Carries the body of one request to the disk, piece by piece. The socket's loop reads, the files' loop writes, and the next piece is read
+/// after the one before is written. A body of any size therefore costs the memory of one piece, and a slow disk slows the client down.
 final class FileIntake: @unchecked Sendable {
     // Unchecked: `sum` belongs to the files' loop; everything else is constant.
     private let exchange: HTTPExchange
@@ -38,7 +37,7 @@ final class FileIntake: @unchecked Sendable {
             if let end = UploadBody.append(bytes, grant, &sum, uploads) { return done(end) }
             begin()
         case .end: done(UploadBody.finish(grant, sum, uploads))
-        // What came before the cut counts, unless only a checksum of the whole piece could tell that it is right.
+        // Bytes before the cut are valid, unless only a checksum of the whole piece could prove it.
         case .failed:
             if grant.checksum != nil { uploads.undo(grant) }
             done(UploadBody.finish(grant, nil, uploads, isCut: true))
@@ -46,7 +45,7 @@ final class FileIntake: @unchecked Sendable {
     }
 }
 
-/// Sends a file that the hub has: read on the files' loop, as fast as the client takes it.
+/// Sends a blob: reads it on the files' loop, as fast as the client accepts it.
 final class FileOutput: @unchecked Sendable {
     // Unchecked: `offset` belongs to the files' loop.
     private let exchange: HTTPExchange
@@ -54,7 +53,7 @@ final class FileOutput: @unchecked Sendable {
     private let loop: any EventLoop
     private let readBytes: Int
     private let uploads: HubUploads
-    /// The place of the request among those that are served, until all is sent.
+    /// The request's place in the admission limit; held until everything is sent.
     private let slot: HubWorker.Slot
     private var offset: Int64 = 0
 
@@ -77,8 +76,8 @@ final class FileOutput: @unchecked Sendable {
         guard exchange.isOpen else { return exchange.abort() }
         guard offset < reader.size else { return exchange.end() }
         let bytes: [UInt8]
-        // Only a cut tells the client that this is not all. That the storage has other bytes than it was given is for the
-        // operator to hear.
+        // Only a closed connection tells the client that the body is incomplete. The operator learns that the storage returned other bytes
+        // than it was given.
         do throws(BlobError) {
             bytes = try reader.read(at: offset, count: readBytes)
         } catch {

@@ -1,8 +1,8 @@
 package import SyncCore
 
-// tus 1.0.0 with creation, creation-with-upload, expiration, termination and checksum (PROTOCOL H1), and what the hub has by
-// its digest. A request that brings bytes comes here twice: before them, for leave to write, and after them, with what became
-// of them. Called with its body at hand, all happens at once.
+// tus 1.0.0 with creation, creation-with-upload, expiration, termination and checksum (PROTOCOL H1), and blobs by their digest. A request
+// with bytes comes here twice: before its bytes are read, for a grant to write them, and afterwards with the result. A call that already
+// has the body does both at once.
 extension Hub {
     func files(
         _ endpoint: Endpoint, _ request: HubRequest, _ caller: HubGate.Caller, at now: Timestamp
@@ -103,7 +103,7 @@ extension Hub {
             id: row.id, token: uploads.grant(row.id, at: 0), offset: 0, length: length, digest: expected,
             checksum: try checksum(request))
         grant.isCreation = true
-        // Without bytes there is nothing to wait for; of an empty file that is all.
+        // Without bytes there is nothing to wait for; an empty file is complete at once.
         let hasBody = request.headers["Content-Type"] == Tus.contentType
         if !hasBody, length > 0 { return created(row, uploads) }
         var response = created(row, uploads)
@@ -121,7 +121,7 @@ extension Hub {
 
     // MARK: An upload
 
-    /// An upload of another device is none.
+    /// An upload of another device counts as absent.
     private func own(_ request: HubRequest, _ caller: HubGate.Caller) throws(HubRefusal) -> HubStore.UploadRow? {
         let id = String(request.path.dropFirst(Endpoint.filePrefix.utf8.count))
         let row = try querying { () throws(DatabaseError) in try store.upload(id) }
@@ -144,9 +144,9 @@ extension Hub {
         return response
     }
 
-    /// Ends whoever writes to it, and remembers what is on disk.
+    /// Ends the present writer of an upload, and records how many bytes are on disk.
     ///
-    /// - Returns: `nil` when that means to wait for the storage, which is not for this thread.
+    /// - Returns: `nil` when this would wait for the storage, which this thread must not do.
     private func settle(
         _ row: HubStore.UploadRow, _ request: HubRequest, _ uploads: HubUploads, at now: Timestamp
     ) throws(HubRefusal) -> Int64? {
@@ -215,7 +215,7 @@ extension Hub {
 
     // MARK: Bytes
 
-    /// Writes the bytes that came with the request, where they did; otherwise the answer carries the leave to write them.
+    /// Writes the bytes that came with the request, if there are any; otherwise the answer carries the grant to write them.
     private func write(
         _ response: HubResponse, _ request: HubRequest, _ uploads: HubUploads, at now: Timestamp
     ) throws(HubRefusal) -> HubResponse {
@@ -224,7 +224,7 @@ extension Hub {
         return try ended(grant, end, uploads, at: now)
     }
 
-    /// The bytes of a request are on disk, as far as they came.
+    /// Handles the end of a request's bytes: those that came are on disk.
     private func ended(
         _ grant: UploadGrant, _ end: UploadEnd, _ uploads: HubUploads, at now: Timestamp
     ) throws(HubRefusal) -> HubResponse {
@@ -237,7 +237,7 @@ extension Hub {
                 Problem("digest-mismatch", status: 422, detail: "what arrived is \(found), not \(row.expected?.description ?? "")"))
         }
         if let refusal = end.refusal {
-            // What the database says stays true, but for a file that has less.
+            // The database is right, unless the file has fewer bytes.
             if end.isLost {
                 try querying { () throws(DatabaseError) in try store.advanceUpload(row.id, to: 0, expiresAt: expires) }
                 uploads.forget(row.id)
@@ -249,11 +249,11 @@ extension Hub {
                 try store.complete(row, digest, at: now)
                 try flip(digest, also: row.link, at: now)
             } else {
-                // Another replica may have gone on where this request's client gave up.
+                // Another replica may have continued where this request's client gave up.
                 try store.advanceUpload(row.id, to: max(end.offset, row.offset), expiresAt: expires)
             }
         }
-        // Only now: until the row says that it is whole, an upload can go on from what it has.
+        // Only now: until the row says that it is complete, an upload can continue from its offset.
         if end.digest != nil { uploads.discard(row.id) }
         var response = grant.isCreation ? created(row, uploads) : HubResponse(status: 204)
         response.headers[Tus.offset] = String(end.offset)
@@ -264,14 +264,14 @@ extension Hub {
 
     // MARK: By digest
 
-    /// A device is told of its own files only: a digest must not be a key to the content of others.
+    /// A device learns only about its own files: a digest must not give access to the content of others.
     private func blob(_ request: HubRequest, _ caller: HubGate.Caller, _ uploads: HubUploads) throws(HubRefusal) -> HubResponse {
         let name = request.path.dropFirst(Endpoint.blobPrefix.utf8.count)
         guard let digest = BlobDigest(hex: String(name)) ?? BlobDigest(String(name)),
             let found = try querying({ () throws(DatabaseError) in try store.blob(digest, of: caller.device) })
         else { throw HubRefusal(Hub.noBlob) }
         var response = HubResponse(status: 200, headers: ["Content-Type": found.type, Tus.reprDigest: digest.field])
-        // What a browser would do with it is not ours to say.
+        // Keeps a browser from guessing another content type.
         response.headers["X-Content-Type-Options"] = "nosniff"
         response.work = .show(digest, size: found.size)
         guard request.fileStep == nil else { return response }
@@ -285,7 +285,7 @@ extension Hub {
 
     // MARK: Housekeeping
 
-    /// Drops what nobody went on with, and what a crash left behind.
+    /// Drops expired uploads, and files that a crash left behind.
     package func tidyFiles(at now: Timestamp) throws(HubError) {
         guard let uploads = settings.uploads else { return }
         let (expired, known) = try transact { () throws(DatabaseError) in
@@ -297,10 +297,10 @@ extension Hub {
         for id in expired { uploads.discard(id) }
         uploads.later {
             let files: [(name: String, changedAt: Timestamp)]
-            // The next day looks again.
+            // The next daily run tries again.
             do throws(BlobError) { files = try uploads.storage.incoming() } catch { return uploads.tell(error) }
             for file in files {
-                // An hour: whoever makes a file makes its row at once, but perhaps after we looked.
+                // An hour: a new file gets its row at once, but perhaps after the rows were read.
                 let isLeft = known[file.name].map { $0 } ?? (file.changedAt < now.advanced(by: .seconds(-3_600)))
                 if isLeft { uploads.storage.discard(incoming: file.name) }
             }
@@ -318,7 +318,7 @@ extension Hub {
     private static let noUpload = Problem("not-found", status: 404, detail: "there is no such upload of this device")
 }
 
-/// The body of one request on its way to the disk.
+/// The body of one request while it is written to the disk.
 enum UploadBody {
     static func write(_ bytes: [UInt8], _ grant: UploadGrant, _ uploads: HubUploads) -> UploadEnd {
         var sum = grant.checksum.map { _ in SHA256() }
@@ -326,13 +326,13 @@ enum UploadBody {
         return finish(grant, sum, uploads)
     }
 
-    /// - Returns: How the request ends, if it ends here.
+    /// - Returns: The end of the request; `nil` when it continues.
     static func append(_ bytes: [UInt8], _ grant: UploadGrant, _ sum: inout SHA256?, _ uploads: HubUploads) -> UploadEnd? {
         guard !bytes.isEmpty else { return nil }
         sum?.update(bytes)
         switch uploads.append(bytes, to: grant) {
         case .success(let offset) where offset > grant.length:
-            // A client that goes beyond what it announced: nothing of the request counts.
+            // The client sends more than it announced, so no byte of the request counts.
             uploads.undo(grant)
             return UploadEnd(
                 offset: grant.offset,
@@ -342,7 +342,7 @@ enum UploadBody {
         }
     }
 
-    /// - Parameter isCut: The client left in the middle: what came is kept.
+    /// - Parameter isCut: The client left in the middle; the bytes that came are kept.
     static func finish(_ grant: UploadGrant, _ sum: SHA256?, _ uploads: HubUploads, isCut: Bool = false) -> UploadEnd {
         if let expected = grant.checksum, var sum, !isCut {
             guard sum.finish() == expected.bytes else {
@@ -365,7 +365,7 @@ enum UploadBody {
                 offset: grant.offset,
                 refusal: Problem("upload-taken-over", status: 409, detail: "another request goes on with this upload"))
         case .failed(let error) where error.code == .damaged:
-            // Less is on disk than was said: all begins again.
+            // Fewer bytes are on disk than the database says, so the upload begins again.
             var end = UploadEnd(offset: 0, refusal: Problem("offset-conflict", status: 409, detail: error.description))
             end.isLost = true
             return end

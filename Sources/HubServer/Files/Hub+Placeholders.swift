@@ -1,18 +1,18 @@
 import SyncCore
 
-// A record does not wait for the bytes of its files: it holds placeholders, and the hub replaces them when the bytes are here,
-// as a change like any other (PROTOCOL H2). Whichever comes last, the record or the file, does it.
+// A record does not wait for the bytes of its files: it holds placeholders. The hub replaces them when the bytes have arrived, by a change
+// like any other (PROTOCOL H2). It does so when the later one of record and file arrives.
 extension Hub {
-    /// The file is here: replaces the placeholders of all records that wait for it.
+    /// Replaces the placeholders in all records that wait for this file, which is complete now.
     func flip(_ digest: BlobDigest, also link: BlobLink?, at now: Timestamp) throws(DatabaseError) {
         var names = try store.waiting(for: digest)
-        // The one that the upload named may have come before this hub looked for placeholders.
+        // The record that the upload named may have come before this hub looked for placeholders.
         if let link, !names.contains(link.record) { names.append(link.record) }
         for name in names { try flip(name, [digest], at: now) }
         try store.forgetWaiting(for: digest)
     }
 
-    /// Records were written: notes what they wait for, or replaces it at once where it is here already.
+    /// Registers the files that written records wait for, or replaces the placeholder at once when the file is complete.
     func look(at written: [(name: RecordName, data: JSONObject)], at now: Timestamp) throws(DatabaseError) {
         for (name, data) in written {
             var here: Set<BlobDigest> = []
@@ -24,7 +24,7 @@ extension Hub {
     }
 
     private func flip(_ name: RecordName, _ digests: Set<BlobDigest>, at now: Timestamp) throws(DatabaseError) {
-        // Of a damaged record nothing is known, and nothing may be written over it.
+        // The data of a damaged record is unknown, and nothing may be written over it.
         guard let old = try store.record(name)?.whole, var data = old.data else { return }
         let commit = state.head + 1
         let node = DeviceID.hub
@@ -37,7 +37,7 @@ extension Hub {
             for digest in digests { value = Placeholder.flipped(value, digest) ?? value }
             guard value != member.value else { continue }
             data[member.name.text] = value
-            // That the bytes are here makes no member later.
+            // The arrival of the bytes makes no member newer.
             var its = stamp
             if let old = stamps[member.name] { its.memberTimes = old.memberTimes }
             stamps[member.name] = its

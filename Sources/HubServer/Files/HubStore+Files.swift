@@ -1,16 +1,16 @@
 import SyncCore
 
-/// Uploads, blobs and who waits for them (PROTOCOL A15).
+/// Uploads, blobs and the records that wait for them (PROTOCOL A15).
 extension HubStore {
     struct UploadRow {
         var id: String
         var device: DeviceID
         var length: Int64
-        /// Bytes that are on disk, synced.
+        /// Number of bytes that are on disk and synced.
         var offset: Int64
-        /// What the client said the whole is.
+        /// The digest of the whole file that the client announced.
         var expected: BlobDigest?
-        /// Of the whole, once it is.
+        /// The digest of the whole file, once it is complete.
         var digest: BlobDigest?
         var type: String
         var metadata: String
@@ -57,7 +57,7 @@ extension HubStore {
         try database.run("DELETE FROM upload WHERE id = ?", .text(id))
     }
 
-    /// All of it is there.
+    /// Records that an upload is complete.
     func complete(_ upload: UploadRow, _ digest: BlobDigest, at now: Timestamp) throws(DatabaseError) {
         try database.run("UPDATE upload SET offset_bytes = length, digest = ? WHERE id = ?", .text(digest.hex), .text(upload.id))
         try database.run(
@@ -74,13 +74,13 @@ extension HubStore {
         ) { $0.text(0) }
     }
 
-    /// All of them, and whether they are complete.
+    /// All uploads by id; the value is `true` for those that are complete.
     func uploads() throws(DatabaseError) -> [String: Bool] {
         let rows = try database.all("SELECT id, CASE WHEN digest IS NULL THEN 0 ELSE 1 END FROM upload") { ($0.text(0), $0.int(1) == 1) }
         return Dictionary(rows) { first, _ in first }
     }
 
-    /// Bytes and uploads that count against a device's limits.
+    /// Bytes and number of open uploads that count against a device's limits.
     func filesUsed(by device: DeviceID) throws(DatabaseError) -> (bytes: Int64, open: Int64) {
         let kept = try database.first(
             "SELECT coalesce(sum(b.size_bytes), 0) FROM blob_owner o JOIN blob b ON b.digest = o.digest WHERE o.device = ?",

@@ -1,25 +1,25 @@
 package import SyncCore
 import Synchronization
 
-/// What the hub keeps of files besides the database: where they lie, and what is being written.
+/// The hub's state of files besides the database: their storage, and the uploads that are being written.
 ///
-/// The thread that owns the database decides what may be written and where; another one writes. Between them stands one rule:
-/// an upload has one writer at a time, and whoever asks where it stands ends the one before. A connection that hangs somewhere
-/// in the network so can neither hold an upload up nor add to it later.
+/// The thread that owns the database decides which bytes may be written and where; another thread writes them. One rule connects the two:
+/// an upload has one writer at a time, and a request for its offset ends the writer before. A connection that hangs somewhere in the
+/// network can therefore neither delay an upload nor add to it later.
 ///
-/// Whatever may wait for the storage is called on a thread for that (``later(_:)``), never on the database's: a store that hangs
-/// holds files up and nothing else.
+/// Every step that may wait for the storage runs on a thread for it (``later(_:)``), never on the database's. A store that hangs delays
+/// files only.
 package final class HubUploads: Sendable {
     package struct Limits: Sendable {
-        /// Of one file, bytes.
+        /// Largest size of one file, bytes.
         package var fileBytes: Int64 = 2 << 30
-        /// Of all files of one device, bytes; those on their way count as a whole.
+        /// Total size of all files of one device, bytes; incomplete ones count with their full length.
         package var deviceBytes: Int64 = 20 << 30
-        /// Uploads of one device that are not complete.
+        /// Number of incomplete uploads of one device.
         package var deviceUploads: Int64 = 100
-        /// What must stay free on the file system, bytes.
+        /// Space that must stay free on the file system, bytes.
         package var freeBytes: Int64 = 64_000_000
-        /// An upload that nobody goes on with is dropped after this.
+        /// Time after which an upload without progress is dropped.
         package var expiry: Duration = .seconds(3 * 86_400)
 
         package init() {}
@@ -38,7 +38,7 @@ package final class HubUploads: Sendable {
         var lastToken: UInt64 = 0
     }
 
-    /// Files whose digest is held in memory, so that the next piece need not hash all before it again.
+    /// Number of files whose digest state is held in memory, so that the next piece need not hash all earlier bytes again.
     private static let writersMax = 64
 
     package init(_ storage: any BlobStorage, limits: Limits = Limits()) {
@@ -46,9 +46,9 @@ package final class HubUploads: Sendable {
         self.limits = limits
     }
 
-    /// What may wait goes to these threads from now on; before that it is done at once.
+    /// Sets the threads for work that may wait; before this call such work runs at once.
     ///
-    /// - Parameter report: Told why a request was refused with less than the truth.
+    /// - Parameter report: Receives the cause of a refusal whose answer does not name it.
     func use(_ runner: @escaping Runner, report: @escaping @Sendable (BlobError) -> Void) {
         self.runner.withLock { $0 = runner }
         self.report.withLock { $0 = report }
@@ -62,25 +62,25 @@ package final class HubUploads: Sendable {
         runner.withLock { $0 }(work)
     }
 
-    /// Removes what has come of an upload.
+    /// Removes the received bytes of an upload.
     func discard(_ id: String) {
         forget(id)
         later { [storage] in storage.discard(incoming: id) }
     }
 
-    /// One file on its way. Its lock is held while a piece is written, so that nobody counts half of it.
+    /// One file that is being written. Its lock is held while a piece is written, so that no reader counts half of it.
     private final class Writer: Sendable {
         let state: Mutex<State>
 
         struct State: ~Copyable {
             var token: UInt64
             var offset: Int64
-            /// Up to where it is on disk. Invariant: synced <= offset.
+            /// Number of bytes that are synced to disk. Invariant: synced <= offset.
             var synced: Int64
-            /// `nil` until the first piece: taking up a large file means to hash it again.
+            /// `nil` until the first piece: opening a large file again means hashing it again.
             nonisolated(unsafe) var file: (any IncomingBlob)?
 
-            /// After an error nobody knows what became of what was not synced: the next one takes up what is.
+            /// After an error the state of unsynced bytes is unknown: the next writer continues from the synced ones.
             mutating func restart() {
                 token = 0
                 offset = synced
@@ -93,10 +93,10 @@ package final class HubUploads: Sendable {
         }
     }
 
-    /// Ends whoever writes to an upload, if that needs no waiting.
+    /// Ends the present writer of an upload, if that needs no waiting.
     ///
-    /// - Parameter known: What the database says that is there.
-    /// - Returns: What is there, on disk; `nil` when ``fence(_:at:)`` must come first.
+    /// - Parameter known: The offset in the database.
+    /// - Returns: The number of bytes on disk; `nil` when ``fence(_:at:)`` must come first.
     func standing(_ id: String, at known: Int64) -> Int64? {
         guard let writer = open.withLock({ $0.writers[id] }) else { return known }
         let standing: Int64?? = writer.state.withLockIfAvailable { state in
@@ -108,14 +108,14 @@ package final class HubUploads: Sendable {
         return standing ?? nil
     }
 
-    /// Ends whoever writes to an upload. Waits for what it is writing.
+    /// Ends the present writer of an upload. Waits for the piece that it is writing.
     ///
-    /// - Parameter known: What the database says that is there.
-    /// - Returns: What is there, on disk.
+    /// - Parameter known: The offset in the database.
+    /// - Returns: The number of bytes on disk.
     @discardableResult
     func fence(_ id: String, at known: Int64) throws(BlobError) -> Int64 {
         guard let writer = open.withLock({ $0.writers[id] }) else { return known }
-        // Another replica went on with it: what we hold in memory is of before.
+        // Another replica has continued the upload: the state in memory is older.
         if writer.state.withLock({ $0.offset < known }) {
             forget(id)
             return known
@@ -134,12 +134,12 @@ package final class HubUploads: Sendable {
         return try result.get()
     }
 
-    /// Makes whoever holds the grant the one that writes.
+    /// Makes the holder of the new grant the one writer.
     func grant(_ id: String, at offset: Int64) -> UInt64 {
         open.withLock { open in
             open.lastToken += 1
             let token = open.lastToken
-            // One whose lock is taken writes at this moment: it is neither at rest nor where we stand.
+            // A writer whose lock is held is writing at this moment: it is neither at rest nor at this offset.
             let isTaken = open.writers[id]?.state.withLockIfAvailable { state in
                 guard state.offset == offset else { return false }
                 state.token = token
@@ -158,12 +158,12 @@ package final class HubUploads: Sendable {
     }
 
     enum Written: Error {
-        /// Somebody else has taken over.
+        /// Another request has become the writer.
         case fenced
         case failed(BlobError)
     }
 
-    /// Appends bytes for whoever holds the grant.
+    /// Appends bytes under a grant.
     func append(_ bytes: [UInt8], to grant: UploadGrant) -> Result<Int64, Written> {
         with(grant) { state throws(BlobError) in
             if state.file == nil { state.file = try storage.open(incoming: grant.id, at: state.offset) }
@@ -173,7 +173,7 @@ package final class HubUploads: Sendable {
         }
     }
 
-    /// Puts on disk what was written, gives the file its final name when all is there, and lets go.
+    /// Syncs the written bytes, gives the file its final name when it is complete, and ends the grant.
     func finish(_ grant: UploadGrant) -> Result<UploadEnd, Written> {
         let ended: Result<UploadEnd, Written> = with(grant) { state throws(BlobError) in
             state.token = 0
@@ -198,7 +198,7 @@ package final class HubUploads: Sendable {
         return ended
     }
 
-    /// Takes back what this grant has written: its bytes are not what the client meant to send.
+    /// Takes back the bytes of this grant: they are not those that the client meant to send.
     func undo(_ grant: UploadGrant) {
         forget(grant.id)
     }
@@ -223,16 +223,16 @@ package final class HubUploads: Sendable {
     }
 }
 
-/// Leave to write to one upload, from its present end on.
+/// Permission to write to one upload, from its present end on.
 package struct UploadGrant: Sendable, Hashable {
     var id: String
     var token: UInt64
     var offset: Int64
     var length: Int64
-    /// What the whole must hash to, if the client said so.
+    /// The digest of the whole file, if the client announced it.
     var digest: BlobDigest?
     var checksum: Checksum?
-    /// A creation with bytes: the answer is 201.
+    /// The request creates the upload and brings bytes: the answer is 201.
     var isCreation = false
 
     struct Checksum: Sendable, Hashable {
@@ -241,14 +241,14 @@ package struct UploadGrant: Sendable, Hashable {
     }
 }
 
-/// How a request that brought bytes ended.
+/// The result of a request that brought bytes.
 package struct UploadEnd: Sendable, Hashable {
     var offset: Int64
-    /// Of the whole, when it is whole.
+    /// The digest of the whole file, when it is complete.
     var digest: BlobDigest?
-    /// It is not the digest that the client had said.
+    /// The digest is not the one that the client announced.
     var isWrong = false
-    /// A status of its own: 460 for a piece that does not match its checksum, 413 for one that is too long.
+    /// A refusal with a status of its own: 460 for a piece that does not match its checksum, 413 for one that is too long.
     var refusal: Problem?
     /// Fewer bytes are on disk than the database says.
     var isLost = false

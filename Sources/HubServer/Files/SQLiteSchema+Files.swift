@@ -1,5 +1,5 @@
 extension SQLiteSchema {
-    /// Files: uploads on their way (`offset_bytes` is what is synced), blobs, who brought them, and records that wait for them.
+    /// Files: open uploads (`offset_bytes` counts synced bytes), blobs, their owners, and the records that wait for them.
     static let files = """
         CREATE TABLE upload(
           id TEXT PRIMARY KEY,

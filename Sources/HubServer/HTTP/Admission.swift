@@ -1,29 +1,29 @@
 package import SyncCore
 
-/// How much the hub takes on at one time (PROTOCOL G4).
+/// Limits the load that the hub accepts at one time (PROTOCOL G4).
 ///
-/// Only requests of callers that have shown who they are have a place: what anybody may ask is answered without one. One device
-/// has a part of them only, so that a device that runs wild, or whose token was stolen, stands in nobody's way but its own.
+/// Only requests of authenticated callers take a place; public endpoints are answered without one. One device has a limited share, so that
+/// a faulty device or a stolen token delays only itself.
 ///
-/// A fleet that comes back after an outage asks all at once. What is beyond the limit is refused at once, with a time to come
-/// back that is different for each: as long as it takes to serve those that wait, and a random part on top, so that they
-/// do not return as a wave. Pushes bring work into safety and come first; listings can wait longest.
+/// A fleet that returns after an outage asks all at once. Requests beyond the limit are refused at once, with a `Retry-After` that differs
+/// for each: the time to serve those that wait, plus a random part, so that they do not return as a wave. Pushes store work safely and come
+/// first; listings can wait longest.
 package struct Admission: Sendable {
-    /// Requests from their head to their answer, and the bodies that they may have.
+    /// Admitted requests, from head to answer, and the largest total size of their bodies, bytes.
     package private(set) var requests = 0
     private(set) var bytes = 0
     private var byDevice: [DeviceID: Share] = [:]
-    /// Requests served a second of work, as a moving average.
+    /// Served requests per second, as a moving average.
     private(set) var rate = 200.0
     private var random: SeededRandom
 
-    /// Beyond this, memory and waiting times grow without anybody being served sooner.
+    /// Beyond these limits memory and waiting times grow, and no request is served sooner.
     static let requestsMax = 256
     static let bytesMax = 128 << 20
-    /// Of one device. An agent has four at most: a cycle, two files and a probe of the operator.
+    /// The limit of one device. An agent has four requests at most: a cycle, two files and a probe of the operator.
     package static let deviceRequestsMax = 16
     static let deviceBytesMax = 32 << 20
-    /// The longest time that a device is sent away for.
+    /// The longest `Retry-After`, seconds.
     static let waitMax = 300
 
     package init(random: SeededRandom) {
@@ -32,9 +32,9 @@ package struct Admission: Sendable {
 
     package enum Verdict: Equatable, Sendable {
         case admitted
-        /// Come back after so many seconds.
+        /// Refused because of the total load; the client comes back after this time.
         case refused(seconds: Int)
-        /// The same, because of what this device alone asks.
+        /// Refused because of the load of this device alone.
         case deviceRefused(seconds: Int)
     }
 
@@ -43,12 +43,12 @@ package struct Admission: Sendable {
         var bytes = 0
     }
 
-    /// Takes a request on, or refuses it.
+    /// Admits a request or refuses it.
     ///
     /// - Parameters:
-    ///   - rank: 0 comes in while there is room at all, 1 in the first three quarters of it, 2 in the first half.
-    ///   - bytes: What its body may need at most.
-    ///   - device: Who asks.
+    ///   - rank: 0 is admitted while there is room at all, 1 in the first three quarters of it, 2 in the first half.
+    ///   - bytes: Largest size that its body may need.
+    ///   - device: The calling device.
     package mutating func take(rank: Int, bytes: Int, of device: DeviceID) -> Verdict {
         let own = byDevice[device] ?? Share()
         guard own.requests < Self.deviceRequestsMax, own.requests == 0 || own.bytes + bytes <= Self.deviceBytesMax else {
@@ -56,7 +56,7 @@ package struct Admission: Sendable {
         }
         let share = [1.0, 0.75, 0.5][min(max(rank, 0), 2)]
         let isFull = Double(requests) >= share * Double(Admission.requestsMax)
-        // A single request always fits, whatever its size: it is below the limit of a body.
+        // A single request always fits, because the limit of a body is lower.
         let isHeavy = requests > 0 && Double(self.bytes + bytes) > share * Double(Admission.bytesMax)
         guard !isFull, !isHeavy else {
             return .refused(seconds: waitingTime(behind: requests))
@@ -73,7 +73,7 @@ package struct Admission: Sendable {
         return max(1, Int(min(turn + spread, Double(Admission.waitMax))))
     }
 
-    /// Gives back what ``take(rank:bytes:of:)`` took.
+    /// Releases a place that ``take(rank:bytes:of:)`` admitted.
     package mutating func release(bytes: Int, of device: DeviceID) {
         requests -= 1
         self.bytes -= bytes
@@ -83,7 +83,7 @@ package struct Admission: Sendable {
 
     package mutating func served(_ count: Int, in time: Duration) {
         let seconds = max(Double(time.nanoseconds) / 1e9, 1e-6)
-        // Weighed by the number of requests: a hundred in one go say more than one.
+        // Weighted by the number of requests: a hundred at once are better evidence than one.
         let weight = min(Double(count) / 50, 0.5)
         rate += (Double(count) / seconds - rate) * weight
     }

@@ -1,24 +1,24 @@
 package import NIOCore
 package import SyncHTTP
 
-/// Attempts with a credential that is not known: by address, and in all. What is known is never held up by them.
+/// Limits attempts with an unknown credential, per address and in total. Known credentials are never delayed by it.
 package struct AttemptLimit: Sendable {
     private var all: RateBudget
     private var byAddress: [PeerGroup: RateBudget] = [:]
 
-    /// Of one address: 10 at once, then one every two seconds. In all: 200 at once, then 20 a second.
+    /// Per address: 10 at once, then one every two seconds. In total: 200 at once, then 20 a second.
     package static let addressSize = 10
     package static let addressPerSecond = 0.5
     package static let allSize = 200
     package static let allPerSecond = 20.0
-    /// Addresses that are remembered. Beyond it only the limit of all holds.
+    /// Number of addresses that are remembered. Beyond it only the total limit applies.
     package static let addressesMax = 1_024
 
     package init(at now: NIODeadline) {
         all = RateBudget(size: Self.allSize, perSecond: Self.allPerSecond, at: now)
     }
 
-    /// Counts an attempt that failed.
+    /// Counts a failed attempt.
     ///
     /// - Returns: `false` when there were too many.
     package mutating func fail(_ address: PeerGroup, at now: NIODeadline) -> Bool {

@@ -1,8 +1,8 @@
 import SyncCore
 
-/// What a client can read.
+/// The content codings that a client accepts.
 package enum ContentCoding {
-    /// RFC 9110, 12.5.3, as far as it concerns one coding: named without a weight of zero.
+    /// Reads `Accept-Encoding` (RFC 9110, 12.5.3) for one coding: it is accepted when named without a weight of zero.
     package static func acceptsGzip(_ header: String?) -> Bool {
         for part in (header ?? "").split(separator: ",") {
             let words = part.split(separator: ";").map { $0.trimmingSpaces }

@@ -1,7 +1,7 @@
 import NIOCore
 import Synchronization
 
-/// The threads where files are written and read: they may wait for a disk or a network.
+/// The threads that write and read files; they may wait for a disk or a network.
 final class FileThreads: Sendable {
     private let loops: [any EventLoop]
     private let turns = Atomic(0)
@@ -10,7 +10,7 @@ final class FileThreads: Sendable {
         self.loops = loops
     }
 
-    /// One of them, each in turn.
+    /// The next thread in turn.
     func next() -> any EventLoop {
         loops[turns.wrappingAdd(1, ordering: .relaxed).oldValue % loops.count]
     }

@@ -6,12 +6,11 @@
     import SyncHTTP
     import Synchronization
 
-    /// Things that go wrong on the way, for tests with real programs. Never in a shipped build.
+    /// Injected faults for tests with real programs; never part of a shipped build.
     ///
-    /// `AGENTHUB_FAULTS="drop=0.1,cut=0.05,unavailable=0.05,portal=0.02,delay_ms=50,seed=7"`: shares of the requests of
-    /// devices. `drop` closes the connection instead of answering, after the commit; `cut` sends half of the answer;
-    /// `unavailable` answers 503 like a proxy before the hub and does nothing; `portal` answers 200 with a login page and does nothing; `delay_ms` holds
-    /// each answer up.
+    /// `AGENTHUB_FAULTS="drop=0.1,cut=0.05,unavailable=0.05,portal=0.02,delay_ms=50,seed=7"`: shares of the devices' requests. `drop`
+    /// closes the connection instead of answering, after the commit; `cut` sends half of the answer. `unavailable` answers 503 like a proxy
+    /// before the hub and does nothing. `portal` answers 200 with a login page and does nothing. `delay_ms` delays each answer.
     package final class HubFaults: Sendable {
         private let shares: [String: Double]
         private let random: Mutex<SeededRandom>
@@ -35,7 +34,7 @@
             return random.withLock { $0.fraction() } < share
         }
 
-        /// An answer in place of the hub's, which never hears of the request.
+        /// The answer of an injected fault; the hub does not see the request then.
         func instead(of endpoint: Endpoint?) -> HubResponse? {
             guard endpoint?.isForDevices == true else { return nil }
             if strikes("unavailable") {

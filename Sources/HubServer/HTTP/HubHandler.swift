@@ -5,7 +5,7 @@ import SyncCore
 import SyncHTTP
 import Synchronization
 
-/// Between HTTP and the hub's thread: finds out who asks, admits, reads the body, hands over, compresses the answer.
+/// The layer between HTTP and the hub's thread: authenticates, admits, reads the body, passes the request on, and compresses the answer.
 final class HubHandler: HTTPHandler {
     private let worker: HubWorker
     private let environment: HubService.Environment
@@ -14,7 +14,7 @@ final class HubHandler: HTTPHandler {
         private let faults: HubFaults?
     #endif
 
-    /// Answers above this are compressed for whoever asks; below it gzip rarely saves a packet.
+    /// Size above which answers are compressed, bytes; for smaller ones gzip rarely saves a packet.
     private static let compressOver = 1_024
 
     init(worker: HubWorker, options: HubService.Options, environment: HubService.Environment) {
@@ -25,8 +25,8 @@ final class HubHandler: HTTPHandler {
         #endif
     }
 
-    /// In this order, so that whoever asks costs no more than is known of him: what is no request at all or can be answered by
-    /// anybody is answered from the head; the caller must have shown who it is before a body is read or a place is taken.
+    /// The order keeps the cost of unknown callers low. Malformed requests and public endpoints are answered from the head. The caller must
+    /// be authenticated before a body is read or a place is taken.
     func admit(_ head: RequestHead) -> HTTPAdmission {
         let request = HubRequest(head)
         let endpoint = Endpoint.find(request.path)
@@ -72,7 +72,7 @@ final class HubHandler: HTTPHandler {
         }
     }
 
-    /// Asks the database whether another hub has given the token out.
+    /// Asks the database whether another replica has issued the token.
     private func lookingUp(_ request: HubRequest, at endpoint: Endpoint) -> HTTPAdmission {
         .later { [self] decision in
             worker.lookUpTokens { problem in
@@ -111,7 +111,7 @@ final class HubHandler: HTTPHandler {
         let loop = MultiThreadedEventLoopGroup.currentEventLoop
         worker.submit(
             HubWorker.Job(request: request, slot: slot) { [self] response in
-                // Compressing belongs to the threads of the sockets: the hub's own has a database to serve.
+                // The sockets' threads compress: the hub's own thread serves the database.
                 guard let loop else { return send(response, to: request, exchange) }
                 loop.execute { self.send(response, to: request, exchange) }
             })
@@ -119,7 +119,7 @@ final class HubHandler: HTTPHandler {
 
     // MARK: Enrolment
 
-    /// Only a token that is good gets to the hub's thread. Others cost one hash.
+    /// Only a valid token reaches the hub's thread. Others cost one hash.
     private func enrol(_ request: HubRequest, _ exchange: HTTPExchange, mayLag: Bool) {
         let now = environment.time.now().wall
         let gate = HubGate(tokens: environment.tokens(), grace: worker.tokenGrace, now: now)
@@ -138,7 +138,7 @@ final class HubHandler: HTTPHandler {
             worker.figures.limitedEnrolments.add(1, ordering: .relaxed)
             let problem = Problem(
                 "too-many-attempts", status: 429, detail: "too many enrolments with a token that is not good", retryAfter: 10)
-            // Each further attempt costs a connection, of which an address has few.
+            // Each further attempt then costs a connection, and an address has few of them.
             answer(HubResponse(problem), to: request, exchange, closes: true)
         }
     }
@@ -153,7 +153,7 @@ final class HubHandler: HTTPHandler {
         }
     }
 
-    /// Counts an enrolment that failed.
+    /// Counts a failed enrolment.
     private func isBeyondLimit(_ peer: HTTPPeer) -> Bool {
         !attempts.withLock { $0.fail(peer.group, at: .now()) }
     }
@@ -164,7 +164,7 @@ final class HubHandler: HTTPHandler {
         do throws(DatabaseError) {
             return try refusal.answer()
         } catch {
-            // What is decided from the head alone asks no database.
+            // A decision from the head alone uses no database.
             return HubResponse(Hub.unavailable(error))
         }
     }
@@ -189,7 +189,7 @@ final class HubHandler: HTTPHandler {
 
     // MARK: Files
 
-    /// Asks the hub, does on the files' threads what it wants done first, and asks again, until it has an answer.
+    /// Asks the hub, does the requested work on files on their threads, and asks again, until there is a final answer.
     private func ask(
         _ request: HubRequest, _ slot: HubWorker.Slot, _ exchange: HTTPExchange, _ uploads: HubUploads,
         step: HubRequest.FileStep = .begin
@@ -278,7 +278,7 @@ final class HubHandler: HTTPHandler {
 }
 
 extension HTTPAdmission {
-    /// Answers without having read the body.
+    /// Answers without reading the body.
     fileprivate static func answering(_ response: HubResponse) -> HTTPAdmission {
         .stream(limit: Limits.hubRequestBytes) { $0.respond(response) }
     }
@@ -293,7 +293,7 @@ extension HTTPExchange {
 }
 
 extension HubRequest {
-    /// The head alone; only the fields that mean something here.
+    /// Reads the head alone, and only the header fields that have a meaning here.
     init(_ head: RequestHead) {
         var headers: HTTPHeaders = [:]
         for name in HubRequest.headerNames {

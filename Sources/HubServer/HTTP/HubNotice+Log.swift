@@ -2,7 +2,7 @@ import Logging
 import SyncCore
 
 extension HubNotice {
-    /// One line, for whoever operates the hub.
+    /// Writes one line for the hub's operator.
     func write(to log: Logger) {
         switch self {
         case .newHistory(let cause, let from, let to, let head, let device):
@@ -24,7 +24,7 @@ extension HubNotice {
 }
 
 extension HubLineage.Cause {
-    /// For people: why it came to that.
+    /// The reason for people.
     package var sentence: String {
         switch self {
         case .created: "the database was made"

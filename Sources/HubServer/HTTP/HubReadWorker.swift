@@ -2,10 +2,10 @@ import NIOCore
 import SyncCore
 import Synchronization
 
-/// Answers what only reads, on a thread and a connection of its own.
+/// Answers requests that only read, on a thread and a connection of its own.
 ///
-/// Short requests go first, in one transaction; of long ones, listings and comparisons of a whole entity, one goes between two turns
-/// of short ones. So new devices take turns among themselves, and the others hardly notice them.
+/// Short requests go first, in one transaction. Long ones are listings and comparisons of a whole entity; one of them goes between two
+/// turns of short ones. New devices therefore take turns among themselves, and hardly delay the others.
 final class HubReadWorker: @unchecked Sendable {
     // Unchecked: `reader` belongs to `loop`; everything else is constant or locked.
     private let loop: any EventLoop
@@ -13,15 +13,15 @@ final class HubReadWorker: @unchecked Sendable {
     private let environment: HubService.Environment
     private let inbox = Mutex(Inbox())
 
-    /// Told what was answered, and how long it took.
+    /// Receives the answered requests, and the time that they took.
     private let answered: @Sendable (_ jobs: [HubWorker.Job], _ responses: [HubResponse], _ elapsed: Duration) -> Void
-    /// Given what the hub that writes has to answer.
+    /// Receives the requests that the writing hub must answer.
     private let passOn: @Sendable (_ jobs: [HubWorker.Job]) -> Void
 
     private struct Inbox {
         var short: [HubWorker.Job] = []
         var long: [HubWorker.Job] = []
-        /// The last turn was one of short requests.
+        /// The last turn answered short requests.
         var wasShort = false
         var isAwaited = false
 
@@ -35,7 +35,7 @@ final class HubReadWorker: @unchecked Sendable {
         }
     }
 
-    /// Requests of one transaction.
+    /// Largest number of requests of one transaction.
     private static let shortMax = 16
 
     init(
@@ -50,7 +50,7 @@ final class HubReadWorker: @unchecked Sendable {
         self.passOn = passOn
     }
 
-    /// Whether it is one that the reader may answer.
+    /// Returns whether the reader may answer the request.
     static func takes(_ request: HubRequest) -> Bool {
         switch Endpoint.find(request.path) {
         case .pull, .snapshot, .known, .verify, .config: true
@@ -67,7 +67,7 @@ final class HubReadWorker: @unchecked Sendable {
         if isFirst { loop.execute { self.turn() } }
     }
 
-    /// Ends after what waits.
+    /// Ends after the waiting requests are answered.
     func stop() -> EventLoopFuture<Void> {
         loop.submit { while self.inbox.withLock({ $0.isAwaited }) { self.turn() } }
     }

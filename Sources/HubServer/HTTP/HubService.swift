@@ -5,14 +5,14 @@ package import SyncCore
 package import SyncHTTP
 import Synchronization
 
-/// A hub that can be reached: HTTP/1.1 over TCP or TLS around a ``Hub``.
+/// A hub on the network: HTTP/1.1 over TCP or TLS around a ``Hub``.
 package final class HubService: Sendable {
     package struct Options: Sendable {
         package var host: String
         /// 0 lets the kernel choose.
         package var port: Int
         package var tls: HubTLS?
-        /// Threads that read and write sockets; the database has one of its own.
+        /// Threads that read and write sockets; the database has its own thread.
         package var threads = 2
         package var limits = HubService.defaultLimits
         #if ABLATIONS
@@ -25,17 +25,17 @@ package final class HubService: Sendable {
             self.tls = tls
         }
 
-        /// Connections at one time of one address that have not shown a credential; `nil`: no such limit.
+        /// Largest number of connections of one address without a credential; `nil`: no limit.
         package var strangersPerAddress: Int? {
             get { limits.strangersPerAddress }
             set {
                 limits.strangersPerAddress = newValue
-                // Behind a balancer all are of one address, which says nothing about who they are.
+                // Behind a balancer all connections have one address, which does not tell clients apart.
                 if newValue == nil { limits.handshakesPerAddress = nil }
             }
         }
 
-        /// Connections at one time. Half of them may be those of strangers.
+        /// Largest number of connections. Half of them may be unauthenticated.
         package var connections: Int {
             get { limits.connections }
             set {
@@ -44,29 +44,29 @@ package final class HubService: Sendable {
             }
         }
 
-        /// Files that may be open at one time: the connections, as many again that hear that there is no room, and what the
-        /// database, files and an object store need.
+        /// Largest number of open files: the connections, as many again that are told that there is no room, and those for the database,
+        /// files and an object store.
         package var filesMax: UInt { UInt(2 * limits.connections) + Self.otherFiles }
         private static let otherFiles: UInt = 256
 
-        /// The most connections for which so many open files are enough.
+        /// The largest number of connections for this limit of open files.
         package static func connections(files: UInt) -> Int { Int(clamping: (max(files, otherFiles) - otherFiles) / 2) }
     }
 
-    /// A fleet has many more connections than a socket has apps. Devices keep theirs for a minute between two requests of a
-    /// cycle.
+    /// The hub's limits. A fleet has many more connections than a socket has apps. Devices keep theirs for a minute between two requests of
+    /// a cycle.
     ///
-    /// One that is idle costs some 8 KB of memory without TLS.
+    /// An idle connection costs about 8 KB of memory without TLS.
     ///
-    /// Strangers, that is TCP connections before a credential was shown, have half of all connections, and one address 128. A fleet behind one address (NAT, a balancer) has no limit of its own but for the moment that each device needs to
-    /// show its token.
+    /// Unauthenticated connections, that is TCP connections before a credential was shown, have half of all, and one address 128. A fleet
+    /// behind one address (NAT, a balancer) has no further limit; it only shares these until each device has shown its token.
     ///
-    /// A handshake costs some 2 ms of a small machine (a signature of RSA-2048): 16 a second of one address are 3 % of a processor.
-    /// As many at once as an address may have strangers.
+    /// A handshake costs about 2 ms of a small machine (a signature of RSA-2048): 16 a second from one address are 3 % of a processor. The
+    /// burst is as large as the number of unauthenticated connections of an address.
     ///
-    /// The slowest line that is served is one of 9.6 kbit/s, which carries some 1,000 bytes a second: a TLS handshake and the
-    /// first head (6 KiB) take 8 s of the 20 s; a body must bring 256 B/s, a quarter of the line, after 60 s of grace. The
-    /// largest push (4 MiB) takes such a line 70 minutes, and an agent on it sends 64 KiB at once.
+    /// The slowest served line has 9.6 kbit/s and carries about 1,000 bytes a second. A TLS handshake and the first head (6 KiB) take 8 s
+    /// of the 20 s; a body must bring 256 B/s, a quarter of the line, after 60 s of grace. The largest push (4 MiB) takes such a line 70
+    /// minutes, and an agent on it sends 64 KiB at once.
     package static var defaultLimits: HTTPServerLimits {
         var limits = HTTPServerLimits()
         limits.connections = 10_000
@@ -76,24 +76,24 @@ package final class HubService: Sendable {
         limits.firstHeadTime = .seconds(20)
         limits.idleTime = .seconds(75)
         limits.strangerIdleTime = .seconds(15)
-        // As long as the other way: a gap in the coverage is not the end of a device.
+        // The same time as in the other direction: a gap in the coverage is not the end of a device.
         limits.writeStallTime = limits.bodyIdleTime
         limits.bodyRate = 256
         limits.bodyGrace = .seconds(60)
         return limits
     }
 
-    /// What the outside hands in.
+    /// The service's dependencies on its process.
     package struct Environment: Sendable {
         package var time: any TimeSource
         package var seed: UInt64
         /// The present tokens; asked at each request, so it should know without reading a file whether they changed.
         package var tokens: @Sendable () -> TokenBook?
-        /// Changes them where they are kept: enrolment and refresh. `nil`: for this run only.
+        /// Changes the tokens in their storage, for enrolment and refresh. `nil`: changes last for this run only.
         package var changeTokens: Hub.TokenChange?
-        /// Shrinks answers; `nil` sends them as they are.
+        /// Compresses answers; `nil` sends them uncompressed.
         package var compressor: (any Compressor)?
-        /// Told from time to time, and at the end, how far the database has come.
+        /// Receives the database's position from time to time, and at the end.
         package var remember: @Sendable (HubMark) -> Void
         package var log: Logger
 
@@ -110,7 +110,7 @@ package final class HubService: Sendable {
         }
     }
 
-    /// As bound: `127.0.0.1:43210`.
+    /// The bound address, such as `127.0.0.1:43210`.
     package let address: String
     package let port: Int
     private let server: HTTPServer
@@ -130,7 +130,7 @@ package final class HubService: Sendable {
         hub.report = { log.error("the database failed", metadata: ["doing": "\($0.doing)", "error": "\($0.detail)"]) }
         hub.tell = { $0.write(to: log) }
         let group = MultiThreadedEventLoopGroup(numberOfThreads: max(1, options.threads))
-        // The others write files: the database must not wait for them.
+        // The other threads write files: the database must not wait for them.
         let fileThreads = hub.settings.uploads?.storage.traits.threads ?? 0
         let ownGroup = MultiThreadedEventLoopGroup(numberOfThreads: 2 + fileThreads)
         let (loop, readLoop) = (ownGroup.next(), ownGroup.next())
@@ -140,7 +140,7 @@ package final class HubService: Sendable {
         let handler = HubHandler(worker: worker, options: options, environment: environment)
         var configuration = HTTPServerConfiguration(
             endpoint: .tcp(host: options.host, port: options.port), problemBody: HubHandler.problemBody)
-        // A limit of HTTP is the hub's refusal, too, and says so.
+        // A refusal by an HTTP limit is the hub's refusal, too, and carries its headers.
         var spoken: HTTPHeaders = [:]
         HubHeaders().write(to: &spoken)
         configuration.problemHeaders = spoken.fields.map { ($0.name, $0.value) }
@@ -170,14 +170,14 @@ package final class HubService: Sendable {
             service.renewal?.begin(on: group.next())
             return service
         } catch {
-            // Closing groups that do nothing cannot fail in a way that matters beside the first error.
+            // An error while idle groups close does not matter beside the first error.
             try? await group.shutdownGracefully()
             try? await ownGroup.shutdownGracefully()
             throw HubError(.cannotListen, doing: error.doing, detail: error.detail)
         }
     }
 
-    /// A database that gives no second connection is no reason not to serve.
+    /// A database that gives no second connection does not prevent serving.
     private static func reader(beside hub: Hub, _ log: Logger) -> HubReader? {
         do throws(HubError) {
             return try hub.reader()
@@ -206,15 +206,15 @@ package final class HubService: Sendable {
         }
     }
 
-    /// Serves on this thread, which is none of the runtime's, until `end` is called.
+    /// Serves on this thread, which does not belong to the runtime, until `end` is called.
     ///
-    /// - Parameter whenReady: Called once requests are taken. `end` may be called from any thread, any number of times.
+    /// - Parameter whenReady: Called once requests are accepted. `end` may be called from any thread, any number of times.
     package static func run(
         _ hub: sending Hub, _ options: Options, _ environment: Environment,
         whenReady: (_ service: HubService, _ end: @escaping @Sendable () -> Void) throws -> Void
     ) throws {
         let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
-        defer { try? group.syncShutdownGracefully() }  // Nothing runs there any more.
+        defer { try? group.syncShutdownGracefully() }  // No work runs there any more.
         let loop = group.next()
         let executor = LoopExecutor(loop)
         let started = loop.makePromise(of: HubService.self)
@@ -235,13 +235,13 @@ package final class HubService: Sendable {
                 await service.stop(within: .seconds(10))
                 stopped.succeed()
             }
-            try? stopped.futureResult.wait()  // Only ever succeeds.
+            try? stopped.futureResult.wait()  // The promise only ever succeeds.
         }
         try whenReady(service) { ended.succeed() }
         try ended.futureResult.wait()
     }
 
-    /// Reads the files of TLS at once, if they have changed; without being asked that happens once a minute.
+    /// Reads the files of TLS at once, if they have changed; otherwise that happens once a minute.
     package func renewCertificate() {
         renewal?.look()
     }
@@ -250,17 +250,17 @@ package final class HubService: Sendable {
     package var connectionCount: Int { server.connectionCount }
     package var connectionCounts: HTTPServerCounts { server.counts }
 
-    /// Takes no new connection, lets running requests end for at most `grace`, and closes the database's file in good order.
+    /// Accepts no new connection, lets running requests end for at most `grace`, and closes the database's file cleanly.
     package func stop(within grace: Duration) async {
         await server.stop(within: grace)
-        // Neither can fail: nothing else closes these loops.
+        // None of these calls can fail: no other code closes these loops.
         try? await worker.stop().get()
         try? await group.shutdownGracefully()
         try? await ownGroup.shutdownGracefully()
     }
 }
 
-/// Looks at the files of TLS from time to time, and when somebody asks.
+/// Reads the files of TLS periodically and on request.
 private final class CertificateRenewal: Sendable {
     private let identity: ServerIdentity
     private let time: any TimeSource
@@ -270,7 +270,7 @@ private final class CertificateRenewal: Sendable {
         (self.identity, self.time, self.log) = (identity, time, log)
     }
 
-    /// Until the loop is shut down.
+    /// Repeats until the loop is shut down.
     func begin(on loop: any EventLoop) {
         look()
         let interval = TimeAmount.seconds(ServerIdentity.interval.milliseconds / 1_000)
@@ -284,7 +284,7 @@ private final class CertificateRenewal: Sendable {
 
 /// Carries a hub into the task that starts the service.
 private final class HubBox: @unchecked Sendable {
-    // Unchecked: put in before the task exists, taken out by it alone.
+    // Unchecked: set before the task exists, and taken out by that task alone.
     private var hub: Hub?
 
     init(_ hub: sending Hub) {

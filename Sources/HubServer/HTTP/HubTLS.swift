@@ -3,12 +3,12 @@ import NIOCore
 import NIOSSL
 import SyncCore
 
-/// TLS 1.2 or newer in front of the hub, and devices that show who they are by a certificate.
+/// TLS 1.2 or newer in front of the hub, and devices that authenticate by a certificate.
 package struct HubTLS: Sendable, Hashable {
     /// PEM, leaf first.
     package var certificateFile: String
     package var keyFile: String
-    /// Issuers of client certificates, PEM. A client need not show one; one that does must be of these.
+    /// Issuers of client certificates, PEM. A client need not show a certificate; one that it shows must come from these.
     package var clientCAFile: String?
 
     package init(certificateFile: String, keyFile: String, clientCAFile: String? = nil) {
@@ -19,20 +19,20 @@ package struct HubTLS: Sendable, Hashable {
 
     struct Context: Sendable {
         fileprivate let context: NIOSSLContext
-        /// Of the first certificate of the chain to end.
+        /// The earliest end of a certificate in the chain.
         let endsAt: Timestamp
 
         func handler() -> NIOSSLServerHandler { NIOSSLServerHandler(context: context) }
     }
 
-    /// What is in the files: one look at each, so that parts of two renewals are not mixed up unseen.
+    /// The contents of the files. Each is read once, so that parts of two renewals are not mixed unnoticed.
     struct Contents: Hashable, Sendable {
         var certificates: [UInt8]
         var key: [UInt8]
         var clientCAs: [UInt8]?
     }
 
-    /// More than any chain of certificates has.
+    /// Larger than any chain of certificates, bytes.
     private static let fileBytesMax = 1 << 20
 
     /// - Throws: `.badCertificate` with the file that cannot be read.
@@ -42,7 +42,7 @@ package struct HubTLS: Sendable, Hashable {
         return contents
     }
 
-    /// - Throws: `.badCertificate` with the file that cannot be used, and what is wrong with it.
+    /// - Throws: `.badCertificate` with the file that cannot be used, and the reason.
     func context(of contents: Contents) throws(HubError) -> Context {
         let chain = try reading(certificateFile, as: "certificates in PEM, the hub's own first") {
             try NIOSSLCertificate.fromPEMBytes(contents.certificates)
@@ -68,7 +68,7 @@ package struct HubTLS: Sendable, Hashable {
         do {
             context = try NIOSSLContext(configuration: configuration)
         } catch {
-            // With both files read, this is what is left: BoringSSL does not say it in words.
+            // Both files were read, so the key does not match. BoringSSL does not say so in words.
             throw HubError(
                 .badCertificate, doing: "use \(keyFile)",
                 detail:
@@ -107,7 +107,7 @@ package struct HubTLS: Sendable, Hashable {
 
     /// The device that a client's certificate names: its first subject alternative name of kind DNS that is a device id.
     static func device(of channel: any Channel) -> DeviceID? {
-        // Without the handler there is no TLS, and nobody to name.
+        // Without the handler there is no TLS, and no device to name.
         guard let handler = try? channel.pipeline.syncOperations.handler(type: NIOSSLServerHandler.self),
             let names = handler.peerCertificate?._subjectAlternativeNames()
         else { return nil }

@@ -4,18 +4,17 @@ import SyncCore
 import SyncHTTP
 import Synchronization
 
-/// Owns the hub on one thread, and gives it what waits in as few transactions as possible.
+/// Owns the hub on one thread, and passes it the waiting requests in as few transactions as possible.
 ///
-/// Requests that arrive while a commit runs wait in the inbox and share the next one: with many devices an fsync serves
-/// many pushes, with one it costs nothing, and no timer is needed. Pushes go first, and reads come after the answers of the
-/// writes have left.
+/// Requests that arrive during a commit wait in the inbox and share the next one. With many devices one fsync serves many pushes; with one
+/// device this costs nothing; no timer is needed. Pushes go first, and reads come after the answers of the writes have left.
 final class HubWorker: @unchecked Sendable {
     // Unchecked: `hub` and what follows it belong to `loop`; everything else is constant or locked.
     let loop: any EventLoop
     private let hub: Hub
     let files: FileThreads
     let uploads: HubUploads?
-    /// The database keeps the tokens; what the environment knows of them is what was read last.
+    /// The database stores the tokens; the environment has those that were read last.
     let keepsTokens: Bool
     let tokenGrace: Duration
     private let environment: HubService.Environment
@@ -24,15 +23,15 @@ final class HubWorker: @unchecked Sendable {
     private var housekeeping: RepeatedTask?
     private var tidying: Scheduled<Void>?
     private let storageFailure = Exchanged<BlobError?>(nil)
-    /// The mark that was handed over last, and when the next one is planned.
+    /// The mark that was handed over last; `marking` is the next planned one.
     private var marked: HubMark?
     private var marking: Scheduled<Void>?
     private let marks = MarkWriter()
     private let watching = Mutex<RepeatedTask?>(nil)
-    /// While another session keeps the database from being written to.
+    /// Set while another session blocks writes to the database.
     private var hold: WriteHold?
 
-    /// Answers most of what only reads; `nil`: this one does.
+    /// Answers most requests that only read; `nil`: this worker does.
     private let reading = Mutex<HubReadWorker?>(nil)
     private let inbox = Mutex(Inbox())
     private let views = Mutex(Views())
@@ -42,7 +41,7 @@ final class HubWorker: @unchecked Sendable {
     private struct Inbox {
         var writes: [Job] = []
         var reads: [Job] = []
-        /// A turn of the loop is on its way that will look here.
+        /// A turn of the loop is scheduled that will read the inbox.
         var isAwaited = false
     }
 
@@ -53,11 +52,11 @@ final class HubWorker: @unchecked Sendable {
         var answer: @Sendable (HubResponse) -> Void
     }
 
-    /// Most requests of one transaction: the first of them must not wait for ever for the last.
+    /// Largest number of requests of one transaction: the first of them must not wait too long for the last.
     private static let writesMax = 64
     private static let readsMax = 16
     private static let housekeepingPeriod = TimeAmount.hours(24)
-    /// With ``Hub/shrinkPages``: 400 MB a day at most.
+    /// With ``Hub/shrinkPages``: at most 400 MB a day.
     private static let shrinkSlicesMax = 100
     private static let watchPeriod = TimeAmount.seconds(30)
     private static let markPeriod = TimeAmount.seconds(1)
@@ -80,7 +79,7 @@ final class HubWorker: @unchecked Sendable {
         uploads?.use { work in
             files.next().execute(work)
         } report: { error in
-            // A store that is away says so itself, once.
+            // An unreachable store reports itself, once.
             guard error.code != .away else { return }
             log.error("the storage of files failed", metadata: ["doing": "\(error.doing)", "error": "\(error.detail)"])
         }
@@ -88,8 +87,8 @@ final class HubWorker: @unchecked Sendable {
 
     // MARK: From any thread
 
-    /// The place of one request among those that are being served. Gives it back when the last reference is gone, however the
-    /// request ended: a client that leaves in the middle of its body must not cost a place for ever.
+    /// The place of one request in the admission limit. It is released with the last reference, however the request ended: a client that
+    /// leaves in the middle of its body must not cost a place forever.
     final class Slot: Sendable {
         private let worker: HubWorker
         private let bytes: Int
@@ -106,7 +105,7 @@ final class HubWorker: @unchecked Sendable {
 
     enum Place {
         case slot(Slot)
-        /// - Parameter isOwn: Because of what this device alone asks.
+        /// - Parameter isOwn: The load of this device alone is the reason.
         case none(seconds: Int, isOwn: Bool)
     }
 
@@ -122,10 +121,10 @@ final class HubWorker: @unchecked Sendable {
         }
     }
 
-    // MARK: What anybody may ask
+    // MARK: Public endpoints
 
-    /// Asks the hub what only it can say of itself. All who ask before it is answered get one answer, and beyond a rate of ten a
-    /// second the one before: so it costs the thread of the devices next to nothing, whoever asks and how often.
+    /// Asks the hub for an answer that only it can give about itself. All callers that ask before the answer comes share it. Beyond a rate
+    /// of ten a second they get the previous one. The database's thread therefore spends next to nothing on such requests.
     ///
     /// - Parameter answer: Called on any thread.
     func view(_ endpoint: Endpoint, answer: @escaping @Sendable (HubResponse) -> Void) {
@@ -159,9 +158,9 @@ final class HubWorker: @unchecked Sendable {
         }
     }
 
-    /// Brings the book of tokens up to date for callers whose token is not in it. Once a second at most, for all of them.
+    /// Updates the book of tokens for callers whose token is not in it; at most once a second, for all of them together.
     ///
-    /// - Parameter then: Called on the worker's loop; with what to answer if the database did not say.
+    /// - Parameter then: Called on the worker's loop; with the problem to answer if the database failed.
     func lookUpTokens(then: @escaping @Sendable (Problem?) -> Void) {
         let delay: TimeAmount? = lookUps.withLock { lookUps in
             lookUps.waiting.append(then)
@@ -182,7 +181,7 @@ final class HubWorker: @unchecked Sendable {
         }
     }
 
-    /// Fresh answers to what anybody may ask (`/metrics`), which cost the thread of the database something.
+    /// Fresh answers for public endpoints (`/metrics`), which cost time of the database's thread.
     static let viewsAtOnce = 20
     static let viewsPerSecond = 10.0
 
@@ -195,7 +194,7 @@ final class HubWorker: @unchecked Sendable {
 
     private struct LookUps {
         var waiting: [@Sendable (Problem?) -> Void] = []
-        /// Not before.
+        /// Earliest time of the next look-up.
         var next = NIODeadline.uptimeNanoseconds(0)
     }
 
@@ -216,7 +215,7 @@ final class HubWorker: @unchecked Sendable {
         if isFirst { loop.execute { self.turn() } }
     }
 
-    /// Has what only reads answered beside what writes.
+    /// Answers requests that only read on a second thread, beside those that write.
     func read(with reader: HubReader, on loop: any EventLoop) {
         let worker = HubReadWorker(reader, on: loop, environment) { [self] jobs, responses, elapsed in
             for (job, response) in zip(jobs, responses) {
@@ -237,13 +236,13 @@ final class HubWorker: @unchecked Sendable {
             self.housekeeping = self.loop.scheduleRepeatedTask(
                 initialDelay: .minutes(1), delay: HubWorker.housekeepingPeriod
             ) { _ in self.housekeep() }
-            // What a crash left behind. A database that fails is reported, and asked again by the housekeeping.
+            // Removes leftovers of a crash. A database that fails is reported, and the housekeeping tries again.
             try? self.hub.tidyFiles(at: self.environment.time.now().wall)
         }
         watchStorage()
     }
 
-    /// Whether a store of files is there should be known before a device asks.
+    /// The availability of a file store should be known before a device asks.
     private func watchStorage() {
         guard let uploads, uploads.storage.traits.isRemote else { return }
         let storage = uploads.storage
@@ -252,13 +251,13 @@ final class HubWorker: @unchecked Sendable {
                 var failure: BlobError?
                 do throws(BlobError) { try storage.check() } catch { failure = error }
                 let isNews = storageFailure.exchange(failure) != failure
-                // A storage that does not answer says so itself. One that refuses us is told once.
+                // A storage that does not answer reports itself. One that refuses the hub is reported once.
                 if isNews, let failure { uploads.tell(failure) }
             }
         }
     }
 
-    /// Ends after what is in the inbox, and leaves one whole file.
+    /// Ends after the requests in the inbox are answered, and leaves one complete file.
     func stop() -> EventLoopFuture<Void> {
         let reading = reading.withLock { $0 }
         let isRead = reading?.stop() ?? loop.makeSucceededVoidFuture()
@@ -302,9 +301,9 @@ final class HubWorker: @unchecked Sendable {
         if isWritten, !writes.isEmpty { tidyLater() }
     }
 
-    /// Writes that the database does not take at the moment wait in the inbox, where they were, and the reads go on meanwhile.
+    /// Answers the writes. Those that the database does not accept at the moment stay in the inbox, and the reads go on meanwhile.
     ///
-    /// - Returns: Whether they are answered.
+    /// - Returns: `true` when they are answered.
     private func serve(writes: [Job], at start: NIODeadline) -> Bool {
         if writes.isEmpty { return true }
         let requests = writes.map(\.request)
@@ -330,8 +329,8 @@ final class HubWorker: @unchecked Sendable {
 
     // MARK: The mark
 
-    /// Has the mark written when the database has come ``HubMark/commitsMax`` commits further, or at the end of a second in
-    /// which it did. Not on this loop: a mark is written and synced, and requests should not wait for that.
+    /// Has the mark written when the database is ``HubMark/commitsMax`` commits ahead of it, or at the end of a second with a commit. This
+    /// happens on another thread: a mark is written and synced, and requests should not wait for that.
     private func markIfDue() {
         guard hub.epoch != marked?.epoch || hub.head != marked?.head else { return }
         if hub.epoch != marked?.epoch || hub.head >= (marked?.head ?? 0) + HubMark.commitsMax { return writeMark(hub.mark) }
@@ -358,25 +357,25 @@ final class HubWorker: @unchecked Sendable {
         hub.checkpoint()
         marked = hub.mark
         _ = marks.offer(hub.mark)
-        // Here and now: the loops of the files may be about to end.
+        // Written on this thread: the loops of the files may be about to end.
         marks.write(environment.remember)
     }
 
     private func housekeep() {
-        // What failed is reported by the hub, and tried again tomorrow.
+        // The hub reports a failure, and the next day tries again.
         _ = try? hub.housekeep(at: environment.time.now().wall)
         shrink(slices: HubWorker.shrinkSlicesMax)
     }
 
-    /// Slice by slice, so that nobody who asks meanwhile waits for all of it.
+    /// Works slice by slice, so that no request waits for all of it.
     private func shrink(slices: Int) {
-        // A failure is reported by the hub; there is a slice again tomorrow.
+        // The hub reports a failure; the next day tries a slice again.
         guard slices > 0, let isDone = try? hub.shrink(), !isDone else { return }
         loop.execute { self.shrink(slices: slices - 1) }
     }
 }
 
-/// A value that several threads put in place of each other.
+/// A value that several threads replace.
 private final class Exchanged<Value: Sendable>: Sendable {
     private let value: Mutex<Value>
 

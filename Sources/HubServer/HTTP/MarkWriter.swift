@@ -1,11 +1,11 @@
 import Synchronization
 
-/// Writes marks one after the other and drops those that a newer one has overtaken, whatever threads they come from.
+/// Writes marks one after the other, from any thread, and drops those that a newer one has replaced.
 final class MarkWriter: Sendable {
     private let waiting = Mutex<HubMark?>(nil)
     private let writing = Mutex<Void>(())
 
-    /// - Returns: Whether somebody must write it: `false` when a write is on its way that will take it along.
+    /// - Returns: `true` when the caller must write it; `false` when a planned write will include it.
     func offer(_ mark: HubMark) -> Bool {
         waiting.withLock { waiting in
             defer { waiting = mark }
@@ -15,7 +15,7 @@ final class MarkWriter: Sendable {
 
     func write(_ remember: (HubMark) -> Void) {
         writing.withLock { _ in
-            // Taken inside the lock of the writer, so that an older mark never replaces a newer one.
+            // Read inside the lock of the writer, so that an older mark never replaces a newer one.
             guard
                 let mark = waiting.withLock({ waiting in
                     defer { waiting = nil }

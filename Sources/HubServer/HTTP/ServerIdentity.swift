@@ -4,30 +4,30 @@ import NIOSSL
 import SyncCore
 import Synchronization
 
-/// What the hub shows in TLS, read anew when its files change: certificates are renewed every few weeks, and a hub that shows an ended
-/// one is lost for its whole fleet.
+/// The hub's certificate, read again when its files change. Certificates are renewed every few weeks, and with an expired one the hub loses
+/// its whole fleet.
 ///
-/// Certificate and key are two files, and whoever renews them writes one after the other. Files that do not fit together change
-/// nothing: the hub goes on with what it has, and looks again. Connections that stand keep what they were made with.
+/// Certificate and key are two files, and a renewal writes one after the other. Files that do not match change nothing: the hub keeps the
+/// identity that it has, and reads them again later. Open connections keep the identity that they were made with.
 final class ServerIdentity: Sendable {
-    /// What a look at the files brought.
+    /// The result of reading the files.
     enum Look: Hashable, Sendable {
         case unchanged
-        /// From now on this is shown; with the end of the first certificate of the chain to end.
+        /// The new certificate is used from now on; `endsAt` is the earliest end in its chain.
         case renewed(endsAt: Timestamp)
-        /// They changed, and cannot be used.
+        /// The files changed and cannot be used.
         case unusable(String)
     }
 
-    /// Between two looks of its own accord.
+    /// Time between two periodic reads.
     static let interval: Duration = .seconds(60)
-    /// So long before its end a certificate that nobody has renewed is told, once a day.
+    /// Time before its end at which an unrenewed certificate is reported, once a day.
     static let warningTime: Duration = .seconds(14 * 86_400)
 
     private struct State {
         var context: HubTLS.Context
         var contents: HubTLS.Contents
-        /// The ones that could not be used, so that they are told once.
+        /// The contents that could not be used, so that they are reported once.
         var refused: HubTLS.Contents?
         var warnedAt: Timestamp?
     }
@@ -66,7 +66,7 @@ final class ServerIdentity: Sendable {
         }
     }
 
-    /// Looks, and writes into the log what an operator has to know.
+    /// Reads the files, and logs the result for the operator.
     func renew(at now: Timestamp, _ log: Logger) {
         switch look() {
         case .unchanged: break
@@ -88,7 +88,7 @@ final class ServerIdentity: Sendable {
     private func isWarningDue(at now: Timestamp) -> Bool {
         state.withLock { state in
             guard now.duration(to: state.context.endsAt) <= Self.warningTime else { return false }
-            // A clock that went back must not silence it for longer than a day either.
+            // A clock that went back must not silence the warning for longer than a day either.
             if let last = state.warnedAt, last.duration(to: now).magnitude < .seconds(86_400) { return false }
             state.warnedAt = now
             return true

@@ -2,12 +2,12 @@ import SyncCore
 import SyncHTTP
 import Synchronization
 
-/// What the service counts around the hub, for `/metrics`. Counted on several threads.
+/// Counters of the service around the hub, for `/metrics`. Several threads count.
 final class ServiceFigures: Sendable {
-    /// Requests that were sent away because too much was asked, in all or of one device.
+    /// Requests that were refused because of the load, in total and of one device.
     let overloaded = Atomic<Int64>(0)
     let overloadedByDevice = Atomic<Int64>(0)
-    /// Enrolments with a token that is not good, and those of them that came too often.
+    /// Enrolments with an invalid token, and those of them that came too often.
     let failedEnrolments = Atomic<Int64>(0)
     let limitedEnrolments = Atomic<Int64>(0)
     private let refusals = Mutex<[String: Int64]>([:])
@@ -19,7 +19,7 @@ final class ServiceFigures: Sendable {
         certificateEnd.withLock { $0 = endsAt }
     }
 
-    /// Counts what the HTTP server refuses by itself.
+    /// Counts a refusal by the HTTP server itself.
     func countRefusal(_ code: String) {
         refusals.withLock { $0[code, default: 0] += 1 }
     }

@@ -1,12 +1,12 @@
 package import SyncCore
 
-// How the hub finds out that its database is an older copy, and what it does then (PROTOCOL A6): one new history, begun under
-// the lock of the database, for which devices offer again what it does not know.
+// Detection of a database that is an older copy, and the response to it (PROTOCOL A6): one new history, begun under the lock of the
+// database. Devices offer again the changes that it does not know.
 //
-// Only what this hub has signed moves the history of all devices: a cursor or a receipt that its line of openings does not
-// include. What a device merely says about itself heals that device alone and is told.
+// Only data that this hub has signed moves the history of all devices: a cursor or a receipt that its line of openings does not include. A
+// device's unsigned claim about itself heals that device alone, and is reported.
 extension Hub {
-    /// Begins a new history within the present transaction, which must be one that writes. Commit numbers never go back in it.
+    /// Begins a new history within the present transaction, which must be a writing one. Commit numbers never go back in it.
     func renewEpoch(_ cause: HubLineage.Cause, by device: DeviceID? = nil, at now: Timestamp? = nil) throws(DatabaseError) {
         let before = state.epoch
         state.epoch = Hub.makeEpoch(&random)
@@ -16,7 +16,7 @@ extension Hub {
         notices.append(.newHistory(cause, from: before, to: state.epoch, head: state.head, device: device))
     }
 
-    /// Names this process's opening before it writes anything else. Part of its first transaction that writes.
+    /// Records this process's opening before it writes anything else. Part of its first writing transaction.
     func openIfNeeded(at now: Timestamp) throws(DatabaseError) {
         latest = now
         if let opened, lineage.entries.contains(where: { $0.tag == opened }) { return }
@@ -24,7 +24,7 @@ extension Hub {
     }
 
     private func addOpening(_ cause: HubLineage.Cause, by device: DeviceID? = nil, at now: Timestamp?) throws(DatabaseError) {
-        // A name that is on the line already would be taken for the earlier opening, and what it signs for a lie.
+        // A name that is in the line already would be taken for the earlier opening, and its signatures for false ones.
         var tag = Hub.makeTag(&random)
         while lineage.entries.contains(where: { $0.tag == tag }) { tag = Hub.makeTag(&random) }
         try add(cause, epoch: state.epoch, tag: tag, by: device, at: now)
@@ -42,11 +42,11 @@ extension Hub {
         if lineage.entries.count > HubLineage.entriesMax { lineage.entries.removeFirst() }
     }
 
-    /// Starts a new history: to be called once after the database was replaced by an older copy. Devices then list
-    /// everything anew and offer again what this hub no longer knows.
+    /// Starts a new history; to be called once after the database was replaced by an older copy. Devices then list everything anew and
+    /// offer again the changes that this hub no longer knows.
     ///
-    /// - Parameter joining: Of several hubs that are asked for it, those that come this soon after the first one take its
-    ///   history for theirs: devices should not go through it twice.
+    /// - Parameter joining: When several hubs are asked, those that are asked within this time after the first one join its history:
+    ///   devices should not go through two.
     /// - Returns: `false` when it has joined.
     @discardableResult
     package func startEpoch(
@@ -65,9 +65,9 @@ extension Hub {
 
     // MARK: Evidence
 
-    /// What a request's receipt proves, if anything.
+    /// The evidence in a request's receipt; `nil` when it proves nothing.
     ///
-    /// - Parameter row: What is known of the caller's database.
+    /// - Parameter row: The known state of the caller's database.
     func evidence(
         _ request: HubRequest, _ caller: HubGate.Caller, _ row: HubStore.ReplicaRow?
     ) -> HubEvidence? {
@@ -83,12 +83,11 @@ extension Hub {
         return evidence
     }
 
-    /// Begins a new history if what was shown still proves that this one has lost something: another hub on the same
-    /// database may have begun it already.
+    /// Begins a new history if the evidence still proves a loss: another hub on the same database may have begun one already.
     func renew(upon evidence: HubEvidence, at now: Timestamp) throws(DatabaseError) {
         try begin(.writing)
         if try proves(evidence) {
-            // Once for a history: other devices show theirs of it long after.
+            // Once for a history: other devices show receipts of it long after.
             if evidence.position.epoch != state.epoch {
                 try add(.elsewhere, epoch: evidence.position.epoch, tag: evidence.position.opening, by: evidence.device, at: now)
             }
@@ -106,7 +105,7 @@ extension Hub {
         return try store.replica(evidence.device, replica)?.maxSeq ?? 0 < evidence.seq
     }
 
-    /// What a device shows with its next requests, as the answer's transaction leaves it.
+    /// The receipt that a device shows with its next requests, as of the answer's transaction.
     func receipt(for caller: HubGate.Caller, seq: Int64) -> String? {
         caller.replica.map {
             Receipt(
@@ -116,13 +115,13 @@ extension Hub {
         }
     }
 
-    /// A device rests a change on a version that this history has not reached, and shows nothing that is signed. The change
-    /// is taken as one of another history; that of others is not moved by a claim.
+    /// Records a change whose base version this history has not reached, without signed evidence. The change is treated as one of another
+    /// history; an unsigned claim does not move the history of other devices.
     ///
-    /// `acked_seq` above what is known claims nothing: a device counts in it what it took back unsent.
+    /// An `acked_seq` above the known one claims nothing: a device includes mutations in it that it withdrew unsent.
     func noteClaim(_ device: DeviceID, version: Int64) {
         claims += 1
-        // Once for a device: an operator learns no more from the next one.
+        // Once for a device: the next claim tells an operator nothing new.
         guard claimants.count < Hub.claimantsMax, claimants.insert(device).inserted else { return }
         notices.append(.unproved(device, version: version, head: state.head))
     }
@@ -131,12 +130,12 @@ extension Hub {
 
     // MARK: Databases of devices that come back
 
-    /// Whether a database of a device speaks again after another one has, so that it was restored from an old copy. It gets a
-    /// new id then, and settles what it sent.
+    /// Returns whether a database of a device speaks again after another one has. It was then restored from an old copy, gets a new id, and
+    /// has its outcomes settled.
     ///
-    /// Two machines under one name do the same in turns, and must not make new ids for ever: after ``returnsMax`` within
-    /// ``returnWindow`` they are let through and told as a clone (``twins(of:at:)``). One that shows the newest receipt of its id is
-    /// no copy of an earlier day: it is what the other was copied from, and both are told at once.
+    /// Two machines under one name do the same in turns, and must not make new ids forever. After ``returnsMax`` within ``returnWindow``
+    /// they are accepted and reported as a clone (``twins(of:at:)``). A database with the newest receipt of its id is no old copy: the
+    /// other one was copied from it, and both are reported at once.
     func isReturn(_ request: HubRequest, _ device: DeviceID, _ replica: ReplicaID, at now: Timestamp) throws(DatabaseError) -> Bool {
         if settings.ablations.contains(.returnIgnored) { return false }
         let view = try store.view(of: device, replica)
@@ -152,7 +151,7 @@ extension Hub {
         return true
     }
 
-    /// Whether the receipt that is shown is the last one that this database was given.
+    /// Returns whether the receipt is the last one that this database was given.
     private func isNewest(_ request: HubRequest, _ device: DeviceID, _ replica: ReplicaID, _ row: HubStore.ReplicaRow) -> Bool {
         guard let receipt = HubRequestHeaders(reading: request.headers).receipt.flatMap({ Receipt.read($0, secret: state.secret) }) else {
             return false
@@ -165,17 +164,17 @@ extension Hub {
 
     // MARK: What has not been offered yet
 
-    /// Which mutations of records without a trace wait for the device that made the record.
+    /// The mutations, of records without a trace, that wait for the device that made the record.
     enum Offering {
-        /// The history is old enough: what is not here was deleted.
+        /// No mutation waits: the history is old enough, so a missing record was deleted.
         case over
-        /// The first history of this database: those that rest on another one.
+        /// Mutations based on another history wait: this is the first history of the database.
         case ofForeign
-        /// A new history has begun a while ago: all.
+        /// All mutations wait: a new history began a while ago.
         case ofAll
     }
 
-    /// Whether this is the first history of its database, as far as the database knows.
+    /// `true` when this is the first history of its database, as far as the database knows.
     package var beganFirstHistory: Bool { lineage.restart == nil }
 
     func offering(at now: Timestamp) -> Offering {
@@ -186,8 +185,8 @@ extension Hub {
 
     // MARK: Repairs
 
-    /// Reads the row of the hub, and the line of openings. A row that is missing, or behind its own records, was changed by
-    /// hand: the hub begins a new history above every commit number that is in use.
+    /// Reads the row of the hub, and the line of openings. A row that is missing, or behind its own records, was changed by hand. The hub
+    /// then begins a new history above every commit number in use.
     static func load(
         _ store: HubStore, _ random: inout SeededRandom
     ) throws(DatabaseError) -> (row: HubStore.HubRow, lineage: HubLineage, notices: [HubNotice]) {
@@ -196,7 +195,7 @@ extension Hub {
         do throws(DatabaseError) {
             let newest = try store.newestCommit()
             var notices: [HubNotice] = []
-            // Of several hubs that begin at once, one makes the row and all go by it.
+            // When several hubs begin at once, one makes the row and all use it.
             let present = try store.hub()
             if present == nil || present.map({ newest > $0.head }) == true {
                 var row =
@@ -244,7 +243,7 @@ extension Hub {
 }
 
 extension HubStore {
-    /// The newest commit number that was ever answered. Reads all keys: only for a hub that has lost its own row.
+    /// The newest commit number that was ever answered. It reads all keys, so it is only for a hub that has lost its own row.
     func newestVerdict() throws(DatabaseError) -> Int64 {
         try database.number("SELECT coalesce(max(version), 0) FROM mutation_key")
     }

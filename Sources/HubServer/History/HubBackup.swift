@@ -1,14 +1,13 @@
 package import SyncCore
 
-/// Copies of a hub's SQLite file, for backups: made beside a server that is running, checked, and made ready to take a hub's
-/// place.
+/// Backup copies of a hub's SQLite file: made beside a running server, checked, and prepared to replace a hub's database.
 package enum HubBackup {
-    /// What a copy holds.
+    /// The contents of a copy.
     package struct Facts: Sendable, Hashable {
         package var epoch: String
         package var head: Int64
         package var schema: Int64
-        /// Files that its rows speak of.
+        /// Files that its rows refer to.
         package var blobs: [Blob]
 
         package struct Blob: Sendable, Hashable {
@@ -17,17 +16,17 @@ package enum HubBackup {
         }
     }
 
-    /// Copies the database as it is at one moment, its log included. Whoever writes there meanwhile is not held up, but the log
-    /// grows until this is through.
+    /// Copies the database as it is at one moment, its log included. Other writers are not delayed meanwhile, but the log grows until the
+    /// copy is complete.
     ///
-    /// - Parameter copy: Must not be there. One whole file when this returns, without a log of its own.
+    /// - Parameter copy: Must not exist. It is one complete file when this returns, without a log of its own.
     /// - Throws: `.database` or `.foreignDatabase`.
     package static func copy(_ file: String, to copy: String) throws(HubError) -> Facts {
         do throws(DatabaseError) {
             let source = try SQLiteSchema.openForReading(.readOnly(file))
             let target = try SQLiteDatabase(.file(copy))
             try source.copy(into: target)
-            // The copy has the header of the original, which speaks of a log.
+            // The copy has the header of the original, which names a log.
             try target.execute("PRAGMA synchronous=FULL; PRAGMA journal_mode=DELETE")
             return try facts(of: target, at: copy)
         } catch {
@@ -35,7 +34,7 @@ package enum HubBackup {
         }
     }
 
-    /// Looks whether a copy is whole and of a hub that this program understands. Nothing in it is changed.
+    /// Checks that a copy is complete and belongs to a hub that this program understands. It changes nothing.
     package static func check(_ copy: String) throws(HubError) -> Facts {
         do throws(DatabaseError) {
             return try facts(of: try SQLiteDatabase(.readOnly(copy)), at: copy)
@@ -44,9 +43,10 @@ package enum HubBackup {
         }
     }
 
-    /// Begins a new history in a copy that is about to take a hub's place: devices then offer again what it does not know.
+    /// Begins a new history in a copy that is about to replace a hub's database: devices then offer again the changes that it does not
+    /// know.
     ///
-    /// What was on its way to the old hub as a file is forgotten: its bytes are in no backup, and devices begin anew.
+    /// Incomplete uploads are forgotten: their bytes are in no backup, and devices begin them again.
     package static func renew(_ copy: String, random: SeededRandom) throws(HubError) -> HubMark {
         let hub = try Hub(.file(copy), settings: Hub.Settings(), random: random)
         try hub.transact { () throws(DatabaseError) in

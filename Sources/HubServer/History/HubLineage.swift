@@ -1,28 +1,27 @@
 package import SyncCore
 
-/// Where a hub's database comes from: each opening of it and each beginning of a new history, with the commit at which it
-/// stood then.
+/// The line of a hub's database: each opening of it and each beginning of a new history, with the newest commit at that time.
 ///
-/// An older copy of a database gives out the commit numbers of the original a second time, and looks the same from outside. So
-/// each process that writes to the database first adds an opening with a name drawn by chance, and everything that the hub signs
-/// names the opening and the commit (``HubPosition``). A point that is not on this line was signed by a database that has been
-/// further than this one, or on another branch, even when the commit numbers have caught up since.
+/// An older copy of a database gives out the commit numbers of the original a second time, and looks the same from outside. Each process
+/// that writes to the database therefore first adds an opening with a random name, and everything that the hub signs names the opening and
+/// the commit (``HubPosition``). A point outside this line was signed by a database that was ahead of this one or on another branch, even
+/// when the commit numbers have caught up since.
 package struct HubLineage: Sendable, Hashable {
-    /// Why an entry was added.
+    /// The reason for an entry.
     package enum Cause: String, Sendable, CaseIterable {
         /// The database was made.
         case created
         /// A process began to write to it. The history goes on.
         case opened
-        /// Not of this line: a device showed a receipt of a history that this database does not know. The next entry begins a
-        /// history because of it.
+        /// A receipt of a history that this database does not know; the entry is not part of this line. The next entry begins a history
+        /// because of it.
         case elsewhere
-        // All others begin a new history.
+        // All other causes begin a new history.
         /// An operator asked for it: `--new-epoch`, or a restore.
         case requested
         /// The mark beside the database was of a newer state.
         case mark
-        /// A device showed a cursor, or a receipt, that this database does not know and that was signed with its secret.
+        /// A device showed a cursor or a receipt that this database does not know and that was signed with its secret.
         case cursor, receipt
         /// This process had seen a newer state of the database before.
         case witnessed
@@ -42,7 +41,7 @@ package struct HubLineage: Sendable, Hashable {
         /// Unknown when no request had told the time yet.
         package var at: Timestamp?
         package var cause: Cause
-        /// Whose proof it was.
+        /// The device that showed the evidence.
         package var device: DeviceID?
     }
 
@@ -58,28 +57,28 @@ package struct HubLineage: Sendable, Hashable {
     /// The present opening; empty before the first one.
     var tag: String { entries.last?.tag ?? "" }
 
-    /// Whether this database can have been at that point.
+    /// Returns whether this database can have been at that point.
     ///
     /// - Parameter head: The newest commit now.
     func includes(_ position: HubPosition, head: Int64) -> Bool {
         guard position.head <= head else { return false }
         guard !position.opening.isEmpty else { return true }
         guard let index = entries.firstIndex(where: { $0.tag == position.opening && $0.epoch == position.epoch }) else {
-            // Of openings that were dropped because there are too many, nothing is known.
+            // Openings that were dropped by the limit are unknown.
             return entries.first.map { $0.n > 1 && position.head <= $0.head } ?? false
         }
         return position.head <= (index + 1 < entries.count ? entries[index + 1].head : head)
     }
 
-    /// Whether the history that the position is of is one of this database, or has been shown to it before. One that is neither
-    /// was begun by a newer state of the database than this copy, or by another branch of it.
+    /// Returns whether the position's history belongs to this database or has been shown to it before. Any other history was begun by a
+    /// newer state of the database than this copy, or by another branch of it.
     func knowsHistory(of position: HubPosition) -> Bool {
         if entries.contains(where: { $0.epoch == position.epoch }) { return true }
-        // Of openings that were dropped because there are too many, nothing is known.
+        // Openings that were dropped by the limit are unknown.
         return entries.first.map { $0.n > 1 && position.head <= $0.head } ?? false
     }
 
-    /// When the present history began; `nil` when the time is not known.
+    /// The beginning of the present history; `nil` when the time is not known.
     package var began: Timestamp? {
         entries.last.flatMap { last in entries.first { $0.epoch == last.epoch && $0.at != nil }?.at }
     }
@@ -90,17 +89,17 @@ package struct HubLineage: Sendable, Hashable {
     }
 }
 
-/// What a device showed, signed by this hub: a point that its database does not know.
+/// Evidence from a device, signed by this hub: a point that its database does not know.
 struct HubEvidence {
     var cause: HubLineage.Cause
     var position: HubPosition
     var device: DeviceID
-    /// Of a receipt: the database that it is about, and what the hub had seen of it.
+    /// From a receipt: the database that it is about, and the highest `seq` that the hub had seen of it.
     var replica: ReplicaID?
     var seq: Int64 = 0
 }
 
-/// Collects evidence while requests are answered. The answers are given up then, and given anew in the new history.
+/// Collects evidence while requests are answered. Their answers are then discarded, and given again in the new history.
 final class HubWitness {
     var found: HubEvidence?
 
@@ -113,7 +112,7 @@ final class HubWitness {
 /// News about the hub's own history, for the log.
 package enum HubNotice: Sendable, Hashable {
     case newHistory(HubLineage.Cause, from: String, to: String, head: Int64, device: DeviceID?)
-    /// A device has seen a version (`base_version`) that this history has not reached, and has nothing signed to show for it.
+    /// A device has seen a version (`base_version`) that this history has not reached, without signed evidence.
     case unproved(DeviceID, version: Int64, head: Int64)
     /// A database of a device came back after another one of the same device had spoken: it was restored from an old copy.
     case returned(DeviceID, ReplicaID)
@@ -139,7 +138,7 @@ extension HubStore {
         try database.run("DELETE FROM lineage WHERE n <= ?", .int(entry.n - HubLineage.entriesMax))
     }
 
-    /// The newest commit number that any record or forgotten deletion has. One step into the index for each entity.
+    /// The newest commit number of any record or forgotten deletion. It takes one step into the index for each entity.
     func newestCommit() throws(DatabaseError) -> Int64 {
         let records = try database.number(
             """
@@ -152,7 +151,7 @@ extension HubStore {
         let forgotten = try database.number("SELECT coalesce(max(version), 0) FROM horizon")
         let opened = try database.number("SELECT coalesce(max(head), 0) FROM lineage")
         let newest = max(records, forgotten, opened)
-        // As of the hub's own row: to begin above this would leave no number for the next commit.
+        // The same limit as for the hub's own row: a number above it would leave none for the next commit.
         guard newest <= 1 << 53 else {
             throw DatabaseError(
                 .corrupt, doing: "look for the newest commit number",

@@ -1,6 +1,6 @@
 import SyncCore
 
-/// When to try again to reach a database server: at once, then after 0.25 s, 0.5 s, 1 s, 2 s, 4 s, and every 5 s. Between two
+/// The schedule of attempts to reach a database server: at once, then after 0.25 s, 0.5 s, 1 s, 2 s, 4 s, and every 5 s. Between two
 /// attempts requests are refused without waiting.
 struct Reopening {
     private var failures = 0
@@ -11,7 +11,7 @@ struct Reopening {
 
     func isDue(at now: Timestamp) -> Bool {
         guard let next else { return true }
-        // A clock that was set back must not keep us waiting.
+        // A clock that was set back must not delay the attempt.
         return now >= next || next > now.advanced(by: Reopening.longest)
     }
 

@@ -3,21 +3,21 @@ import Synchronization
 
 /// One upload on its way into an object store.
 ///
-/// Bytes wait in memory until they fill a part. ``sync()`` writes what waits as a piece, together with all that another replica
-/// needs to go on (``UploadCheckpoint``). A full part is made of the pieces and of what came after them; the pieces stay until
-/// the next request, when the database knows an offset that does not need them.
+/// Bytes wait in memory until they fill a part. ``sync()`` writes the waiting bytes as a piece, together with all state that another
+/// replica needs to continue (``UploadCheckpoint``). A full part is made of the pieces and the bytes after them. The pieces stay until the
+/// next request, when the database has an offset that does not need them.
 ///
-/// After an error it is of no use any more: the next one takes up what the store has.
+/// After an error it must not be used any more: the next one continues from the state of the store.
 final class IncomingObject: IncomingBlob {
     private(set) var offset: Int64
     private let blobs: ObjectBlobs
     private let name: String
     private var known: UploadCheckpoint
     private var hash: SHA256
-    /// What came after the last piece. Invariant: parts + pieces + buffer = offset.
+    /// Bytes after the last piece. Invariant: parts + pieces + buffer = offset.
     private var buffer: [UInt8] = []
     private var synced: Int64
-    /// Checkpoints that an offset before the last one needed.
+    /// Checkpoints of earlier offsets that are not needed any more.
     private var stale: [Int64] = []
 
     private var store: ObjectStore { blobs.store }
@@ -53,7 +53,7 @@ final class IncomingObject: IncomingBlob {
         if buffer.count >= ObjectBlobs.pieceMin, blobs.held.load(ordering: .relaxed) > ObjectBlobs.heldMax { try putCheckpoint() }
     }
 
-    /// Makes a part of the pieces and of the beginning of what waits.
+    /// Makes a part of the pieces and the beginning of the buffer.
     private func putPart() throws(BlobError) {
         let own = Int(UploadCheckpoint.partBytes - known.bytesInPieces)
         let bytes = try pieces() + buffer.prefix(own)
@@ -70,7 +70,7 @@ final class IncomingObject: IncomingBlob {
 
     func sync() throws(BlobError) {
         guard synced != offset else { return }
-        // What waited may have gone there already, for want of memory.
+        // The waiting bytes may already be written, because memory was short.
         if known.offset != offset { try putCheckpoint() }
         synced = offset
     }
@@ -82,7 +82,7 @@ final class IncomingObject: IncomingBlob {
             stale += known.pieces.map(\.end)
             known.pieces = []
         }
-        // The one before has no bytes that are needed, or was written by this very function as a piece.
+        // A checkpoint that is no piece has no needed bytes; one whose piece was joined above is in the list already.
         if known.offset > 0, known.pieces.last?.end != known.offset, !stale.contains(known.offset) { stale.append(known.offset) }
         known.offset = offset
         known.midstate = hash.midstate
@@ -107,9 +107,9 @@ final class IncomingObject: IncomingBlob {
         return bytes
     }
 
-    /// Housekeeping finds what cannot be deleted now.
+    /// Housekeeping deletes the objects that cannot be deleted now.
     private func dropStale() {
-        // What is left costs room and nothing else.
+        // A leftover only costs space.
         for end in stale { try? store.delete(ObjectBlobs.key(name, end)) }
         stale = []
     }
@@ -126,8 +126,8 @@ final class IncomingObject: IncomingBlob {
         if known.parts.isEmpty {
             let bytes = try pieces() + buffer
             guard store.digest(bytes) == digest else { throw altered("the pieces") }
-            // It does not get its final name yet: another upload may have put the same bytes there, and a store that writes
-            // wrongly must not replace them. With the digest in it the name is of these bytes only, whichever replica puts them.
+            // It does not get its final name yet: another upload may have put the same bytes there, and a store that writes wrongly must
+            // not replace them. With the digest in it the name stands for these bytes only, whichever replica puts them.
             whole = ObjectBlobs.wholeKey(name, digest)
             try store.put(bytes, as: whole)
         } else {
@@ -137,7 +137,7 @@ final class IncomingObject: IncomingBlob {
         do throws(BlobError) {
             try compare(whole, digest)
         } catch {
-            // So that the next attempt begins with other parts.
+            // The next attempt then begins with other parts.
             if error.code == .altered { try? store.delete(whole) }
             throw error
         }
@@ -156,13 +156,13 @@ final class IncomingObject: IncomingBlob {
             guard error.code == .damaged else { throw error }
         }
         if isJoined { return }
-        // Whoever joined them before was killed, or did not hear that it was done. What there is will be compared.
+        // Another process joined them before and was killed, or did not receive the answer. The existing object will be compared.
         guard try store.size(of: whole) == offset else {
             throw BlobError(.damaged, doing: "join the parts of \(whole) in \(store.place)", detail: "they are gone")
         }
     }
 
-    /// Reads all of an object back.
+    /// Reads back a complete object and compares it with its digest.
     private func compare(_ key: String, _ digest: BlobDigest) throws(BlobError) {
         guard try store.size(of: key) == offset else { throw altered(key) }
         let reader = ObjectReader(store, key, offset, digest)

@@ -3,26 +3,25 @@ import Synchronization
 
 /// Blobs in an object store (``BlobStorage``), shared by all replicas of a hub without a folder:
 ///
-///     blobs/ab/<sha256>             whole, never changed
+///     blobs/ab/<sha256>             complete, never changed
 ///     partial/<upload>/<offset>     an upload as it stood when that offset was answered (``UploadCheckpoint``)
 ///     partial/<upload>/whole        its parts, joined but not compared yet
 ///     partial/<upload>/<sha256>     all of an upload without full parts, not compared yet
 ///
-/// The order makes a crash harmless at every step. A blob gets its final name after everything was read back from the store and
-/// had the digest that its bytes had when they came; what is below `partial/` goes only when the database has it as complete.
-/// Which bytes of an upload count is for the database to say, by its offset: whatever else lies there is of a request that was
-/// never answered.
+/// The order makes a crash harmless at every step. A blob gets its final name after all of it was read back from the store and had the
+/// digest of the received bytes. Objects below `partial/` are deleted only when the database has the upload as complete. The offset in the
+/// database says which bytes of an upload count: all others belong to a request that was never answered.
 package final class ObjectBlobs: BlobStorage {
     let store: ObjectStore
     /// Bytes of all uploads that wait in memory for their part to be full.
     let held = Atomic(0)
     private let wasTriedOut = Atomic(false)
 
-    /// Beyond this what waits goes to the store as a piece, which costs a request more and no memory.
+    /// Above this size waiting bytes go to the store as a piece, which costs one more request and no memory.
     static let heldMax = 24 << 20
-    /// Less is not worth a request.
+    /// Smallest piece that is worth a request, bytes.
     static let pieceMin = 256 << 10
-    /// For all of ``tryOut(within:)``: records are served without the store, so nobody waits for it longer.
+    /// Time limit for all of ``tryOut(within:)``: records are served without the store, so nothing waits for it longer.
     package static let trialTime: Duration = .seconds(5)
 
     package init(_ store: ObjectStore) {
@@ -41,9 +40,10 @@ package final class ObjectBlobs: BlobStorage {
         _ = try store.list("blobs/", limit: 1)
     }
 
-    /// Whether it lets us do what we will need, once at the start: an operator should not hear of it from the first device.
+    /// Checks once, at the start, that the store permits all needed operations: an operator should not learn of a missing permission from
+    /// the first device.
     ///
-    /// - Parameter patience: The time for all of it. A store that takes longer counts as away, and ``check()`` does the rest.
+    /// - Parameter patience: The time for all of it. A store that takes longer counts as unreachable, and ``check()`` does the rest.
     package func tryOut(within patience: Duration) throws(BlobError) {
         try store.hurrying(patience) { () throws(BlobError) in try tryOutAll() }
     }
@@ -75,7 +75,7 @@ package final class ObjectBlobs: BlobStorage {
 
     package func discard(incoming name: String) {
         let whole = Self.wholeKey(name)
-        // Whatever fails is found by `incoming()` tomorrow.
+        // Housekeeping finds leftovers by `incoming()` the next day.
         for open in (try? store.openParts(whole)) ?? [] where open.key == whole { try? store.abortParts(of: whole, in: open.upload) }
         for object in (try? store.list("partial/\(name)/")) ?? [] { try? store.delete(object.key) }
     }
@@ -88,7 +88,7 @@ package final class ObjectBlobs: BlobStorage {
             found[String(steps[1])] = max(found[String(steps[1])] ?? at, at)
         }
         for object in try store.list("partial/") { note(object.key, object.changedAt) }
-        // Also those of which nothing else was written.
+        // Uploads with open parts and no other object, too.
         for open in try store.openParts("partial/") { note(open.key, open.begunAt) }
         return found.map { ($0.key, $0.value) }
     }
@@ -125,14 +125,14 @@ package final class ObjectBlobs: BlobStorage {
     static func wholeKey(_ name: String) -> String { "partial/\(name)/whole" }
     static func wholeKey(_ name: String, _ digest: BlobDigest) -> String { "partial/\(name)/\(digest.hex)" }
 
-    /// With the digits of the largest file, so that a listing is in order.
+    /// The offset has as many digits as the largest file, so that a listing is in order.
     static func key(_ name: String, _ offset: Int64) -> String {
         let digits = String(offset)
         return "partial/\(name)/" + String(repeating: "0", count: max(0, 13 - digits.utf8.count)) + digits
     }
 }
 
-/// Reads an object in ranges. Whoever reads all of it in order hears, before the last bytes, if they are not what the name says.
+/// Reads an object in ranges. A reader of the whole object in order gets an error, before the last bytes, if they do not match the digest.
 final class ObjectReader: BlobReader {
     let size: Int64
     private let store: ObjectStore

@@ -1,6 +1,6 @@
 import SyncCore
 
-// The calls of S3 that we use, each named by its page of the API reference.
+// The calls of S3 that the hub uses, each named by its page of the API reference.
 extension ObjectStore {
     struct Object: Hashable {
         /// Without the prefix of the place.
@@ -18,7 +18,7 @@ extension ObjectStore {
 
     /// GetObject
     ///
-    /// - Returns: `nil` when there is none.
+    /// - Returns: `nil` when there is no such object.
     func get(_ key: String, atMost limit: Int) throws(BlobError) -> [UInt8]? {
         let call = Call(method: .get, key: key, maxAnswer: limit, doing: "get \(key)")
         switch try ask(call) {
@@ -30,14 +30,14 @@ extension ObjectStore {
 
     /// GetObject with Range (RFC 9110, section 14).
     ///
-    /// - Throws: `.altered` when there are fewer.
+    /// - Throws: `.altered` when there are fewer bytes.
     func get(_ key: String, at offset: Int64, count: Int) throws(BlobError) -> [UInt8] {
         guard count > 0 else { return [] }
         let response = try demand(
             Call(
                 method: .get, key: key, headers: [("Range", "bytes=\(offset)-\(offset + Int64(count) - 1)")],
                 maxAnswer: max(count, 64 << 10), doing: "get \(key)"))
-        // Some answer a range with 200; what it is says another field.
+        // Some stores answer a range with 200; `Content-Range` tells what was sent.
         let isRange = response.headers["Content-Range"].map { $0.hasPrefix("bytes \(offset)-") } ?? (offset == 0)
         guard isRange, response.body.count == count else {
             throw BlobError(
@@ -48,7 +48,7 @@ extension ObjectStore {
 
     /// HeadObject
     ///
-    /// - Returns: `nil` when there is none.
+    /// - Returns: `nil` when there is no such object.
     func size(of key: String) throws(BlobError) -> Int64? {
         let call = Call(method: .head, key: key, doing: "look at \(key)")
         switch try ask(call) {
@@ -62,7 +62,7 @@ extension ObjectStore {
         }
     }
 
-    /// DeleteObject. One that is not there is deleted.
+    /// DeleteObject. A missing object counts as deleted.
     func delete(_ key: String) throws(BlobError) {
         let call = Call(method: .delete, key: key, doing: "delete \(key)")
         if case .refused(let refusal) = try ask(call), !refusal.isMissing { throw failure(call.doing, refusal) }
@@ -78,8 +78,8 @@ extension ObjectStore {
 
     /// ListObjectsV2
     ///
-    /// - Parameter limit: Of objects; `nil`: those of ``ListGuard/pagesMax`` pages, 100,000.
-    /// - Throws: `.away`, too, for a list that does not end.
+    /// - Parameter limit: Largest number of objects; `nil`: those of ``ListGuard/pagesMax`` pages, 100,000.
+    /// - Throws: `.away`, also for a list that does not end.
     func list(_ prefix: String, limit: Int? = nil) throws(BlobError) -> [Object] {
         var found: [Object] = []
         var token: String?
@@ -93,7 +93,7 @@ extension ObjectStore {
             let root = try document(call)
             var isEmpty = true
             for entry in root.all("Contents") {
-                // Whoever lists removes what it finds: what was not asked for is none of it, whatever the store says.
+                // Callers delete listed objects, so a key outside the prefix is skipped, whatever the store answers.
                 guard let key = own(entry["Key"]), key.hasPrefix(prefix), let size = entry["Size"].flatMap({ Int64($0) }) else { continue }
                 found.append(Object(key: key, size: size, changedAt: moment(entry["LastModified"])))
                 isEmpty = false
@@ -148,13 +148,13 @@ extension ObjectStore {
         }
     }
 
-    /// AbortMultipartUpload. One that is not there is aborted.
+    /// AbortMultipartUpload. A missing upload counts as aborted.
     func abortParts(of key: String, in upload: String) throws(BlobError) {
         let call = Call(method: .delete, key: key, query: "uploadId=\(Self.escaped(upload))", doing: "abort the parts of \(key)")
         if case .refused(let refusal) = try ask(call), refusal.status != 404 { throw failure(call.doing, refusal) }
     }
 
-    /// ListMultipartUploads. (MinIO lists those of a whole key only, and drops all others itself after a day.)
+    /// ListMultipartUploads. (MinIO lists those of a complete key only, and drops all others itself after a day.)
     func openParts(_ prefix: String) throws(BlobError) -> [(key: String, upload: String, begunAt: Timestamp)] {
         var found: [(key: String, upload: String, begunAt: Timestamp)] = []
         var marker = (key: "", upload: "")
@@ -168,7 +168,7 @@ extension ObjectStore {
             let root: XMLElement
             switch try ask(call) {
             case .done(let response): root = try document(response, call)
-            // How some say that there are none.
+            // Some stores answer so when there are none.
             case .refused(let refusal) where refusal.code == "NoSuchUpload": return found
             case .refused(let refusal): throw failure(call.doing, refusal)
             }
@@ -207,12 +207,12 @@ extension ObjectStore {
         return String(key.dropFirst(place.prefix.count))
     }
 
-    /// One that does not read is of now: nothing is dropped for its age then.
+    /// An unreadable time counts as the latest possible one, so that nothing is dropped for its age.
     private func moment(_ text: String?) -> Timestamp {
         text.flatMap { RFC3339.timestamp($0) } ?? Timestamp(milliseconds: .max)
     }
 
-    /// As AWS signs it: everything but `A-Z a-z 0-9 - . _ ~` as `%XY`.
+    /// Percent-encoding as AWS signs it: every byte except `A-Z a-z 0-9 - . _ ~` becomes `%XY`.
     static func escaped(_ text: String) -> String {
         let digits = Array("0123456789ABCDEF".utf8)
         var bytes: [UInt8] = []
@@ -242,15 +242,15 @@ extension ObjectStore {
 }
 
 extension ObjectStore.Refusal {
-    /// There is no such object; a missing bucket is another matter.
+    /// There is no such object; a missing bucket is another error.
     var isMissing: Bool { status == 404 && (code == "NoSuchKey" || code.isEmpty) }
 }
 
-/// Follows a list over its pages, so that a store that never comes to an end costs a bounded number of calls.
+/// Follows a list over its pages, so that an endless list costs a bounded number of calls.
 struct ListGuard {
-    /// Of at most 1,000 entries each. What is beyond them is for the next time: lists find what can be removed.
+    /// Number of pages, of at most 1,000 entries each. Later entries wait for the next run: lists find objects that can be deleted.
     static let pagesMax = 100
-    /// S3 may give a page without entries and with a token, and one that goes on in this way is broken.
+    /// S3 may send a page without entries and with a token; a store that keeps doing so is broken.
     static let emptyPagesMax = 8
 
     private var tokens: Set<String> = []
@@ -258,8 +258,8 @@ struct ListGuard {
 
     var isFull: Bool { tokens.count >= Self.pagesMax }
 
-    /// - Parameter token: Where the page says that the next one begins.
-    /// - Returns: What is wrong with the list; `nil` when it may go on.
+    /// - Parameter token: The beginning of the next page, by this page.
+    /// - Returns: The error in the list; `nil` when it may continue.
     mutating func fault(after token: String, isEmpty: Bool) -> String? {
         emptyPages = isEmpty ? emptyPages + 1 : 0
         guard tokens.insert(token).inserted else {

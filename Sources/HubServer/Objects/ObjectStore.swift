@@ -1,18 +1,18 @@
 package import SyncCore
 import Synchronization
 
-/// One bucket of an object store, spoken to in S3's REST (https://docs.aws.amazon.com/AmazonS3/latest/API/), on threads that may
-/// wait. Signing is the transport's (``RequestSignature``).
+/// One bucket of an object store, used by S3's REST API (https://docs.aws.amazon.com/AmazonS3/latest/API/) on threads that may wait. The
+/// transport signs requests (``RequestSignature``).
 ///
-/// While the store does not answer, calls fail at once and only one now and then finds out whether it is back (``Reopening``):
-/// threads that hang in vain would hold up whoever comes after them.
+/// While the store does not answer, calls fail at once, and one at a time tests from time to time whether it is back (``Reopening``).
+/// Threads that hang in vain would delay all later requests.
 package final class ObjectStore: Sendable {
     package let place: ObjectStorePlace
     private let credentials: ObjectStoreCredentials
     private let caFile: String?
     private let transport: any WaitingTransport
     private let time: any TimeSource
-    /// Of libcrypto, where there is one.
+    /// Uses libcrypto, where it is available.
     let newDigest: @Sendable () -> any RunningDigest
     private let report: @Sendable (Change) -> Void
     private let health = Mutex(Health())
@@ -23,24 +23,24 @@ package final class ObjectStore: Sendable {
     }
 
     private struct Lists {
-        /// The last one broke the rules, which was told.
+        /// The last list broke the rules, and this was reported.
         var isBroken = false
     }
 
     private let lists = Mutex(Lists())
-    /// Until then all calls must have ended; `nil`: they have their usual time.
+    /// Time at which all calls must have ended; `nil`: they have their usual time.
     private let end = Mutex<Instant?>(nil)
 
     package enum Change: Sendable {
         case away(BlobError)
         case back
-        /// It could not do one thing at the moment.
+        /// The store failed for one call at the moment.
         case busy(BlobError)
     }
 
     /// - Parameters:
     ///   - caFile: The only issuers of certificates to trust, PEM; `nil`: the system's.
-    ///   - report: Told when it stops to answer and when it answers again.
+    ///   - report: Receives the changes of the store's availability.
     package init(
         _ place: ObjectStorePlace, _ credentials: ObjectStoreCredentials, caFile: String?, transport: any WaitingTransport,
         time: any TimeSource, newDigest: @escaping @Sendable () -> any RunningDigest, report: @escaping @Sendable (Change) -> Void
@@ -62,21 +62,21 @@ package final class ObjectStore: Sendable {
         var method: HTTPRequest.Method
         /// Without the prefix; empty: the bucket itself.
         var key: String
-        /// In order of the names, escaped, each with a `=`.
+        /// Sorted by name and escaped, each with a `=`.
         var query = ""
         var headers: [(String, String)] = []
         var body: [UInt8]?
         var maxAnswer = 1 << 20
-        /// The answer begins before the work is done, and says in its body how it ended (CopyObject, CompleteMultipartUpload).
+        /// The answer begins before the work is done, and its body has the result (CopyObject, CompleteMultipartUpload).
         var mayFailLate = false
-        /// For the operator.
+        /// The step in words, for the operator.
         var doing: String
     }
 
-    /// What the store says when it does not do what was asked.
+    /// An error answer of the store.
     struct Refusal: Hashable {
         var status: Int
-        /// `NoSuchKey`, `SignatureDoesNotMatch`; empty when it does not say.
+        /// A code such as `NoSuchKey` or `SignatureDoesNotMatch`; empty when there is none.
         var code: String
         var message: String
     }
@@ -86,7 +86,7 @@ package final class ObjectStore: Sendable {
         case refused(Refusal)
     }
 
-    /// - Throws: `.away` when there is no answer, or one that says that it is not the time.
+    /// - Throws: `.away` when there is no answer, or one that asks to retry later.
     func ask(_ call: Call) throws(BlobError) -> Answer {
         let doing = "\(call.doing) in \(place)"
         let isDue = health.withLock { !$0.isAway || $0.reopening.isDue(at: time.now().wall) }
@@ -98,7 +98,7 @@ package final class ObjectStore: Sendable {
             do throws(TransportError) {
                 response = try transport.exchange(request(call, isFresh: tries > 1))
             } catch {
-                // A kept connection that the store has closed meanwhile says nothing about the store.
+                // A kept connection that the store has closed meanwhile is no evidence about the store.
                 if error.code == .broken, tries == 1 { continue }
                 let failure = BlobError(.away, doing: doing, detail: error.description)
                 went(away: failure)
@@ -108,7 +108,7 @@ package final class ObjectStore: Sendable {
             if (500...599).contains(response.status) || [421, 429].contains(response.status) {
                 let refusal = Self.refusal(response)
                 let failure = BlobError(.away, doing: doing, detail: "it answers \(refusal.words)")
-                // One object's trouble, or too much at once, is not everybody's: the others need not wait for it.
+                // A failure of one object, or a rate limit, does not concern other calls: they need not wait.
                 if call.key.isEmpty { went(away: failure) } else { report(.busy(failure)) }
                 throw failure
             }
@@ -122,14 +122,14 @@ package final class ObjectStore: Sendable {
         }
     }
 
-    /// Runs calls that have so much time together; what is not done by then fails as if the store were away.
+    /// Runs calls under a common time limit; those that are not done by then fail as if the store were unreachable.
     func hurrying<T>(_ patience: Duration, _ body: () throws(BlobError) -> T) throws(BlobError) -> T {
         end.withLock { $0 = time.now().instant.advanced(by: patience) }
         defer { end.withLock { $0 = nil } }
         return try body()
     }
 
-    /// As ``ask(_:)`` where anything but success is a failure.
+    /// Like ``ask(_:)``, but every answer except success is a failure.
     func demand(_ call: Call) throws(BlobError) -> HTTPResponse {
         switch try ask(call) {
         case .done(let response): return response
@@ -152,7 +152,7 @@ package final class ObjectStore: Sendable {
         var headers = HTTPHeaders(call.headers)
         headers["x-amz-content-sha256"] = digest(call.body ?? []).hex
         if let token = credentials.sessionToken { headers["x-amz-security-token"] = token }
-        // curl would add one of its own, and sign none.
+        // curl would otherwise add an unsigned one of its own.
         if [.put, .post].contains(call.method) { headers["Content-Type"] = "application/octet-stream" }
         var request = HTTPRequest(
             call.method, "\(place.endpoint)/\(path)\(call.query.isEmpty ? "" : "?" + call.query)", headers: headers,
@@ -168,8 +168,8 @@ package final class ObjectStore: Sendable {
         return request
     }
 
-    /// Short ones: whoever waits here holds a thread, and comes again. What the store is given to do may take as long as a copy
-    /// of the largest file.
+    /// Short deadlines for reads: a waiting call holds a thread, and is repeated. Work inside the store may take as long as a copy of the
+    /// largest file.
     private static func deadlines(of method: HTTPRequest.Method) -> HTTPRequest.Deadlines {
         let patience: Duration = method == .put || method == .post ? .seconds(50) : .seconds(15)
         var deadlines = HTTPRequest.Deadlines()
@@ -197,7 +197,7 @@ package final class ObjectStore: Sendable {
         if isNews { report(.away(failure)) }
     }
 
-    /// A list that does not end as the rules of S3 have it. Told once; objects are written and read all the same.
+    /// The error of a list that does not end by the rules of S3. It is reported once; objects are read and written all the same.
     func listFailed(_ call: Call, _ detail: String) -> BlobError {
         let failure = BlobError(.away, doing: "\(call.doing) in \(place)", detail: detail)
         let isNews = lists.withLock { lists in

@@ -1,7 +1,7 @@
 import SyncCore
 
-/// A bucket of an S3-compatible object store, and what is ours in it: `s3://bucket/prefix` at an endpoint, addressed by path
-/// (`https://endpoint/bucket/prefix/…`), as every such store understands it.
+/// A bucket of an S3-compatible object store, and the hub's prefix in it: `s3://bucket/prefix` at an endpoint, addressed by path
+/// (`https://endpoint/bucket/prefix/…`), which every such store understands.
 package struct ObjectStorePlace: Sendable, CustomStringConvertible {
     /// Without a slash at its end: `https://s3.example:9000`.
     package var endpoint: String
@@ -13,7 +13,7 @@ package struct ObjectStorePlace: Sendable, CustomStringConvertible {
     /// - Parameters:
     ///   - text: `s3://bucket` or `s3://bucket/some/prefix`.
     ///   - endpoint: `nil`: Amazon's in that region.
-    /// - Throws: A sentence that says what was expected.
+    /// - Throws: A sentence with the expected form.
     package init(_ text: String, endpoint: String?, region: String) throws(HubError) {
         let doing = "read the place of the blobs"
         func wrong(_ detail: String) -> HubError { HubError(.badStorage, doing: doing, detail: detail) }
@@ -26,7 +26,7 @@ package struct ObjectStorePlace: Sendable, CustomStringConvertible {
         }
         var prefix = parts.count > 1 ? String(parts[1]) : ""
         while prefix.hasSuffix("/") { prefix.removeLast() }
-        // Without anything to escape, so that all agree on what was signed.
+        // No character needs escaping, so that both sides sign the same text.
         let steps = prefix.split(separator: "/", omittingEmptySubsequences: false)
         guard prefix.utf8.count <= 512, prefix.utf8.allSatisfy({ Self.isKeyByte($0) || $0 == UInt8(ascii: "/") }),
             prefix.isEmpty || steps.allSatisfy({ !$0.isEmpty && $0 != "." && $0 != ".." })
@@ -48,7 +48,7 @@ package struct ObjectStorePlace: Sendable, CustomStringConvertible {
 
     package var description: String { "s3://\(bucket)/\(prefix) at \(endpoint)" }
 
-    /// What is not encrypted on its way there; on this machine it has none.
+    /// `true` when the connection is not encrypted and leaves this machine.
     package var travelsOpenly: Bool {
         guard endpoint.hasPrefix("http://") else { return false }
         let host = endpoint.dropFirst("http://".count)
@@ -67,14 +67,14 @@ package struct ObjectStorePlace: Sendable, CustomStringConvertible {
     }
 }
 
-/// Who we are to the object store. Never printed.
+/// The hub's credentials at the object store. Never printed.
 package struct ObjectStoreCredentials: Sendable, CustomStringConvertible {
     package var keyID: String
     package var secret: String
-    /// Of credentials that end (`AWS_SESSION_TOKEN`).
+    /// The token of temporary credentials (`AWS_SESSION_TOKEN`).
     package var sessionToken: String?
 
-    /// - Returns: `nil` for what cannot be a header field or a credential: empty, or with other than visible ASCII.
+    /// - Returns: `nil` for a text that cannot be a header field or a credential: empty, or with other than visible ASCII.
     package init?(keyID: String, secret: String, sessionToken: String? = nil) {
         for text in [keyID, secret, sessionToken ?? "-"] {
             guard !text.isEmpty, text.utf8.count <= 4_096, text.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else { return nil }
@@ -84,7 +84,7 @@ package struct ObjectStoreCredentials: Sendable, CustomStringConvertible {
         self.sessionToken = sessionToken
     }
 
-    /// Reads the file that Amazon's own tools have: `name = value` lines, `[default]` above them or nothing.
+    /// Reads the credentials file of Amazon's own tools: `name = value` lines, with `[default]` or nothing above them.
     package init(reading text: String) throws(HubError) {
         let doing = "read the credentials of the object store"
         let names = ["aws_access_key_id", "aws_secret_access_key", "aws_session_token"]

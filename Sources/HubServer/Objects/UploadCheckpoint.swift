@@ -1,24 +1,25 @@
 import SyncCore
 
-/// All that is known of an upload at one offset that was answered to its client. With it any replica goes on, whoever was killed.
+/// The complete state of an upload at one offset that was answered to its client. With it any replica can continue, whichever process was
+/// killed.
 ///
-/// It is the object `partial/<upload>/<offset>`: one line of JSON, then the newest bytes. S3 takes parts of 5 MiB and more only,
-/// and gives none of them back before all are joined; so bytes that fill no part yet are *pieces* in objects of this kind, and
-/// what the digest needs of those that are in parts is here.
+/// It is the object `partial/<upload>/<offset>`: one line of JSON, then the newest bytes. S3 accepts only parts of 5 MiB and more, and
+/// returns none of them before all are joined. Bytes that do not fill a part yet are therefore *pieces* in objects of this kind, and the
+/// digest's state over the parts is stored here.
 ///
 ///     |<- parts, 5 MiB each ->|<- pieces of earlier checkpoints ->|<- own ->|
 ///     0                                                                  offset
 ///
-/// Whoever reads a piece compares it with what the checkpoint says of it: another replica that believed to go on with the same
-/// upload may have written one of the same name.
+/// A reader compares a piece with its entry in the checkpoint: another replica that continued the same upload may have written a piece of
+/// the same name.
 struct UploadCheckpoint: Equatable {
-    /// Bytes of a part. Stores exist that want all parts but the last to be of one size; none wants less than this.
+    /// Bytes of a part. Some stores require that all parts except the last have one size; none requires less than this.
     static let partBytes: Int64 = 5 << 20
-    /// Pieces are joined to one beyond this, so that a client of tiny requests cannot make a checkpoint long.
+    /// Number of pieces above which they are joined, so that a client of tiny requests cannot make a checkpoint long.
     static let piecesMax = 48
 
     struct Piece: Equatable {
-        /// The offset where it ends, which is the name of its object.
+        /// The offset at its end, which is the name of its object.
         var end: Int64
         var count: Int64
         var digest: BlobDigest
@@ -27,11 +28,11 @@ struct UploadCheckpoint: Equatable {
     var offset: Int64
     /// ``SHA256/midstate`` of everything before the offset.
     var midstate: [UInt8]
-    /// Of the multipart upload, if one was begun.
+    /// Id of the multipart upload, if one was begun.
     var upload: String?
     /// ETags of the parts.
     var parts: [String]
-    /// Without those that are in parts; the last one may be the checkpoint's own.
+    /// The pieces that are not in parts; the last one may be the checkpoint's own.
     var pieces: [Piece]
 
     static let empty = UploadCheckpoint(offset: 0, midstate: SHA256().midstate, upload: nil, parts: [], pieces: [])
@@ -49,10 +50,10 @@ struct UploadCheckpoint: Equatable {
         return json.bytes + [UInt8(ascii: "\n")] + own
     }
 
-    /// - Returns: `nil` for what is no checkpoint, or not whole: the caller answers that the upload is damaged. One of the
-    ///   largest file, with 410 parts and 48 pieces, is far within the limits of the reader.
+    /// - Returns: `nil` for an incomplete checkpoint or any other object: the caller answers that the upload is damaged. A checkpoint of
+    ///   the largest file, with 410 parts and 48 pieces, is far within the limits of the reader.
     init?(object: [UInt8], offset: Int64) {
-        // What cannot be read is no checkpoint, as said above.
+        // An unreadable object is no checkpoint, as said above.
         guard let end = object.firstIndex(of: UInt8(ascii: "\n")), let json = (try? JSONReader.read(Array(object[..<end])))?.object,
             json["v"]?.int == 1, json["offset"]?.int == offset, json["part_bytes"]?.int == Self.partBytes,
             let midstate = json["midstate"]?.text.flatMap({ Base64.decode($0) }), SHA256(midstate: midstate) != nil,
@@ -68,7 +69,7 @@ struct UploadCheckpoint: Equatable {
             else { return nil }
             return Piece(end: end, count: count, digest: digest)
         }
-        // One after the other, without a gap.
+        // The pieces must follow each other without a gap.
         var place = bytesInParts
         for piece in self.pieces {
             place += piece.count

@@ -9,9 +9,9 @@ package struct XMLElement: Equatable, Sendable {
     package subscript(name: String) -> String? { children.first { $0.name == name }?.text }
 }
 
-/// Reads the XML that object stores answer with (https://www.w3.org/TR/xml, of which that is a small part): elements, text, the
-/// five entities, character references, CDATA. Attributes, comments and processing instructions are passed over. There are no
-/// document types, so nothing can be declared and nothing expands.
+/// Reads the XML of object stores' answers, a small part of https://www.w3.org/TR/xml: elements, text, the five entities, character
+/// references, CDATA. Attributes, comments and processing instructions are skipped. Document types are rejected, so nothing can be declared
+/// and nothing expands.
 package struct XMLReader {
     package static let depthMax = 16
     static let elementsMax = 100_000
@@ -24,7 +24,7 @@ package struct XMLReader {
         self.bytes = bytes
     }
 
-    /// - Returns: The root; `nil` for what is no whole document of that kind.
+    /// - Returns: The root; `nil` for any other or incomplete document.
     package static func read(_ bytes: [UInt8]) -> XMLElement? {
         var reader = XMLReader(bytes)
         if bytes.starts(with: [0xEF, 0xBB, 0xBF]) { reader.place = 3 }
@@ -71,7 +71,7 @@ package struct XMLReader {
 
     /// Attributes, up to the end of the tag.
     ///
-    /// - Returns: Whether the element has no content.
+    /// - Returns: `true` when the element has no content; `nil` for a malformed tag.
     private mutating func restOfTag() -> Bool? {
         while true {
             skipSpace()
@@ -105,7 +105,7 @@ package struct XMLReader {
         String(decoding: name.lastIndex(of: UInt8(ascii: ":")).map { name[($0 + 1)...] } ?? name[...], as: UTF8.self)
     }
 
-    /// What comes after `&`.
+    /// Reads an entity after its `&`.
     private mutating func entity() -> Character? {
         guard let end = bytes[place...].prefix(12).firstIndex(of: UInt8(ascii: ";")) else { return nil }
         let name = String(decoding: bytes[place..<end], as: UTF8.self)

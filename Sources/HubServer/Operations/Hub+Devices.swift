@@ -1,12 +1,12 @@
 package import SyncCore
 
-// What the hub knows of each device, for whoever operates it.
+// The hub's information about each device, for its operator.
 extension Hub {
     package func devices(_ wanted: DeviceID? = nil, at now: Timestamp) throws(HubError) -> [HubDevice] {
         try HubInspector(store).devices(wanted, at: now)
     }
 
-    /// What the device said about its backlog; a push takes away from it what is settled now.
+    /// Records the backlog that the device reported; a push subtracts the mutations that it has settled.
     func noteWaiting(
         _ request: HubRequest, _ caller: HubGate.Caller, settled: Int64 = 0, at now: Timestamp
     ) throws(DatabaseError) {
@@ -16,34 +16,34 @@ extension Hub {
 }
 
 extension SQLiteSchema {
-    /// What devices say about their backlog.
+    /// The backlog that devices report.
     static let waiting = """
         ALTER TABLE device ADD COLUMN waiting INTEGER;
         ALTER TABLE device ADD COLUMN waiting_at_ms INTEGER;
         """
 }
 
-/// One device as an operator sees it. What was never told is `nil`.
+/// One device as an operator sees it. Values that were never reported are `nil`.
 package struct HubDevice: Hashable, Sendable {
     package var id: DeviceID
     package var firstSeen: Timestamp?
     package var lastSeen: Timestamp?
-    /// Version of its agent, and what it runs on.
+    /// Version of its agent, and its platform.
     package var agent: String?
     package var platform: String?
-    /// The database that it speaks for, and how many it had so far.
+    /// The database that it speaks for, and the number of its databases so far.
     package var replica: ReplicaID?
     package var replicas: Int64 = 0
-    /// Of that database: the highest number of a mutation seen, and the highest whose result the device has on flash.
+    /// In that database: the highest number of a mutation seen, and the highest whose result the device has on flash.
     package var maxSeq: Int64 = 0
     package var ackedSeq: Int64 = 0
-    /// Mutations that wait there, as it said last, and when that was.
+    /// Mutations that wait on the device by its last report, and the time of that report.
     package var waiting: Int64?
     package var waitingAt: Timestamp?
     package var config: Int64?
     package var counters = HubCounters()
-    /// How often one of its databases spoke again after another one had taken over, and how many did so twice within a day:
-    /// more than one means that two machines share this identity.
+    /// Number of returns of its databases after another one had taken over, and number of databases that did so twice within a day. More
+    /// than one means that two machines share this identity.
     package var returns: Int64 = 0
     package var twins: Int64 = 0
     /// Its newest report after an outage.
@@ -55,7 +55,7 @@ package struct HubDevice: Hashable, Sendable {
 }
 
 extension HubInspector {
-    /// Those that have been here, by id; or one of them.
+    /// The devices that have connected, by id; or one of them.
     package func devices(_ wanted: DeviceID? = nil, at now: Timestamp) throws(HubError) -> [HubDevice] {
         let since = now.advanced(by: .zero - Hub.twinWindow).milliseconds
         return try reading { (database) throws(DatabaseError) in

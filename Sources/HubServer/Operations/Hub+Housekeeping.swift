@@ -1,35 +1,35 @@
 package import SyncCore
 
-/// How long the hub keeps what only matters for a while. What a device was answered about its mutations is kept for good.
+/// Times after which the hub drops temporary data. Answers to mutations are kept for good.
 package struct HubRetention: Sendable, Hashable {
-    /// Deletions. A device that was away for longer gets a full listing instead of a feed.
+    /// For deletions. A device that was away for longer gets a full listing instead of a feed.
     package var deletions: Duration = .seconds(90 * 86_400)
-    /// The text of a rejection, for a device that asks again.
+    /// For the text of a rejection, for a device that asks again.
     package var rejections: Duration = .seconds(30 * 86_400)
-    /// What devices told about themselves after an outage.
+    /// For the devices' reports after an outage.
     package var reports: Duration = .seconds(14 * 86_400)
 
     package init() {}
 }
 
-/// What housekeeping has dropped since the start.
+/// Data that housekeeping has dropped since the start.
 struct HubHousekeeping: Sendable, Hashable {
     var at: Timestamp?
     var deletions: Int64 = 0
     var rejections: Int64 = 0
     var reports: Int64 = 0
     var uploads: Int64 = 0
-    /// Given back to the file system.
+    /// Bytes that were returned to the file system.
     var bytes: Int64 = 0
 }
 
 extension Hub {
-    /// Pages of 4 KiB that one ``shrink()`` gives back: some milliseconds of writing.
+    /// Pages of 4 KiB that one ``shrink()`` returns: some milliseconds of writing.
     static let shrinkPages = 1_000
 
-    /// Forgets deletions made before then. Cursors that have not seen them are refused from now on.
+    /// Forgets deletions made before this time. Cursors that have not seen them are refused from now on.
     ///
-    /// - Returns: How many were forgotten.
+    /// - Returns: The number of forgotten deletions.
     @discardableResult
     package func collectTombstones(before: Timestamp) throws(HubError) -> Int {
         try transact { () throws(DatabaseError) in
@@ -37,7 +37,7 @@ extension Hub {
         }
     }
 
-    /// Everything that can be dropped by now; once a day is enough.
+    /// Drops everything that has expired; once a day is enough.
     package func housekeep(at now: Timestamp) throws(HubError) {
         let retention = settings.retention
         housekept.deletions += Int64(try collectTombstones(before: now.advanced(by: .zero - retention.deletions)))
@@ -51,9 +51,9 @@ extension Hub {
         housekept.at = now
     }
 
-    /// Makes the database's file smaller by some of what nothing uses. A server looks after its own.
+    /// Makes the database's file smaller by some of its unused pages. A database server does this itself.
     ///
-    /// - Returns: `true` when there is no more to give back.
+    /// - Returns: `true` when there is no more to return.
     package func shrink() throws(HubError) -> Bool {
         guard !isDown, let database = store.database as? SQLiteDatabase else { return true }
         do throws(DatabaseError) {

@@ -1,8 +1,8 @@
 import SyncCore
 
-// What anybody may ask, a balancer, a monitor or a person: answered whatever the database does.
+// Public endpoints for a balancer, a monitor or a person: they are answered whatever the database does.
 extension Hub {
-    /// With less than this on the disk of the database the next writes are about to fail.
+    /// Free space on the disk of the database below which the next writes are about to fail, bytes.
     static let freeBytesMin: Int64 = 16 << 20
 
     func open(_ endpoint: Endpoint, _ request: HubRequest, at now: Timestamp) -> HubResponse {
@@ -12,7 +12,7 @@ extension Hub {
         case .readyz:
             let reasons = notReady
             guard reasons.isEmpty else { return HubResponse(text: reasons.joined(separator: "\n") + "\n", status: 503) }
-            // Without its store of files a hub syncs all the same: no reason for a balancer to send devices elsewhere.
+            // Without its store of files a hub syncs all the same, so a balancer should keep sending devices here.
             let isWhole = settings.uploads?.storage.isReachable ?? true
             return HubResponse(text: isWhole ? "ready\n" : "ready, but the store of files does not answer\n")
         case .metrics:
@@ -24,16 +24,16 @@ extension Hub {
         }
     }
 
-    /// The echo proves that no other program answers in the hub's place; an absurd nonce gets none.
+    /// Answers a probe. The echo proves that no other program answers in the hub's place; an invalid nonce gets none.
     static func probed(_ request: HubRequest) -> HubResponse {
         let nonce = request.query["n"].flatMap { Identifier<Never>($0) }
         return HubResponse(status: 204, headers: nonce.map { [HubHeader.probe: $0.text] } ?? [:])
     }
 
-    /// Alive, and no more: a restart mends no disk and no database server.
+    /// The process is alive, and no more is checked: a restart repairs neither a disk nor a database server.
     static var alive: HubResponse { HubResponse(text: "ok\n") }
 
-    /// Why devices had better ask somebody else, or come later. Empty: they are welcome.
+    /// The reasons to send devices to another hub, or later. Empty: the hub is ready.
     private var notReady: [String] {
         var reasons: [String] = []
         if look({ _ throws(DatabaseError) in true }) == nil { reasons.append("the database does not answer") }
@@ -43,13 +43,13 @@ extension Hub {
         return reasons
     }
 
-    /// Runs `body` in a transaction of its own that only reads.
+    /// Runs `body` in a reading transaction of its own.
     ///
     /// - Returns: `nil` when the database does not answer.
     private func look<T>(_ body: (HubStore) throws(DatabaseError) -> T) -> T? {
         do throws(DatabaseError) {
             try begin(.reading)
-            // Also a connection that has just been lost shows only now.
+            // A connection that was just lost shows only when it is used.
             _ = try store.hub()
             let result = try body(store)
             try commit()
@@ -141,7 +141,7 @@ extension Hub {
     }
 }
 
-/// What must be counted in the database for ``Hub/metrics(at:)``: nothing that grows with the records.
+/// The figures that ``Hub/metrics(at:)`` counts in the database: none takes longer with more records.
 struct HubFigures {
     var day: Int64
     var week: Int64

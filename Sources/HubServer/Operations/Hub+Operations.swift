@@ -1,17 +1,17 @@
 package import SyncCore
 
-// What an operator asks for, and what the simulation needs.
+// Operations for an operator, and those that the simulation needs.
 extension Hub {
     package func stats() throws(HubError) -> HubStats {
         try HubInspector(store).stats()
     }
 
-    /// Values that lost a contest, newest first.
+    /// Values that lost a conflict, newest first.
     package func lostValues(_ entity: EntityName, _ id: RecordID? = nil, limit: Int = 100) throws(HubError) -> [LostRow] {
         do throws(DatabaseError) { return try store.lostValues(entity, id, limit: limit) } catch { throw HubError(error) }
     }
 
-    /// A record as it is stored, for those who compare it with what it should be.
+    /// A record as it is stored, for comparisons.
     package func record(_ name: RecordName) throws(HubError) -> VersionedRecord? {
         do throws(DatabaseError) { return try store.record(name)?.whole } catch { throw HubError(error) }
     }
@@ -23,15 +23,15 @@ extension Hub {
 
     /// Replaces an in-memory database by a copy made earlier, as an operator restores a backup.
     ///
-    /// - Parameter startingEpoch: `false` only to see what happens when an operator forgets it.
+    /// - Parameter startingEpoch: `false` simulates an operator who forgets it.
     package func restore(_ copy: [UInt8], startingEpoch: Bool = true) throws(HubError) {
         do throws(DatabaseError) { try install(copy) } catch { throw HubError(error) }
         if startingEpoch { try startEpoch() }
     }
 
-    /// Changes a record in the name of the hub, as a back office would: reference data comes into being this way.
+    /// Changes a record in the name of the hub, as a back office would: reference data is created this way.
     ///
-    /// - Parameter data: The whole document; `nil` deletes the record.
+    /// - Parameter data: The complete document; `nil` deletes the record.
     /// - Returns: The commit number.
     @discardableResult
     package func publish(_ name: RecordName, _ data: JSONObject?, at now: Timestamp) throws(HubError) -> Int64 {
@@ -41,7 +41,7 @@ extension Hub {
             let node = DeviceID.hub
             let hlc = HybridTime(milliseconds: UInt64(clamping: now.milliseconds), counter: 0, node: HybridClock.node(of: node))
             let stamp = VersionedRecord.Stamp(version: commit, hlc: hlc, writer: node)
-            // Over a damaged record it is written anew: that is how one is repaired without a backup.
+            // A damaged record is replaced: this repairs one without a backup.
             let old = try store.record(name)?.whole
             guard let data else {
                 let rules = settings.rules[name.entity] ?? EntityRules()
@@ -49,7 +49,7 @@ extension Hub {
                 return try publish(name, gone, data: nil, at: now)
             }
             try Hub.check(data, over: old?.data, of: name)
-            // Fields that stay as they were keep their stamps: only what changed can be contested.
+            // Unchanged fields keep their stamps: only changed ones can conflict.
             var stamps = old?.stamps ?? [:]
             for member in data.members where old?.data?[member.name.text] != member.value { stamps[member.name] = stamp }
             for member in old?.data?.members ?? [] where data[member.name.text] == nil { stamps[member.name] = stamp }
@@ -66,7 +66,7 @@ extension Hub {
         return record.version
     }
 
-    /// - Throws: When a device could not read the document, or not change it any more.
+    /// - Throws: When a device could not read the document, or could not change it any more.
     private static func check(_ data: JSONObject, over old: JSONObject?, of name: RecordName) throws(DatabaseError) {
         let doing = "publish \(name)"
         if let fault = DocumentLimits.fault(of: MutationContent(.create, data: data), in: data, over: old) {

@@ -1,6 +1,6 @@
 package import SyncCore
 
-/// Looks at a hub's database without changing it, also beside servers that are running.
+/// Reads a hub's database without changing it, also beside running servers.
 package struct HubInspector {
     private let store: HubStore
 
@@ -13,12 +13,12 @@ package struct HubInspector {
         try self.init(SQLiteDatabase.Place.readOnly(path))
     }
 
-    /// - Throws: As above.
+    /// - Throws: The same errors as ``init(file:)``.
     package init(_ place: some DatabasePlace) throws(HubError) {
         do throws(DatabaseError) { store = HubStore(try place.openForReading()) } catch { throw HubError(error) }
     }
 
-    /// Runs `body` in a transaction that only reads: what it sees is of one moment.
+    /// Runs `body` in a reading transaction, which sees one moment.
     func reading<T>(_ body: (any Database) throws(DatabaseError) -> T) throws(HubError) -> T {
         do throws(DatabaseError) {
             return try store.database.reading { () throws(DatabaseError) in try body(store.database) }
@@ -27,7 +27,7 @@ package struct HubInspector {
         }
     }
 
-    /// - Parameter checksRecords: Reads every record to see whether it can be read, which for a large database takes its time.
+    /// - Parameter checksRecords: `true` reads every record to find damaged ones, which takes long for a large database.
     package func stats(checksRecords: Bool = false) throws(HubError) -> HubStats {
         try reading { (database) throws(DatabaseError) in
             let hub = try store.hub()
@@ -62,15 +62,15 @@ package struct HubInspector {
         }
     }
 
-    /// The newest values that lost a contest, the newest last.
+    /// The newest values that lost a conflict, the newest last.
     package func lostValues(_ entity: EntityName?, _ id: RecordID?, limit: Int) throws(HubError) -> [LostRow] {
         try reading { (_) throws(DatabaseError) in try store.lostValues(entity, id, limit: limit).reversed() }
     }
 
-    /// More names would say nothing new.
+    /// Largest number of names; more would add no information.
     private static let damagedNames = 1_000
 
-    /// Records that the hub cannot read itself. Reads all that there are, of one entity or of all.
+    /// Records that the hub cannot read itself. It reads all records of one entity, or of all.
     package func damagedRecords(_ entity: EntityName?, _ id: RecordID?) throws(HubError) -> DamagedRecords {
         try reading { (_) throws(DatabaseError) in try store.damagedRecords(entity, id, limit: HubInspector.damagedNames) }
     }
@@ -84,8 +84,8 @@ package struct HubInspector {
         }
     }
 
-    /// Hands over the live records of an entity by id, each as one line of JSON without its end:
-    /// `{"id":"a-17","version":90188,"data":{…}}`. All lines are of one moment.
+    /// Passes on the live records of an entity by id, each as one line of JSON without its end: `{"id":"a-17","version":90188,"data":{…}}`.
+    /// All lines are of one moment.
     ///
     /// - Parameter write: Returns `false` to stop.
     package func export(_ entity: EntityName, write: ([UInt8]) -> Bool) throws(HubError) {
@@ -105,15 +105,14 @@ package struct HubInspector {
     }
 }
 
-/// What a hub holds, at one moment.
+/// The content of a hub at one moment.
 package struct HubStats: Hashable, Sendable {
     package struct Device: Hashable, Sendable {
         package var id: DeviceID
         package var agent: String?
         package var lastSeen: Timestamp
         package var counters: HubCounters
-        /// How often one of its databases spoke again after another one had taken over: more than a few mean that two
-        /// devices share this identity.
+        /// Number of returns of its databases after another one had taken over. More than a few mean that two devices share this identity.
         package var clones: Int64
     }
 
@@ -125,19 +124,19 @@ package struct HubStats: Hashable, Sendable {
         package var newest: Int64
     }
 
-    /// Where the database comes from; with the beginning of the present history.
+    /// The database's openings, with the beginning of the present history.
     package var lineage: HubLineage
     package var epoch: String
     package var head: Int64
     package var counters: HubCounters
     /// Final answers remembered.
     package var keys: Int64
-    /// Files that have arrived whole, each content once.
+    /// Complete files, each content once.
     package var blobs: Int64
     package var blobBytes: Int64
     package var devices: [Device]
     package var entities: [Entity]
-    /// Records that cannot be read: changes of them wait, and no device is shown them; `nil`: nobody looked.
+    /// Records that cannot be read: changes of them wait, and devices do not get them; `nil`: this was not checked.
     package var damaged: DamagedRecords?
 
     package var json: JSON {

@@ -1,7 +1,7 @@
 import Synchronization
 
-/// What was asked since the start. Names no device and no entity: anybody may ask for it. Counted on several threads: what
-/// needs no database is answered without the hub's.
+/// Counters of requests since the start. They name no device and no entity, because the page is public. Several threads count, because
+/// public endpoints are answered outside the hub's thread.
 final class HubTraffic: Sendable {
     private struct Series: Hashable {
         var path: String

@@ -1,6 +1,6 @@
 import SyncCore
 
-/// What can be asked, and how (PROTOCOL A2).
+/// The endpoints of the hub and their methods (PROTOCOL A2).
 enum Endpoint: String, CaseIterable {
     case probe = "/v1/probe"
     case hello = "/v1/sync/hello"
@@ -24,7 +24,7 @@ enum Endpoint: String, CaseIterable {
     static let blobPrefix = "/v1/blobs/"
 
     static func find(_ path: String) -> Endpoint? {
-        // One name more, and nothing below it.
+        // The path must have exactly one more name.
         func isBelow(_ prefix: String) -> Bool {
             path.hasPrefix(prefix) && path.utf8.count > prefix.utf8.count
                 && !path.utf8.dropFirst(prefix.utf8.count).contains(UInt8(ascii: "/"))
@@ -34,7 +34,7 @@ enum Endpoint: String, CaseIterable {
         return Endpoint(rawValue: path)
     }
 
-    /// tus 1.0.0, which clients speak that know nothing of the sync: they need not say its version.
+    /// tus 1.0.0, whose general clients know nothing of the sync: they need not send its version.
     var isTus: Bool { self == .files || self == .file }
 
     var methods: [String] {
@@ -48,7 +48,7 @@ enum Endpoint: String, CaseIterable {
         }
     }
 
-    /// Asks for a credential and a `Sync-Version`.
+    /// The endpoint requires a credential and a `Sync-Version`.
     var isForDevices: Bool {
         switch self {
         case .hello, .pull, .push, .snapshot, .known, .verify, .config, .diagnostics, .token, .files, .file, .blob: true
@@ -63,10 +63,10 @@ enum Endpoint: String, CaseIterable {
         }
     }
 
-    /// What it changes goes through the rows of ``WriteGroup`` alone.
+    /// `true` when all its changes go through the rows of ``WriteGroup``.
     var writesInGroup: Bool { self == .push || self == .hello }
 
-    /// Cannot be answered without the database. What looks at its state does so by itself.
+    /// `true` when the endpoint cannot be answered without the database. Endpoints that report its state read it themselves.
     var asksDatabase: Bool {
         switch self {
         case .probe, .healthz, .readyz, .metrics: false
@@ -74,7 +74,7 @@ enum Endpoint: String, CaseIterable {
         }
     }
 
-    /// When too much is asked at once: pushes bring work into safety, listings can wait longest (PROTOCOL G4).
+    /// Order of admission under load: pushes store work safely, listings can wait longest (PROTOCOL G4).
     package var rank: Int {
         switch self {
         case .probe, .healthz, .readyz, .metrics, .push: 0

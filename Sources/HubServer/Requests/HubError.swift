@@ -1,4 +1,4 @@
-/// Why the hub cannot start or carry out what an operator asked for. What a device asked for is answered, never thrown.
+/// The reason why the hub cannot start or carry out an operator's command. Devices get an answer instead of a thrown error.
 package struct HubError: Error, Sendable, CustomStringConvertible {
     package enum Code: String, Sendable {
         /// The database cannot be opened, read or written.
@@ -16,10 +16,10 @@ package struct HubError: Error, Sendable, CustomStringConvertible {
     }
 
     package var code: Code
-    /// What was being done, for the operator: `open /var/lib/agenthub/hub.db`.
+    /// The step, for the operator: `open /var/lib/agenthub/hub.db`.
     package var doing: String
     package var detail: String
-    /// What is on the disk contradicts itself: only another database helps.
+    /// The data on disk contradicts itself: only another database helps.
     package var isDamage = false
 
     package init(_ code: Code, doing: String, detail: String) {

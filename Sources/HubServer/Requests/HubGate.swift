@@ -1,18 +1,18 @@
 package import SyncCore
 
-/// Decides who asks, from the head of a request alone: the HTTP server asks before it reads a body, the hub before it acts.
+/// Authenticates the caller from the head of a request alone. The HTTP server asks before it reads a body, the hub before it acts.
 package struct HubGate: Sendable {
-    /// Who asks, as far as it is proved.
+    /// The caller, as far as it is authenticated.
     package struct Caller: Sendable, Hashable {
         package var device: DeviceID
         package var replica: ReplicaID?
-        /// What was shown; `nil` when it was a certificate, or nothing is asked for.
+        /// The token that was shown; `nil` when it was a certificate, or no credential is required.
         package var token: TokenBook.Entry?
     }
 
-    /// `nil` asks for no credential.
+    /// `nil` requires no credential.
     package var tokens: TokenBook?
-    /// For so long after its end a token is taken for a refresh.
+    /// Time after its end in which a token may still request a refresh.
     private let grace: Duration
     private let now: Timestamp
 
@@ -22,15 +22,15 @@ package struct HubGate: Sendable {
         self.now = now
     }
 
-    /// Whether a token was shown that is not in the book. Where several hubs share the tokens, another one may have given it
-    /// out a moment ago: then only the database can tell.
+    /// Returns whether a token was shown that is not in the book. When several hubs share the tokens, another one may just have issued it,
+    /// and only the database can tell.
     func lacksToken(_ headers: HTTPHeaders) -> Bool {
         guard let tokens, let header = headers["Authorization"] else { return false }
         let parts = header.split(separator: " ")
         return parts.count == 2 && tokens.find(String(parts[1])) == nil
     }
 
-    /// Whose one-time token it is, and whether it is still good.
+    /// The entry of a one-time token that is still valid.
     ///
     /// - Throws: A refusal with `auth` or `device-blocked`.
     func enrolling(_ token: String) throws(HubRefusal) -> TokenBook.Entry {
@@ -44,7 +44,7 @@ package struct HubGate: Sendable {
 
     /// - Parameters:
     ///   - certificate: The device that a verified client certificate names.
-    ///   - endpoint: What is asked. Of a token that has ended only the next one may be asked for.
+    ///   - endpoint: The requested endpoint. An expired token may only request the next one.
     /// - Throws: A refusal with `unsupported-sync-version`, `auth` or `device-blocked`.
     func caller(_ headers: HTTPHeaders, certificate: DeviceID?, at endpoint: Endpoint) throws(HubRefusal) -> Caller {
         let said = HubRequestHeaders(reading: headers)
@@ -71,7 +71,7 @@ package struct HubGate: Sendable {
         }
     }
 
-    /// - Returns: `nil` when no token is asked for, or a certificate stands in for it.
+    /// - Returns: `nil` when no token is required, or a certificate replaces it.
     private func token(
         _ headers: HTTPHeaders, _ certificate: DeviceID?, at endpoint: Endpoint
     ) throws(HubRefusal) -> TokenBook.Entry? {
@@ -102,7 +102,8 @@ package struct HubGate: Sendable {
         HubRefusal(Problem("device-blocked", status: 403, detail: "this device was shut out by an operator"))
     }
 
-    /// Only who has the token's secret gets to see this. With the time of the refresh the device knows that it may ask for the next one.
+    /// Only the holder of the token's secret gets this answer. By the time of the refresh the device knows that it may request the next
+    /// one.
     private static func ended(_ entry: TokenBook.Entry, _ end: Timestamp, mayReturn: Bool) -> HubRefusal {
         let next =
             mayReturn
@@ -122,7 +123,7 @@ package struct HubGate: Sendable {
     }
 }
 
-/// What ends a request early: an answer, or a database that fails.
+/// The early end of a request: an answer, or a failed database.
 struct HubRefusal: Error {
     private let outcome: Result<HubResponse, DatabaseError>
 

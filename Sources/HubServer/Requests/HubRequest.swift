@@ -1,17 +1,17 @@
 package import SyncCore
 
-/// One request as ``Hub`` takes it, whatever carried it.
+/// One request to ``Hub``, independent of its transport.
 package struct HubRequest: Sendable {
     package var method: String
     /// Percent-decoded, without the query.
     package var path: String
     package var query: HubQuery
     package var headers: HTTPHeaders
-    /// As received: the hub undoes a `Content-Encoding`.
+    /// As received: the hub decodes a `Content-Encoding`.
     package var body: [UInt8]
     /// The device that a verified client certificate names.
     package var certificateDevice: DeviceID?
-    /// Of the body, as declared; `nil` when it was not.
+    /// Declared length of the body; `nil` when it was not declared.
     var contentLength: Int?
     /// The body of a push, once it was read.
     var push: ReadPush?
@@ -20,13 +20,13 @@ package struct HubRequest: Sendable {
 
     enum FileStep: Sendable {
         case begin
-        /// Whoever wrote to the upload is ended, or could not be.
+        /// The previous writer of the upload is ended, or could not be.
         case fenced(BlobError?)
         case end(UploadGrant, UploadEnd)
     }
 
-    /// - Parameter target: Path and query as on the request line. One that cannot be decoded becomes a path that exists
-    ///   nowhere, and is answered so.
+    /// - Parameter target: Path and query as on the request line. A target that cannot be decoded becomes a path that does not exist, and
+    ///   is answered so.
     package init(
         _ method: String, _ target: String, headers: HTTPHeaders = [:], body: [UInt8] = [],
         certificateDevice: DeviceID? = nil
@@ -75,13 +75,13 @@ package struct HubRequest: Sendable {
     }
 }
 
-/// What a request needs of the storage of files. The hub does it itself for a request without a ``HubRequest/FileStep``.
+/// The work on stored files that a request needs. The hub does it itself for a request without a ``HubRequest/FileStep``.
 enum FileWork: Sendable {
-    /// Ends whoever writes to an upload, whose offset the database knows; then the request comes again.
+    /// Ends the writer of an upload, whose offset the database knows; then the request comes again.
     case fence(String, at: Int64)
     /// Writes the bytes that come with the request; then it comes again.
     case write(UploadGrant)
-    /// Answers, if the storage has the blob in this size; to GET with its bytes.
+    /// Answers, if the storage has the blob in this size; a GET gets its bytes.
     case show(BlobDigest, size: Int64)
 
     var grant: UploadGrant? {
@@ -93,9 +93,9 @@ package struct HubResponse: Sendable {
     package var status: Int
     package var headers: HTTPHeaders
     package var body: [UInt8]
-    /// What must happen to files first, on a thread that may wait; the answer is another one then.
+    /// Work on files that must come first, on a thread that may wait; the answer changes then.
     var work: FileWork?
-    /// It brings verdicts or records, so the device learns how far the hub is, signed (``Receipt``).
+    /// The answer has verdicts or records, so the device gets the hub's position, signed (``Receipt``).
     var givesReceipt = false
 
     package init(status: Int, headers: HTTPHeaders = [:], body: [UInt8] = []) {

@@ -1,54 +1,54 @@
 import SyncCore
 
-/// One connection to where a hub keeps its rows, with its prepared statements. Not for two threads at once.
+/// One connection to a hub's rows, with its prepared statements. It must not be used by two threads at once.
 ///
-/// The hub speaks one language to it: SQL that SQLite and PostgreSQL both take, so that there is one copy of every statement
-/// and one suite of tests for both. That subset, found by what differs:
-/// - `?1`, `?2`, or plain `?` in the order of the values; an engine that writes them otherwise translates once a statement.
-/// - `CASE` for the larger of two values, `ON CONFLICT … DO UPDATE` with the table's name before an old value, `IS NULL OR <>`
-///   for a difference that counts NULL, `CAST(?1 AS TEXT) IS NULL` for a value whose type nothing else tells.
-/// - Columns hold INTEGER of 64 bits, TEXT ordered by its bytes, and bytes; nothing computes a Boolean into a column.
-/// What cannot be said in it is in ``SQLSpelling``, and the schema of each engine is its own.
+/// The hub uses one language: SQL that SQLite and PostgreSQL both accept, so that there is one copy of every statement and one suite of
+/// tests for both. The subset, by its differences:
+/// - `?1`, `?2`, or plain `?` in the order of the values; an engine with another notation translates each statement once.
+/// - `CASE` for the larger of two values, `ON CONFLICT … DO UPDATE` with the table's name before an old value, `IS NULL OR <>` for a
+///   difference that counts NULL, `CAST(?1 AS TEXT) IS NULL` for a value whose type no other part of the statement tells.
+/// - Columns hold INTEGER of 64 bits, TEXT ordered by its bytes, and bytes; no expression stores a Boolean in a column.
+/// Differences outside the subset are in ``SQLSpelling``, and each engine has its own schema.
 package protocol Database: AnyObject {
     var spelling: SQLSpelling { get }
-    /// Other processes write here too: nothing that was read in one transaction is known in the next.
+    /// Other processes write here too: data that was read in one transaction may have changed in the next.
     var isShared: Bool { get }
     var isInTransaction: Bool { get }
 
-    /// Begins a transaction. One that writes is the only one until it ends, in all processes: whatever it reads stays so, and
-    /// its commit numbers become visible in their order.
+    /// Begins a transaction. A writing one is the only one in all processes until it ends. The data that it reads stays unchanged, and
+    /// commit numbers become visible in their order.
     func begin(_ purpose: TransactionPurpose) throws(DatabaseError)
-    /// When this returns, what was written outlives a power cut. When it throws, nothing is known about it.
+    /// When this returns, the writes survive a power cut. When it throws, their state is unknown.
     func commit() throws(DatabaseError)
     func rollback() throws(DatabaseError)
 
-    /// Runs one statement that takes no values and whose rows do not matter.
+    /// Runs one statement that has no values and whose rows do not matter.
     func execute(_ sql: String) throws(DatabaseError)
-    /// Runs one statement for what it changes. A failure may show only with the next statement that reads, or the commit.
+    /// Runs one statement for its changes. A failure may show only with the next statement that reads, or the commit.
     func write(_ sql: String, _ values: [DatabaseValue]) throws(DatabaseError)
-    /// Waits for what was written so far, and throws the first failure.
+    /// Waits for all earlier writes, and throws the first failure.
     func settle() throws(DatabaseError)
-    /// Hands over row after row until `body` says `false`.
+    /// Passes on row after row until `body` returns `false`.
     func read(_ sql: String, _ values: [DatabaseValue], _ body: (any DatabaseRow) -> Bool) throws(DatabaseError)
     /// The same for a result that may be larger than memory; within a transaction.
     func stream(_ sql: String, _ values: [DatabaseValue], _ body: (any DatabaseRow) -> Bool) throws(DatabaseError)
-    /// Writes many rows of one table. Of two rows with the same key in one call nothing good comes.
+    /// Writes many rows of one table. The rows of one call must have different keys.
     func write(_ statement: RowStatement, _ rows: [[DatabaseValue]]) throws(DatabaseError)
-    /// Answers several questions, in one round trip where the engine is one away.
+    /// Answers several questions, in one round trip where the engine is on another machine.
     ///
-    /// - Parameter body: Takes the index of the question, that of the set of values, and a row of its answer. The rows of one
-    ///   set come in the order of the query.
+    /// - Parameter body: Receives the index of the question, the index of the set of values, and a row of its answer. The rows of one set
+    ///   come in the order of the query.
     func answer(_ questions: [Question], _ body: (Int, Int, any DatabaseRow) -> Void) throws(DatabaseError)
-    /// Rows that the last ``write(_:_:)`` changed.
+    /// Number of rows that the last ``write(_:_:)`` changed.
     func changes() throws(DatabaseError) -> Int
-    /// What the rows take up, as far as this engine says it.
+    /// The space of the rows, as far as this engine reports it.
     func size() throws(DatabaseError) -> DatabaseSize?
 }
 
 package struct DatabaseSize: Sendable, Hashable {
-    /// Of the file or the files.
+    /// Size of the file or files.
     package var bytes: Int64
-    /// Of these, what nothing uses.
+    /// The unused part of it.
     package var freeBytes: Int64
 
     package init(bytes: Int64, freeBytes: Int64) {
@@ -59,20 +59,20 @@ package struct DatabaseSize: Sendable, Hashable {
 
 package enum TransactionPurpose: Sendable {
     case reading, writing
-    /// Like ``writing``, for somebody who has other work: after ``busyMilliseconds`` in which others wrote it gives up with `.busy`.
+    /// Like ``writing``, for a caller with other work: after ``busyMilliseconds`` in which others wrote it fails with `.busy`.
     case writingIfFree
 
     package static let busyMilliseconds = 500
 }
 
-/// What the engines say differently.
+/// Differences in SQL between the engines.
 package struct SQLSpelling: Sendable {
-    /// After `FROM record`, for a statement that must walk the index of the feed.
+    /// Follows `FROM record`, in a statement that must walk the index of the feed.
     package var byFeed: String
-    /// The index of the feed begins with the expression `entity || ''`, so that a planner which knows nothing of the table yet
-    /// cannot take it for a way to a record.
+    /// The index of the feed begins with the expression `entity || ''`, so that a planner without statistics about the table does not use
+    /// it to find a record.
     package var isFeedByExpression: Bool
-    /// How often the book of tokens has changed; 0 where it is not kept here.
+    /// Number of changes of the book of tokens; 0 where the database does not keep it.
     package var tokens: String
 
     package init(byFeed: String, isFeedByExpression: Bool, tokens: String) {
@@ -90,18 +90,18 @@ extension SQLSpelling {
     }
 }
 
-/// Where a hub's rows are, and how to get there.
+/// The location of a hub's rows, and the connections to it.
 package protocol DatabasePlace: Sendable {
-    /// For the log and for messages; names no secret.
+    /// For the log and for messages; contains no secret.
     var description: String { get }
-    /// Opens the connection that serves, and brings the schema up to date.
+    /// Opens the serving connection, and updates the schema.
     func open() throws(DatabaseError) -> any Database
     /// Opens a connection that only reads, beside those that write.
     func openForReading() throws(DatabaseError) -> any Database
 }
 
 extension Database {
-    /// Runs one statement for what it changes.
+    /// Runs one statement for its changes.
     func run(_ sql: String, _ values: DatabaseValue...) throws(DatabaseError) {
         try write(sql, values)
     }
@@ -128,7 +128,7 @@ extension Database {
     package func number(_ sql: String) throws(DatabaseError) -> Int64 { try first(sql) { $0.int(0) } ?? 0 }
     package func text(_ sql: String) throws(DatabaseError) -> String { try first(sql) { $0.text(0) } ?? "" }
 
-    /// Runs `body` in a transaction of its own that only reads: all of it is of one moment.
+    /// Runs `body` in a reading transaction of its own: everything in it is of one moment.
     func reading<T>(_ body: () throws(DatabaseError) -> T) throws(DatabaseError) -> T {
         try begin(.reading)
         do throws(DatabaseError) {
@@ -136,7 +136,7 @@ extension Database {
             try commit()
             return result
         } catch {
-            try? rollback()  // Reads only: there is nothing to lose.
+            try? rollback()  // A reading transaction has nothing to lose.
             throw error
         }
     }
@@ -156,7 +156,7 @@ package enum DatabaseValue: ExpressibleByStringLiteral, ExpressibleByIntegerLite
     init(_ value: Int64?) { self = value.map { .int($0) } ?? .null }
 }
 
-/// The present row of a statement; valid only inside the closure that it was handed to.
+/// The present row of a statement; valid only inside the closure that received it.
 package protocol DatabaseRow {
     func isNull(_ column: Int32) -> Bool
     func int(_ column: Int32) -> Int64
@@ -169,7 +169,7 @@ extension DatabaseRow {
     func optionalText(_ column: Int32) -> String? { isNull(column) ? nil : text(column) }
 }
 
-/// A whole number as any engine has read it from a row.
+/// An integer as an engine read it from a row.
 package struct DatabaseNumber {
     package let value: Int64
 
@@ -178,17 +178,17 @@ package struct DatabaseNumber {
     }
 }
 
-/// What the database said.
+/// An error of the database.
 package struct DatabaseError: Error, CustomStringConvertible {
     package enum Kind: String, Sendable {
-        /// Another process holds the lock for longer than we wait.
+        /// Another process holds the lock for longer than the limit.
         case busy
-        /// Two transactions were in each other's way, and this one was chosen to begin again.
+        /// Two transactions conflicted, and this one was chosen to begin again.
         case contended
-        /// The connection is gone, or the server is not there. Whether a commit went through before that is unknown.
+        /// The connection is lost, or the server is unreachable. It is unknown whether a commit succeeded before that.
         case lost
         case full
-        /// Reading, writing or syncing the file failed. After a failed sync nobody knows what is on the disk.
+        /// Reading, writing or syncing the file failed. After a failed sync the state on disk is unknown.
         case io
         case corrupt
         case readOnly
@@ -210,7 +210,7 @@ package struct DatabaseError: Error, CustomStringConvertible {
 
     package var description: String { "\(doing): \(detail)" }
 
-    /// Another request in the same transaction might not have met it.
+    /// Another request in the same transaction might not have this error.
     var mayBeOfOneRequest: Bool {
         switch kind {
         case .other, .corrupt, .io, .full: true

@@ -6,26 +6,26 @@ extension HubStore {
         /// The highest `seq` seen.
         var maxSeq: Int64 = 0
         var ackedSeq: Int64 = 0
-        /// How often it spoke again after another one had taken over.
+        /// Number of returns after another one had taken over.
         var returns: Int64 = 0
         var lastSeen: Timestamp
     }
 
-    /// What is known of a device, and of those of its databases that a request can be about.
+    /// The known state of a device, and of those of its databases that a request can concern.
     struct DeviceView {
-        /// The database that it speaks for; `nil`: it has not been here with one.
+        /// The database that it speaks for; `nil`: it has not connected with one.
         var current: ReplicaID?
-        /// Those that were asked for and are there, and those that came back at least once.
+        /// The requested databases that exist, and those that came back at least once.
         var replicas: [ReplicaID: ReplicaRow] = [:]
-        /// Asked for by name.
+        /// Databases that were requested by name.
         var asked: Set<ReplicaID> = []
 
-        /// How often databases that were here since then came back.
+        /// Number of returns of databases that connected since then.
         func returns(since: Timestamp) -> Int64 {
             replicas.values.reduce(0) { $0 + ($1.lastSeen >= since ? $1.returns : 0) }
         }
 
-        /// Databases that came back at least twice after another one had spoken, and were here since then.
+        /// Databases that came back at least twice after another one had spoken, and connected since then.
         func returning(since: Timestamp) -> Int64 {
             Int64(replicas.values.count { $0.returns >= 2 && $0.lastSeen >= since })
         }
@@ -34,13 +34,13 @@ extension HubStore {
     }
 
     private static let currentQuery = LookUp("SELECT replica FROM device WHERE id = ?1", [.text])
-    /// The limit is for a device that makes up names without end.
+    /// The limit protects against a device that keeps inventing names.
     private static let replicaQuery = LookUp(
         """
         SELECT id, max_seq, acked_seq, returns, last_seen_ms FROM replica WHERE device = ?1 AND (id = ?2 OR returns > 0) LIMIT 1000
         """, [.text, .text])
 
-    /// - Parameter replica: Shall be among those of the view, if it is there.
+    /// - Parameter replica: Included in the view, if it exists.
     func view(of device: DeviceID, _ replica: ReplicaID?) throws(DatabaseError) -> DeviceView {
         let known = group?.view(of: device)
         if let known, known.knows(replica) { return known }
@@ -48,7 +48,7 @@ extension HubStore {
         try database.answer(HubStore.questions([(device, replica)])) { question, _, row in HubStore.add(row, of: question, to: &view) }
         if let replica { view.asked.insert(replica) }
         if var known {
-            // What this transaction has changed already counts.
+            // The changes of this transaction take precedence.
             for (id, row) in view.replicas where known.replicas[id] == nil { known.replicas[id] = row }
             known.asked.formUnion(view.asked)
             view = known
@@ -68,7 +68,7 @@ extension HubStore {
         ]
     }
 
-    /// - Parameter question: Which of ``questions(_:)`` the row answers.
+    /// - Parameter question: Index in ``questions(_:)`` of the question that the row answers.
     static func add(_ row: any DatabaseRow, of question: Int, to view: inout DeviceView) {
         if question == 0 {
             view.current = row.optionalText(0).map { ReplicaID(trusted: $0) }
@@ -80,10 +80,10 @@ extension HubStore {
 
     // MARK: Changes
 
-    /// Notes that a device was there, and which of its databases it speaks for.
+    /// Records that a device connected, and the database that it speaks for.
     ///
-    /// A replica that returns after another one has spoken is counted: a restored database gets a new id, so an old id comes
-    /// back only from a late request, or from a second device with the same identity.
+    /// A replica that returns after another one has spoken is counted: a restored database gets a new id, so an old id comes back only from
+    /// a late request, or from a second device with the same identity.
     func touch(_ device: DeviceID, replica: ReplicaID?, at now: Timestamp) throws(DatabaseError) {
         var view = try view(of: device, replica)
         try change(at: now) { layer in
@@ -104,7 +104,7 @@ extension HubStore {
         }
     }
 
-    /// After ``touch(_:replica:at:)``.
+    /// Records the progress of a replica. To be called after ``touch(_:replica:at:)``.
     func note(
         _ device: DeviceID, _ replica: ReplicaID, maxSeq: Int64, ackedSeq: Int64, config: Int64?, adding counted: HubCounters,
         at now: Timestamp
@@ -130,7 +130,7 @@ extension HubStore {
         }
     }
 
-    /// What a device says of itself; `nil`: nothing. After ``touch(_:replica:at:)``.
+    /// Records the values that a device reports about itself; `nil`: not reported. To be called after ``touch(_:replica:at:)``.
     func note(_ device: DeviceID, agent: String?, platform: String?, config: Int64?, at now: Timestamp) throws(DatabaseError) {
         try change(at: now) { layer in
             layer.writes.device(device) {
@@ -142,7 +142,7 @@ extension HubStore {
         }
     }
 
-    /// Mutations that wait there. After ``touch(_:replica:at:)``.
+    /// Records the number of mutations that wait on the device. To be called after ``touch(_:replica:at:)``.
     func noteWaiting(_ device: DeviceID, _ waiting: Int64, at now: Timestamp) throws(DatabaseError) {
         try change(at: now) { layer in
             layer.writes.device(device) {
@@ -152,12 +152,12 @@ extension HubStore {
         }
     }
 
-    /// Counts a return of an old database of a device that was not let in.
+    /// Counts a return of an old database of a device that was refused.
     func noteReturn(_ device: DeviceID, _ replica: ReplicaID, at now: Timestamp) throws(DatabaseError) {
         try countReturns(device, [replica], at: now) { $0 + 1 }
     }
 
-    /// These are alive side by side (``Hub/twins(of:at:)``).
+    /// Records databases that are in use side by side (``Hub/twins(of:at:)``).
     func noteTwins(_ device: DeviceID, _ replicas: [ReplicaID], at now: Timestamp) throws(DatabaseError) {
         try countReturns(device, replicas, at: now) { max($0, 2) }
     }
@@ -184,7 +184,7 @@ extension HubStore {
     }
 }
 
-/// Verdicts, counted. `applied` are the accepted ones.
+/// Counters of verdicts. `applied` counts the accepted mutations.
 package struct HubCounters: Hashable, Sendable {
     package var applied: Int64 = 0
     package var duplicates: Int64 = 0
@@ -202,7 +202,7 @@ package struct HubCounters: Hashable, Sendable {
         retried = row.int(column + 4)
     }
 
-    /// Those that their device is done with.
+    /// Mutations that are settled for their device.
     var settled: Int64 { applied + duplicates + conflicts + rejected }
 
     mutating func add(_ other: HubCounters) {

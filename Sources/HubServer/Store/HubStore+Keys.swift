@@ -8,7 +8,7 @@ extension HubStore {
         var seq: Int64?
         var status: PushResult.Original
         var version: Int64
-        /// What a repeated answer adds: the problem of a rejection, the fields of a conflict.
+        /// The addition to a repeated answer: the problem of a rejection, the fields of a conflict.
         var payload: String?
     }
 
@@ -33,7 +33,7 @@ extension HubStore {
             version: row.int(3), payload: row.optionalText(4))
     }
 
-    /// A key that was not known before.
+    /// Stores a key that was not known before.
     func put(_ device: DeviceID, _ row: KeyRow, at now: Timestamp) throws(DatabaseError) {
         let name = WriteGroup.KeyName(device: device, key: row.key)
         try change(at: now) { layer in
@@ -42,10 +42,10 @@ extension HubStore {
         }
     }
 
-    /// The fingerprint of a mutation that never arrived, and must not any more: it stands for any content.
+    /// The fingerprint of a mutation that never arrived and must not arrive any more: it matches any content.
     static let unseen = [UInt8](repeating: 0, count: 16)
 
-    /// A newer mutation has taken effect in the place of this one.
+    /// Records that a newer mutation has taken effect in the place of this one.
     func putSuperseded(_ device: DeviceID, _ key: MutationKey, version: Int64, at now: Timestamp) throws(DatabaseError) {
         let name = WriteGroup.KeyName(device: device, key: key)
         let before = try self.key(device, key)
@@ -58,8 +58,8 @@ extension HubStore {
         }
     }
 
-    /// Drops what only serves to repeat an answer in full, once its device has recorded it. The names of fields in dispute stay:
-    /// a database that goes back asks again, and nothing else says what people are to decide.
+    /// Drops the payloads that only serve to repeat an answer in full, once the device has recorded it. The names of fields in conflict
+    /// stay: a database that goes back asks again, and no other row names the fields that people must decide about.
     func prunePayloads(before: Timestamp) throws(DatabaseError) -> Int {
         try database.run(
             """
@@ -71,7 +71,7 @@ extension HubStore {
         return try database.changes()
     }
 
-    /// Only for a test build that wants to see what happens then.
+    /// Only for a test build that shows the effect.
     func forgetKeys(_ device: DeviceID, upTo seq: Int64) throws(DatabaseError) {
         try database.run("DELETE FROM mutation_key WHERE device = ? AND seq <= ?", .text(device.text), .int(seq))
         group?.forgetKeys()

@@ -1,6 +1,6 @@
 package import SyncCore
 
-// Values that lost a contest, and records that cannot be read.
+// Values that lost a conflict, and records that cannot be read.
 extension HubStore {
     /// Newest first, of one record, of a whole entity, or of all.
     func lostValues(_ entity: EntityName?, _ id: RecordID?, limit: Int) throws(DatabaseError) -> [LostRow] {
@@ -11,7 +11,7 @@ extension HubStore {
             """, DatabaseValue(entity?.text), DatabaseValue(id?.text), .int(Int64(limit))
         ) {
             let text = $0.optionalText(2)
-            // For people only: what cannot be read is shown as the text that it is, and said to be that.
+            // For people only: an unreadable value is shown as its text, and marked as such.
             let value = text.flatMap { try? JSONReader.read($0, limits: .stored) }
             let stamp = VersionedRecord.Stamp(
                 version: $0.int(3), hlc: HybridTime($0.text(4)) ?? HybridTime(milliseconds: 0, counter: 0, node: "0"),
@@ -23,7 +23,7 @@ extension HubStore {
         }
     }
 
-    /// The newest so many are kept: a trail for people must not outgrow what it is about.
+    /// Number of newest values that are kept: the trail for people must not outgrow the data.
     static let lostValuesMax: Int64 = 100_000
 
     func keep(_ lost: LostValue, of name: RecordName, at now: Timestamp) throws(DatabaseError) {
@@ -36,12 +36,12 @@ extension HubStore {
     }
 }
 
-/// A value that lost a contest at the hub.
+/// A value that lost a conflict at the hub.
 package struct LostRow: Hashable, Sendable {
     package var record: RecordName
     package var value: LostValue
     package var at: Timestamp
-    /// What is stored is no JSON: ``value`` is its text.
+    /// The stored value is not JSON: ``value`` is its text.
     package var isUnreadable = false
 
     package init(record: RecordName, value: LostValue, at: Timestamp, isUnreadable: Bool = false) {
@@ -51,7 +51,7 @@ package struct LostRow: Hashable, Sendable {
         self.isUnreadable = isUnreadable
     }
 
-    /// A removal that lost has no `value`.
+    /// A lost removal has no `value`.
     package var json: JSON {
         var object: JSONObject = [
             "kind": "lost", "at": .string(at.description), "entity": .string(record.entity.text), "id": .string(record.id.text),
@@ -66,12 +66,12 @@ package struct LostRow: Hashable, Sendable {
     }
 }
 
-/// Records that the hub has and cannot read itself.
+/// Records that the hub stores and cannot read itself.
 package struct DamagedRecords: Hashable, Sendable {
     package struct Row: Hashable, Sendable {
         package var record: RecordName
         package var version: Int64
-        /// What is wrong with it.
+        /// The error in the record.
         package var detail: String
 
         package var json: JSON {
@@ -83,7 +83,7 @@ package struct DamagedRecords: Hashable, Sendable {
     }
 
     package var count: Int64 = 0
-    /// The first of them by name, as many as were asked for.
+    /// The first of them by name, up to the requested number.
     package var first: [Row] = []
 
     package init() {}

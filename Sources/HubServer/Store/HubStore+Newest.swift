@@ -1,10 +1,10 @@
 import SyncCore
 
-/// Which entities have something new, as the database said it at one commit.
+/// The newest version of each entity, read from the database at one commit.
 ///
-/// Most pulls bring nothing. With this the feed of an entity is not looked at for a cursor that is already behind its newest change.
+/// Most pulls bring nothing. With these versions the feed of an entity is not read for a cursor that is already at its newest change.
 struct NewestVersions {
-    /// The commit that it is of.
+    /// The commit of the versions.
     let position: HubPosition
     fileprivate var versions: [EntityName: Int64] = [:]
     /// There is no other entity with a record.
@@ -16,17 +16,17 @@ struct NewestVersions {
 }
 
 extension HubStore {
-    /// Entities that are remembered; of others the feed is looked at.
+    /// Largest number of remembered entities; the feed of others is read.
     private static let entitiesMax = 1_000
 
-    /// Asks in one go for what requests that only read are known to need: the rows of their devices, the forgotten deletions of all
-    /// entities, and, if there was a commit since, the newest version of each entity.
+    /// Reads at once the rows that reading requests are known to need: those of their devices, the forgotten deletions of all entities,
+    /// and, after a commit, the newest version of each entity.
     ///
-    /// - Parameter position: That of the present transaction.
+    /// - Parameter position: The position of the present transaction.
     func readAhead(of callers: [(device: DeviceID, replica: ReplicaID?)], in position: HubPosition) throws(DatabaseError) {
         var seen = WriteGroup.Seen()
         for (device, replica) in callers { seen.views[device, default: DeviceView()].asked.formUnion(replica.map { [$0] } ?? []) }
-        // Forgotten deletions change without a commit, so they are asked for each time.
+        // Forgotten deletions change without a commit, so they are read each time.
         var questions = HubStore.questions(callers) + [Question(HubStore.horizonsQuery, [[0]])]
         let isNew = newest?.position != position
         if isNew { questions.append(Question(newestQuery, [[0]])) }
@@ -50,7 +50,7 @@ extension HubStore {
         group?.readAhead(seen)
     }
 
-    /// `true` when the feed of the entity surely has nothing behind the cursor.
+    /// `true` when the feed of the entity surely has nothing newer than the cursor.
     func hasNothing(behind cursor: Cursor) -> Bool {
         guard group != nil, let newest else { return false }
         guard let version = newest.versions[cursor.entity] else { return newest.isWhole }
@@ -59,7 +59,7 @@ extension HubStore {
 
     private static let horizonsQuery = LookUp("SELECT entity, version FROM horizon WHERE version >= ?1 LIMIT \(entitiesMax)", [.int])
 
-    /// One step in an index for each entity, however many records it has.
+    /// Takes one step in an index for each entity, however many records it has.
     private var newestQuery: LookUp {
         LookUp(
             """

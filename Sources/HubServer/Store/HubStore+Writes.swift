@@ -1,12 +1,12 @@
 import SyncCore
 
-// How rows are written: those of all requests of a transaction together, one statement for each table.
+// Writing of rows: those of all requests of a transaction together, one statement for each table.
 extension HubStore {
     func openGroup() { group = WriteGroup() }
 
     func closeGroup() { group = nil }
 
-    /// Changes rows: with the other rows of the group, or at once where there is none.
+    /// Changes rows: with the other rows of the group, or at once without a group.
     func change(at now: Timestamp, _ body: (inout WriteGroup.Layer) -> Void) throws(DatabaseError) {
         guard group == nil else {
             group?.change(at: now, body)
@@ -18,7 +18,7 @@ extension HubStore {
         try write(layer.writes)
     }
 
-    /// - Returns: Whether there is a group, which writes it later.
+    /// - Returns: `true` when there is a group, which writes it later.
     func noteAdvance(to head: Int64, adding counted: HubCounters) -> Bool {
         guard group != nil else { return false }
         group?.request.writes.head = head
@@ -26,17 +26,17 @@ extension HubStore {
         return true
     }
 
-    /// Writes what the requests of the group have changed so far, but for the hub's own row.
+    /// Writes the changes of the group's requests so far, except the hub's own row.
     ///
-    /// - Returns: What was written.
+    /// - Returns: The written changes.
     func flush() throws(DatabaseError) -> WriteGroup.Writes? {
         guard let writes = group?.takeWrites() else { return nil }
         try write(writes)
         return writes
     }
 
-    /// In the order of their keys, so that the same requests make the same rows, and two hubs that write the same rows wait for each
-    /// other and do not lock each other out.
+    /// Rows are written in the order of their keys. The same requests therefore make the same rows, and two hubs that write the same rows
+    /// wait for each other without a deadlock.
     private func write(_ writes: WriteGroup.Writes) throws(DatabaseError) {
         let at = DatabaseValue.int(writes.at.milliseconds)
         try write(Rows.device, writes.devices.sorted { $0.key < $1.key }.map { HubStore.row($0.key, $0.value) })
@@ -88,7 +88,7 @@ extension HubStore {
         ]
     }
 
-    /// The statements that write, each with the form of its rows.
+    /// The writing statements, each with the form of its rows.
     private enum Rows {
         static let device = RowStatement(
             "device",

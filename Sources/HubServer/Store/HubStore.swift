@@ -1,19 +1,19 @@
 import SyncCore
 
-/// The rows of the hub's database as values. It knows SQL and the form of the columns, and decides nothing.
+/// The rows of the hub's database as values. It knows SQL and the columns, and decides nothing.
 final class HubStore {
     let database: any Database
     private let hubQuery: String
     private let feedQuery: String
     private let ablations: Ablations
-    /// Records whose row was found to be damaged, and why, each told once (``takeDamage()``).
+    /// Records with a damaged row and the error, each reported once (``takeDamage()``).
     private(set) var damaged: [RecordName: RecordDamage] = [:]
     private var untold: [RecordName] = []
-    /// Only where requests that only read are answered.
+    /// Only set where reading requests are answered.
     var newest: NewestVersions?
     /// Numbers of records that were counted, and the newest commit at that time; see `total`.
     var totals: [EntityName: (count: Int64, head: Int64)] = [:]
-    /// Holds back what the requests of a transaction write; `nil`: all is written at once.
+    /// Holds back the writes of a transaction's requests; `nil`: all rows are written at once.
     var group: WriteGroup?
 
     init(_ database: any Database, ablations: Ablations = .none) {
@@ -40,7 +40,7 @@ final class HubStore {
         /// The newest commit number.
         var head: Int64
         var counters: HubCounters
-        /// Changes of the book of tokens so far, where the database keeps it.
+        /// Number of changes of the book of tokens so far, where the database keeps it.
         var tokens: Int64
         /// Name of the newest opening of the database (``HubLineage``); empty when there is none.
         var opening: String
@@ -52,7 +52,7 @@ final class HubStore {
                 epoch: $0.text(0), secret: $0.blob(1), head: $0.int(2), counters: HubCounters(row: $0, from: 3),
                 tokens: $0.int(8), opening: $0.optionalText(9) ?? "")
         }
-        // What no commits can have counted to has no successor either, and devices take no larger number for one.
+        // A number that commits cannot have reached has no successor either, and devices accept no larger number.
         if let hub, !(0...(1 << 53)).contains(hub.head) {
             throw DatabaseError(.corrupt, doing: "read the newest commit number", detail: "it is \(hub.head); expected 0 to 2^53")
         }
@@ -84,7 +84,7 @@ final class HubStore {
         var id: RecordID
         /// The commit of its last change.
         var version: Int64
-        /// A damaged record is never taken for an empty one: nothing is merged with it, and no device is shown it.
+        /// A damaged record is never treated as an empty one: nothing is merged with it, and devices do not get it.
         var content: Result<VersionedRecord, RecordDamage>
         /// Key of the mutation that made the last change.
         var originKey: String
@@ -93,7 +93,7 @@ final class HubStore {
     }
 
     private static let recordColumns = shownColumns + ", kept, kept_version"
-    /// Without what a tombstone keeps, which no device is shown.
+    /// Without the kept values of a tombstone, which devices do not get.
     private static let shownColumns = "id, version, data, hlc, writer, exceptions, origin_key, author, additions"
 
     func record(_ name: RecordName) throws(DatabaseError) -> RecordRow? {
@@ -111,7 +111,7 @@ final class HubStore {
         Question(recordQuery, records.map { [.text($0.entity.text), .text($0.id.text)] })
     }
 
-    /// An answer to ``question(_:)``.
+    /// Reads an answer to ``question(_:)``.
     func record(_ name: RecordName, from row: any DatabaseRow) -> RecordRow { recordRow(row, of: name.entity, hasKept: true) }
 
     /// - Parameter data: `record.data` as JSON text, which the caller has measured already.
@@ -136,7 +136,7 @@ final class HubStore {
     /// The newest state of records that changed after a position, in the order of their change.
     ///
     /// - Parameters:
-    ///   - after: Commit number and id of the last one that is not wanted.
+    ///   - after: Commit number and id of the last excluded record.
     ///   - deletionsAfter: Tombstones up to this commit are left out.
     func feed(
         _ entity: EntityName, after: (version: Int64, id: String), deletionsAfter: Int64, limit: Int
@@ -181,7 +181,7 @@ final class HubStore {
         let exceptions = try row.optionalText(5).map(StampColumn.exceptions) ?? [:]
         let additions = try row.optionalText(8).map(StampColumn.additions) ?? [:]
         guard let data else {
-            // A program of before knows nothing of the column: what it has deleted since, it did not keep.
+            // An earlier program does not know the column: its deletions kept nothing.
             guard hasKept, row.optionalInt(10) == stamp.version, let text = row.optionalText(9) else {
                 return VersionedRecord(deleted: stamp, keeping: nil)
             }
@@ -191,13 +191,13 @@ final class HubStore {
         return VersionedRecord(data: data, stamp: stamp, exceptions: exceptions, additions: additions)
     }
 
-    /// Only for a test build that wants to see what happens then.
+    /// Only for a test build that shows the effect.
     private func readRecordAsInput(_ row: any DatabaseRow) -> VersionedRecord {
         let stamp = VersionedRecord.Stamp(
             version: row.int(1), hlc: HybridTime(row.text(3)) ?? HybridTime(milliseconds: 0, counter: 0, node: "0"),
             writer: DeviceID(trusted: row.text(4)), author: row.optionalText(7))
         return VersionedRecord(
-            // `try?`, three times: the mistake that the ablation brings back.
+            // `try?`, three times: the mistake that the ablation restores.
             data: row.optionalText(2).map { (try? JSONReader.read($0))?.object ?? [:] }, stamp: stamp,
             exceptions: row.optionalText(5).flatMap { try? StampColumn.exceptions($0) } ?? [:],
             additions: row.optionalText(8).flatMap { try? StampColumn.additions($0) } ?? [:])
@@ -209,10 +209,10 @@ final class HubStore {
         untold.append(name)
     }
 
-    /// More would say nothing new.
+    /// Largest number of damaged records that are remembered; more would add no information.
     private static let damagedMax = 1_000
 
-    /// Damage that was found since this was asked last.
+    /// Damage that was found since the last call.
     func takeDamage() -> [HubError] {
         defer { untold = [] }
         return untold.compactMap { name in
@@ -228,7 +228,7 @@ final class HubStore {
 
     /// Reads every record, of one entity or all, or the one, and counts those whose row is damaged.
     ///
-    /// - Parameter limit: So many are named.
+    /// - Parameter limit: Largest number of records that are named.
     func damagedRecords(_ entity: EntityName?, _ id: RecordID?, limit: Int) throws(DatabaseError) -> DamagedRecords {
         var found = DamagedRecords()
         try database.stream(
@@ -253,7 +253,7 @@ final class HubStore {
 
     // MARK: Tombstones
 
-    /// Names of the entities of which there is a record, or a deletion. One step in the index for each, however many records they have.
+    /// Names of the entities with a record or a deletion. It takes one step in the index for each, however many records they have.
     func entities(atMost most: Int) throws(DatabaseError) -> [EntityName] {
         try database.all(
             """
@@ -265,7 +265,7 @@ final class HubStore {
         ) { EntityName(trusted: $0.text(0)) }
     }
 
-    /// Cursors below this have missed a deletion that is forgotten by now; 0 when none is.
+    /// Cursors below this have missed a deletion that is forgotten by now; 0 when there is none.
     func horizon(_ entity: EntityName) throws(DatabaseError) -> Int64 {
         if let known = group?.horizon(entity) { return known }
         let horizon = try database.first(HubStore.horizonQuery.sql, .text(entity.text)) { $0.int(0) } ?? 0
@@ -275,7 +275,7 @@ final class HubStore {
 
     static let horizonQuery = LookUp("SELECT version FROM horizon WHERE entity = ?1", [.text])
 
-    /// How many records of the entity were deleted and not made again: tombstones, and those that are forgotten by now.
+    /// Number of records of the entity that were deleted and not created again: tombstones, and forgotten deletions.
     func deletedTotal(_ entity: EntityName) throws(DatabaseError) -> Int64 {
         let forgotten = try database.first("SELECT forgotten FROM horizon WHERE entity = ?", .text(entity.text)) { $0.int(0) } ?? 0
         let known =
@@ -299,9 +299,9 @@ final class HubStore {
         return try database.changes()
     }
 
-    // MARK: Records that were never made
+    // MARK: Records that were never created
 
-    /// The newest commit when the device wanted to make the record and was refused; `nil`: it never was.
+    /// The newest commit when the device's creation of the record was refused; `nil`: it never was.
     func refusal(_ name: RecordName, of device: DeviceID) throws(DatabaseError) -> Int64? {
         if let known = group?.refusal(WriteGroup.RefusalName(device: device, record: name)) { return known }
         return try database.first(

@@ -1,14 +1,14 @@
-/// What a column of a ``RowStatement``, or a value of a ``LookUp``, holds.
+/// The type of a column of a ``RowStatement``, or of a value of a ``LookUp``.
 package enum ColumnKind: Sendable {
     case int, text, bytes
 }
 
-/// A statement that writes rows of one table: each engine writes many of them at once in the way that costs it least.
+/// A statement that writes rows of one table; each engine writes many of them at once in its cheapest way.
 package struct RowStatement: Sendable {
     package let table: String
     package let columns: [String]
     package let kinds: [ColumnKind]
-    /// What follows the rows, as `ON CONFLICT(id) DO UPDATE SET …`, where `excluded` is the new row.
+    /// The clause after the rows, such as `ON CONFLICT(id) DO UPDATE SET …`, where `excluded` is the new row.
     package let conflict: String
     /// The statement for one row, with a `?` for each column.
     package let single: String
@@ -23,9 +23,9 @@ package struct RowStatement: Sendable {
     }
 }
 
-/// A query that is asked for many sets of values at once.
+/// A query that is run for many sets of values at once.
 package struct LookUp: Sendable {
-    /// For one set, with the values as `?1`, `?2`. Each column has a name of its own.
+    /// The query for one set, with the values as `?1`, `?2`. Each column has a name of its own.
     package let sql: String
     package let kinds: [ColumnKind]
 
@@ -35,7 +35,7 @@ package struct LookUp: Sendable {
     }
 }
 
-/// A ``LookUp`` and the sets of values that it is asked for.
+/// A ``LookUp`` and its sets of values.
 package struct Question: Sendable {
     package var lookUp: LookUp
     package var sets: [[DatabaseValue]]

@@ -5,7 +5,7 @@ import SyncCore
 final class SQLiteDatabase: Database {
     enum Place: DatabasePlace, Hashable {
         case memory
-        /// Reads and writes; made if it is not there.
+        /// Reads and writes; created if it does not exist.
         case file(String)
         /// Only reads, beside another process that writes.
         case readOnly(String)
@@ -27,7 +27,7 @@ final class SQLiteDatabase: Database {
     private let connection: OpaquePointer
     private var statements: [String: OpaquePointer] = [:]
 
-    /// Of the library, once in a process.
+    /// Setup of the library, once in a process.
     private static let isSetUp = csqlite_count_no_memory() == SQLITE_OK && csqlite_register_sealing() == SQLITE_OK
 
     init(_ place: Place) throws(DatabaseError) {
@@ -60,7 +60,7 @@ final class SQLiteDatabase: Database {
 
     // MARK: Statements
 
-    /// Runs statements that take no values and whose rows do not matter.
+    /// Runs statements that have no values and whose rows do not matter.
     func execute(_ sql: String) throws(DatabaseError) {
         let code = sqlite3_exec(connection, sql, nil, nil, nil)
         guard code == SQLITE_OK else { throw failure(code, sql) }
@@ -99,7 +99,7 @@ final class SQLiteDatabase: Database {
         statements = [:]
     }
 
-    /// Each statement was done when it returned.
+    /// Each statement was complete when it returned.
     func settle() {}
 
     func changes() -> Int { Int(sqlite3_changes64(connection)) }
@@ -110,9 +110,9 @@ final class SQLiteDatabase: Database {
             bytes: try number("PRAGMA page_count") * page, freeBytes: try number("PRAGMA freelist_count") * page)
     }
 
-    /// Gives pages that nothing uses back to the file system, so many at most.
+    /// Returns unused pages to the file system, up to this number.
     ///
-    /// - Returns: How many bytes.
+    /// - Returns: The number of bytes.
     func shrink(pages: Int) throws(DatabaseError) -> Int64 {
         let before = try size()?.bytes ?? 0
         try execute("PRAGMA incremental_vacuum(\(pages))")
@@ -182,12 +182,12 @@ final class SQLiteDatabase: Database {
         return Array(UnsafeBufferPointer(start: bytes, count: Int(size)))
     }
 
-    /// Copies all of it into another one, as it is at one moment (https://www.sqlite.org/backup.html).
+    /// Copies all of it into another database, as it is at one moment (https://www.sqlite.org/backup.html).
     func copy(into target: SQLiteDatabase) throws(DatabaseError) {
         guard let backup = sqlite3_backup_init(target.connection, "main", connection, "main") else {
             throw target.failure(sqlite3_errcode(target.connection), "begin a copy of the database")
         }
-        // One step, so that one read transaction sees all of it; a writer beside us changes nothing of that.
+        // One step, so that one read transaction sees all of it; another writer does not affect it.
         let code = sqlite3_backup_step(backup, -1)
         let ended = sqlite3_backup_finish(backup)
         guard code == SQLITE_DONE, ended == SQLITE_OK else {
@@ -199,11 +199,11 @@ final class SQLiteDatabase: Database {
 
     /// Writes the log back into the file.
     func checkpoint() {
-        // A reader in another process may hold it up, which only means later.
+        // A reader in another process may delay it to a later call.
         _ = try? execute("PRAGMA wal_checkpoint(TRUNCATE)")
     }
 
-    /// Replaces what an in-memory database holds.
+    /// Replaces the content of an in-memory database.
     func deserialize(_ bytes: [UInt8]) throws(DatabaseError) {
         guard let copy = sqlite3_malloc64(UInt64(bytes.count)) else {
             throw DatabaseError(SQLITE_NOMEM, doing: "install a copy", detail: "out of memory")

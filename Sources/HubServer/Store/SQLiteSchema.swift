@@ -1,18 +1,19 @@
-/// The tables of the hub in SQLite (PROTOCOL A15) and the steps from each version to the next. A step is never edited once released.
+/// The tables of the hub in SQLite (PROTOCOL A15) and the steps from each version to the next. A released step is never edited.
 ///
-/// - `record`: one row a record; a deleted one is its tombstone (`data` is NULL, and `kept` what an update may bring back). `version` is the commit number of the last
-///   change, which is also what the feed is ordered by: "the newest version of each record after N" needs no log.
-/// - `mutation_key`: every final answer ever given, for the life of the device. A device may sleep for months and then
-///   repeat its last request; whoever forgets keys applies it twice.
+/// - `record`: one row a record. The row of a deleted one is its tombstone: `data` is NULL, and `kept` has the values that an update may
+///   restore. `version` is the commit number of the last change, which also orders the feed: "the newest version of each record after N"
+///   needs no log.
+/// - `mutation_key`: every final answer ever given, for the life of the device. A device may sleep for months and then repeat its last
+///   request; without the key it would be applied twice.
 /// - `replica`: each database that a device ever had. Two that take turns are a cloned device.
 ///
-/// Tokens are not in here: they are written by another process, and only one process may write a WAL database
-/// (SQLite before 3.51.3 can corrupt it when two connections write or checkpoint at the same moment).
+/// Tokens are not stored here: another process writes them, and only one process may write a WAL database (SQLite before 3.51.3 can corrupt
+/// it when two connections write or checkpoint at the same moment).
 enum SQLiteSchema {
     static let applicationID: Int64 = 0x4553_4842  // "ESHB"
     static let version = Int64(steps.count)
 
-    /// Settings of the writing connection. FULL: an answer is a promise that outlives a power cut.
+    /// Settings of the writing connection. FULL: an answer is a promise that survives a power cut.
     ///
     /// `page_size` and `auto_vacuum` must come before the switch to WAL, after which they are silently ignored.
     static let pragmas = """
@@ -104,7 +105,7 @@ enum SQLiteSchema {
         ) STRICT;
         """
 
-    /// The very first programs wrote a version 1 without these.
+    /// The very first programs wrote a version 1 without these columns.
     private static func completeFirst(_ database: SQLiteDatabase) throws(DatabaseError) {
         for column in ["author", "additions"]
         where try database.number("SELECT count(*) FROM pragma_table_info('record') WHERE name = '\(column)'") == 0 {
@@ -114,14 +115,14 @@ enum SQLiteSchema {
         try database.execute(lostValue)
     }
 
-    /// How many tombstones of an entity were forgotten; and those that are left, by entity.
+    /// The number of forgotten tombstones of an entity, and an index of the remaining ones by entity.
     private static let turnover = """
         ALTER TABLE horizon ADD COLUMN forgotten INTEGER NOT NULL DEFAULT 0;
         CREATE INDEX record_deleted ON record(entity) WHERE data IS NULL;
         """
 
-    /// What a tombstone keeps of its record (`exceptions` and `additions` are those of the document then; it counts while
-    /// `kept_version` is the tombstone's own), and the records that a device wanted to make and was refused.
+    /// The values of a record that its tombstone keeps, and the records whose creation by a device was refused. (`exceptions` and
+    /// `additions` are then those of the kept document, which counts while `kept_version` is the tombstone's own version.)
     private static let deletions = """
         ALTER TABLE record ADD COLUMN kept TEXT;
         ALTER TABLE record ADD COLUMN kept_version INTEGER;
@@ -132,7 +133,7 @@ enum SQLiteSchema {
         ) STRICT, WITHOUT ROWID;
         """
 
-    /// Opens the writing connection, brings the schema up to date and checks what SQLite made of the settings.
+    /// Opens the writing connection, updates the schema, and checks that SQLite applied the settings.
     static func open(_ place: SQLiteDatabase.Place) throws(DatabaseError) -> SQLiteDatabase {
         let database = try SQLiteDatabase(place)
         let name = try database.number("PRAGMA application_id")

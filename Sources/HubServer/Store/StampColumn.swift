@@ -1,8 +1,8 @@
 import SyncCore
 
-/// The stamps of fields as `{"notes":[90102,"0199c3f2a1b4-0007-9f2c11ab","gw-17"]}`, then the author and the commits
-/// up to which it holds, and has replaced, what others wrote, where they are there, then the time of most members of an object that is
-/// merged and the times of the others by name; those of additions as `{"tags":[["urgent",90102,…]]}`. NULL when there are none.
+/// The stamps of fields as JSON: `{"notes":[90102,"0199c3f2a1b4-0007-9f2c11ab","gw-17"]}`. Optional parts follow: the author; the commits
+/// up to which it includes, and has replaced, the values of other writers; the time of most members of an object that is merged, and the
+/// times of the others by name. The stamps of additions are `{"tags":[["urgent",90102,…]]}`. NULL when there are none.
 enum StampColumn {
     static func text(_ exceptions: [JSONString: VersionedRecord.Stamp]) -> String? {
         if exceptions.isEmpty { return nil }
@@ -39,7 +39,7 @@ enum StampColumn {
         writer.int(stamp.version)
         writer.string(stamp.hlc.description)
         writer.string(stamp.writer.text)
-        // Each part needs those before it, and what is behind the last one that says something is left out.
+        // Each part needs those before it; empty parts at the end are left out.
         let parts = stamp.members != nil || stamp.replaced > 0 ? 3 : stamp.foreign > 0 ? 2 : stamp.author != nil ? 1 : 0
         if parts > 0 { if let author = stamp.author { writer.string(author) } else { writer.null() } }
         if parts > 1 { writer.int(stamp.foreign) }
@@ -96,7 +96,7 @@ enum StampColumn {
     }
 }
 
-/// What a column of a record holds and cannot be read.
+/// The error in a column of a record that cannot be read.
 struct RecordDamage: Error, Hashable {
     var detail: String
 
@@ -106,7 +106,7 @@ struct RecordDamage: Error, Hashable {
 }
 
 enum StoredColumn {
-    /// What this hub has checked before it stored it, read without the limits of input.
+    /// JSON that this hub checked before it stored it, read without the limits of input.
     static func json(_ column: String, _ text: String) throws(RecordDamage) -> JSON {
         do throws(JSONError) {
             return try JSONReader.read(text, limits: .stored)

@@ -1,10 +1,9 @@
 import SyncCore
 
-/// What a transaction of many requests has read, and what it will write with its last statements, one for each table.
+/// The rows that a transaction of many requests has read, and those that it will write with its last statements, one for each table.
 ///
-/// A request works on a layer of its own, which becomes part of the group when the request is done and is dropped when it
-/// fails: a savepoint without a statement. Whatever a request reads through ``HubStore`` is as if all that came before were
-/// written already.
+/// A request works on a layer of its own. The layer becomes part of the group when the request is done, and is dropped when it fails: a
+/// savepoint without a statement. A request that reads through ``HubStore`` sees all earlier changes as if they were written already.
 struct WriteGroup {
     private(set) var done = Layer()
     var request = Layer()
@@ -23,7 +22,7 @@ struct WriteGroup {
         request = Layer()
     }
 
-    /// Gives away what is to be written; what was read stays.
+    /// Removes and returns the rows to write; the rows that were read stay.
     mutating func takeWrites() -> Writes {
         done.take(request)
         request = Layer()
@@ -42,7 +41,7 @@ struct WriteGroup {
     }
     func refusal(_ name: RefusalName) -> Int64? { request.writes.refusals[name] ?? done.writes.refusals[name] }
 
-    /// What was read before the first request.
+    /// Adds rows that were read before the first request.
     mutating func readAhead(_ seen: Seen) {
         done.seen.take(seen)
     }
@@ -102,18 +101,18 @@ struct WriteGroup {
         static func < (a: ReplicaName, b: ReplicaName) -> Bool { a.device == b.device ? a.replica < b.replica : a.device < b.device }
     }
 
-    /// What is to be written, each row once.
+    /// The rows to write, each once.
     struct Writes {
-        /// When the requests came.
+        /// The time of the requests.
         var at = Timestamp(milliseconds: 0)
-        /// The newest commit number, and the verdicts that led to it; `nil`: none was given.
+        /// The newest commit number, with the verdicts of these requests; `nil`: no number was given out.
         var head: Int64?
         var counters = HubCounters()
         private(set) var devices: [DeviceID: DeviceWrite] = [:]
         private(set) var replicas: [ReplicaName: ReplicaWrite] = [:]
         var records: [RecordName: [DatabaseValue]] = [:]
         var keys: [KeyName: HubStore.KeyRow] = [:]
-        /// Keys that a later mutation stands for, and the commit in which it did.
+        /// Keys that a later mutation replaces, and the commit in which it did.
         var superseded: [KeyName: Int64] = [:]
         var losses: [[DatabaseValue]] = []
         var refusals: [RefusalName: Int64] = [:]
@@ -138,7 +137,7 @@ struct WriteGroup {
         }
     }
 
-    /// What has become known of a device; `nil`: nothing new.
+    /// New information about a device; `nil`: nothing new.
     struct DeviceWrite {
         var seen = Timestamp(milliseconds: 0)
         var replica: ReplicaID?
@@ -165,7 +164,7 @@ struct WriteGroup {
         var seen = Timestamp(milliseconds: 0)
         var maxSeq: Int64 = 0
         var ackedSeq: Int64 = 0
-        /// Added to those that are known.
+        /// Added to the known returns.
         var returns: Int64 = 0
 
         fileprivate func followed(by other: ReplicaWrite) -> ReplicaWrite {

@@ -1,18 +1,18 @@
 import SyncCore
 
 extension Feed {
-    /// What a page of a listing is made of.
+    /// The rows for a page of a listing.
     struct Listed {
         /// Up to one more than the page may hold.
         var rows: [HubStore.RecordRow] = []
-        /// It was searched only up to here, because little of it was wanted; more may come after.
+        /// Last record of an incomplete search, which stopped because few rows matched; more may come after.
         var searchedTo: RecordID?
     }
 
-    /// Rows that are looked at for one page, however few of them are wanted: no request keeps the others waiting for long.
+    /// Largest number of rows that are searched for one page, however few match: no request delays the others for long.
     private static let searchedMax = 4 * Limits.pullRecordsMax
 
-    /// The rows of a page, and one more if there is one.
+    /// The rows of a page, and one more if it exists.
     func listing(_ request: SnapshotRequest, for device: DeviceID) throws(DatabaseError) -> Listed {
         let buckets = request.buckets.map { Set($0) }
         let filter = request.isSeed ? rules[request.entity]?.seedFilter : nil
@@ -25,7 +25,7 @@ extension Feed {
             let part = try store.listing(request.entity, after: found.searchedTo, limit: Limits.pullRecordsMax)
             found.rows += part.filter { row in
                 (buckets?.contains(EntityDigest.bucket(of: row.id)) ?? true)
-                    // A damaged one is on the page, which names it or is refused.
+                    // A damaged record is on the page, which names it or is refused.
                     && (row.whole.map { filter?.matches($0.data ?? [:], for: device) ?? true } ?? true)
             }
             found.searchedTo = part.last?.id
@@ -35,7 +35,7 @@ extension Feed {
                 break
             }
         }
-        // What is not on the page is searched for again, from its last record on.
+        // Rows beyond the page are searched again later, after its last record.
         if found.rows.count > request.limit {
             found.rows = Array(found.rows.prefix(request.limit + 1))
             found.searchedTo = nil

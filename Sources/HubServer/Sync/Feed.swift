@@ -1,18 +1,18 @@
 import SyncCore
 
-/// Hands out changes (PROTOCOL A3) and listings (A8), all of one request from the same moment.
+/// Answers pulls of changes (PROTOCOL A3) and listings (A8); all of one request is of the same moment.
 struct Feed {
     let store: HubStore
     let rules: RuleBook
     let epoch: String
     let secret: [UInt8]
     let head: Int64
-    /// Of the hub's database, for what is signed here.
+    /// The present opening of the hub's database, for signed values.
     let opening: String
     let lineage: HubLineage
-    /// Who asks.
+    /// The calling device.
     let device: DeviceID
-    /// Told of a cursor that this database cannot have given out; `nil`: nobody is.
+    /// Receives a cursor that this database cannot have given out; `nil`: such cursors are not reported.
     let witness: HubWitness?
 
     // MARK: Changes
@@ -34,8 +34,8 @@ struct Feed {
         return response
     }
 
-    /// What a device may pull: entities of the configuration, and where that does not say all there are, those that have records.
-    /// Events only travel to the hub.
+    /// The entities that a device may pull: those of the configuration and, where it is not complete, those that have records. Events only
+    /// travel to the hub.
     private func entities() throws(DatabaseError) -> [EntityName] {
         var names = Set(rules.entities.keys)
         if !rules.isStrict { names.formUnion(try store.entities(atMost: EntityList.most)) }
@@ -72,7 +72,7 @@ struct Feed {
         Problem(code, status: 410, detail: detail, members: ["resync": "snapshot"])
     }
 
-    /// What is still allowed in this answer.
+    /// The space that is left in this answer.
     private struct Room {
         var records: Int
         var bytes: Int
@@ -91,13 +91,14 @@ struct Feed {
             return .success(
                 StreamPage(entity: cursor.entity, cursor: end.text(secret: secret), hasMore: false, records: [], deletions: []))
         }
-        // Of who cannot be told, the stream stops before a damaged record: a cursor behind it would make it believe that it has it.
+        // For a device that cannot be told, the stream stops before a damaged record: with a cursor behind it the device would believe that
+        // it has the record.
         let isWhole = naming ? rows[...] : rows.prefix { $0.isWhole }
         if isWhole.isEmpty { return .failure(Feed.damaged(RecordName(cursor.entity, rows[0].id))) }
         let count = take(isWhole, &room)
         let hasMore = count < rows.count
         if hasMore {
-            // Somebody else's page filled the answer: this stream waits where it was.
+            // Pages of other streams filled the answer: this stream keeps its cursor.
             end = cursor
             if count > 0 {
                 end.opening = opening
@@ -120,7 +121,7 @@ struct Feed {
         return .success(page)
     }
 
-    /// Nothing can be told of a record whose row is damaged, not even that it is not there.
+    /// A damaged row says nothing about its record, not even that it does not exist.
     static func damaged(_ name: RecordName) -> Problem {
         Problem(
             "record-damaged", status: 503, detail: "the hub's copy of \(name) cannot be read; an operator has to restore it",
@@ -128,13 +129,13 @@ struct Feed {
     }
 
     private func rows(after cursor: Cursor, limit: Int) throws(DatabaseError) -> [HubStore.RecordRow] {
-        // `~` sorts above every character of an id: everything of the commit was handed out.
+        // `~` sorts above every character of an id: everything of the commit was sent.
         try store.feed(
             cursor.entity, after: (cursor.seq, cursor.sub?.text ?? "~"), deletionsAfter: cursor.live, limit: limit)
     }
 
-    /// How many of the rows belong on the page. It ends where a commit ends, up to twice as far as asked; a commit larger
-    /// than that is split.
+    /// The number of rows for the page. A page ends at the end of a commit, up to twice as far as requested; a commit larger than that is
+    /// split.
     private func take(_ rows: ArraySlice<HubStore.RecordRow>, _ room: inout Room) -> Int {
         let (records, bytes) = (room.records, room.bytes)
         guard records > 0, bytes > 0 else { return 0 }
@@ -157,8 +158,8 @@ struct Feed {
 
     // MARK: Listings
 
-    /// - Parameter device: Who asks: a seed filter may name it.
-    /// - Returns: A problem when a record of the page is damaged and the device cannot be told: it would take it for deleted.
+    /// - Parameter device: The calling device: a seed filter may name it.
+    /// - Returns: A problem when a record of the page is damaged and the device cannot be told: it would treat the record as deleted.
     func answer(_ request: SnapshotRequest, for device: DeviceID) throws(DatabaseError) -> Result<SnapshotPage, Problem> {
         let start = Cursor(epoch: epoch, entity: request.entity, seq: head, opening: opening)
         let isEvent = rules[request.entity]?.kind == .event

@@ -1,15 +1,15 @@
 package import SyncCore
 
-/// What agents are told to work by: `GET /v1/config` (PROTOCOL A12).
+/// The configuration that the hub gives to agents: `GET /v1/config` (PROTOCOL A12).
 package struct HubConfiguration: Sendable, Hashable {
-    /// Another one means another content. It is made from the content, so a hub that was restored or moved says the same.
+    /// Changes with the content. It is derived from the content, so a hub that was restored or moved gives the same one.
     package let version: Int64
     package let body: [UInt8]
 
-    /// - Parameter settings: The keys of an agent's configuration that it is to take over: `entities` and the like.
+    /// - Parameter settings: The keys of an agent's configuration that it must adopt, such as `entities`.
     package init(_ settings: JSONObject) {
         let digest = SHA256.hash(settings.json.utf8.map { $0 })
-        // 48 bits: below 2^53, and not likely to meet another.
+        // 48 bits: below 2^53, and unlikely to collide.
         version = digest.prefix(6).reduce(0) { $0 << 8 | Int64($1) }
         var object: JSONObject = ["version": .int(version)]
         for member in settings.members { object[member.name.text] = member.value }
@@ -21,7 +21,7 @@ package struct HubConfiguration: Sendable, Hashable {
 
 extension Hub {
     func config(_ request: HubRequest) -> HubResponse {
-        // A hub that has nothing to say says so: version 0, which no content has, is named with no answer.
+        // A hub without a configuration answers with version 0, which no content has.
         guard let config = settings.config else { return HubResponse(json: JSON.object(["version": 0]).bytes) }
         let known = (request.headers["If-None-Match"] ?? "").split(separator: ",").map { $0.filter { $0 != " " } }
         guard !known.contains(config.etag), !known.contains("*") else {

@@ -1,10 +1,10 @@
 package import SyncCore
 
-// What devices tell about themselves after an outage (PROTOCOL A2): kept for an operator to read, never looked into.
+// Reports of devices after an outage (PROTOCOL A2): they are stored for an operator, and the hub does not use them.
 extension Hub {
-    /// Reports of one device that are kept; ``HubRetention`` says for how long.
+    /// Largest number of stored reports of one device; ``HubRetention`` limits their time.
     static let reportsMax = 64
-    /// Of one report, inflated; an agent sends 256 KiB packed at most.
+    /// Largest size of one report, decompressed, bytes; an agent sends at most 256 KiB compressed.
     static let reportBytesMax = 2 << 20
 
     func diagnostics(_ request: HubRequest, _ caller: HubGate.Caller, at now: Timestamp) throws(HubRefusal) -> HubResponse {
@@ -21,10 +21,10 @@ extension Hub {
         return HubResponse(status: 202)
     }
 
-    /// Every line reads as an object, so that whoever shows them later shows lines.
+    /// Returns whether every line is a JSON object, so that a later display shows lines.
     private static func isLines(_ body: [UInt8]) -> Bool {
         body.split(separator: UInt8(ascii: "\n")).allSatisfy { line in
-            // What cannot be read is no line of a report, and the report is refused.
+            // An unreadable line makes the report invalid, and it is refused.
             (try? JSONReader.read(Array(line), limits: .message))?.object != nil
         }
     }
@@ -44,7 +44,7 @@ extension SQLiteSchema {
 }
 
 extension HubStore {
-    /// Adds it, and lets go what is too much; what is too old goes once a day.
+    /// Adds a report and drops those beyond the limit; old ones are dropped once a day.
     func keep(report: String, of device: DeviceID, at now: Timestamp) throws(DatabaseError) {
         try database.run(
             "INSERT INTO diagnostics(device, at_ms, lines) VALUES(?, ?, ?)", .text(device.text), .int(now.milliseconds), .text(report))

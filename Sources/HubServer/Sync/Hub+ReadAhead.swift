@@ -1,6 +1,6 @@
 import SyncCore
 
-// What the requests of a turn are known to ask for, asked in one go.
+// Reads the rows that the requests of a turn are known to need, all at once.
 extension Hub {
     /// Reads the bodies of the first pushes before the transaction begins, so that no other hub waits for that.
     func readingBodies(of requests: [HubRequest]) -> [HubRequest] {
@@ -50,7 +50,7 @@ extension Hub {
         try store.readAhead(wanted)
     }
 
-    /// Devices and databases that the requests speak for.
+    /// Devices and databases of the requests.
     func callers(of requests: [HubRequest], at now: Timestamp) -> [(device: DeviceID, replica: ReplicaID?)] {
         known(requests, at: now).map { ($0.caller.device, $0.caller.replica) }
     }
@@ -62,7 +62,7 @@ extension Hub {
             do throws(HubRefusal) {
                 return (request, try gate.caller(request.headers, certificate: request.certificateDevice, at: endpoint))
             } catch {
-                // It is refused when its turn comes, and needs no row for that.
+                // It is refused in its turn, and needs no row for that.
                 return nil
             }
         }
@@ -107,7 +107,7 @@ struct WantedRows {
 }
 
 extension HubStore {
-    /// Reads rows in one go, for a group that has written nothing yet.
+    /// Reads rows all at once, for a group that has written nothing yet.
     func readAhead(_ wanted: WantedRows) throws(DatabaseError) {
         let callers = wanted.replicas.flatMap { device, replicas in replicas.map { (device: device, replica: $0) } }
         guard !callers.isEmpty else { return }

@@ -1,6 +1,6 @@
 import SyncCore
 
-// The requests of devices: what is read, asked of the store, and answered.
+// The requests of devices: parsing, the store's work, and the answers.
 extension Hub {
     func hello(_ request: HubRequest, _ caller: HubGate.Caller, at now: Timestamp) throws(HubRefusal) -> HubResponse {
         let body = try body(of: request)
@@ -43,7 +43,7 @@ extension Hub {
         guard let replica = caller.replica else {
             throw HubRefusal(Problem("malformed", status: 400, detail: "Sync-Replica is missing: a push speaks for one database"))
         }
-        // Work for another history waits until its device has asked what this one still knows.
+        // A push for another history waits until its device has asked which of its mutations this one still knows.
         if let epoch = HubRequestHeaders(reading: request.headers).epoch, epoch != state.epoch {
             throw HubRefusal(Feed.resync("epoch-changed", "the push is meant for another history of this hub"))
         }
@@ -77,9 +77,9 @@ extension Hub {
         }
     }
 
-    /// Whether the device's database went back in time: it has sent more than it remembers (PROTOCOL A6).
+    /// Returns whether the device's database went back in time: it has sent more than it remembers (PROTOCOL A6).
     ///
-    /// Agents say how far they had come. Of one that does not, the same shows when a new mutation has a `seq` that was
+    /// Agents report their highest number. Without such a report a database has gone back when a new mutation has a `seq` that was
     /// acknowledged long ago.
     private func isRegressed(
         _ push: IncomingPush, _ replica: HubStore.ReplicaRow, _ device: DeviceID
@@ -112,7 +112,7 @@ extension Hub {
         return try querying { () throws(DatabaseError) in
             let pages = try feed(for: caller).answer(pull)
             var response = HubResponse(json: PullMessages.response(pages))
-            // Nothing new, nothing to prove: most pulls are so, and should stay small.
+            // Without news there is nothing to prove: most pulls are so, and should stay small.
             response.givesReceipt = !pages.pages.isEmpty
             return response
         }
@@ -134,7 +134,7 @@ extension Hub {
         let keys = try reading { () throws(Problem) in try KnownMessages.readRequest(body) }
         return try querying { () throws(DatabaseError) in
             var unknown: [MutationKey] = []
-            // Also those that were not accepted in this history: the device takes them for done, and they are not.
+            // Includes those that were not accepted in this history: the device counts them as done, and they are not.
             for key in keys where try store.key(caller.device, key)?.status != .accepted { unknown.append(key) }
             return HubResponse(json: KnownMessages.response(unknown: unknown))
         }

@@ -1,6 +1,6 @@
 import SyncCore
 
-// Which buckets of an entity a device has otherwise than the hub (PROTOCOL A8), and devices that are two.
+// The buckets of an entity in which a device differs from the hub (PROTOCOL A8), and the detection of cloned devices.
 extension Hub {
     func verify(_ request: HubRequest, _ caller: HubGate.Caller) throws(HubRefusal) -> HubResponse {
         let body = try body(of: request)
@@ -11,10 +11,10 @@ extension Hub {
         }
     }
 
-    /// How many databases speak in turns under this device's name, if more than one.
+    /// The number of databases that speak in turns under this device's name; `nil` when there is only one.
     ///
-    /// A database that was restored or made anew takes a new id, and the old one falls silent but for a late request. So
-    /// only databases that came back after another one had spoken, at least twice, and within a day, are alive side by side.
+    /// A database that was restored or created anew takes a new id, and the old one falls silent except for a late request. Only databases
+    /// that came back after another one had spoken, at least twice, and connected within a day, are in use side by side.
     func twins(of device: DeviceID, _ replica: ReplicaID, at now: Timestamp) throws(DatabaseError) -> Int64? {
         let count = try store.view(of: device, replica).returning(since: now.advanced(by: .zero - Hub.twinWindow))
         return count > 1 ? count : nil
@@ -47,10 +47,10 @@ extension HubStore {
         }
     }
 
-    /// Live records, for whoever shows progress.
+    /// The number of live records, for displays of progress.
     ///
-    /// To count is to walk through the entity. Of a large one the number is therefore kept until so many commits have come that it may
-    /// be wrong by one in a hundred.
+    /// Counting walks through the entity. The number of a large one is therefore cached until enough commits have come that it may be wrong
+    /// by one in a hundred.
     ///
     /// - Parameter head: The newest commit of the present transaction.
     func total(_ entity: EntityName, at head: Int64) throws(DatabaseError) -> Int64 {
@@ -64,6 +64,6 @@ extension HubStore {
         return count ?? 0
     }
 
-    /// Entities up to so many records are counted each time.
+    /// Entities up to this number of records are counted each time.
     static let exactTotalMax: Int64 = 10_000
 }

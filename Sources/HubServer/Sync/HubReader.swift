@@ -7,7 +7,7 @@ import Synchronization
 /// It decides nothing about the hub's history and changes nothing. Whatever needs that goes to the ``Hub`` that writes: a proof that the
 /// database is an older copy, the first use of a token, a damaged row that nobody has told of, a database that fails.
 package final class HubReader: @unchecked Sendable {
-    // Unchecked: it is used from one thread, which is handed it once. With the hub that writes it shares its generation alone.
+    // Unchecked: one thread uses it, and receives it once. It shares only the generation with the writing hub.
     private let place: any DatabasePlace
     private let hub: Hub
     private let generation: HubGeneration
@@ -22,8 +22,8 @@ package final class HubReader: @unchecked Sendable {
         self.hub = try Hub(readingBeside: hub, place)
     }
 
-    /// - Parameter tokens: The present ones, where the database does not keep them.
-    /// - Returns: One answer for each request, in their order; `nil` when the hub that writes has to answer them.
+    /// - Parameter tokens: The present tokens, if the database does not keep them.
+    /// - Returns: One answer for each request, in their order; `nil` when the writing hub must answer them.
     func answer(_ requests: [HubRequest], tokens: TokenBook?, at now: Timestamp) -> [HubResponse]? {
         if !hub.settings.keepsTokens { hub.settings.tokens = tokens }
         guard isOpen(at: now) else { return nil }
@@ -66,7 +66,7 @@ package final class HubReader: @unchecked Sendable {
     }
 }
 
-/// Counts how often a hub has opened its database.
+/// Counts the openings of the database by a hub.
 final class HubGeneration: Sendable {
     private let count = Atomic<Int64>(0)
 
@@ -82,7 +82,7 @@ extension Hub {
         return try HubReader(beside: self, place.database)
     }
 
-    /// - Returns: `nil` when the hub that writes has to answer. The transaction is open then, and otherwise too.
+    /// - Returns: `nil` when the writing hub must answer. The transaction is open in both cases.
     fileprivate func read(_ requests: [HubRequest], at now: Timestamp) throws(DatabaseError) -> [HubResponse]? {
         latest = now
         try store.database.begin(.reading)

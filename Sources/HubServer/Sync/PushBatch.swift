@@ -2,9 +2,8 @@ import SyncCore
 
 /// Decides about the mutations of one push, in the order given (PROTOCOL A4).
 ///
-/// It works on copies of the records that it touches and writes them at the end, inside the caller's transaction. A group
-/// that fails is undone by going back to the copy from before it, which is a savepoint without a statement: nothing of a
-/// failed group ever reaches the database.
+/// It works on copies of the records that it touches, and writes them at the end, inside the caller's transaction. A failed group is undone
+/// by a return to the copy from before it, which is a savepoint without a statement: nothing of a failed group ever reaches the database.
 struct PushBatch {
     private let device: DeviceID
     private let now: Timestamp
@@ -14,34 +13,33 @@ struct PushBatch {
     private let headBefore: Int64
     private let offering: Hub.Offering
 
-    /// The newest commit number, those of this batch included.
+    /// The newest commit number, including those of this batch.
     private(set) var head: Int64
     private(set) var counters = HubCounters()
-    /// The highest version that a change rests on and this history has not reached; `nil`: there is none.
+    /// The highest base version of a change that this history has not reached; `nil`: there is none.
     private(set) var versionAhead: Int64?
     private var records: [RecordName: Working] = [:]
-    /// Records that an acceptance of this answer shows: the device computes from there what plain changes make of them.
+    /// Records that an acceptance of this answer shows: the device computes the results of later plain changes from them.
     private var shown: Set<RecordName> = []
-    /// Records that a repeated answer shows, as they are now.
+    /// Records that a repeated answer shows in their present state.
     private var shownNow: Set<RecordName> = []
     /// Known keys that are answered without the record, which the answer shows already.
     private var repeats: Set<MutationKey> = []
-    /// Bytes of the records that the answer shows so far, about.
+    /// Bytes of the records that the answer shows so far, estimated.
     private var shownBytes = 0
     /// The records in the order of their first touch, so that the writes do not depend on hashing.
     private var touched: [RecordName] = []
     private var fates: [MutationKey: Fate] = [:]
     private var keys: [HubStore.KeyRow] = []
-    /// Mutations that accepted ones answer for, and the commit in which they did.
+    /// Mutations that accepted ones replace, and the commit in which they did.
     private var superseded: [(key: MutationKey, version: Int64)] = []
-    /// What contests threw away.
+    /// Values that lost a conflict.
     private var losses: [(RecordName, LostValue)] = []
-    /// Records with a mutation that was not applied and may yet be: what comes after it must wait.
+    /// Records with an unapplied mutation that may still be applied: later mutations of the record must wait.
     private var blocked: Set<RecordName> = []
-    /// What became last of the records of which a mutation was not applied: where such a record does not exist, its
-    /// children cannot either.
+    /// The last ending of the records with an unapplied mutation: where such a record does not exist, its children cannot exist either.
     private var missingParents: [RecordName: Fate.Ending] = [:]
-    /// Records that the device wanted to make and was refused, in this batch.
+    /// Records whose creation by the device was refused in this batch.
     private var refusedCreates: Set<RecordName> = []
 
     init(
@@ -69,7 +67,7 @@ struct PushBatch {
             if let group = items[index].group {
                 while end < items.count, items[end].group == group { end += 1 }
             }
-            // What is not looked at is as if it had never come: the device sends it again.
+            // A mutation that is not examined counts as never received: the device sends it again.
             let decided = shownBytes > Limits.hubAnswerBytes ? items[index..<end].map(postponed) : try unit(items[index..<end])
             for result in decided { shownBytes += result.shownBytes }
             results += decided
@@ -81,13 +79,13 @@ struct PushBatch {
         return results
     }
 
-    /// One mutation, or all of one group: they share a commit number, so that no page of the feed can split them.
+    /// Decides one mutation, or all of one group: they share a commit number, so that no page of the feed can split them.
     private mutating func unit(_ items: ArraySlice<IncomingItem>) throws(DatabaseError) -> [PushResult] {
-        // A copy costs only when something is written to it, which is why a mutation that stands alone makes none.
+        // The copy costs only when it is written to, so a mutation that stands alone makes none.
         let before = items.count > 1 ? self : nil
         let commit = head + 1
         var results: [PushResult] = []
-        // Its own key, and those of the members of its group that come after it: whatever depends on one of these waits for ever.
+        // The keys of the unit. A mutation that depends on its own key, or on a later member of its group, would wait forever.
         var ahead = Set(items.map(\.key))
         for item in items {
             let result = try one(item, commit: commit, ahead: ahead)
@@ -109,8 +107,8 @@ struct PushBatch {
         return PushResult(key: item.key, verdict: .retry(Problem("not-attempted", status: 503, detail: detail), after: nil))
     }
 
-    /// A group of which a member was not accepted: nothing of it is. The others share the fate of the worst, and whatever
-    /// an answer shows of a record is what it is now that the group's own changes are gone.
+    /// A group with a member that was not accepted: no member is applied. The others share the worst ending, and the answer shows records
+    /// in their state without the group's changes.
     private mutating func failed(
         _ items: ArraySlice<IncomingItem>, _ results: [PushResult], _ endings: [Fate.Ending]
     ) throws(DatabaseError) -> [PushResult] {
@@ -143,8 +141,8 @@ struct PushBatch {
     private mutating func one(
         _ item: IncomingItem, commit: Int64, ahead: Set<MutationKey>
     ) throws(DatabaseError) -> PushResult {
-        // Of a damaged record no state can be shown and nothing be decided, and the mutation waits: also one that was decided
-        // before, whose device would take the record that is not shown for deleted.
+        // A damaged record has no state to show, so its mutation waits. This also holds for a mutation that was decided before: its device
+        // would treat a record that is not shown as deleted.
         if let name = item.record, try load(name).isDamaged {
             return PushResult(key: item.key, verdict: .retry(Feed.damaged(name), after: .seconds(300)))
         }
@@ -155,7 +153,7 @@ struct PushBatch {
         case .success(let read): mutation = read
         }
         for older in mutation.supersedes where try known(older)?.ending == .accepted {
-            // A database went back, and what it decided before has arrived: two answers to one question cannot both count.
+            // The database went back, and its earlier decision has arrived: two answers to one question cannot both count.
             let problem = Problem(
                 "already-decided", status: 409, detail: "the mutation \(older) was decided before, and that is done")
             return PushResult(key: item.key, verdict: .rejected(problem, current: try load(mutation.record).state))
@@ -200,7 +198,7 @@ struct PushBatch {
         _ mutation: IncomingMutation, _ key: MutationKey, _ rules: EntityRules, commit: Int64
     ) throws(DatabaseError) -> PushResult {
         var mutation = mutation
-        // A version that this history has not reached yet belongs to another one: nothing can be read from it.
+        // A version that this history has not reached belongs to another one: it says nothing here.
         let isForeign = mutation.baseVersion > headBefore
         if isForeign {
             versionAhead = max(versionAhead ?? 0, mutation.baseVersion)
@@ -210,9 +208,9 @@ struct PushBatch {
         let waitsForMaker =
             rules.kind == .record && mutation.content.action != .create
             && (offering == .ofAll || offering == .ofForeign && mutation.baseVersion < 0)
-        // Not deleted, as far as this history knows: the device that made the record has not been here yet.
+        // The record was not deleted, as far as this history knows: the device that made it has not connected yet.
         if waitsForMaker, working.record == nil { return PushResult(key: key, verdict: Self.withoutMaker(mutation.record)) }
-        // What comes back may be past a limit already.
+        // A restored record may exceed a limit already.
         let before = working.record?.data ?? working.record?.kept?.data
         if let fault = limitFault({ DocumentLimits.fault(ofFieldsIn: mutation.content, before: before?.count ?? 0) }) {
             return PushResult(key: key, verdict: .rejected(fault, current: nil))
@@ -222,7 +220,8 @@ struct PushBatch {
             change, to: working.record, rules: rules, commit: commit, now: now, ablations: ablations)
         {
         case .rejected(let problem):
-            // Who deleted the record and changes it later has seen that another device made it anew, and that has not been here yet.
+            // The device deleted the record and changes it later, so it has seen a new creation by another device, which has not connected
+            // yet.
             if waitsForMaker, problem.code == "deleted", working.record?.stamp.writer == device {
                 return PushResult(key: key, verdict: Self.withoutMaker(mutation.record))
             }
@@ -272,18 +271,18 @@ struct PushBatch {
         ablations.contains(.storedReadAsInput) ? nil : find()
     }
 
-    /// Whether the device knows the outcome without being told: it had seen everything that this batch did not do itself.
+    /// Returns whether the device can compute the outcome itself: it had seen everything except the changes of this batch.
     private mutating func isComputable(
         _ accepted: HubMerge.Accepted, _ mutation: IncomingMutation, _ working: Working, _ rules: EntityRules
     ) throws(DatabaseError) -> Bool {
         guard accepted.isPlain, mutation.baseVersion >= working.versionBefore else { return false }
         if working.versionBefore > 0 || rules.kind == .event { return true }
-        // Where deletions were forgotten, no trace may mean that there was a record: the device may still hold it.
+        // Where deletions were forgotten, a missing trace may mean a deleted record: the device may still hold it.
         let entity = mutation.record.entity
         return try store.horizon(entity) == 0
     }
 
-    // MARK: What came before
+    // MARK: Earlier answers
 
     private func known(_ key: MutationKey) throws(DatabaseError) -> Fate? {
         if let fate = fates[key] { return fate }
@@ -292,8 +291,8 @@ struct PushBatch {
 
     private mutating func repeated(_ item: IncomingItem, _ known: Fate) throws(DatabaseError) -> PushResult {
         guard known.fingerprint == item.fingerprint || known.fingerprint == HubStore.unseen else {
-            // What became of the first one, and the record as it is now: without them the device cannot tell whether its
-            // own change is in there.
+            // The ending of the first mutation, and the present record: without them the device cannot tell whether its own change is
+            // included.
             let problem = Problem(
                 "idempotency-mismatch", status: 422, detail: "this key came before and asked for something else",
                 members: ["original": .string(known.original.rawValue)])
@@ -305,15 +304,15 @@ struct PushBatch {
         var result = PushResult(key: item.key, verdict: .duplicate(original: known.original, current: .absent))
         if known.ending == .rejected { result.notes.problem = known.payload.map { Problem($0) } }
         if known.ending == .conflict { result.notes.fields = (known.payload?.array ?? []).compactMap(\.text) }
-        // The present record, never the one of the first answer: it may be gone by now, or newer.
+        // The present record, never the one of the first answer: it may be deleted or newer by now.
         if ablations.contains(.duplicateReplaysStored), known.ending == .accepted, let payload = known.payload,
             let stored = try? HubState.read(payload, at: "")  // a test build only
         {
             result.verdict = .duplicate(original: .accepted, current: stored)
         } else if let name = item.record, rules[name.entity]?.kind != .event {
             let working = try load(name)
-            // To a device, an acceptance in a version that it has by now says the same, without the record once more; but a deletion
-            // may have given way.
+            // For the device, an acceptance in a version that it has by now says the same without the record. A deletion is excluded,
+            // because it may have given way.
             if shownBytes > Limits.hubRepeatedBytes, known.ending == .accepted, item.group == nil, item.action != .delete,
                 shownNow.contains(name), working.isLive, known.version > 0, known.version <= working.record?.version ?? 0
             {
@@ -328,7 +327,7 @@ struct PushBatch {
         return result
     }
 
-    /// - Returns: Why the mutation cannot be applied now, or `nil`.
+    /// - Returns: The reason why the mutation cannot be applied now, or `nil`.
     private mutating func dependencies(
         of mutation: IncomingMutation, _ own: MutationKey, ahead: Set<MutationKey>, _ rules: EntityRules
     ) throws(DatabaseError) -> PushResult.Verdict? {
@@ -352,13 +351,13 @@ struct PushBatch {
         return nil
     }
 
-    /// Whether the mutation is about a record that is not there because this device was refused to make it.
+    /// Returns whether the mutation changes a record that does not exist because its creation by this device was refused.
     private mutating func isOfRefusedCreate(_ mutation: IncomingMutation, _ rules: EntityRules) throws(DatabaseError) -> Bool {
         guard mutation.content.action != .create, rules.kind == .record, mutation.baseVersion <= 0 else { return false }
         let working = try load(mutation.record)
         if working.isLive { return false }
         if refusedCreates.contains(mutation.record) { return true }
-        // What was deleted since has been there since: another creation was accepted.
+        // A record that was deleted later has existed since: another creation was accepted.
         return try store.refusal(mutation.record, of: device).map { working.record?.version ?? 0 <= $0 } ?? false
     }
 
@@ -382,9 +381,9 @@ struct PushBatch {
         var fate = Fate(fingerprint: item.fingerprint, ending: ending, version: 0, payload: nil)
         switch result.verdict {
         case .duplicate: return
-        // The key stands for another mutation: its fate is not ours.
+        // The key belongs to another mutation, so that one's fate does not apply.
         case .rejected(let problem, _) where problem.code == "idempotency-mismatch": return
-        // No answer that binds: the key is as unknown as before.
+        // The answer is not final: the key is as unknown as before.
         case .retry:
             fates[item.key] = nil
             return
@@ -426,7 +425,7 @@ struct PushBatch {
         }
     }
 
-    /// Hands over what was decided. The caller commits.
+    /// Writes the decisions. The caller commits.
     func write() throws(DatabaseError) {
         for name in touched {
             guard let working = records[name], working.isChanged, let record = working.record else { continue }
@@ -447,7 +446,7 @@ struct PushBatch {
         private(set) var key = ""
         private(set) var isChanged = false
 
-        /// There is a row that cannot be read: nothing is known of the record but that it is there.
+        /// The row exists and cannot be read: only the existence of the record is known.
         let isDamaged: Bool
 
         init(_ row: HubStore.RecordRow?) {
@@ -468,7 +467,7 @@ struct PushBatch {
         var isLive: Bool { isDamaged || record?.isDeleted == false }
     }
 
-    /// What became of a key.
+    /// The outcome of a key.
     private struct Fate {
         enum Ending: Hashable {
             case accepted, conflict, rejected, retry
@@ -507,8 +506,8 @@ struct PushBatch {
         init(row: HubStore.KeyRow) {
             self.init(
                 fingerprint: row.fingerprint, ending: Ending(row.status), version: row.version,
-                // What cannot be read is as good as forgotten (``HubStore/prunePayloads(before:)``): the answer still says what
-                // became of the mutation, and the device finds out the rest.
+                // An unreadable payload is treated as a forgotten one (``HubStore/prunePayloads(before:)``): the answer still has the
+                // ending of the mutation, and the device finds out the rest.
                 payload: row.payload.flatMap { try? JSONReader.read($0, limits: .stored) })
         }
 
@@ -523,7 +522,7 @@ struct PushBatch {
 }
 
 extension PushResult {
-    /// Bytes of the record that it shows, about: of the document and the stamps of its fields.
+    /// Estimated bytes of the record that it shows: the document and the stamps of its fields.
     fileprivate var shownBytes: Int {
         let state: HubState =
             switch verdict {

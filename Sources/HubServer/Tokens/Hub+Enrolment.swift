@@ -2,10 +2,10 @@ import SyncCore
 
 // Enrolment and token refresh (PROTOCOL A10).
 extension Hub {
-    /// Changes the book where it is kept, and returns it as it is then; `nil` when that failed, and nothing changed.
+    /// Changes the book in its storage and returns the changed book; `nil` when that failed, and nothing changed.
     package typealias TokenChange = @Sendable (_ change: (inout TokenBook) -> Void) -> TokenBook?
 
-    /// A one-time token against a device's own. It may be asked again until that one is shown for the first time.
+    /// Exchanges a one-time token for a device token. The request may be repeated until the device token is shown for the first time.
     func enroll(_ request: HubRequest, at now: Timestamp) throws(HubRefusal) -> HubResponse {
         let token = try Hub.enrolmentToken(request)
         let entry = try HubGate(tokens: settings.tokens, grace: settings.tokenGrace, now: now).enrolling(token)
@@ -15,7 +15,7 @@ extension Hub {
     /// Largest body of an enrolment, bytes. A token has 47 of them; the rest is room for members that this version does not know.
     static let enrolmentBytes = 4 << 10
 
-    /// The one-time token of a request that anybody may send. So it must cost next to nothing: it is small and never compressed.
+    /// The one-time token of a request that needs no other credential. It must cost next to nothing, so it is small and never compressed.
     static func enrolmentToken(_ request: HubRequest) throws(HubRefusal) -> String {
         try HubGate.checkVersion(request.headers)
         guard asciiCaseEqual(request.headers["Content-Encoding"] ?? "identity", "identity") else {
@@ -30,7 +30,7 @@ extension Hub {
         do throws(Problem) { return try DeviceMessages.readEnrolment(request.body) } catch { throw HubRefusal(error) }
     }
 
-    /// The next token for a device that shows a good one, or its last one that has ended not too long ago.
+    /// The next token for a device that shows a valid one, or its last one if that ended recently enough.
     func refreshToken(_ request: HubRequest, at now: Timestamp) throws(HubRefusal) -> HubResponse {
         guard let header = request.headers["Authorization"], let token = header.split(separator: " ").last.map(String.init),
             let entry = settings.tokens?.find(token)
@@ -41,7 +41,7 @@ extension Hub {
     }
 
     private func issue(for entry: TokenBook.Entry, status: Int, at now: Timestamp) throws(HubRefusal) -> HubResponse {
-        // Not from the hub's own generator, whose seed has 64 bits.
+        // The hub's own generator is not used: its seed has only 64 bits.
         var random = SystemRandomNumberGenerator()
         var token = ""
         let life = settings.tokenLife

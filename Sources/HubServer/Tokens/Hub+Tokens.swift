@@ -1,15 +1,15 @@
 import SyncCore
 
-// Tokens as rows, where several hubs share a database: a device that was enrolled by one of them is known to all, at once.
+// Tokens as rows of a database that several hubs share: a device that one of them has enrolled is known to all at once.
 extension Hub {
     /// The tokens that are in force; only where the database keeps them.
     package func tokens() throws(HubError) -> TokenBook {
         try changeTokens { _ in }
     }
 
-    /// Reads what other hubs have changed, for a caller whose token is not in the book.
+    /// Reads changes by other hubs, for a caller whose token is not in the book.
     ///
-    /// - Returns: What to answer instead when the database does not say.
+    /// - Returns: The problem to answer when the database fails.
     func lookUpTokens(at now: Timestamp) -> Problem? {
         var tries = 0
         while true {
@@ -23,14 +23,14 @@ extension Hub {
             } catch {
                 abandon(error)
                 state = before
-                // A connection that was cut while nothing happened shows only now.
+                // A connection that was cut while idle shows only now.
                 if tries == 1, [.lost, .contended].contains(error.kind) { continue }
                 return Hub.unavailable(error)
             }
         }
     }
 
-    /// Changes the book that the database keeps, and returns it as it is then.
+    /// Changes the book that the database keeps, and returns the changed book.
     @discardableResult
     package func changeTokens(_ change: (inout TokenBook) -> Void) throws(HubError) -> TokenBook {
         try transact { () throws(DatabaseError) in
@@ -39,7 +39,7 @@ extension Hub {
         }
     }
 
-    /// Brings the book up to what the present transaction sees.
+    /// Updates the book to the state that the present transaction sees.
     func readTokens() throws(DatabaseError) {
         if shelf.version != state.tokens {
             if shelf.version > state.tokens { shelf = TokenShelf() }
@@ -60,19 +60,19 @@ extension Hub {
         if !changes.isEmpty {
             state.tokens += 1
             try store.keep(changes, tokens: state.tokens)
-            // Until the commit nobody else may know it, and if there is none, neither may we.
+            // Until the commit no other thread may use it, and without a commit this hub may not either.
             shelf = TokenShelf(version: state.tokens, book: book, isTentative: true)
             settings.tokens = book
         }
         return book
     }
 
-    /// Notes that devices have shown the tokens that they were given, in a transaction that comes after theirs.
+    /// Records that devices have shown their new tokens, in a transaction after theirs.
     func noteShownTokens(at now: Timestamp) {
         let entries = shown
         shown = []
         guard settings.keepsTokens, !entries.isEmpty else { return }
-        // If it fails, it is reported, and the token is shown again with the next request.
+        // A failure is reported, and the token is shown again with the next request.
         _ = try? transact(.writingIfFree) { () throws(DatabaseError) in
             try readTokens()
             try keepTokens { book in
@@ -81,7 +81,7 @@ extension Hub {
         }
     }
 
-    /// The transaction that the book was changed in is taken back, or through.
+    /// Keeps a change of the book when its transaction was committed, and drops it otherwise.
     func settleShelf(committed: Bool) {
         guard shelf.isTentative else { return }
         if committed {
@@ -93,17 +93,17 @@ extension Hub {
     }
 }
 
-/// The book of tokens as it was read last from the database.
+/// The book of tokens as it was last read from the database.
 struct TokenShelf {
-    /// Counted up with each change.
+    /// Incremented with each change.
     var version: Int64 = -1
     var book = TokenBook()
-    /// Holds what is not committed yet.
+    /// `true` while it has an uncommitted change.
     var isTentative = false
 }
 
 extension HubStore {
-    /// What became of tokens after a version of the book.
+    /// Changes of tokens after a version of the book; `nil` for a removed one.
     func tokens(after version: Int64) throws(DatabaseError) -> [[UInt8]: TokenBook.Entry?] {
         var changes: [[UInt8]: TokenBook.Entry?] = [:]
         var damaged = 0
@@ -115,7 +115,7 @@ extension HubStore {
             if let entry = TokenBook.Entry(reading: text) { changes[row.blob(0)] = .some(entry) } else { damaged += 1 }
             return true
         }
-        // A damaged book lets nobody in by accident, and nobody believe that all is well.
+        // A damaged book must neither admit a device by accident nor appear to be in order.
         guard damaged == 0 else {
             throw DatabaseError(.other, doing: "read the tokens", detail: "\(damaged) rows of the table token are not token entries")
         }

@@ -1,51 +1,51 @@
 package import SyncCore
 
-/// Which secret belongs to which device. Only hashes are kept; a token is shown once, when it is made.
+/// Maps secrets to devices. Only hashes are stored; a token is shown once, when it is created.
 ///
-/// A token is 32 random bytes, so a plain SHA-256 is enough: there is nothing to guess. The book is a small text file of one
-/// JSON object a line, replaced as a whole by whoever changes it, and read again by the server when it changes. It is no
-/// table of the database, because adding a token while the server runs would make a second writer there.
+/// A token is 32 random bytes, so a plain SHA-256 is enough: there is nothing to guess. The book is a small text file of one JSON object a
+/// line. Each change replaces it as a whole, and the server reads it again when it changes. It is no table of an SQLite database, because
+/// adding a token while the server runs would make a second writer there.
 package struct TokenBook: Sendable, Hashable {
     package struct Entry: Sendable, Hashable {
         package var device: DeviceID
         /// SHA-256 of the token's text.
         package var hash: [UInt8]
         package var createdAt: Timestamp
-        /// A revoked token blocks its bearer for good, and says so.
+        /// Time of the revocation. A revoked token blocks its bearer for good, with an answer that says so.
         package var revokedAt: Timestamp?
-        /// From then on it is unknown; `nil`: it does not end.
+        /// Time from which it is refused; `nil`: it does not expire.
         package var endsAt: Timestamp?
-        /// What it is good for.
+        /// The purpose of the token.
         package var use = Use.device
-        /// Hash of the token that it was given for, as long as nobody has shown this one: until then the other one stays good,
-        /// so that an answer that is lost locks nobody out.
+        /// Hash of the token that it replaces, until this one is shown. Until then the other one stays valid, so that a lost answer locks
+        /// no device out.
         package var replaces: [UInt8]?
-        /// An operator made it, and no device has shown it yet: it may lie in a drawer.
+        /// An operator created it, and no device has shown it yet.
         package var isSpare = false
-        /// An operator lets its device come back with it until then, although it has ended.
+        /// Time until which an operator lets its device return with it, although it has expired.
         package var readmittedUntil: Timestamp?
 
         package enum Use: String, Sendable, Hashable {
-            /// To speak for the device.
+            /// Authenticates the device.
             case device
-            /// To get such a token, once.
+            /// Is exchanged for a device token, once.
             case enrolment
         }
 
-        /// When a device should ask for the next one: after four fifths of its life (PROTOCOL A10).
+        /// Time at which a device should request the next one: after four fifths of its life (PROTOCOL A10).
         package var refreshAt: Timestamp? {
             endsAt.map { createdAt.advanced(by: createdAt.duration(to: $0) * 4 / 5) }
         }
 
-        /// A device has shown it, as far as is known: of entries of earlier versions nobody knows, and they count as shown.
+        /// `true` when a device has shown it, as far as is known. Entries of earlier versions do not say, and count as shown.
         var wasShown: Bool { use == .device && replaces == nil && !isSpare }
 
-        /// Its bearer's first request is worth noting (``TokenBook/confirm(_:at:)``).
+        /// `true` when its first use must be recorded (``TokenBook/confirm(_:at:)``).
         var awaitsFirstUse: Bool { replaces != nil || isSpare }
 
         package func isOver(at now: Timestamp) -> Bool { endsAt.map { $0 <= now } ?? false }
 
-        /// Enough to tell two tokens apart, too little to be of use: the first 8 hexadecimal digits of the hash.
+        /// The first 8 hexadecimal digits of the hash: enough to tell two tokens apart, too little to be of use.
         package var name: String { String(hex(hash).prefix(8)) }
     }
 
@@ -57,8 +57,8 @@ package struct TokenBook: Sendable, Hashable {
 
     // MARK: Changing
 
-    /// - Parameter life: `nil`: it does not end.
-    /// - Returns: The token, which is nowhere else.
+    /// - Parameter life: `nil`: it does not expire.
+    /// - Returns: The token, which is stored nowhere else.
     package mutating func add(
         _ device: DeviceID, _ use: Entry.Use = .device, life: Duration? = nil, replacing old: [UInt8]? = nil, at now: Timestamp,
         using random: inout some RandomNumberGenerator
@@ -73,14 +73,14 @@ package struct TokenBook: Sendable, Hashable {
         return token
     }
 
-    /// A new token in place of one that was shown: for an enrolment, or a refresh. Of those that were given for it before and
-    /// that nobody has shown, none stays.
+    /// Issues a token in place of one that was shown, for an enrolment or a refresh. Earlier replacements of it that no device has shown
+    /// are removed.
     package mutating func issue(
         for old: Entry, life: Duration?, at now: Timestamp, using random: inout some RandomNumberGenerator
     ) -> String {
         entries.removeAll { $0.replaces == old.hash }
-        // What ended long ago says nothing any more; what was revoked must be remembered, and for much longer the last token of a
-        // device that is silent.
+        // Entries that expired long ago are dropped. Revoked tokens are kept, and the last token of a silent device is kept for much
+        // longer.
         let forgotten = now.advanced(by: .zero - Self.memory)
         let forgottenLast = now.advanced(by: .zero - Self.memoryOfLast)
         let newest = newestOfDevices
@@ -92,8 +92,8 @@ package struct TokenBook: Sendable, Hashable {
         return add(old.device, life: life, replacing: old.hash, at: now, using: &random)
     }
 
-    /// A token is shown for the first time: its bearer has it for good. If it was given for another one, that one ends; a
-    /// device token with a day's grace, for a device whose disk went back to it.
+    /// Records that a token was shown for the first time: its bearer has it for good. The token that it replaces ends. A device token ends
+    /// with a day's grace, for a device whose disk went back to it.
     package mutating func confirm(_ entry: Entry, at now: Timestamp) {
         guard entry.awaitsFirstUse, let place = entries.firstIndex(where: { $0.hash == entry.hash }) else { return }
         entries[place].replaces = nil
@@ -108,22 +108,22 @@ package struct TokenBook: Sendable, Hashable {
     private static let memory: Duration = .seconds(30 * 86_400)
     private static let memoryOfLast: Duration = .seconds(1_095 * 86_400)
 
-    /// Lets a device come back whose tokens have ended, with the newest of them that it has shown: an older one may be a copy. Or with one
-    /// that it was given and has not shown yet: nobody knows which of them it has.
+    /// Lets a device return whose tokens have expired. It may use the newest of them that it has shown, because an older one may be a copy.
+    /// It may also use one that was issued and not shown yet: it is unknown which of them the device has.
     ///
-    /// - Returns: Whether it has such a token.
+    /// - Returns: `true` when it has such a token.
     package mutating func readmit(_ device: DeviceID, until end: Timestamp, at now: Timestamp) -> Bool {
         let ended = entries.indices.filter { index in
             let entry = entries[index]
             return entry.device == device && entry.use == .device && entry.revokedAt == nil && entry.isOver(at: now)
         }
-        // Of two that were made at the same time, the second.
+        // Of two that were created at the same time, the second.
         let newest = ended.filter { entries[$0].wasShown }.max { (entries[$0].createdAt, $0) < (entries[$1].createdAt, $1) }
         for index in ended { entries[index].readmittedUntil = index == newest || entries[index].awaitsFirstUse ? end : nil }
         return !ended.isEmpty
     }
 
-    /// Of each device, when the newest token that it has shown was made.
+    /// The creation time of the newest token that each device has shown.
     private var newestOfDevices: [DeviceID: Timestamp] {
         var newest: [DeviceID: Timestamp] = [:]
         for entry in entries where entry.wasShown {
@@ -132,7 +132,7 @@ package struct TokenBook: Sendable, Hashable {
         return newest
     }
 
-    /// - Returns: How many tokens of the device were valid until now.
+    /// - Returns: The number of tokens of the device that were valid until now.
     package mutating func revoke(_ device: DeviceID, at now: Timestamp) -> Int {
         var count = 0
         for index in entries.indices where entries[index].device == device && entries[index].revokedAt == nil {
@@ -152,19 +152,19 @@ package struct TokenBook: Sendable, Hashable {
         entries.append(entry)
     }
 
-    // MARK: Asking
+    // MARK: Queries
 
-    /// Whose token it is. The comparison takes the same time wherever two hashes differ.
+    /// The entry of a token. The comparison takes the same time wherever two hashes differ.
     package func find(_ token: String) -> Entry? {
         let hash = SHA256.hash(Array(token.utf8))
         let candidates = places[TokenBook.place(hash)] ?? []
         return candidates.first { constantTimeEqual(entries[$0].hash, hash) }.map { entries[$0] }
     }
 
-    /// Whether a token that has ended is still good for one thing: to ask for the next one. So a device that was silent for longer than
-    /// its token's life comes back alone. It must be the last that the device has shown: an older one may be a copy.
+    /// Returns whether an expired token may still request the next one. A device that was silent for longer than its token's life can
+    /// therefore return by itself. The token must be the last that the device has shown: an older one may be a copy.
     ///
-    /// - Parameter grace: For so long after its end.
+    /// - Parameter grace: Time after its end in which it may.
     package func mayReturn(_ entry: Entry, within grace: Duration, at now: Timestamp) -> Bool {
         guard entry.use == .device, entry.revokedAt == nil, let end = entry.endsAt, end <= now else { return false }
         if let until = entry.readmittedUntil, until > now { return true }
@@ -172,7 +172,7 @@ package struct TokenBook: Sendable, Hashable {
         return newestOfDevices[entry.device].map { $0 <= entry.createdAt } ?? true
     }
 
-    /// A device all of whose tokens were revoked is shut out, also when it shows a certificate.
+    /// Returns whether all tokens of a device were revoked. It is then refused, also with a certificate.
     package func isBlocked(_ device: DeviceID) -> Bool {
         let its = entries.filter { $0.device == device && $0.use == .device }
         return !its.isEmpty && its.allSatisfy { $0.revokedAt != nil }
@@ -184,7 +184,7 @@ package struct TokenBook: Sendable, Hashable {
 
     // MARK: The file
 
-    /// - Throws: ``HubError`` with the line that is not as agreed; a damaged book lets nobody in by accident.
+    /// - Throws: ``HubError`` with the invalid line; a damaged book admits no device by accident.
     package init(reading text: String) throws(HubError) {
         for (number, line) in text.split(separator: "\n", omittingEmptySubsequences: false).enumerated() where !line.isEmpty {
             guard let entry = Entry(reading: String(line)) else {
@@ -198,9 +198,9 @@ package struct TokenBook: Sendable, Hashable {
 
     // MARK: Rows
 
-    /// Takes over what became of some entries elsewhere.
+    /// Applies changes that were made elsewhere.
     ///
-    /// - Parameter changes: By hash; `nil`: it is gone.
+    /// - Parameter changes: Entries by hash; `nil` removes one.
     mutating func take(_ changes: [[UInt8]: Entry?]) {
         var waiting = changes
         entries = entries.compactMap { entry in
@@ -211,7 +211,7 @@ package struct TokenBook: Sendable, Hashable {
         index()
     }
 
-    /// What must be written where entries are rows, to get from an earlier book to this one.
+    /// The row changes that lead from an earlier book to this one, where entries are rows.
     func changes(since old: TokenBook) -> [[UInt8]: Entry?] {
         let (before, after) = (old.byHash, byHash)
         var changes: [[UInt8]: Entry?] = [:]
@@ -225,9 +225,9 @@ package struct TokenBook: Sendable, Hashable {
 
 extension TokenBook.Entry {
     /// - Parameter line: One JSON object.
-    /// - Returns: `nil` when it is not as agreed.
+    /// - Returns: `nil` when it is invalid.
     init?(reading line: String) {
-        // Every caller takes `nil` for damage: no book of tokens is used with a line left out.
+        // Every caller treats `nil` as damage: no book of tokens is used with a line left out.
         guard let object = (try? JSONReader.read(line))?.object, let device = object["device"]?.text.flatMap({ DeviceID($0) }),
             let hash = object["sha256"]?.text.flatMap({ Self.bytes($0) }), hash.count == 32,
             let created = object["created_at"]?.text.flatMap({ RFC3339.timestamp($0) })
