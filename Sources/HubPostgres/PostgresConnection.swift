@@ -4,26 +4,26 @@ import HubServer
 
 /// One connection to a server, in libpq's pipeline mode (PostgreSQL 15, 34.5).
 ///
-/// A push writes hundreds of rows, and a server is a round trip away. Statements that only change something are therefore sent
-/// without waiting; their results are taken with the next one whose rows matter, or the commit, and the first failure among
-/// them is thrown there. The server skips everything behind a failure up to that point, so nothing is done on top of it.
+/// A push writes hundreds of rows, and a server is a round trip away. Statements that only change rows are therefore sent without waiting.
+/// Their results are read with the next statement whose rows matter, or with the commit, and the first failure among them is thrown there.
+/// The server skips everything after a failure up to that point, so nothing is based on a failed statement.
 final class PostgresConnection {
     private let connection: OpaquePointer
     private let patience: PostgresPlace.Patience
     private var answerMilliseconds: Int
     private var statements: [String: Statement] = [:]
-    /// Results that are to come, in the order of what was sent.
+    /// Results that are still to come, in the order of the statements.
     private var awaited: [Awaited] = []
-    /// Of the last statement that was done.
+    /// Tag and row count of the last completed statement.
     private(set) var lastTag = ""
     private(set) var lastCount = 0
-    /// The server, or the way to it, is gone; nothing brings this connection back.
+    /// The server or the network path is lost; this connection cannot be used again.
     private(set) var isBroken = false
 
-    /// Something was sent whose outcome is not known.
+    /// `true` while a sent statement has no known outcome.
     var isWaiting: Bool { !awaited.isEmpty }
 
-    /// The server ends a wait for a lock after a time that it is told.
+    /// `true` when the server supports a time limit for waiting on a lock.
     private(set) var knowsLockTimeout = false
 
     private struct Statement {
@@ -49,7 +49,7 @@ final class PostgresConnection {
     init(_ url: String, _ patience: PostgresPlace.Patience, doing: String) throws(DatabaseError) {
         self.patience = patience
         answerMilliseconds = patience.answerMilliseconds
-        // What comes before `dbname` yields to the URL, what comes after it does not.
+        // Options before `dbname` yield to the URL, options after it do not.
         let options = [
             ("connect_timeout", "\(patience.connectSeconds)"), ("keepalives_idle", "10"), ("keepalives_interval", "5"),
             ("keepalives_count", "3"), ("tcp_user_timeout", "\(patience.answerMilliseconds)"),
@@ -71,10 +71,9 @@ final class PostgresConnection {
         try set("statement_timeout", patience.statementMilliseconds)
         knowsLockTimeout = try set("lock_timeout", patience.lockMilliseconds)
         try set("idle_in_transaction_session_timeout", patience.idleMilliseconds)
-        // A statement of a group may look costly to a planner that does not know its tables yet, and takes a millisecond: to
-        // compile it takes a hundred.
+        // A planner without statistics may overestimate a statement of a group, which takes a millisecond; compiling it takes a hundred.
         try set("jit", "off")
-        // Whatever the server, the database or the role says: no other form is read (``PostgresText/blob(_:)``).
+        // Overrides the setting of server, database or role: no other form is read (``PostgresText/blob(_:)``).
         try set("bytea_output", "hex")
         guard PQenterPipelineMode(opened) == 1 else { throw broken(doing) }
     }
@@ -86,10 +85,10 @@ final class PostgresConnection {
         try set(name, String(milliseconds))
     }
 
-    /// Engines that lack one of these wait a little longer, or write bytes in another form, which fails where it is read; that
-    /// is no reason not to work.
+    /// Changes a setting of the session. Engines without it wait a little longer, or write bytes in another form, which fails where it is
+    /// read; they can still be used.
     ///
-    /// - Returns: Whether the engine knows the setting.
+    /// - Returns: `true` when the engine knows the setting.
     @discardableResult
     private func set(_ name: String, _ value: String) throws(DatabaseError) -> Bool {
         let result = PQexec(connection, "SET \(name) = '\(value)'")
@@ -98,7 +97,7 @@ final class PostgresConnection {
         return PQresultStatus(result) == PGRES_COMMAND_OK
     }
 
-    /// Of the server for a statement and for a lock, and ours for an answer.
+    /// Sets the server's time limits for a statement and for a lock, and the client's for an answer.
     func setTimeLimits(_ isLimited: Bool) throws(DatabaseError) {
         try send("SET statement_timeout = \(isLimited ? patience.statementMilliseconds : 0)", [])
         if knowsLockTimeout { try send("SET lock_timeout = \(isLimited ? patience.lockMilliseconds : 0)", []) }
@@ -130,17 +129,17 @@ final class PostgresConnection {
 
     // MARK: Receiving
 
-    /// Waits for everything that was sent.
+    /// Waits for the results of all sent statements.
     ///
     /// - Parameters:
-    ///   - count: How many of the last statements have rows that matter.
-    ///   - body: Takes the index among those statements, and a row; `false`: no more rows of that statement.
-    /// - Throws: The first failure. All of what was behind it was not done.
+    ///   - count: Number of the last statements whose rows matter.
+    ///   - body: Receives the index among those statements, and a row; it returns `false` to skip the further rows of that statement.
+    /// - Throws: The first failure. The statements after it were not executed.
     func finish(reading count: Int = 0, _ body: (Int, PostgresRow) -> Bool = { _, _ in true }) throws(DatabaseError) {
         guard !isBroken, PQpipelineSync(connection) == 1 else { throw broken("send to the database") }
         let waiting = awaited
         awaited.removeAll(keepingCapacity: true)
-        // The places of the statements that are read, among which there may be preparations.
+        // The places of the statements that are read; preparations may stand between them.
         let read = waiting.indices.filter { waiting[$0].isStatement }.suffix(count)
         var index = 0
         var failure: DatabaseError?
@@ -182,7 +181,7 @@ final class PostgresConnection {
         }
     }
 
-    /// What would be prepared, and was not: the next time it must be.
+    /// Forgets a statement whose preparation was skipped: the next use must prepare it.
     private func forget(_ waiting: [Awaited], _ index: Int) {
         if index < waiting.count, case .preparation(let sql) = waiting[index] { statements[sql] = nil }
     }
@@ -223,7 +222,7 @@ final class PostgresConnection {
             isGone ? .lost : SQLState.kind(of: state), doing: doing, detail: "\(message)\(state.isEmpty ? "" : " (\(state))")")
     }
 
-    /// The first line of a message; the others are hints that name what we know.
+    /// The first line of a message; the others are hints without new information.
     private static func line(_ text: UnsafePointer<CChar>?) -> String {
         guard let text else { return "no message" }
         return String(cString: text).split(separator: "\n").first.map(String.init) ?? "no message"
@@ -236,7 +235,7 @@ struct PostgresRow: DatabaseRow {
     fileprivate let row: Int32
     fileprivate let fault: Fault
 
-    /// The first value that is not as it was written. What was read in its place is not used: the statement fails.
+    /// The first malformed value. The value that was read in its place is not used: the statement fails.
     fileprivate final class Fault {
         var detail: String?
     }

@@ -2,20 +2,20 @@ import HubServer
 
 /// A hub's database on a server.
 ///
-/// **Why commit numbers become visible in their order** (PROTOCOL A3). Every transaction that writes begins by locking the one
-/// row of `hub`, which holds the newest commit number, and keeps it to its end. So there is one writer at a time over all
-/// replicas, as there is with SQLite's BEGIN IMMEDIATE, and everything that is proved about the one holds for the other: the
-/// next writer starts only when what came before is visible, and a reader whose snapshot has commit number N has all below it.
+/// **Order in which commit numbers become visible** (PROTOCOL A3). Every writing transaction begins by locking the one row of `hub`, which
+/// holds the newest commit number, and keeps the lock to its end. There is therefore one writer at a time over all replicas, as with
+/// SQLite's BEGIN IMMEDIATE, and everything that is proved about SQLite holds here too. The next writer starts only when the earlier
+/// commits are visible, and a reader whose snapshot has commit number N has all below it.
 ///
-/// Considered and not taken: an advisory lock, which CockroachDB lacks and poolers break; a sequence with a feed that stops at
-/// the oldest running transaction, which needs `pg_snapshot_xmin` and so PostgreSQL itself, and lets one hanging transaction
-/// stop every pull. What the lock costs is parallel writing: transactions of the replicas come one after the other. Each holds up
-/// to 64 pushes, so it is their sum that counts, not their number.
+/// Rejected alternatives: an advisory lock, which CockroachDB lacks and poolers break; a sequence with a feed that stops at the oldest
+/// running transaction. The latter needs `pg_snapshot_xmin`, hence PostgreSQL itself, and lets one hanging transaction stop every pull. The
+/// cost of the lock is parallel writing: transactions of the replicas come one after the other. Each holds up to 64 pushes, so their total
+/// work matters, not their number.
 ///
-/// **Isolation.** Writers run READ COMMITTED: what they read after the lock is theirs is the newest state, and nobody else can
-/// change it. REPEATABLE READ would fix the snapshot when they begin to wait, and fail each time that the wait was not in vain.
-/// Readers run REPEATABLE READ: one snapshot for the number and for the rows. An engine that gives more than that, such as
-/// SERIALIZABLE, is right as well; what it refuses (40001) the hub repeats.
+/// **Isolation.** Writers run READ COMMITTED: after they have the lock they read the newest state, and no other writer can change it.
+/// REPEATABLE READ would fix the snapshot when they begin to wait, and fail whenever another writer committed meanwhile. Readers run
+/// REPEATABLE READ: one snapshot for the number and for the rows. An engine with a stricter isolation, such as SERIALIZABLE, is right as
+/// well; the hub repeats transactions that it refuses (40001).
 final class PostgresDatabase: Database {
     private let connection: PostgresConnection
     private(set) var isInTransaction = false
@@ -48,14 +48,14 @@ final class PostgresDatabase: Database {
                 try write("SELECT one FROM hub WHERE one = 1 FOR UPDATE", [])
             #endif
         }
-        // A newer version of this program may have changed, while we run, what we do not understand.
+        // A newer version of this program may have changed the schema, while this one runs, to one that it does not understand.
         try PostgresSchema.check(try first(PostgresSchema.oldestReader) { $0.int(0) })
     }
 
     func commit() throws(DatabaseError) {
         try write("COMMIT", [])
         try connection.finish()
-        // Of a transaction in which something failed, COMMIT is a ROLLBACK and no error.
+        // When a statement of the transaction has failed, COMMIT is a ROLLBACK and no error.
         guard connection.lastTag == "COMMIT" else {
             throw DatabaseError(.other, doing: "COMMIT", detail: "the server answered \(connection.lastTag)")
         }
@@ -63,7 +63,7 @@ final class PostgresDatabase: Database {
     }
 
     func rollback() throws(DatabaseError) {
-        try? connection.finish()  // Whatever failed there is taken back now.
+        try? connection.finish()  // A failure here is undone by the rollback.
         try write("ROLLBACK", [])
         try connection.finish()
         isInTransaction = false
@@ -98,7 +98,7 @@ final class PostgresDatabase: Database {
             try connection.send(sql, PostgresSets.columns(question.sets[...], count: question.lookUp.kinds.count))
         }
         try connection.finish(reading: asked.count) { place, row in
-            // The number of the set is the last column.
+            // The index of the set is the last column.
             body(asked[place], Int(row.int(row.count - 1)) - 1, row)
             return true
         }
@@ -125,10 +125,10 @@ final class PostgresDatabase: Database {
         return connection.lastCount
     }
 
-    /// Its own administrator sees more; engines that only speak its language may not have the function.
+    /// The server's administrator has better figures; compatible engines may not have the function.
     func size() throws(DatabaseError) -> DatabaseSize? { nil }
 
-    /// For work on whole tables, which takes as long as it takes.
+    /// Runs work on whole tables, which may take any time.
     func withoutTimeLimits(_ body: () throws(DatabaseError) -> Void) throws(DatabaseError) {
         try connection.setTimeLimits(false)
         try body()

@@ -1,24 +1,24 @@
 import CPostgres
 package import HubServer
 
-/// A PostgreSQL database, or one of an engine that speaks its protocol and its SQL, for any number of hubs at once.
+/// A PostgreSQL database, or one of an engine with the same protocol and SQL, for any number of hubs at once.
 package struct PostgresPlace: DatabasePlace {
-    /// Names no password.
+    /// Contains no password.
     package let description: String
     package let url: String
 
-    /// How long one waits for what, so that nothing waits for ever.
+    /// Time limits, so that no wait lasts forever.
     package struct Patience: Sendable {
-        /// For one host to take the connection.
+        /// For one host to accept the connection.
         package var connectSeconds = 5
-        /// For the hub's row, while other replicas write: several commits of a busy server.
+        /// For the lock on the hub's row, while other replicas write: several commits of a busy server.
         package var lockMilliseconds = 5_000
         /// For one statement.
         package var statementMilliseconds = 15_000
-        /// For the next statement of a transaction. A replica that was stopped, or whose machine is gone, must not keep the
-        /// hub's row from the others: the server ends its connection then.
+        /// For the next statement of a transaction. A replica that was stopped, or whose machine is lost, must not keep the hub's row from
+        /// the others: the server then ends its connection.
         package var idleMilliseconds = 10_000
-        /// For any answer at all: above what the server itself ends.
+        /// For any answer: longer than the server's own limits.
         package var answerMilliseconds = 30_000
 
         package init() {}
@@ -26,20 +26,20 @@ package struct PostgresPlace: DatabasePlace {
 
     package var patience = Patience()
     #if ABLATIONS
-        /// For tests: `false` leaves the hub's row to whoever comes, to prove that the tests would notice.
+        /// For tests: `false` does not lock the hub's row, to prove that the tests would detect it.
         package var locksHub = true
     #endif
 
-    /// - Parameter url: `postgres://user@host:5432/name?sslmode=verify-full`, as libpq reads it (PostgreSQL 15, 34.1.1.2).
-    ///   Passwords belong into a file that `passfile=` names, or `PGPASSFILE`.
-    /// - Throws: `.cannotOpen` when it does not read.
+    /// - Parameter url: `postgres://user@host:5432/name?sslmode=verify-full`, as libpq reads it (PostgreSQL 15, 34.1.1.2). Passwords belong
+    ///   in a file that `passfile=` names, or in `PGPASSFILE`.
+    /// - Throws: `.database` when it is malformed.
     package init(_ url: String) throws(HubError) {
         guard url.hasPrefix("postgres://") || url.hasPrefix("postgresql://") else {
             throw HubError(.database, doing: "read the database's URL", detail: "expected postgres://user@host:port/name?…")
         }
         var message: UnsafeMutablePointer<CChar>?
         guard let options = PQconninfoParse(url, &message) else {
-            // libpq quotes what it does not understand, which may be the password.
+            // libpq quotes the part that it does not understand, which may be the password.
             PQfreemem(message)
             throw HubError(
                 .database, doing: "read the database's URL", detail: "it does not read; expected postgres://user@host:port/name?…")
@@ -57,7 +57,7 @@ package struct PostgresPlace: DatabasePlace {
         self.url = url
     }
 
-    /// The URL has a password in it, which everybody on this machine can read in the list of processes.
+    /// `true` when the URL has a password in it, which every user of this machine can read in the list of processes.
     package let hasPassword: Bool
 
     package func open() throws(DatabaseError) -> any Database {

@@ -1,19 +1,18 @@
 import Glibc
 import HubServer
 
-/// The tables of the hub on a server (PROTOCOL A15) and the steps from each version to the next. A step is never edited once
-/// released.
+/// The tables of the hub on a server (PROTOCOL A15) and the steps from each version to the next. A released step is never edited.
 ///
-/// Two versions of the program may run side by side while replicas are replaced one after the other. So a step only adds: a
-/// table, a column that may be NULL or has a default, an index. `hub_schema` says which version the tables have, and the oldest
-/// program that can still work with them; a program goes on while it is not older than that, and refuses when it is, at the next
-/// transaction and not at its next start. What takes something away raises `oldest_reader`, one release after nobody uses it.
+/// Two versions of the program may run side by side while replicas are replaced one after the other. A step therefore only adds: a table, a
+/// column that may be NULL or has a default, an index. `hub_schema` has the version of the tables, and the oldest program that can still
+/// work with them. A program that is older than that refuses to work at its next transaction, not only at its next start. A step that
+/// removes something raises `oldest_reader`, one release after its last use.
 ///
-/// The tables are those of SQLite (``HubServer``'s `SQLiteSchema`, where they are explained), and besides:
-/// - `token`: the book of tokens, one row an entry; `entry` is NULL when it is gone. `changed` is the version of the book.
+/// The tables are those of SQLite (``HubServer``'s `SQLiteSchema`, where they are explained), and one more:
+/// - `token`: the book of tokens, one row an entry; `entry` is NULL when it was removed. `changed` is the version of the book.
 ///
-/// Names and identifiers are ordered by their bytes (`COLLATE "C"`), as everywhere in the protocol: a listing that follows the
-/// language of the database would come to an end in the middle.
+/// Names and identifiers are ordered by their bytes (`COLLATE "C"`), as everywhere in the protocol: a listing in the order of the
+/// database's language would end too early.
 enum PostgresSchema {
     static let version = Int64(steps.count)
     static let oldestReader = "SELECT oldest_reader FROM hub_schema"
@@ -176,7 +175,7 @@ enum PostgresSchema {
             "ALTER TABLE horizon ADD COLUMN forgotten BIGINT NOT NULL DEFAULT 0",
             "CREATE INDEX record_deleted ON record(entity) WHERE data IS NULL",
         ],
-        // In the place of `record_feed`, which a planner without statistics took for a way to a record, and walked the whole entity.
+        // Replaces `record_feed`: a planner without statistics used it to find one record, and walked the whole entity.
         ["DROP INDEX IF EXISTS record_feed"],
     ]
 
@@ -185,7 +184,7 @@ enum PostgresSchema {
         6: [(name: "record_by_commit", on: "record((entity || ''), version, id)")]
     ]
 
-    /// Which version the tables have; `nil`: there are none.
+    /// The version of the tables; `nil`: there are none.
     ///
     /// - Throws: `.foreign` when they are of a newer version that this program cannot work with.
     static func present(_ database: PostgresDatabase) throws(DatabaseError) -> Int64? {
@@ -206,7 +205,7 @@ enum PostgresSchema {
         }
     }
 
-    /// Brings the tables up to date. Several replicas may start at once: one makes the step, the others find it made.
+    /// Updates the tables. Several replicas may start at once: one makes the step, the others find it made.
     static func update(_ database: PostgresDatabase) throws(DatabaseError) {
         var tries = 0
         while true {
@@ -218,7 +217,7 @@ enum PostgresSchema {
                 try step(database, from: present)
             } catch {
                 try database.rollback()
-                // Somebody else was quicker (two that make one table fail by a unique key of the catalogue), or they met.
+                // Another replica was faster (two that make one table fail by a unique key of the catalogue), or both conflicted.
                 if tries < 5, error.kind == .contended || error.kind == .busy || error.kind == .other { continue }
                 throw DatabaseError(error.kind == .other ? .foreign : error.kind, doing: error.doing, detail: error.detail)
             }
@@ -244,8 +243,8 @@ enum PostgresSchema {
     }
 
     /// Builds the indexes of the steps to come, while all hubs go on writing (PostgreSQL 15, CREATE INDEX, "Building Indexes
-    /// Concurrently"). Of several hubs that start at once, one builds and the others wait for it. What a hub that died has left
-    /// half done is dropped and built anew.
+    /// Concurrently"). When several hubs start at once, one builds and the others wait for it. An index that a killed hub left incomplete
+    /// is dropped and built anew.
     private static func buildIndexes(_ database: PostgresDatabase, from present: Int64) throws(DatabaseError) {
         for step in Int(present) + 1...steps.count {
             for index in indexes[step] ?? [] {
@@ -256,7 +255,7 @@ enum PostgresSchema {
 
     private static func build(_ name: String, on columns: String, _ database: PostgresDatabase) throws(DatabaseError) {
         let lock = "hashtext(current_schema() || '.\(name)')"
-        // Not a lock that is waited for: whoever waits has a snapshot, which the building waits for.
+        // The lock is polled: a session that waits for a lock has a snapshot, and the build waits for that snapshot.
         while try database.number("SELECT CASE WHEN pg_try_advisory_lock(\(lock)) THEN 1 ELSE 0 END") == 0 { usleep(200_000) }
         let valid = try database.number(
             """
@@ -272,7 +271,7 @@ enum PostgresSchema {
         _ = try database.number("SELECT CASE WHEN pg_advisory_unlock(\(lock)) THEN 1 ELSE 0 END")
     }
 
-    /// An answer is a promise that outlives a power cut, whatever the server's administrator set for others.
+    /// An answer is a promise that survives a power cut, whatever default the server's administrator has set.
     private static func demandDurability(_ database: PostgresDatabase) throws(DatabaseError) {
         guard try database.text("SELECT current_setting('synchronous_commit')") == "off" else { return }
         try database.execute("SET synchronous_commit = on")

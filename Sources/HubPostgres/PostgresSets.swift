@@ -2,7 +2,7 @@ import HubServer
 
 /// Statements for many rows at once: each column is one parameter, an array.
 enum PostgresSets {
-    /// Rows of one statement at most, and about so many bytes: a server that reads a parameter holds all of it.
+    /// Limits of one statement, rows and approximate bytes: a server that reads a parameter holds all of it.
     private static let rowsMax = 1_000
     private static let bytesMax = 4 << 20
 
@@ -11,8 +11,8 @@ enum PostgresSets {
         return "INSERT INTO \(statement.table)(\(columns)) SELECT * FROM unnest(\(arrays(statement.kinds))) \(statement.conflict)"
     }
 
-    /// Asks once for each set, and by an index each time: `OFFSET 0` keeps the planner, which knows neither the number of sets nor,
-    /// in a new database, the size of the table, from turning the join around.
+    /// Queries once for each set, by an index each time. `OFFSET 0` keeps the planner from reversing the join: it knows neither the number
+    /// of sets nor, in a new database, the size of the table.
     static func lookUp(_ lookUp: LookUp) -> String {
         let names = lookUp.kinds.indices.map { "v\($0 + 1)" }.joined(separator: ", ")
         var sql = lookUp.sql
@@ -56,7 +56,7 @@ enum PostgresSets {
     }
 }
 
-/// Texts that were made from others.
+/// Cache of statements that were derived from single ones.
 struct SetStatements {
     private var texts: [String: String] = [:]
 
@@ -69,7 +69,7 @@ struct SetStatements {
 }
 
 extension DatabaseValue {
-    /// Bytes as a parameter, about.
+    /// Approximate bytes as a parameter.
     fileprivate var size: Int {
         switch self {
         case .null, .int: 8

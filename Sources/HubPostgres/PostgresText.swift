@@ -1,20 +1,20 @@
 import HubServer
 
-/// What a statement is given for one of its `$1`, `$2`.
+/// The value for one `$1`, `$2` of a statement.
 enum PostgresParameter {
     case value(DatabaseValue)
     case array([DatabaseValue])
 }
 
-/// Values as the text that the protocol carries.
+/// Values in the text format of the protocol.
 ///
-/// PostgreSQL's text cannot hold U+0000, SQLite's and JSON's can (as `\u0000` in the name of a field, say). It is stored as U+0010
-/// and `0`, and U+0010 itself as U+0010 and `1`, so that nothing is refused or changed. Documents are JSON text, in which neither
-/// can stand as it is.
+/// PostgreSQL's text cannot hold U+0000; SQLite's and JSON's can (as `\u0000` in the name of a field, for example). It is stored as U+0010
+/// and `0`, and U+0010 itself as U+0010 and `1`, so that every text is stored unchanged. Documents are JSON text, which contains neither
+/// unescaped.
 enum PostgresText {
     private static let escape: UInt8 = 0x10
 
-    /// Placeholders as the server wants them: `?1` becomes `$1`, and each plain `?` the next number.
+    /// Placeholders in the server's notation: `?1` becomes `$1`, and each plain `?` the next number.
     static func numbered(_ sql: String) -> String {
         var result: [UInt8] = []
         var count = 0
@@ -36,7 +36,7 @@ enum PostgresText {
         return String(decoding: result, as: UTF8.self)
     }
 
-    /// Each parameter as text that ends with a zero; NULL as no text.
+    /// Passes each parameter as text that ends with a zero; NULL as no text.
     static func withParameters<T>(_ parameters: [PostgresParameter], _ body: ([UnsafePointer<CChar>?]) -> T) -> T {
         var bytes: [UInt8] = []
         var places: [Int?] = []
@@ -57,8 +57,8 @@ enum PostgresText {
         }
     }
 
-    /// An array as PostgreSQL reads one (PostgreSQL 15, 8.15.2): texts in quotes, in which a backslash stands before a quote and
-    /// a backslash.
+    /// Writes an array in the notation of PostgreSQL (PostgreSQL 15, 8.15.2): quoted texts, with a backslash before a quote and a
+    /// backslash.
     private static func append(_ values: [DatabaseValue], to bytes: inout [UInt8]) {
         bytes.append(UInt8(ascii: "{"))
         for (index, value) in values.enumerated() {
@@ -112,7 +112,7 @@ enum PostgresText {
 
     private static let digits = Array("0123456789abcdef".utf8)
 
-    /// - Returns: `nil` for anything but a whole number of 64 bits.
+    /// - Returns: `nil` for anything except an integer of 64 bits.
     static func int(_ bytes: UnsafeRawBufferPointer) -> Int64? {
         Int64(String(decoding: bytes, as: UTF8.self)).map { DatabaseNumber(read: $0).value }
     }
@@ -134,7 +134,7 @@ enum PostgresText {
         return String(decoding: plain, as: UTF8.self)
     }
 
-    /// - Returns: `nil` for anything but the hexadecimal form of bytea: `\x`, then two digits for each byte.
+    /// - Returns: `nil` for anything except the hexadecimal form of bytea: `\x`, then two digits for each byte.
     static func blob(_ bytes: UnsafeRawBufferPointer) -> [UInt8]? {
         guard bytes.count >= 2, bytes.count.isMultiple(of: 2), bytes[0] == UInt8(ascii: "\\"), bytes[1] == UInt8(ascii: "x") else {
             return nil
