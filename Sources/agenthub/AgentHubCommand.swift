@@ -5,7 +5,7 @@ import LocalAPI
 import SyncCore
 import SyncLinux
 
-/// `agenthub`: the reference hub. One program and one database file; or any number of it over a PostgreSQL server.
+/// `agenthub`: the reference hub. One process with one database file, or any number of processes over a PostgreSQL server.
 @main
 struct AgentHubCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
@@ -48,16 +48,16 @@ struct AgentHubCommand: ParsableCommand {
             Say.error(failure.text)
             Glibc.exit(failure.status)
         } catch {
-            // As ArgumentParser would end it, but for what the arguments themselves bring to the terminal.
+            // Ends like ArgumentParser, except that text from the arguments is escaped for the terminal.
             let (code, text) = (exitCode(for: error), fullMessage(for: error))
-            // Nobody reads any more; the status tells all the same.
+            // The reader may be gone; the exit status remains.
             if !text.isEmpty { if code == .success { try? Say.result(text) } else { Say.talk(text) } }
             Glibc.exit(code.rawValue)
         }
     }
 }
 
-/// What ends a command: one line for the operator and the exit status, as sysexits(3) has them.
+/// The end of a failed command: one line for the operator and an exit status of sysexits(3).
 struct Failure: Error {
     var status: Int32
     var text: String
@@ -83,19 +83,19 @@ struct Failure: Error {
     }
 }
 
-/// Results go to standard output, byte for byte unless that is a terminal (``TerminalText``); talk goes to standard error and
-/// is always escaped.
+/// Output of commands. Results go to standard output, byte for byte except on a terminal (``TerminalText``). Messages go to standard error
+/// and are always escaped.
 enum Say {
     static func error(_ text: String) {
         talk("agenthub: " + text)
     }
 
     static func talk(_ text: String) {
-        // When standard error is closed there is no reader left to tell.
+        // When standard error is closed, there is no reader left.
         _ = write(TerminalText.escaped(text) + "\n", to: STDERR_FILENO)
     }
 
-    /// Asked once: what standard output is does not change.
+    /// Checked once: the type of standard output does not change.
     private static let isTerminal = isatty(STDOUT_FILENO) == 1
 
     static func result(_ text: String) throws(Failure) {

@@ -5,8 +5,8 @@ import HubServer
 import SyncCore
 import SyncLinux
 
-/// Where a hub keeps what it knows: in a folder of its own with `hub.db` (and its log), `tokens`, `mark`, `blobs` and two lock
-/// files; or in a database of a server, which any number of hubs may share, and then the folder holds the files alone.
+/// The storage of a hub. It is a folder of its own with `hub.db` (and its log), `tokens`, `mark`, `blobs` and two lock files. Or it is a
+/// server's database, which any number of hubs may share; the folder then holds only the files.
 struct DataFolder: ParsableArguments {
     @Option(
         name: .long,
@@ -66,14 +66,14 @@ struct DataFolder: ParsableArguments {
 
     // MARK: Damage
 
-    /// There is no `hub.db`, or nothing in it.
+    /// `true` when there is no `hub.db`, or an empty one.
     var lacksDatabase: Bool {
         var facts = stat()
         guard stat(file, &facts) == 0 else { return errno == ENOENT }
         return facts.st_size == 0
     }
 
-    /// What an operator can do about a database that is gone or damaged.
+    /// Advice to the operator about a missing or damaged database.
     var waysBack: String {
         "Bring back a backup: agenthub restore FOLDER --replace --data \(folder). Without one, move hub.db, hub.db-wal and hub.db-shm "
             + "away and begin a new history: agenthub serve --new-epoch …; the devices offer again what they still know."
@@ -81,9 +81,9 @@ struct DataFolder: ParsableArguments {
 
     // MARK: The mark
 
-    /// How far the database has come; see `HubMark`. A new folder has none.
+    /// The position of the database; see `HubMark`. A new folder has none.
     ///
-    /// - Parameter complain: Told when there is one that cannot be read: then an older database would not be noticed by it.
+    /// - Parameter complain: Receives a message when a mark cannot be read: it then cannot reveal an older database.
     func readMark(complain: (String) -> Void) -> HubMark? {
         guard let data else { return nil }
         let bytes: [UInt8]
@@ -107,13 +107,13 @@ struct DataFolder: ParsableArguments {
 
     // MARK: Tokens
 
-    /// The tokens as they are, wherever they are kept.
+    /// The present tokens, from wherever they are stored.
     func readTokens() throws -> TokenBook {
         guard let hub = try sharedHub() else { return try TokenFile(path: tokens).read() }
         do throws(HubError) { return try hub.tokens() } catch { throw Failure(error) }
     }
 
-    /// Changes the tokens where they are kept. The first one may come before the first start.
+    /// Changes the tokens in their storage. The first one may come before the first start.
     func updateTokens(_ change: (inout TokenBook) -> Void) throws {
         guard let hub = try sharedHub() else {
             try make()
@@ -135,7 +135,7 @@ struct DataFolder: ParsableArguments {
         }
     }
 
-    /// What root writes into another user's folder that user's hub could not read.
+    /// Prevents root from writing files into another user's folder, which that user's hub could not read.
     private func checkOwner() throws(Failure) {
         var facts = stat()
         guard stat(folder, &facts) == 0, facts.st_uid != geteuid() else { return }

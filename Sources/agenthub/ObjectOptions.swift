@@ -5,7 +5,7 @@ import Logging
 import SyncCore
 import SyncLinux
 
-/// Files in an object store instead of in the folder. The credentials are never arguments: those are for everybody to read.
+/// Files in an object store instead of the folder. The credentials are never arguments, because all users can read those.
 struct ObjectOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
@@ -45,10 +45,10 @@ struct ObjectOptions: ParsableArguments {
         }
     }
 
-    /// The store, if one was named; it has been asked whether it lets us work.
+    /// The store, if one was named, after a check of its permissions.
     ///
-    /// - Throws: 77 when it refuses us, 78 when the credentials cannot be used. One that does not answer within 5 s is no reason
-    ///   not to start: records are synced without it.
+    /// - Throws: 77 when it refuses the hub, 78 when the credentials cannot be used. A store that does not answer within 5 s does not
+    ///   prevent the start: records sync without it.
     func storage(_ log: Logger) throws -> ObjectBlobs? {
         guard let place = try place() else { return nil }
         if place.travelsOpenly {

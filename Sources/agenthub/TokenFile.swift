@@ -3,7 +3,7 @@ import HubServer
 import SyncLinux
 import Synchronization
 
-/// The book of tokens on disk. Commands replace it as a whole; the server notices and reads it again.
+/// The book of tokens on disk. Commands replace it as a whole; the server detects this and reads it again.
 struct TokenFile: Sendable {
     let path: String
 
@@ -27,12 +27,12 @@ struct TokenFile: Sendable {
         }
     }
 
-    /// Reads, changes and writes, while no other command does.
+    /// Reads, changes and writes the book under a lock against other commands.
     func update<T>(_ change: (inout TokenBook) throws(Failure) -> T) throws(Failure) -> T {
         let lock = open(path + ".lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
         guard lock >= 0 else { throw Failure(73, "open \(path).lock: \(String(cString: strerror(errno)))") }
         defer { close(lock) }
-        // Held for milliseconds by whoever else adds a token.
+        // Another command holds it for milliseconds only.
         while flock(lock, LOCK_EX) != 0 {
             guard errno == EINTR else { throw Failure(73, "lock \(path).lock: \(String(cString: strerror(errno)))") }
         }
@@ -47,7 +47,7 @@ struct TokenFile: Sendable {
     }
 }
 
-/// The book as the server sees it: one `stat` each time somebody asks, a read only when the file is another one.
+/// The book as the server sees it: each query costs one `stat`, and a read only when the file has changed.
 final class TokenWatch: Sendable {
     private struct Facts: Equatable {
         var device: UInt64

@@ -1,9 +1,9 @@
 import HubServer
 import Synchronization
 
-/// Where the server asks for the tokens: a file that commands replace, or rows of a database that all replicas share.
+/// The source of the server's tokens: a file that commands replace, or rows of a database that all replicas share.
 enum TokenSource: Sendable {
-    /// Nobody needs one.
+    /// No token is required.
     case none
     case file(TokenWatch, TokenFile, report: @Sendable (String) -> Void)
     case rows(TokenMirror)
@@ -27,7 +27,7 @@ enum TokenSource: Sendable {
         }
     }
 
-    /// Of rows the hub changes them itself, within its transaction.
+    /// Changes a file of tokens; `nil` for rows, which the hub itself changes within its transaction.
     var change: Hub.TokenChange? {
         guard case .file(_, let file, let report) = self else { return nil }
         return { change in
@@ -44,7 +44,7 @@ enum TokenSource: Sendable {
     }
 }
 
-/// The book as the hub read it last, for those who ask on other threads, before a request's body is read.
+/// The book as the hub last read it, for checks on other threads before a request's body is read.
 final class TokenMirror: Sendable {
     private let book = Mutex(TokenBook())
 

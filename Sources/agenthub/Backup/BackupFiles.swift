@@ -2,13 +2,13 @@ import Glibc
 import SyncCore
 import SyncLinux
 
-/// The few things done to files and folders for a backup, each with an error that names the file.
+/// The operations on files and folders for a backup, each with an error that names the file.
 enum BackupFiles {
     private static let calls = LinuxFileCalls()
     private static let pieceBytes = 1 << 20
 
     static func exists(_ path: String) -> Bool {
-        (try? calls.facts(at: path, for: .inspectFile)) != nil  // what cannot be looked at cannot be used either
+        (try? calls.facts(at: path, for: .inspectFile)) != nil  // a path that cannot be inspected cannot be used either
     }
 
     static func makeFolder(_ path: String) throws(Failure) {
@@ -21,7 +21,7 @@ enum BackupFiles {
         try tried("rename \(path) to \(target)") { () throws(Errno) in try calls.rename(path, to: target, for: .rename) }
     }
 
-    /// - Returns: `false` when it was not there.
+    /// - Returns: `false` when it did not exist.
     @discardableResult
     static func renameIfThere(_ path: String, to target: String) throws(Failure) -> Bool {
         try tried("rename \(path) to \(target)") { () throws(Errno) in
@@ -35,17 +35,17 @@ enum BackupFiles {
         }
     }
 
-    /// Names in it are on the disk when this returns.
+    /// Syncs a folder: the names in it are on disk when this returns.
     static func syncFolder(_ path: String) throws(Failure) {
         try withFile("open the folder \(path)", path, O_RDONLY | O_DIRECTORY) { (folder) throws(Failure) in
             try tried("sync the folder \(path)") { () throws(Errno) in try calls.sync(folder, for: .syncDirectory) }
         }
     }
 
-    /// On the disk when this returns; mode 0600.
+    /// Copies a file. The copy is on disk when this returns, with mode 0600.
     ///
-    /// - Parameter target: Must not be there.
-    /// - Returns: What was copied.
+    /// - Parameter target: Must not exist.
+    /// - Returns: SHA-256 of the copied content.
     static func copy(_ path: String, to target: String) throws(Failure) -> BlobDigest {
         try withFile("open \(path)", path, O_RDONLY | O_NOFOLLOW) { (source) throws(Failure) in
             try withFile("make \(target)", target, O_WRONLY | O_CREAT | O_EXCL) { (copy) throws(Failure) in
@@ -64,7 +64,7 @@ enum BackupFiles {
         }
     }
 
-    /// SHA-256 of its content, which is on the disk when this returns.
+    /// SHA-256 of the file's content, which is on disk when this returns.
     static func digestAndSync(_ path: String) throws(Failure) -> BlobDigest {
         try withFile("open \(path)", path, O_RDONLY | O_NOFOLLOW) { (source) throws(Failure) in
             try tried("sync \(path)") { () throws(Errno) in try calls.sync(source, for: .syncTemporary) }
@@ -72,7 +72,7 @@ enum BackupFiles {
         }
     }
 
-    /// Removes a folder with what is in it: files, and folders of files. Follows no link.
+    /// Removes a folder with its content: files, and folders of files. Follows no link.
     static func removeTree(_ path: String) throws(Failure) {
         if unlink(path) == 0 || errno == ENOENT { return }
         let names = try tried("list \(path)") { () throws(Errno) in try calls.names(in: path, for: .listDirectory) }
@@ -84,7 +84,7 @@ enum BackupFiles {
 
     // MARK: Parts
 
-    /// - Returns: SHA-256 of what was read.
+    /// - Returns: SHA-256 of the bytes that were read.
     private static func read(
         _ descriptor: Int32, _ path: String, _ body: ([UInt8]) throws(Failure) -> Void = { _ in }
     ) throws(Failure) -> BlobDigest {
@@ -103,7 +103,7 @@ enum BackupFiles {
         _ doing: String, _ path: String, _ flags: Int32, _ body: (Int32) throws(Failure) -> T
     ) throws(Failure) -> T {
         let descriptor = try tried(doing) { () throws(Errno) in try calls.open(path, flags: flags, mode: 0o600, for: .openFile) }
-        defer { try? calls.close(descriptor, for: .closeFile) }  // what counts was synced before
+        defer { try? calls.close(descriptor, for: .closeFile) }  // the content was synced before
         return try body(descriptor)
     }
 

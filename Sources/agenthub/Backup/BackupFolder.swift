@@ -2,15 +2,15 @@ import HubServer
 import SyncCore
 import SyncLinux
 
-/// A backup on disk: a folder with `hub.db`, `tokens`, `blobs` and, written last, `backup.json`, which says what there is.
+/// A backup on disk: a folder with `hub.db`, `tokens`, `blobs` and, written last, `backup.json`, which lists the content.
 ///
-/// While it is being made it has `.partial` behind its name, so that nobody takes half of one for a backup.
+/// An unfinished backup has `.partial` at the end of its name, so that it is not mistaken for a complete one.
 struct BackupFolder {
     let path: String
 
     static let format = "agenthub-backup/1"
 
-    /// What `backup.json` says.
+    /// The content of `backup.json`.
     struct Manifest {
         var at: Timestamp
         var epoch: String
@@ -18,7 +18,7 @@ struct BackupFolder {
         var schema: Int64
         var database: BlobDigest
         var hasTokens: Bool
-        /// Whether files are in it at all; they may be kept elsewhere.
+        /// `true` when it contains files; they may be stored elsewhere.
         var hasFiles: Bool
         var blobs: Int64
         var blobBytes: Int64
@@ -52,12 +52,12 @@ struct BackupFolder {
         }
     }
 
-    /// Makes it from a hub's folder, beside a server that is running.
+    /// Makes a backup of a hub's folder, beside a running server.
     ///
-    /// The database comes first: each file that its rows speak of was there before them, so it is there now.
+    /// The database is copied first: each file that its rows refer to existed before them, so it exists now.
     ///
-    /// - Parameter files: `false` where they are kept elsewhere and have backups of their own.
-    /// - Throws: Nothing of a name without `.partial` is there then.
+    /// - Parameter files: `false` when they are stored elsewhere and have backups of their own.
+    /// - Throws: Any error of a step; only a name with `.partial` exists then.
     static func make(_ path: String, of folder: String, files: Bool, at now: Timestamp) throws -> Manifest {
         guard !BackupFiles.exists(path) else { throw Failure(73, "\(path) is there already: a backup gets a folder of its own") }
         let partial = path + ".partial"
@@ -71,7 +71,7 @@ struct BackupFolder {
             try BackupFiles.syncFolder(parent(of: path))
             return manifest
         } catch {
-            // The first error is what counts; what cannot be removed has a name that says what it is.
+            // The first error is reported; the name of a leftover tells what it is.
             try? BackupFiles.removeTree(partial)
             throw error
         }
@@ -106,7 +106,7 @@ struct BackupFolder {
             if error.code == .missing { throw Failure(66, "\(path) is no backup: it has no backup.json") }
             throw Failure(error)
         }
-        // A manifest that cannot be read is none, and the backup is refused.
+        // A backup with an unreadable manifest is refused.
         guard let manifest = Manifest((try? JSONReader.read(bytes))?.object) else {
             throw Failure(65, "\(path)/backup.json is not of a backup that this program knows (expected \(Self.format))")
         }
@@ -119,9 +119,9 @@ struct BackupFolder {
     }
 }
 
-/// Files from one folder of blobs into another, each hashed on its way.
+/// Copies files from one folder of blobs into another, and hashes each on the way.
 enum BlobCopy {
-    /// - Parameter wanted: Those that rows speak of. One that is nowhere is an error: rows would promise what is not there.
+    /// - Parameter wanted: The files that rows refer to. A missing one is an error: its row would be a false promise.
     static func copy(
         _ wanted: [HubBackup.Facts.Blob], from source: String, to target: String
     ) throws(Failure) -> (count: Int64, bytes: Int64) {

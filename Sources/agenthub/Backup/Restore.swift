@@ -5,16 +5,16 @@ import SyncLinux
 
 /// Puts a backup in a hub's place, so that a power cut at any moment leaves the old hub or the new one.
 ///
-/// Everything is prepared in `restore.partial` beside the database, the new history included. One rename to `restore.ready` is
-/// the moment from which the backup counts; what follows only moves files, each step can be done again, and whoever comes next
-/// (``finish()``, which `serve` calls before it opens anything) goes on where it was left. The old database is kept aside.
+/// Everything is prepared in `restore.partial` beside the database, including the new history. One rename to `restore.ready` is the moment
+/// from which the backup counts. The later steps only move files, and each can be repeated. After an interruption ``finish()`` continues,
+/// which `serve` calls before it opens anything. The old database is kept aside.
 struct Restore {
     let folder: String
 
     private var partial: String { folder + "/restore.partial" }
     private var ready: String { folder + "/restore.ready" }
 
-    /// What a restore did, for the operator.
+    /// The result of a restore, for the operator.
     struct Outcome {
         var mark: HubMark
         var aside: String?
@@ -37,9 +37,9 @@ struct Restore {
         } catch {
             throw Failure(error)
         }
-        // Before the moment from which it counts: files more than there are rows for do no harm.
+        // Copied before the backup counts: files without rows do no harm.
         if manifest.hasFiles { _ = try BlobCopy.copy(facts.blobs, from: backup.path + "/blobs", to: folder + "/blobs") }
-        // Tokens that are here are newer: some were refreshed since, and others revoked, which must stay so.
+        // Tokens in the hub's folder are newer: some were refreshed since, and others revoked, which must stay so.
         let keptTokens = BackupFiles.exists(folder + "/tokens")
         if !keptTokens, manifest.hasTokens { _ = try BackupFiles.copy(backup.path + "/tokens", to: partial + "/tokens") }
         let aside = BackupFiles.exists(folder + "/hub.db") ? "replaced-\(now.milliseconds)" : nil
@@ -57,7 +57,7 @@ struct Restore {
         return Outcome(mark: mark, aside: aside.map { "\(folder)/\($0)" }, keptTokens: keptTokens)
     }
 
-    /// Goes on with a restore that counts already.
+    /// Continues a restore that counts already.
     ///
     /// - Returns: `false` when there is none.
     @discardableResult
@@ -68,14 +68,14 @@ struct Restore {
             try BackupFiles.rename(ready + "/hub.db", to: folder + "/hub.db")
         }
         for name in ["mark", "tokens"] { try BackupFiles.renameIfThere(ready + "/" + name, to: folder + "/" + name) }
-        // First what is in its place must be on the disk, or a cut could leave neither.
+        // The moved files must be on disk first, or a power cut could leave neither.
         try BackupFiles.syncFolder(folder)
         try BackupFiles.removeTree(ready)
         try BackupFiles.syncFolder(folder)
         return true
     }
 
-    /// The log goes first and with the database: the log of one must never stand beside another.
+    /// The log is moved first, together with the database: a log must never stand beside another database.
     private func putAside(_ aside: String) throws(Failure) {
         if !BackupFiles.exists(aside) { try BackupFiles.makeFolder(aside) }
         for name in ["hub.db-wal", "hub.db-shm", "hub.db"] { try BackupFiles.renameIfThere("\(folder)/\(name)", to: "\(aside)/\(name)") }

@@ -5,7 +5,7 @@ import LocalAPI
 import SyncCore
 import SyncLinux
 
-/// `agenthub backup FOLDER`: a whole copy of the hub, beside a server that is running.
+/// `agenthub backup FOLDER`: makes a complete copy of the hub, beside a running server.
 struct BackupCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "backup", abstract: "Copy the hub into a new folder: database, tokens and files, as of one moment.",

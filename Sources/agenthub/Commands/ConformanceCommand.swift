@@ -3,7 +3,7 @@ import HubConformance
 import SyncCore
 import SyncLinux
 
-/// `agenthub conformance URL`: does that server do what agents count on?
+/// `agenthub conformance URL`: checks a server against the protocol that agents rely on.
 struct ConformanceCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "conformance", abstract: "Hold a server against the sync protocol, and say what it does otherwise.",
@@ -40,7 +40,7 @@ struct ConformanceCommand: ParsableCommand {
         while base.hasSuffix("/") { base.removeLast() }
         var settings = ConformanceRun.Settings(
             baseURL: base, token: try tokenFile.map { try shownToken(in: $0) } ?? token, entity: entity, seed: systemRandomSeed())
-        // A server that asks for nothing goes by what the device says.
+        // A server without credentials identifies the device by its header.
         settings.device = device ?? (settings.token == nil && cert == nil ? DeviceID(trusted: "conformance") : nil)
         if let otherTokenFile {
             settings.other = .init(token: try shownToken(in: otherTokenFile), device: nil)

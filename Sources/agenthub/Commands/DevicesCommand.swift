@@ -4,7 +4,7 @@ import LocalAPI
 import SyncCore
 import SyncLinux
 
-/// `agenthub devices [DEVICE]`: who is there, how far, and what waits; also beside a server that is running.
+/// `agenthub devices [DEVICE]`: lists devices, their progress and their backlog, also beside a running server.
 struct DevicesCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "devices", abstract: "List the devices: when they were here, what waits there, and how long their token lasts.",
@@ -47,7 +47,7 @@ struct DevicesCommand: ParsableCommand {
         let book = try folder.readTokens()
         let tokens = Dictionary(grouping: book.entries.filter { $0.use == .device }, by: \.device)
         var devices = known
-        // Who has a token and was never here is worth knowing, too.
+        // A device with a token that has never connected is listed, too.
         for id in tokens.keys where (device == nil || device == id) && !devices.contains(where: { $0.id == id }) {
             devices.append(HubDevice(id: id))
         }
@@ -58,7 +58,7 @@ struct DevicesCommand: ParsableCommand {
         if device != nil { return try Say.result(views[0].lines.joined(separator: "\n")) }
         let offers = book.entries.filter { $0.use == .enrolment && $0.revokedAt == nil && !$0.isOver(at: now) }
         guard let width = LostCommand.terminalWidth else {
-            // For a script or a log: whole lines, and what is to be said about them beside.
+            // For a script or a log: complete lines on standard output, notes on standard error.
             for view in views { try Say.result(view.line) }
             for note in views.flatMap(\.notes) + DeviceView.summary(views, known: known.count, offers, at: now) { Say.error(note) }
             return
@@ -75,7 +75,7 @@ struct DevicesCommand: ParsableCommand {
             if let agent, device.agent != agent { return false }
             return true
         }.sorted { $0.id < $1.id }
-        // Those that are equal stay in the order of their names.
+        // Devices with equal keys stay in the order of their names.
         func key(_ device: HubDevice) -> Int64 {
             switch sort {
             case .name, .agent: 0
@@ -91,13 +91,13 @@ struct DevicesCommand: ParsableCommand {
     }
 }
 
-/// What lets a device in.
+/// The state of a device's credential.
 enum TokenState: Equatable {
-    /// Never had one: it shows a certificate, or the hub asks for nothing.
+    /// The device never had a token: it shows a certificate, or the hub requires none.
     case none
     case revoked
     case ended(Timestamp)
-    /// `nil`: it does not end. Overdue: nine tenths of its life are over, and a device asks for the next one after eight.
+    /// `nil`: it does not expire. Overdue: nine tenths of its life are over; a device requests the next one after eight.
     case valid(until: Timestamp?, isOverdue: Bool)
 
     init(_ entries: [TokenBook.Entry], at now: Timestamp) {
@@ -162,12 +162,12 @@ struct DeviceView {
         [
             device.id.text, ago(device.lastSeen), device.waiting.map { String($0) } ?? "-",
             device.replica == nil ? "-" : "\(device.maxSeq)/\(device.ackedSeq)", tokenText, device.agent ?? "-", device.platform ?? "-",
-            // The last digits are drawn by chance; the first are the time, which a fleet may share.
+            // The last digits are random; the first are the time, which a fleet may share.
             device.replica.map { String($0.text.suffix(8)) } ?? "-",
         ]
     }
 
-    /// How many there are, how they are, and whom a token waits for.
+    /// The numbers of devices and their states, and the devices with an unused enrolment token.
     static func summary(_ views: [DeviceView], known: Int, _ offers: [TokenBook.Entry], at now: Timestamp) -> [String] {
         var lines: [String] = []
         if views.isEmpty {
@@ -189,7 +189,7 @@ struct DeviceView {
         return lines
     }
 
-    /// What an operator should do something about.
+    /// The problems that need an operator.
     var notes: [String] {
         var notes: [String] = []
         if device.twins > 1 { notes.append("! \(device.id): \(device.twins) databases speak in turns: two machines use this name") }

@@ -2,7 +2,7 @@ import ArgumentParser
 import HubServer
 import SyncCore
 
-/// `agenthub diagnostics list|show`: what devices told after an outage; also beside a server that is running.
+/// `agenthub diagnostics list|show`: shows the devices' reports after an outage, also beside a running server.
 struct DiagnosticsCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "diagnostics", abstract: "What devices told about themselves after an outage.",
@@ -72,9 +72,9 @@ extension DataFolder {
 }
 
 extension HubReport {
-    /// `nil` for a report of another kind than is known here, which is printed as it came.
+    /// `nil` for a report of an unknown kind, which is printed as it came.
     fileprivate var summary: JSON? {
-        // What does not read has no summary, and is printed as it came.
+        // An unreadable line has no summary, and is printed as it came.
         lines.split(separator: "\n").first.flatMap { try? JSONReader.read(String($0)) }
     }
 }

@@ -23,14 +23,14 @@ struct CheckEntities: ParsableCommand {
                 ["good": true, "entities": .list(names), "errors": []],
                 "good: " + (names.isEmpty ? "no entities" : names.joined(separator: ", ")))
         } catch {
-            // The exit status says it, too, to a caller that does not read.
+            // A caller that does not read the output gets the exit status.
             if json { try? Say.result(JSON.object(["good": false, "errors": .array(error.errors.map(Self.json))]).json) }
             throw Failure(78, error.description)
         }
     }
 
     private func say(_ object: JSONObject, _ text: String) throws(ConfigurationErrors) {
-        // A result that nobody reads is no mistake of the file.
+        // A failure to print does not concern the file.
         try? Say.result(json ? JSON.object(object).json : text)
     }
 

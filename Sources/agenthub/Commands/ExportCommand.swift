@@ -3,7 +3,7 @@ import Glibc
 import HubServer
 import SyncCore
 
-/// `agenthub export ENTITY`: the records of an entity as NDJSON; also beside a server that is running.
+/// `agenthub export ENTITY`: prints the records of an entity as NDJSON, also beside a running server.
 struct ExportCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "export", abstract: "Print the records of an entity, one JSON object a line, by id.")
@@ -35,7 +35,7 @@ struct ExportCommand: ParsableCommand {
         } catch {
             throw Failure(error)
         }
-        // `export … | head` is no failure: whoever reads has had enough.
+        // `export … | head` is no failure: the reader has closed the pipe.
         guard isOpen && Say.write(waiting) || errno == EPIPE else {
             throw Failure(74, "write to standard output: \(String(cString: strerror(errno)))")
         }

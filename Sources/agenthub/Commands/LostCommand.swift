@@ -5,7 +5,7 @@ import LocalAPI
 import SyncCore
 import SyncLinux
 
-/// `agenthub lost [ENTITY [ID]]`: what two sides wrote and only one of them has now; also beside a server that is running.
+/// `agenthub lost [ENTITY [ID]]`: lists values that lost a conflict, also beside a running server.
 struct LostCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "lost", abstract: "List the values that lost when two devices changed the same, the newest last.",
@@ -28,7 +28,7 @@ struct LostCommand: ParsableCommand {
         guard (1...Self.limitMax).contains(limit) else { throw ValidationError("--limit: expected 1 to \(Self.limitMax).") }
     }
 
-    /// As many as a hub keeps.
+    /// The number that a hub keeps.
     private static let limitMax = 100_000
 
     func run() throws {
@@ -43,7 +43,7 @@ struct LostCommand: ParsableCommand {
         }
         if json { return try Say.result(JSON.array(rows.map(\.json) + damaged.first.map(\.json)).json) }
         guard let width = Self.terminalWidth else {
-            // For a script or a log: whole lines, and none where there is nothing.
+            // For a script or a log: complete lines, and none when there is nothing.
             try rows.forEach { row in try Say.result(PlainText.safe(Self.cells(row, at: row.at.description).joined(separator: "  "))) }
             if rows.isEmpty, damaged.count == 0 { Say.error("no value has lost") }
             return try Self.tell(damaged)
@@ -56,7 +56,7 @@ struct LostCommand: ParsableCommand {
         try Self.tell(damaged)
     }
 
-    /// One line a record, as many as are named.
+    /// Prints one line for each named record.
     private static func tell(_ damaged: DamagedRecords) throws {
         for row in damaged.first {
             try Say.result(PlainText.safe("damaged: \(row.record), version \(row.version), cannot be read: \(row.detail)"))
@@ -80,7 +80,7 @@ struct LostCommand: ParsableCommand {
         return [time, row.record.description, row.value.field, row.value.value?.json ?? "(removed)", writer, stamp.hlc.description]
     }
 
-    /// Columns of the terminal; `nil`: something else reads it.
+    /// Columns of the terminal; `nil`: standard output is no terminal.
     static var terminalWidth: Int? {
         guard isatty(STDOUT_FILENO) == 1 else { return nil }
         var size = winsize()

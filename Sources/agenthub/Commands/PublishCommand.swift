@@ -4,8 +4,8 @@ import HubServer
 import SyncCore
 import SyncLinux
 
-/// `agenthub publish ENTITY FILE`: what a back office has to say, such as forms and catalogues. Of a folder, while no hub
-/// serves it, because only one process may write an SQLite file; of a server's database, at any time.
+/// `agenthub publish ENTITY FILE`: publishes data of a back office, such as forms and catalogues. It works on a folder while no hub serves
+/// it, because only one process may write an SQLite file; on a server's database it works at any time.
 struct PublishCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "publish",
@@ -53,7 +53,7 @@ struct PublishCommand: ParsableCommand {
         }
         var lines: [(RecordID, JSONObject?)] = []
         for (index, line) in bytes.split(separator: UInt8(ascii: "\n")).enumerated() {
-            // Refused with the number of its line, before anything is published.
+            // A malformed line is refused with its number, before anything is published.
             guard let object = (try? JSONReader.read(Array(line)))?.object, let id = object["id"]?.text.flatMap({ RecordID($0) }) else {
                 throw Failure(65, "\(file):\(index + 1): expected {\"id\":\"…\",\"data\":{…}}")
             }

@@ -8,7 +8,7 @@ import SyncCore
 import SyncLinux
 import SyncYAML
 
-/// `agenthub serve`: takes requests until SIGTERM or SIGINT.
+/// `agenthub serve`: serves requests until SIGTERM or SIGINT.
 struct ServeCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "serve", abstract: "Serve the devices, in the foreground.",
@@ -97,7 +97,7 @@ struct ServeCommand: ParsableCommand {
         let rules = try readRules()
         do {
             try hardenProcess()
-            // A folder with a database has one hub. One of files is for all replicas, and may be on another machine.
+            // A folder with a database has one hub. A folder of files serves all replicas, and may be on another machine.
             let state = folder.database == nil ? try StateDirectory.open(folder.folder, calls: LinuxFileCalls(), userID: geteuid()) : nil
             defer { state?.close() }
             if state != nil, try Restore(folder: folder.folder).finish() { Say.error("finished a restore that had been interrupted") }
@@ -141,23 +141,23 @@ struct ServeCommand: ParsableCommand {
         var signals: SignalSource?
         try HubService.run(hub, options, environment) { service, end in
             signals = try SignalSource { signal in
-                // Tokens are read when they change, and certificates once a minute: this is for who does not want to wait.
+                // Tokens are read when they change, and certificates once a minute: the signal reads them at once.
                 if signal == .hangUp { service.renewCertificate() } else { end() }
             }
             try Say.result("agenthub: listening on \(service.address)")
-            // A service manager that does not listen is no reason not to serve.
+            // A service manager that does not listen does not prevent serving.
             try? notifier?.send(.ready)
             log.notice("serving", metadata: ["address": "\(service.address)", "tls": "\(options.tls != nil)", "open": "\(open)"])
         }
-        // Nor is it one not to end.
+        // It does not prevent a clean end either.
         try? notifier?.send(.stopping)
         log.notice("stopped")
         signals?.close()
     }
 
-    /// Raises the limit of open files, which is usually 1,024 at first, as far as it may be.
+    /// Raises the limit of open files, which is usually 1,024 at first, as far as permitted.
     ///
-    /// - Returns: How many connections there is room for, of those that are wanted.
+    /// - Returns: The number of connections that the limit allows, at most the requested one.
     private func allowFiles(for options: HubService.Options, _ log: Logger) -> Int {
         let (resource, wanted) = (__rlimit_resource_t(RLIMIT_NOFILE.rawValue), options.filesMax)
         var limit = rlimit()
@@ -167,7 +167,7 @@ struct ServeCommand: ParsableCommand {
         let allowed = setrlimit(resource, &limit) == 0 ? limit.rlim_cur : before
         guard allowed < wanted else { return options.connections }
         let possible = max(16, HubService.Options.connections(files: allowed))
-        // Who named no number is told when it becomes tight.
+        // A default number of connections is reported only when it becomes small.
         if connections == nil, possible >= 1_000 { return possible }
         log.warning(
             "the limit of open files allows fewer connections",
@@ -189,20 +189,20 @@ struct ServeCommand: ParsableCommand {
 
     private func openHub(_ rules: RuleBook, _ tokens: TokenSource, _ log: Logger) throws -> sending Hub {
         var settings = Hub.Settings(rules: rules, tokens: nil, compressor: ZlibCompressor())
-        // Agents work by the same rules as this hub, if there are any.
+        // Agents use the same rules as this hub, if there are any.
         if entities != nil { settings.config = HubConfiguration(EntitySettings.written(rules)) }
         settings.tokenLife = tokenLife.map { .seconds(86_400) * $0 }
         settings.tokenGrace = .seconds(86_400) * tokenGrace
         settings.retention.deletions = .seconds(86_400) * keepDeletions
         settings.retention.reports = .seconds(86_400) * keepReports
         settings.version = ProductVersion.text
-        // With a server's database the disk here holds the files, without which a device's records still get through.
+        // With a server's database the disk here holds the files, and records sync without them.
         if let data = folder.data, folder.database == nil {
-            // What cannot be measured is not shown, and does not make the hub unready: the next write tells what is wrong.
+            // Space that cannot be measured is not shown, and does not make the hub unready: the next write reports the error.
             settings.freeBytes = { (try? LinuxFileCalls().space(at: data, for: .measureSpace))?.freeBytes }
         }
         #if ABLATIONS
-            // What the test of power cuts breaks on purpose, to show that it notices.
+            // Faults that the power-cut test injects, to prove that it detects them.
             if let names = getenv("AGENTHUB_ABLATIONS") { settings.ablations = Ablations(names: String(cString: names)) }
         #endif
         let place = try folder.place()
@@ -219,7 +219,7 @@ struct ServeCommand: ParsableCommand {
                 metadata: ["error": "\(detail)", "hint": "if the database was restored from an older copy, start once with --new-epoch"])
         }
         if place == nil, !newEpoch, let mark, mark.head > 0, folder.lacksDatabase {
-            // An empty hub would take its devices for new ones, and nobody would notice what is gone.
+            // Devices would be new to an empty hub, and the loss of its data would go unnoticed.
             throw Failure(
                 66,
                 "\(folder.file) is missing or empty, and \(folder.folder)/mark says that there was a hub (epoch \(mark.epoch), "
@@ -258,14 +258,14 @@ struct ServeCommand: ParsableCommand {
         if mark.map({ hub.isOlder(than: $0) }) == true {
             try hub.startEpoch(.mark, at: SystemClocks().now().wall)
         } else if newEpoch {
-            // Replicas that are started one after the other with this option go by the first one's history.
+            // Replicas that are started one after the other with this option join the first one's history.
             let hasBegun = try hub.startEpoch(.requested, at: SystemClocks().now().wall, joining: place == nil ? nil : .seconds(600))
             if !hasBegun {
                 log.notice(
                     "no second new history: another replica began one within the last 10 minutes", metadata: ["epoch": "\(hub.epoch)"])
             }
         }
-        // Before anything is served: the next older copy is compared with what is here now.
+        // Written before serving begins: the next older copy is compared with this state.
         do throws(LinuxError) {
             try folder.write(hub.mark)
         } catch {

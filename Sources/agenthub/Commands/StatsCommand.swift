@@ -3,7 +3,7 @@ import HubServer
 import LocalAPI
 import SyncCore
 
-/// `agenthub stats`: what the hub holds; also beside a server that is running.
+/// `agenthub stats`: counts the content of the hub, also beside a running server.
 struct StatsCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "stats", abstract: "Count devices, records, mutations and duplicates.")

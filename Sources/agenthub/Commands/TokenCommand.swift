@@ -3,7 +3,7 @@ import HubServer
 import SyncCore
 import SyncLinux
 
-/// `agenthub token add|enrol|list|readmit|revoke`: also beside a server that is running.
+/// `agenthub token add|enrol|list|readmit|revoke`: manages tokens, also beside a running server.
 struct TokenCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "token", abstract: "Give devices a token, and take it back.",
