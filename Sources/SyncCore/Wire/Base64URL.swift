@@ -17,7 +17,7 @@ package enum Base64URL {
         return String(decoding: text, as: UTF8.self)
     }
 
-    /// - Returns: `nil` for another character, an impossible length, or bits that should be zero and are not.
+    /// - Returns: `nil` for another character, an impossible length, or trailing bits that are not zero.
     package static func decode(_ text: String) -> [UInt8]? {
         guard text.utf8.count % 4 != 1 else { return nil }
         var bytes: [UInt8] = []

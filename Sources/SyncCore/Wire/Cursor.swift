@@ -1,8 +1,8 @@
 /// One point of a hub's history: a commit number, and the opening of the database in which it was the newest.
 ///
-/// The commit number alone does not tell an older copy of a database from the database: both give out the same numbers. A
-/// hub therefore names each opening of its database (``HubLineage`` in `HubServer`), and a point that the hub has signed and
-/// does not find among its own shows that its database is an older copy.
+/// The commit number alone does not tell an older copy of a database from the database: both give out the same numbers. A hub therefore
+/// names each opening of its database (``HubLineage`` in `HubServer`). A point that the hub has signed and does not find among its own
+/// openings proves that its database is an older copy.
 package struct HubPosition: Hashable, Sendable {
     package var epoch: String
     /// Name of the opening, 8 hexadecimal digits; empty in a cursor of version 1, and of a hub that has written nothing yet.
@@ -16,21 +16,21 @@ package struct HubPosition: Hashable, Sendable {
     }
 }
 
-/// How far a device has come in the feed of one entity, as the hub reads it. Devices only carry it back.
+/// The position of a device in the feed of one entity, as the hub reads it. Devices only carry it back.
 ///
-/// Text `2/epoch/entity/seq/live/sub/opening` (no part can hold a slash), then 16 bytes of HMAC-SHA-256 over it, all as
-/// base64url. Version 1 had no `opening` and 8 bytes; it is still read.
+/// Text `2/epoch/entity/seq/live/sub/opening` (no part can hold a slash), then 16 bytes of HMAC-SHA-256 over it, all as base64url. Version
+/// 1 had no `opening` and 8 bytes; it is still read.
 ///
-/// The code is more than a guard against mistakes: a cursor beyond the hub's head proves that the database went back, and
-/// makes the hub begin a new history for all devices. Only what this hub has signed may do that.
+/// The code is more than a guard against mistakes: a cursor beyond the hub's head proves that the database went back, and makes the hub
+/// begin a new history for all devices. Only data that this hub has signed may do that.
 package struct Cursor: Hashable, Sendable {
     package var epoch: String
     package var entity: EntityName
-    /// Every change up to this commit was handed out.
+    /// Every change up to this commit was sent.
     package var seq: Int64
-    /// Of a first sync: deletions up to this commit are left out, since the device never had what they delete.
+    /// For a first sync: deletions up to this commit are left out, since the device never had the deleted records.
     package var live: Int64 = 0
-    /// Set when a page had to end inside commit `seq`: the ids up to this one were handed out.
+    /// Set when a page had to end inside commit `seq`: the ids up to this one were sent.
     package var sub: RecordID?
     /// The opening of the hub's database that made this; empty in version 1.
     package var opening = ""
@@ -44,7 +44,7 @@ package struct Cursor: Hashable, Sendable {
         self.opening = opening
     }
 
-    /// Below this commit, no deletion that was forgotten since can matter.
+    /// A deletion that was forgotten since can only matter if its commit is above this one.
     package var seen: Int64 { max(seq - (sub == nil ? 0 : 1), live) }
 
     /// The newest commit that the hub must have had when it made this.
@@ -55,11 +55,11 @@ package struct Cursor: Hashable, Sendable {
         return Base64URL.encode(plain + HubSignature.of(plain, secret))
     }
 
-    /// Why a cursor cannot be used.
+    /// The reason why a cursor cannot be used.
     package enum Refusal: Error, Hashable {
-        /// Not one of ours, or changed on the way.
+        /// The cursor was not made by this hub, or was changed in transit.
         case unreadable
-        /// Of another history of this hub, or of another hub.
+        /// The cursor belongs to another history of this hub, or to another hub.
         case otherEpoch
     }
 
@@ -75,7 +75,7 @@ package struct Cursor: Hashable, Sendable {
         guard parts.count == partCount, parts[0].utf8.count == 1, let entity = EntityName(String(parts[2])),
             let seq = Int64(parts[3]), let live = Int64(parts[4]), seq >= 0, live >= 0
         else { throw .unreadable }
-        // Before the code is checked: a hub that was made anew has another secret, and its devices should hear why.
+        // Checked before the code: a hub that was created anew has another secret, and its devices should learn the reason.
         guard parts[1] == epoch else { throw .otherEpoch }
         guard constantTimeEqual(Array(HubSignature.of(plain, secret).prefix(codeBytes)), Array(bytes.suffix(codeBytes))) else {
             throw .unreadable
@@ -86,7 +86,7 @@ package struct Cursor: Hashable, Sendable {
     }
 }
 
-/// The code under what a hub gives to its devices to show again.
+/// The authentication code of values that a hub gives to its devices and that they show again.
 package enum HubSignature {
     package static let bytes = 16
 
@@ -95,7 +95,7 @@ package enum HubSignature {
     }
 }
 
-/// Takes as long for the first wrong byte as for the last one.
+/// Compares in the same time wherever the first difference is.
 package func constantTimeEqual(_ left: [UInt8], _ right: [UInt8]) -> Bool {
     guard left.count == right.count else { return false }
     return zip(left, right).reduce(UInt8(0)) { $0 | ($1.0 ^ $1.1) } == 0

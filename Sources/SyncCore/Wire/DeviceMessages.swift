@@ -1,10 +1,10 @@
-/// Enrolment and token refresh (PROTOCOL A10): how a device gets the token that it shows with every request, and the next one
-/// before that one ends.
+/// Enrolment and token refresh (PROTOCOL A10): how a device gets the token that it shows with every request, and the next one before that
+/// one expires.
 ///
-/// No step can lock a device out. What it has stays good until it shows what it got: an answer that is lost, or a device that
-/// dies before the new token is on its disk, leaves everything as it was, and the same request is made again.
+/// No step can lock a device out. Its present token stays valid until it shows the new one. A lost answer, or a device that dies before the
+/// new token is on its disk, changes nothing, and the same request is made again.
 package enum DeviceMessages {
-    /// Begins a token that is only good for getting another one, once. It is never shown as a bearer token.
+    /// Prefix of a token that can only be exchanged for another one, once. It is never shown as a bearer token.
     package static let enrolmentPrefix = "ese_"
 
     package static func isEnrolment(_ token: String) -> Bool { token.hasPrefix(enrolmentPrefix) }
@@ -15,7 +15,7 @@ package enum DeviceMessages {
     }
 
     package static func readEnrolment(_ body: [UInt8]) throws(Problem) -> String {
-        // Refused as malformed, whatever is wrong with it.
+        // Any error makes the body malformed.
         guard let object = (try? JSONReader.read(body))?.object, let token = object["token"]?.text else {
             throw Problem("malformed", status: 400, detail: "expected an object with the member token")
         }
@@ -29,7 +29,7 @@ package enum DeviceMessages {
         return JSON.object(object).bytes
     }
 
-    /// Strict where it matters: a token that could not be sent as one is none.
+    /// Reads a grant strictly where it matters: a token that could not be sent in a header is invalid.
     package static func readGrant(_ body: [UInt8]) throws(ReplyError) -> TokenGrant {
         let object = try ReplyReader.object(body)
         guard let device = object["device_id"]?.text.flatMap({ DeviceID($0) }) else { throw ReplyError("/device_id", "a device id") }
@@ -39,7 +39,7 @@ package enum DeviceMessages {
         return TokenGrant(device: device, token: token, endsAt: object["expires_at"]?.text.flatMap { RFC3339.timestamp($0) })
     }
 
-    /// RFC 6750, 2.1: it goes into a header field.
+    /// RFC 6750, 2.1: the token goes into a header field.
     package static func isToken(_ text: String) -> Bool {
         !text.isEmpty && text.utf8.count <= 512 && text.utf8.allSatisfy { (0x21...0x7E).contains($0) }
     }
@@ -48,7 +48,7 @@ package enum DeviceMessages {
 package struct TokenGrant: Hashable, Sendable {
     package var device: DeviceID
     package var token: String
-    /// `nil`: it does not end.
+    /// `nil`: it does not expire.
     package var endsAt: Timestamp?
 
     package init(device: DeviceID, token: String, endsAt: Timestamp?) {
@@ -58,14 +58,14 @@ package struct TokenGrant: Hashable, Sendable {
     }
 }
 
-/// The token that a device got from its hub, as it is kept beside the database; and which token counts.
+/// The token that a device got from its hub, as it is stored beside the database, and the choice between it and the operator's token.
 ///
-/// It belongs to the token that an operator put in place: a new one of those outranks it, so that an operator can always
-/// mend what a device has.
+/// It is derived from the token that an operator provisioned. A newly provisioned token outranks it, so that an operator can always repair
+/// a device.
 package struct KeptToken: Hashable, Sendable {
     package var token: String
     package var endsAt: Timestamp?
-    /// SHA-256 of the token that an operator gave and that this one goes back to.
+    /// SHA-256 of the provisioned token that this one is derived from.
     package var origin: [UInt8]
 
     package init(_ grant: TokenGrant, from provisioned: String) {
@@ -74,13 +74,13 @@ package struct KeptToken: Hashable, Sendable {
         origin = SHA256.hash(Array(provisioned.utf8))
     }
 
-    /// The operator's own token, which the hub has taken.
+    /// The operator's own token, after the hub has accepted it.
     package init(_ provisioned: String) {
         token = provisioned
         origin = SHA256.hash(Array(provisioned.utf8))
     }
 
-    /// What to show: the kept one while it goes back to the provisioned one, else that.
+    /// The token to show: the kept one while it is derived from the provisioned one, otherwise the provisioned one.
     package static func choose(provisioned: String, kept: KeptToken?) -> String {
         guard let kept, kept.belongs(to: provisioned) else { return provisioned }
         return kept.token
@@ -90,9 +90,9 @@ package struct KeptToken: Hashable, Sendable {
 
     // MARK: File
 
-    /// - Returns: `nil` for what is not whole: then the provisioned one is shown.
+    /// - Returns: `nil` for damaged or incomplete content: then the provisioned token is shown.
     package init?(reading bytes: [UInt8]) {
-        // Torn or damaged: the token is asked for anew with the provisioned one, and nothing is lost.
+        // Torn or damaged: a token is requested again with the provisioned one, and nothing is lost.
         guard let object = (try? JSONReader.read(bytes))?.object, let token = object["token"]?.text, DeviceMessages.isToken(token),
             let origin = object["origin"]?.text, origin.utf8.count == 64
         else { return nil }

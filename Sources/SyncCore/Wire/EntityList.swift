@@ -1,10 +1,10 @@
-/// The names of the entities that a hub has for a device (PROTOCOL A3): a device that nobody has told what to pull asks for them with
-/// each pull, and so learns of an entity that another device began.
+/// The names of the entities that a hub has for a device (PROTOCOL A3). A device without a configured list requests them with each pull,
+/// and so learns of an entity that another device began.
 package enum EntityList {
     package static let capability = "entities"
     /// Value of the member `entities` of a pull.
     static let named = "named"
-    /// More than these are not read. An agent has room for 1,000 names.
+    /// Largest number of names that are read. An agent has room for 1,000 names.
     package static let most = 1_000
 
     static func write(_ names: [EntityName]?, to writer: inout JSONWriter) {

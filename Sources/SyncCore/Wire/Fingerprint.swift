@@ -1,17 +1,17 @@
-/// What a mutation asks for, in 16 bytes: two bodies under one key must ask for the same (PROTOCOL A4, step 1).
+/// The content of a mutation in 16 bytes: two bodies under one key must request the same (PROTOCOL A4, step 1).
 ///
-/// The first half of the SHA-256 of entity, record, action and payload in a canonical form, so that equal meaning gives
-/// an equal fingerprint: members by name, numbers and text in normal form, and a missing part as good as an empty one.
-/// Stamps, versions and `seq` are left out, because they may differ between two attempts.
+/// It is the first half of the SHA-256 of entity, record, action and payload in a canonical form, so that equal meaning gives an equal
+/// fingerprint. Members are sorted by name, numbers and text are in normal form, and a missing part equals an empty one. Stamps, versions
+/// and `seq` are left out, because they may differ between two attempts.
 ///
-/// It is to tell what apps asked for, not what is sent. Of a mutation that a rebase has changed before it was first sent
-/// that is something else, so it says so itself (`first_digest`): a database that is restored from before the rebase sends
-/// the first form, and the two are one. Of one that took in a later edit it must not stay the same: a database restored
-/// from before that edit could take in another one, and the hub would call that known and drop it. So an edit that goes
-/// into a rebased mutation changes its `first_digest` (``joined(_:_:)``), and one that goes into any other changes what is
-/// sent. What differs is refused with `idempotency-mismatch` and waits for a person: too much to look at, nothing lost.
+/// It must identify the request of the app, not the sent form. A mutation that a rebase changed before it was first sent differs from that
+/// request, so it carries the first fingerprint itself (`first_digest`): a database that is restored from before the rebase sends the first
+/// form, and the hub must see one mutation. A mutation that took in a later edit must not keep its fingerprint. A database restored from
+/// before that edit could take in another one, and the hub would treat that as known and drop it. An edit that goes into a rebased mutation
+/// therefore changes its `first_digest` (``joined(_:_:)``), and one that goes into any other changes the sent form. A difference is refused
+/// with `idempotency-mismatch` and waits for a person: an unnecessary decision, but no loss.
 package enum Fingerprint {
-    /// - Parameter item: One element of `mutations` as it came.
+    /// - Parameter item: One element of `mutations` as received.
     package static func of(_ item: JSONObject) -> [UInt8] {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(512)
@@ -27,7 +27,7 @@ package enum Fingerprint {
         return Array(SHA256.hash(bytes).prefix(16))
     }
 
-    /// When an operation was made is no part of what it asks for.
+    /// The time of an operation is no part of its content.
     private static func unstamped(_ operations: JSON?) -> JSON {
         guard let list = operations?.array, list.contains(where: { $0.object?["hlc"] != nil }) else { return operations ?? .null }
         return .array(
@@ -38,17 +38,17 @@ package enum Fingerprint {
             })
     }
 
-    /// As it stands in `first_digest`: 32 hexadecimal digits.
+    /// The form in `first_digest`: 32 hexadecimal digits.
     package static func text(_ fingerprint: [UInt8]) -> String {
         fingerprint.map { byte in (byte < 16 ? "0" : "") + String(byte, radix: 16) }.joined()
     }
 
-    /// Of a mutation that was rebased, and of the edit that then went into it.
+    /// The fingerprint of a rebased mutation that took in a later edit.
     package static func joined(_ first: String, _ added: String) -> String {
         text(Array(SHA256.hash(Array("\(first)+\(added)".utf8)).prefix(16)))
     }
 
-    /// - Returns: `nil` for anything but 32 hexadecimal digits.
+    /// - Returns: `nil` for anything except 32 hexadecimal digits.
     package static func read(_ text: String) -> [UInt8]? {
         let digits = Array(text.utf8)
         guard digits.count == 32 else { return nil }

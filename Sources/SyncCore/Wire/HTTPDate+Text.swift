@@ -1,5 +1,5 @@
 extension HTTPDate {
-    /// `Sun, 06 Nov 1994 08:49:37 GMT`: the one form that is written (RFC 9110, 5.6.7). Years 1970 to 9999.
+    /// The one form that is written, `Sun, 06 Nov 1994 08:49:37 GMT` (RFC 9110, 5.6.7). Years 1970 to 9999.
     package static func text(_ time: Timestamp) -> String {
         let clamped = Timestamp(milliseconds: min(max(0, time.milliseconds), 253_402_300_799_000))
         let text = Array(RFC3339.text(clamped))

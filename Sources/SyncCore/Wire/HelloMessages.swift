@@ -1,4 +1,4 @@
-/// `POST /v1/sync/hello`, both directions (PROTOCOL A2): what each side can, at the start and once a day.
+/// `POST /v1/sync/hello`, both directions (PROTOCOL A2): the capabilities of each side, exchanged at the start and once a day.
 package enum HelloMessages {
     package static func request(_ hello: HelloRequest) -> [UInt8] {
         var writer = JSONWriter()
@@ -70,7 +70,7 @@ package enum HelloMessages {
         return writer.bytes
     }
 
-    /// Reads an answer strictly where it matters (device, epoch, head); limits that are missing or absurd are ours.
+    /// Reads an answer strictly where it matters (device, epoch, head); missing or absurd limits are replaced by the agent's own.
     package static func readResponse(_ body: [UInt8]) throws(ReplyError) -> HelloResponse {
         let object = try ReplyReader.object(body)
         guard let device = object["device_id"]?.text.flatMap({ DeviceID($0) }) else {
@@ -108,7 +108,7 @@ package struct HelloRequest: Hashable, Sendable {
     package var agent: String?
     package var platform: String?
     package var replica: ReplicaID?
-    /// Who it thinks it is: our agents leave that to the header.
+    /// The device's own name for itself: our agents leave it to the header.
     package var device: DeviceID?
     package var maxSentSeq: Int64?
     package var highestAckedSeq: Int64?
@@ -130,7 +130,7 @@ package struct HelloRequest: Hashable, Sendable {
 }
 
 package struct HelloResponse: Hashable, Sendable {
-    /// What the hub enforces; the agent keeps within these and its own.
+    /// The limits that the hub enforces; the agent keeps within these and its own.
     package struct Announced: Hashable, Sendable {
         package var pushMutations: Int
         package var pushBytes: Int
@@ -155,10 +155,10 @@ package struct HelloResponse: Hashable, Sendable {
     package var deviceSeq: Int64?
     package var config: Int64?
     package var versions: [Int]
-    /// `gzip`: request bodies may be compressed. `groups`: mutations of a group are applied together or not at all.
+    /// Such as `gzip`: request bodies may be compressed; `groups`: mutations of a group are applied together or not at all.
     package var capabilities: [String]
     package var limits: Announced
-    /// Agents that find the hub again at the same moment wait a random part of this before they sync.
+    /// Agents that reach the hub again at the same moment wait a random part of this before they sync.
     package var spread: Duration
 
     package init(

@@ -1,9 +1,9 @@
-/// One request to the hub as the engine decides it. The shell adds address, credentials and compression, and carries it.
+/// One request to the hub, as the engine decides it. The shell adds address, credentials and compression, and sends it.
 package struct HubCall: Hashable, Sendable {
     package enum Kind: String, Hashable, Sendable {
         case hello, settle, pull, push, snapshot, known, verify
 
-        /// Its content comes with the answer.
+        /// `true` when its content comes with the answer.
         package var isReading: Bool {
             switch self {
             case .pull, .snapshot: true
@@ -12,23 +12,24 @@ package struct HubCall: Hashable, Sendable {
         }
     }
 
-    /// Names the call within this run of the agent; its answer comes back with it.
+    /// Identifies the call within this run of the agent; its answer carries the same id.
     package var id: UInt64
     package var kind: Kind
-    /// One per cycle; joins the agent's and the hub's logs.
+    /// One per cycle; links the agent's and the hub's logs.
     package var session: String
     package var body: [UInt8]
-    /// Of a `GET`: what stands behind the question mark.
+    /// The query of a `GET`, after the question mark.
     package var query: String?
-    /// Of a push: the hub's history that it is meant for. Another one refuses it, so that what it has forgotten comes first.
+    /// For a push: the hub's history that it is meant for. Another history refuses it, so that the changes that the hub has forgotten come
+    /// first.
     package var epoch: String?
-    /// Of a hello and a push: the newest ``Receipt`` of the hub, by which it finds out when its database went back.
+    /// For a hello and a push: the newest ``Receipt`` of the hub, which reveals that its database went back.
     package var receipt: String?
-    /// What is asked of an existing backend instead; there is no body then.
+    /// The question to an existing backend instead of a hub; there is no body then.
     package var rest: RestQuestion?
-    /// Bytes of the answer that were asked for; 0: a few.
+    /// Requested size of the answer, bytes; 0: a small one.
     package var answerBytes = 0
-    /// The longest time that it may take in all (``LinkPace/timeLimit(for:rate:)``).
+    /// Time limit for the whole call (``LinkPace/timeLimit(for:rate:)``).
     package var timeLimit = LinkPace.timeLimit(for: 0)
 
     package init(id: UInt64, kind: Kind, session: String, body: [UInt8], query: String? = nil, epoch: String? = nil) {

@@ -1,7 +1,7 @@
 /// Names of the header fields of the sync protocol (PROTOCOL A1).
 package enum HubHeader {
     package static let version = "Sync-Version"
-    /// The literal name that some clients send; many proxies drop names with underscores, so it is never the only one.
+    /// The spelling that some clients send; many proxies drop names with underscores, so it is never the only one.
     package static let versionUnderscored = "sync_version"
     package static let versions = "Sync-Versions"
     package static let device = "Sync-Device"
@@ -21,25 +21,25 @@ package enum HubHeader {
     package static let retryAfter = "Retry-After"
     package static let rateLimit = "RateLimit"
 
-    /// The wire format that this code speaks.
+    /// The version of the wire format in this code.
     package static let currentVersion = 1
     package static let supportedVersions = [1]
 }
 
-/// What an agent says about itself with every request, besides its credential.
+/// The values that an agent sends with every request, besides its credential.
 package struct HubRequestHeaders: Hashable, Sendable {
     /// As sent; `nil` when the header is missing.
     package var version: String?
     package var device: DeviceID?
     package var replica: ReplicaID?
-    /// One per cycle; joins the logs of both sides. Visible ASCII, at most 64 characters, anything else is dropped.
+    /// One per cycle; links the logs of both sides. Visible ASCII, at most 64 characters; other values are dropped.
     package var session: String?
     package var config: Int64?
     /// The history of the hub that a push is meant for.
     package var epoch: String?
-    /// Mutations that wait on the device for this hub, those of this request included: for the operator of the hub alone.
+    /// Number of mutations that wait on the device for this hub, including those of this request; only for the hub's operator.
     package var waiting: Int64?
-    /// The newest ``Receipt`` that this hub gave, as it was given.
+    /// The newest ``Receipt`` of this hub, unchanged.
     package var receipt: String?
 
     package init(
@@ -85,25 +85,25 @@ package struct HubRequestHeaders: Hashable, Sendable {
     }
 }
 
-/// What a hub says about itself with every answer. A value that is not as agreed reads as missing.
+/// The values that a hub sends with every answer. An invalid value reads as missing.
 package struct HubHeaders: Hashable, Sendable {
-    /// The wire format of this answer. A 2xx without it comes from somebody else: captive portals answer 200.
+    /// The wire format of this answer. A 2xx without it comes from another server: captive portals answer 200.
     package var version: Int?
     package var supportedVersions: [Int]
-    /// The hub's wall clock; a hint for the offset estimate, never sets a clock.
+    /// The hub's wall clock: a hint for the offset estimate, which never sets a clock.
     package var time: Timestamp?
-    /// Identity of the hub's history: changes when the hub is restored from a backup or made anew.
+    /// Identity of the hub's history: changes when the hub is restored from a backup or created anew.
     package var epoch: String?
     /// The newest commit number.
     package var head: Int64?
     /// The highest `seq` that the hub has seen from this replica.
     package var deviceSeq: Int64?
-    /// With verdicts and records: what the device shows again (``Receipt``).
+    /// With verdicts and records: the receipt that the device shows again (``Receipt``).
     package var receipt: String?
     package var config: Int64?
-    /// Databases that speak in turns under the name of this device, when they are more than one: a cloned device.
+    /// Number of databases that speak in turns under the name of this device, if more than one: a cloned device.
     package var twins: Int64?
-    /// When the token that was shown ends, and when the device should ask for the next one; `nil`: it does not end.
+    /// The end of the token that was shown, and the time to request the next one; `nil`: it does not expire.
     package var tokenEndsAt: Timestamp?
     package var tokenRefreshAt: Timestamp?
     /// Time to wait before the next request; never negative. The caller clamps it.
@@ -125,7 +125,7 @@ package struct HubHeaders: Hashable, Sendable {
         self.retryAfter = retryAfter
     }
 
-    /// - Parameter now: Our wall clock, the last resort for a `Retry-After` that is a date.
+    /// - Parameter now: The agent's wall clock, the last resort for a `Retry-After` that is a date.
     package init(reading headers: HTTPHeaders, now: Timestamp) {
         version = headers[HubHeader.version].flatMap { Int($0) }
         supportedVersions = (headers[HubHeader.versions] ?? "").split(separator: ",").prefix(16).compactMap {
@@ -140,13 +140,13 @@ package struct HubHeaders: Hashable, Sendable {
         tokenEndsAt = headers[HubHeader.tokenEnds].flatMap { HubHeaders.number($0) }.map { Timestamp(milliseconds: $0) }
         tokenRefreshAt = headers[HubHeader.tokenRefresh].flatMap { HubHeaders.number($0) }.map { Timestamp(milliseconds: $0) }
         twins = headers[HubHeader.twins].flatMap { HubHeaders.number($0) }
-        // A date is measured against the sender's own clock where it tells it: ours may be in 1970.
+        // A date is compared with the sender's own clock if it is sent: the local clock may be in 1970.
         let sent = time ?? headers["Date"].flatMap { HTTPDate.timestamp($0) } ?? now
         retryAfter = headers[HubHeader.retryAfter].flatMap { HubHeaders.retryAfter($0, sentAt: sent) }
         rateLimit = headers[HubHeader.rateLimit].flatMap { RateLimit($0) }
     }
 
-    /// How long a refusal asks us to wait: `Retry-After` outranks `RateLimit`, as that one's draft says.
+    /// The wait that a refusal requests: `Retry-After` outranks `RateLimit`, as the draft of the latter says.
     package var asked: Duration? {
         retryAfter ?? rateLimit.flatMap { $0.remaining == 0 ? $0.reset : nil }
     }
@@ -178,7 +178,7 @@ package struct HubHeaders: Hashable, Sendable {
         return min(max(sentAt.duration(to: date), .zero), .seconds(century))
     }
 
-    /// Digits only, at most 2^53.
+    /// Reads digits only, at most 2^53.
     static func number(_ text: String) -> Int64? {
         guard !text.isEmpty, text.utf8.allSatisfy({ $0 >= 48 && $0 <= 57 }), let value = Int64(text), value <= 1 << 53
         else { return nil }

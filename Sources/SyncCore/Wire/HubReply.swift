@@ -1,18 +1,18 @@
-/// What an HTTP answer to a ``HubCall`` means (PROTOCOL A5).
+/// The meaning of an HTTP answer to a ``HubCall`` (PROTOCOL A5).
 ///
-/// Portals answer 200, proxies answer for a dead server, and a wrong server may be anything. So an answer counts as the
-/// hub's only when it says so by `Sync-Version` and carries JSON; everything else is evidence of something in between,
-/// and never changes data. That holds for every status: without `Sync-Version` a 401 says nothing about the credentials, a
-/// 410 nothing about cursors, and a 413 only that a smaller request may pass what is in between.
+/// Portals answer 200, proxies answer for a dead server, and a wrong server may answer anything. An answer therefore counts as the hub's
+/// only when it has `Sync-Version` and carries JSON. Everything else is evidence of an intermediary, and never changes data. This holds for
+/// every status. Without `Sync-Version` a 401 says nothing about the credentials, a 410 nothing about cursors, and a 413 only that a
+/// smaller request may pass the intermediary.
 ///
 /// | answer without `Sync-Version` | kind | consequence |
 /// |---|---|---|
-/// | 408, 421, 425, 429, 5xx but 511 | `overloaded` | backoff, 1 to 60 s; after 408 smaller batches as well |
+/// /// | 408, 421, 425, 429, 5xx except 511 | `overloaded` | backoff, 1 to 60 s; after 408 smaller batches as well |
 /// | 413 | `tooLarge` | smaller batches; a single mutation that is still too large waits alone, and is never rejected |
 /// | another 4xx | `foreign` | backoff, 1 to 60 s |
 /// | everything else | `foreign` | next attempt after 30 s, later after 5 min |
 ///
-/// A `Retry-After` of such an answer is a wait of 5 minutes at most, and nothing that would forbid an attempt which somebody asks for
+/// A `Retry-After` of such an answer causes a wait of 5 minutes at most, and does not forbid an attempt that a person requests
 /// (``FailureCause``).
 package enum HubReply: Sendable {
     case answered(HubHeaders, body: [UInt8])
@@ -20,12 +20,12 @@ package enum HubReply: Sendable {
 
     package struct Refusal: Error, Hashable, Sendable {
         package var kind: Kind
-        /// For people: what was said, by whom.
+        /// The message and its sender, for people.
         package var detail: String
-        /// What the headers said; without a `version` it was not the hub that spoke, but a proxy's `Retry-After` counts too.
+        /// The values of the headers. Without a `version` the answer is not the hub's, but a proxy's `Retry-After` counts too.
         package var facts: HubHeaders?
         package var problem: Problem?
-        /// Of the HTTP answer, if there was one.
+        /// Status of the HTTP answer, if there was one.
         package var status: Int?
 
         package init(
@@ -44,7 +44,7 @@ package enum HubReply: Sendable {
         case transport(TransportError.Code)
         /// An answer that is not the hub's: HTML, a redirect, no `Sync-Version`. It decides nothing about data.
         case foreign
-        /// The hub's answer, but not as agreed; nothing of it was used.
+        /// The hub's answer, but invalid; none of it was used.
         case nonsense
         /// The hub refuses the credentials.
         case auth
@@ -54,9 +54,9 @@ package enum HubReply: Sendable {
         case misconfigured
         /// No common version of the protocol.
         case incompatible
-        /// The hub says our request is not valid: a mutation in it may be the reason.
+        /// The hub calls the request invalid: a mutation in it may be the reason.
         case malformed
-        /// The request is too large: for the hub, or, without `facts.version`, for something in between.
+        /// The request is too large for the hub or, without `facts.version`, for an intermediary.
         case tooLarge
         /// The hub does not read gzip.
         case encoding
@@ -64,13 +64,14 @@ package enum HubReply: Sendable {
         case regressed
         /// Cursors of another history.
         case gone
-        /// Later, please: 408, 425, 429, 503 and other 5xx that speak of load or a proxy; 421: over another connection, please.
+        /// The server asks to retry later: 408, 425, 429, 503 and other 5xx of an overloaded server or a proxy; 421 asks for another
+        /// connection.
         case overloaded
-        /// 500 and its like: the server failed over this very request.
+        /// 500 and similar: the server failed over this very request.
         case failed
     }
 
-    /// - Parameter now: Our wall clock, for a `Retry-After` date without any other clock beside it.
+    /// - Parameter now: The agent's wall clock, for a `Retry-After` date without any other clock beside it.
     package static func read(_ response: HTTPResponse, now: Timestamp) -> HubReply {
         let facts = HubHeaders(reading: response.headers, now: now)
         if (200...299).contains(response.status) {
@@ -91,11 +92,10 @@ package enum HubReply: Sendable {
         return .refused(facts.version == nil ? foreign(response, facts) : refusal(response, facts))
     }
 
-    /// The longest wait that an answer without `Sync-Version` can ask for: whatever stands in between must not silence a
-    /// device for hours.
+    /// The longest wait that an answer without `Sync-Version` can request: an intermediary must not silence a device for hours.
     package static let foreignWaitMax: Duration = .seconds(300)
 
-    /// An error that is not the hub's own. Its body is not read as a problem document, because nothing in it may count.
+    /// An error that is not the hub's own. Its body is not read as a problem document, because its content must not count.
     private static func foreign(_ response: HTTPResponse, _ heard: HubHeaders) -> Refusal {
         var facts = HubHeaders(version: nil, supportedVersions: [])
         facts.retryAfter = heard.asked.map { min($0, foreignWaitMax) }
@@ -134,7 +134,7 @@ package enum HubReply: Sendable {
 
     private static func problem(_ response: HTTPResponse) -> Problem? {
         guard let type = response.headers["Content-Type"], type.hasPrefix("application/problem+json") else { return nil }
-        // `try?`: a body that is not JSON after all is no problem document, and the status alone has to do.
+        // `try?`: a body that is not JSON is no problem document, and only the status counts.
         guard let json = try? JSONReader.read(response.body, limits: .answer), json.object != nil else { return nil }
         return Problem(json)
     }
@@ -151,7 +151,7 @@ package enum HubReply: Sendable {
     }
 }
 
-/// Text from outside on its way to a log, a terminal or an error: control characters escaped, length cut.
+/// Foreign text for a log, a terminal or an error: control characters are escaped, and the length is limited.
 package enum Printable {
     package static func text(_ text: String, max: Int = 200) -> String {
         var result = ""

@@ -2,9 +2,9 @@ extension PullMessages {
     /// Most streams of one pull; a configuration has tens of entities.
     package static let streamsMax = 256
 
-    /// Reads the body of a pull. A `limit` or `max_bytes` above what the hub gives is lowered to it.
+    /// Reads the body of a pull. A `limit` or `max_bytes` above the hub's own is lowered to it.
     ///
-    /// - Throws: `malformed`, and nothing is answered but that.
+    /// - Throws: `malformed`; the pull is then not answered.
     package static func readRequest(_ body: [UInt8]) throws(Problem) -> PullRequest {
         let object = try RequestReader.object(body)
         guard let list = object["streams"]?.array, list.count <= streamsMax else {
@@ -37,8 +37,8 @@ extension PullMessages {
         return request
     }
 
-    /// The form that a person can type: `GET /v1/sync/pull?entity=audits&cursor=…&limit=100`. A missing or empty cursor
-    /// starts at the beginning.
+    /// Reads the form that a person can type: `GET /v1/sync/pull?entity=audits&cursor=…&limit=100`. A missing or empty cursor starts at the
+    /// beginning.
     package static func readQuery(_ query: HubQuery) throws(Problem) -> PullRequest {
         PullRequest(
             streams: [StreamPosition(entity: try query.entity(), cursor: query["cursor"].flatMap { $0.isEmpty ? nil : $0 })],
@@ -68,14 +68,14 @@ package struct HubQuery: Hashable, Sendable {
         return entity
     }
 
-    /// 1 to ``Limits/pullRecordsMax``; more is lowered to that.
+    /// 1 to ``Limits/pullRecordsMax``; a larger number is lowered to that.
     package func limit() throws(Problem) -> Int {
         guard let text = self["limit"], !text.isEmpty else { return Limits.pullRecords }
         guard let limit = HubHeaders.number(text), limit > 0 else { throw HubQuery.malformed("limit", "a number from 1") }
         return Int(min(limit, Int64(Limits.pullRecordsMax)))
     }
 
-    /// More than ``Limits/pullBytes`` is lowered to that.
+    /// A larger number than ``Limits/pullBytes`` is lowered to that.
     package func maxBytes() throws(Problem) -> Int {
         guard let text = self["max_bytes"], !text.isEmpty else { return Limits.pullBytes }
         guard let bytes = HubHeaders.number(text), bytes > 0 else { throw HubQuery.malformed("max_bytes", "a number from 1") }

@@ -1,9 +1,9 @@
-/// A push as the hub reads it: the envelope strictly, each mutation by itself, so that one bad item refuses itself alone.
+/// A push as the hub reads it: the envelope strictly, each mutation by itself, so that a bad item refuses only itself.
 package struct IncomingPush: Sendable {
-    /// All results up to this `seq` are durably recorded at the agent; only lets the hub drop what it keeps to repeat them.
+    /// All results up to this `seq` are durably recorded at the agent; the hub may drop the data for repeating them.
     package var ackedSeq: Int64
-    /// The highest `seq` that this database ever sent, this request included; lower than the hub remembers means that the
-    /// agent's database went back in time.
+    /// The highest `seq` that this database ever sent, this request included. If it is lower than the hub remembers, the agent's database
+    /// went back in time.
     package var maxSentSeq: Int64?
     package var config: Int64?
     package var items: [IncomingItem]
@@ -20,7 +20,7 @@ package struct IncomingPush: Sendable {
 package struct IncomingItem: Sendable {
     package var key: MutationKey
     package var fingerprint: [UInt8]
-    // These four are present whenever they can be read, also when the rest cannot.
+    // These four are set whenever they can be read, even when the rest cannot.
     package var seq: Int64?
     package var group: GroupID?
     package var record: RecordName?
@@ -49,9 +49,9 @@ package struct IncomingMutation: Sendable {
     package var clock: ClockTrust
     package var clientUpdatedAt: Timestamp?
     package var dependsOn: [MutationKey]
-    /// Mutations that this one answers for: what a person decided, or what goes again with a fix.
+    /// Mutations that this one replaces: conflicts that a person decided, or rejected mutations that are sent again with a fix.
     package var supersedes: [MutationKey] = []
-    /// Who wrote it, in the app's words.
+    /// The author, in the app's words.
     package var author: String?
 
     package init(
@@ -72,9 +72,9 @@ package struct IncomingMutation: Sendable {
 extension PushMessages {
     /// Reads the body of a push.
     ///
-    /// - Throws: `malformed` when the body, the envelope or the key of an item cannot be read, when a key comes twice, and
-    ///   when the members of a group do not stand together; `too-large` when there are more mutations or payload than a push may carry. Anything
-    ///   else that is wrong in an item is that item's own problem.
+    /// - Throws: `malformed` when the body, the envelope or the key of an item cannot be read, when a key comes twice, or when the members
+    ///   of a group do not stand together. `too-large` when there are more mutations or more payload than a push may carry. Any other error
+    ///   in an item is that item's own problem.
     package static func readRequest(_ body: [UInt8]) throws(Problem) -> IncomingPush {
         guard body.count <= Limits.hubRequestBytes else { throw tooLarge("\(Limits.hubRequestBytes) bytes") }
         let object = try RequestReader.object(body)
@@ -180,7 +180,7 @@ extension PushMessages {
         return mutation
     }
 
-    /// Names that the mutation does not write mean nothing.
+    /// Names that the mutation does not write are ignored.
     private static func stamps(
         _ json: JSON?, _ place: String, _ invalid: (String, String) -> Problem
     ) throws(Problem) -> [JSONString: HybridTime] {
@@ -212,7 +212,7 @@ extension PushMessages {
         return keys
     }
 
-    /// A group is applied where its first member stands, so nothing may stand between.
+    /// A group is applied at the place of its first member, so no other item may stand between.
     private static func checkGroups(_ items: [IncomingItem]) throws(Problem) {
         var closed: Set<GroupID> = []
         var open: GroupID?
@@ -245,7 +245,7 @@ extension MutationContent {
         if let data = RequestReader.present(object["data"]) {
             guard let fields = data.object else { throw invalid(place + "/data", "an object") }
             guard data.depth <= Limits.jsonDepth else { throw invalid(place + "/data", "at most \(Limits.jsonDepth) levels") }
-            // The fields' own names are measured with the document that they become part of (``DocumentLimits``).
+            // The fields' own names are checked with the document that they become part of (``DocumentLimits``).
             guard !fields.members.contains(where: \.value.hasLongName) else { throw invalid(place + "/data", FieldOperation.nameRule) }
             content.data = fields
         }

@@ -1,5 +1,5 @@
-/// `POST /v1/sync/known`, both directions (PROTOCOL A6): which of these keys does the hub not know? Asked only after the
-/// hub's history changed, so that work it had accepted before a restore is sent again.
+/// `POST /v1/sync/known`, both directions (PROTOCOL A6): asks which of these keys the hub does not know. It is sent only after the hub's
+/// history changed, so that mutations that it had accepted before a restore are sent again.
 package enum KnownMessages {
     package static let keysMax = 1_000
 

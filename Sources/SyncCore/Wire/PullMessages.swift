@@ -47,17 +47,17 @@ package enum PullMessages {
         return writer.bytes
     }
 
-    /// Reads an answer strictly: anything that is not as agreed refuses the whole of it, and nothing is applied.
+    /// Reads an answer strictly: any invalid part refuses the whole answer, and nothing is applied.
     package static func readResponse(_ body: [UInt8]) throws(ReplyError) -> PullResponse {
         let response = try readStreams(body) { error throws(ReplyError) in throw error }
         return response
     }
 
-    /// Reads an answer so that one stream that is not as agreed spoils only itself: it becomes a ``StreamError`` that
-    /// ``StreamError/isUnreadable``, with the place and the reason. Of such a page nothing may be used, not even the records
-    /// before the bad one: the cursor belongs to the whole page.
+    /// Reads an answer so that an invalid stream spoils only itself: it becomes a ``StreamError`` that ``StreamError/isUnreadable``, with
+    /// the place and the reason. No part of such a page may be used, not even the records before the bad one: the cursor belongs to the
+    /// whole page.
     ///
-    /// - Throws: Where it cannot be said whose page it is, or the frame of the answer is broken.
+    /// - Throws: When the stream of an invalid page is unknown, or the frame of the answer is broken.
     package static func readStreams(_ body: [UInt8]) throws(ReplyError) -> PullResponse {
         try readStreams(body) { _ in }
     }
@@ -95,14 +95,14 @@ package enum PullMessages {
 
 package struct PullRequest: Hashable, Sendable {
     package var streams: [StreamPosition]
-    /// Records and deletions together, over all streams.
+    /// Number of records and deletions together, over all streams.
     package var limit: Int
     /// Soft cap on the uncompressed answer.
     package var maxBytes: Int
     package var maxSentSeq: Int64
-    /// Who asks knows what to make of ``StreamPage/unreadable``.
+    /// The caller understands ``StreamPage/unreadable``.
     package var namesUnreadable: Bool
-    /// Who asks wants to know which entities there are (``EntityList``).
+    /// The caller wants the names of the entities (``EntityList``).
     package var namesEntities = false
 
     package init(streams: [StreamPosition], limit: Int, maxBytes: Int, maxSentSeq: Int64, namesUnreadable: Bool = false) {
@@ -119,11 +119,11 @@ package struct PullResponse: Hashable, Sendable {
     package var head: Int64
     package var pages: [StreamPage]
     package var errors: [StreamError]
-    /// All that the hub has for the device; `nil` where that was not asked for.
+    /// All entities that the hub has for the device; `nil` when they were not requested.
     package var entities: [EntityName]?
-    /// What came beside the answer: kept with its pages. Not in the body.
+    /// The hub's position from the headers, stored with the pages. Not in the body.
     package var standing: HubStanding?
-    /// All that is left out now, where these pages have changed it: kept with them, because the hub does not say it twice.
+    /// All records that are left out now, if these pages have changed them: stored with the pages, because the hub does not repeat them.
     package var leftOut: LeftOutRecords?
 
     package init(epoch: String?, head: Int64, pages: [StreamPage], errors: [StreamError] = []) {
@@ -134,7 +134,7 @@ package struct PullResponse: Hashable, Sendable {
     }
 }
 
-/// A stretch of one entity's feed.
+/// A section of one entity's feed.
 package struct StreamPage: Hashable, Sendable {
     package struct Record: Hashable, Sendable {
         package var id: RecordID
@@ -142,7 +142,7 @@ package struct StreamPage: Hashable, Sendable {
         package var originDevice: String?
         package var originKey: String?
         package var originAuthor: String?
-        /// Of a backend that has ids and versions of its own: the store makes ours of it.
+        /// The id and version in a backend that has its own: the store derives ours from it.
         package var mark: RestMark?
 
         package init(
@@ -160,9 +160,9 @@ package struct StreamPage: Hashable, Sendable {
     package struct Deletion: Hashable, Sendable {
         package var id: RecordID
         package var version: Int64
-        /// `revoked` when the device may no longer see it.
+        /// `revoked` when the device may no longer see the record.
         package var reason: String?
-        /// Who deleted it and when, for people; a server need not tell.
+        /// Author and time of the deletion, for people; a server may leave them out.
         package var hlc: String?
         package var originDevice: String?
         package var originAuthor: String?
@@ -181,18 +181,18 @@ package struct StreamPage: Hashable, Sendable {
     }
 
     package var entity: EntityName
-    /// Where the next pull of this entity goes on.
+    /// Cursor for the next pull of this entity.
     package var cursor: String
     package var hasMore: Bool
     package var records: [Record]
     package var deletions: [Deletion]
-    /// Live records of the entity, on the first page of a first sync: for the progress that people see.
+    /// Number of live records of the entity, on the first page of a first sync: for the progress that people see.
     package var total: Int64?
-    /// Records that changed in this stretch and that the server itself cannot read. They are neither deleted nor as they were.
+    /// Records that changed in this section and that the server itself cannot read. They are neither deleted nor unchanged.
     package var unreadable: [RecordID] = []
-    /// Of the deletions, in their order, where they come from a backend that has ids of its own.
+    /// Marks of the deletions, in their order, if they come from a backend with its own ids.
     package var marks: [RestMark] = []
-    /// The highest time of change on the page where that lies in the future, as an existing backend wrote it (``RestCursor``).
+    /// The highest time of change on the page if it lies in the future, as an existing backend wrote it (``RestCursor``).
     package var ahead: String?
 
     package init(
@@ -324,13 +324,13 @@ package struct StreamError: Hashable, Sendable {
         self.problem = problem
     }
 
-    /// The code of an error that the reader of an answer made, not the hub.
+    /// The code of an error that the reader of an answer found, not the hub.
     package static let unreadable = "unreadable"
 
-    /// What the hub sent of this stream is not as agreed.
+    /// `true` when the hub's data of this stream is invalid.
     package var isUnreadable: Bool { problem.code == Self.unreadable }
 
-    /// - Parameter page: As it came; names the record concerned where that can be read.
+    /// - Parameter page: The page as received; the error names the record if its id can be read.
     static func unreadable(_ entity: EntityName, _ error: ReplyError, in page: JSON) -> StreamError {
         var detail = "\(error)"
         // `/streams/0/records/3/version`
@@ -343,6 +343,6 @@ package struct StreamError: Hashable, Sendable {
         return StreamError(entity: entity, problem: Problem(Self.unreadable, status: 0, detail: detail))
     }
 
-    /// The cursor is too old, or of another history: this feed must be read afresh.
+    /// `true` when the cursor is too old, or of another history: this feed must be read from the beginning.
     package var isExpired: Bool { problem.status == 410 || problem.code.hasSuffix("-expired") }
 }

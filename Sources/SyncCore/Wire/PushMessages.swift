@@ -1,6 +1,6 @@
-/// `POST /v1/sync/push`, both directions (PROTOCOL A4). Written and read by the same code on both sides.
+/// `POST /v1/sync/push`, both directions (PROTOCOL A4). The same code writes and reads it on both sides.
 package enum PushMessages {
-    /// The body of a push. The payload parts are spliced in as the store holds them.
+    /// The body of a push. The payload parts are inserted as the store holds them.
     package static func request(_ batch: Batch, config: Int64?) -> [UInt8] {
         var writer = JSONWriter(capacity: 256 + batch.mutations.reduce(0) { $0 + 320 + ($1.data?.utf8.count ?? 0) })
         writer.object { writer in
@@ -53,7 +53,7 @@ package enum PushMessages {
         return writer.bytes
     }
 
-    /// Reads an answer strictly: anything that is not as agreed refuses the whole of it, and nothing is applied.
+    /// Reads an answer strictly: any invalid part refuses the whole answer, and nothing is applied.
     package static func readResponse(_ body: [UInt8]) throws(ReplyError) -> PushResponse {
         let object = try ReplyReader.object(body)
         guard let head = object["head"]?.int, head >= 0 else { throw ReplyError("/head", "a whole number of at least 0") }
@@ -103,13 +103,13 @@ package struct PushResult: Hashable, Sendable {
         self.notes = notes
     }
 
-    /// What the hub adds to a verdict. Nothing of it changes what the verdict means for the store.
+    /// The hub's additions to a verdict. None changes the verdict's meaning for the store.
     package struct Notes: Hashable, Sendable {
-        /// The stamp lay too far ahead of the hub's clock and was taken as the hub's own time.
+        /// The stamp was too far ahead of the hub's clock and was replaced by the hub's own time.
         package var isClockClamped = false
-        /// With an `accepted`: by name as in the change, what `max` or `min` has kept, because the change does not beat it.
+        /// With an `accepted`, by name as in the change: the values that `max` or `min` has kept, because the change does not exceed them.
         package var kept: JSONObject = [:]
-        /// With a `duplicate`: why the first answer was a rejection, as long as the hub remembers it.
+        /// With a `duplicate`: the reason of the first rejection, as long as the hub remembers it.
         package var problem: Problem?
         /// With a `duplicate`: the fields of the first answer, which was a conflict.
         package var fields: [String] = []
@@ -118,31 +118,31 @@ package struct PushResult: Hashable, Sendable {
     }
 
     package enum Verdict: Hashable, Sendable {
-        /// Applied and committed. `record` is there when the agent cannot compute the result alone.
+        /// Applied and committed. `record` is set when the agent cannot compute the result alone.
         case accepted(version: Int64, serverID: String?, record: HubRecord?, merged: [String])
-        /// The key was known: nothing was applied. Only `current` may be installed, never what the original answer held.
+        /// The key was known: nothing was applied. Only `current` may be installed, never the data of the original answer.
         case duplicate(original: Original, current: HubState)
-        /// Nothing applied: a person must decide these fields (`$delete` stands for the deletion itself).
+        /// Nothing was applied: a person must decide these fields (`$delete` stands for the deletion itself).
         case conflict(fields: [String], current: HubState)
-        /// Nothing applied, and never will be.
+        /// Nothing was applied, and never will be.
         case rejected(Problem, current: HubState?)
-        /// Nothing applied, may work later. Any status word that we do not know counts as this.
+        /// Nothing was applied; a retry may succeed. Any unknown status word counts as this.
         case retry(Problem?, after: Duration?)
     }
 
     package enum Original: String, Hashable, Sendable { case accepted, rejected, conflict }
 }
 
-/// A record as the hub sends it: always the whole document.
+/// A record as the hub sends it: always the complete document.
 package struct HubRecord: Hashable, Sendable {
     /// The commit number of its last change.
     package var version: Int64
     package var data: JSONObject
     package var hlc: String?
-    /// Only the fields whose stamp differs from `hlc`.
+    /// Stamps of the fields that differ from `hlc`.
     package var fieldHLC: JSONObject?
-    /// Who wrote the fields that people decide about, where that is not who wrote the record last; in a conflict, of all
-    /// that are disputed: `{"finding":{"device":"gw-3","author":"tom"}}`.
+    /// The authors of the fields that people decide about, where they differ from the last author of the record; in a conflict, the authors
+    /// of all its fields: `{"finding":{"device":"gw-3","author":"tom"}}`.
     package var fieldOrigins: JSONObject?
 
     package init(
@@ -162,9 +162,9 @@ package enum HubState: Hashable, Sendable {
     case absent
 }
 
-/// An answer of the hub that is not as agreed. Nothing of it is used.
+/// An invalid answer of the hub. None of it is used.
 package struct ReplyError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// RFC 6901, into the answer.
+    /// JSON pointer into the answer (RFC 6901).
     package var pointer: String
     package var expected: String
 

@@ -42,7 +42,7 @@ extension PushResult {
         return PushResult(key: key, verdict: try verdict(status, object, at: pointer), notes: notes(status, object))
     }
 
-    /// Read leniently: these are for people, and no reason to refuse an answer.
+    /// Read leniently: notes are for people, and no reason to refuse an answer.
     private static func notes(_ status: String, _ object: JSONObject) -> Notes {
         var notes = Notes()
         notes.isClockClamped = object["clock_clamped"]?.bool == true
@@ -86,7 +86,7 @@ extension PushResult {
             if let seconds = object["retry_after"]?.double, seconds > 0 { after = .seconds(min(seconds, 86_400)) }
             return .retry(object["problem"].map { Problem($0) }, after: after)
         default:
-            // A newer hub may say more than we know. Trying again later loses nothing.
+            // A newer hub may send status words unknown here. A retry later loses nothing.
             let problem = Problem("unknown-status", status: 0, detail: "the hub answered with the status \"\(status.prefix(64))\"")
             return .retry(problem, after: nil)
         }
@@ -113,7 +113,7 @@ extension HubRecord {
         return HubRecord(
             version: try ReplyReader.version(object["version"], pointer + "/version"), data: data,
             hlc: try ReplyReader.optionalText(object["hlc"], pointer + "/hlc"), fieldHLC: fieldHLC,
-            // For people: what is no object is no reason to refuse an answer.
+            // For people: a value that is no object is no reason to refuse an answer.
             fieldOrigins: object["field_origin"]?.object)
     }
 }
@@ -136,7 +136,7 @@ extension HubState {
     }
 }
 
-/// Small readers of answers, each with the place and the expectation in its error.
+/// Readers of answers, each with the place and the expectation in its error.
 enum ReplyReader {
     static func object(_ body: [UInt8]) throws(ReplyError) -> JSONObject {
         let json: JSON
@@ -162,7 +162,7 @@ enum ReplyReader {
         return text
     }
 
-    /// Missing is empty. Anything else that is no list is not: it would hide what was meant to be in it.
+    /// A missing list is empty. Any other value is an error: it would hide the intended elements.
     static func list(_ json: JSON?, _ pointer: String) throws(ReplyError) -> [JSON] {
         guard let json, !json.isNull else { return [] }
         guard let array = json.array else { throw ReplyError(pointer, "an array") }

@@ -1,9 +1,9 @@
-/// The `RateLimit` field (draft-ietf-httpapi-ratelimit-headers): how many requests are left, and when there will be more.
+/// The `RateLimit` field (draft-ietf-httpapi-ratelimit-headers): the number of requests that are left, and the time until the next ones.
 ///
 ///     RateLimit: "default";r=12;t=30        r=0;t=30
 package struct RateLimit: Hashable, Sendable {
     package var remaining: Int64
-    /// Until the quota is full again; at most an hour.
+    /// Time until the quota is full again; at most an hour.
     package var reset: Duration
 
     package init(remaining: Int64, reset: Duration) {
@@ -11,7 +11,7 @@ package struct RateLimit: Hashable, Sendable {
         self.reset = reset
     }
 
-    /// - Returns: `nil` unless both numbers are there. Of several policies the one with the least left counts.
+    /// - Returns: `nil` unless both numbers are there. The policy with the fewest requests left counts.
     package init?(_ text: String) {
         guard text.utf8.count <= 1_024 else { return nil }
         let limits = text.split(separator: ",").compactMap { RateLimit(item: $0) }
@@ -30,8 +30,8 @@ package struct RateLimit: Hashable, Sendable {
         self.init(remaining: remaining, reset: .seconds(min(reset, 3_600)))
     }
 
-    /// How long to leave the hub alone before the next request. Nothing left: until there is more. Little left: the rest is
-    /// spread over the time that it must last for.
+    /// Time to wait before the next request. When no request is left, it is the time to the reset; when few are left, they are spread over
+    /// it.
     package var pause: Duration? {
         guard reset > .zero else { return nil }
         if remaining == 0 { return reset }

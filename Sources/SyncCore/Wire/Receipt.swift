@@ -1,11 +1,11 @@
-/// What a hub signs with an answer that brings verdicts or records: up to where it knew this database of this device, and how
-/// far it was itself (`Sync-Receipt`). The agent keeps it on flash together with them and shows it when it greets and
-/// pushes, so that a hub whose database was replaced by an older copy finds out before it accepts anything.
+/// The receipt that a hub signs with an answer that brings verdicts or records (`Sync-Receipt`): the highest number that it had seen from
+/// this database of this device, and its own position. The agent stores it on flash together with them and shows it when it greets and
+/// pushes. A hub whose database was replaced by an older copy therefore detects this before it accepts anything.
 ///
-/// Text `r1/epoch/opening/head/device/replica/seq`, then 16 bytes of HMAC-SHA-256 over it, all as base64url. The first part
-/// keeps it apart from a ``Cursor``, which is signed with the same secret. Agents carry it back and read nothing in it.
+/// Text `r1/epoch/opening/head/device/replica/seq`, then 16 bytes of HMAC-SHA-256 over it, all as base64url. The first part distinguishes
+/// it from a ``Cursor``, which is signed with the same secret. Agents carry it back and do not read its content.
 package struct Receipt: Hashable, Sendable {
-    /// Where the hub stood when it answered.
+    /// The position of the hub when it answered.
     package var position: HubPosition
     package var device: DeviceID
     package var replica: ReplicaID
@@ -24,7 +24,7 @@ package struct Receipt: Hashable, Sendable {
         return Base64URL.encode(plain + HubSignature.of(plain, secret))
     }
 
-    /// - Returns: `nil` for what this secret has not signed, and for what is no receipt.
+    /// - Returns: `nil` for a text that this secret has not signed, and for any other value.
     package static func read(_ text: String, secret: [UInt8]) -> Receipt? {
         guard text.utf8.count <= Limits.cursorBytes, let bytes = Base64URL.decode(text), bytes.count > HubSignature.bytes else {
             return nil
@@ -40,7 +40,7 @@ package struct Receipt: Hashable, Sendable {
             replica: replica, seq: seq)
     }
 
-    /// What may stand in the header: base64url, at most ``Limits/cursorBytes``. Anything else counts as no receipt.
+    /// The form that is allowed in the header: base64url, at most ``Limits/cursorBytes``. Any other text counts as no receipt.
     package static func isCarried(_ text: String) -> Bool {
         !text.isEmpty && text.utf8.count <= Limits.cursorBytes
             && text.utf8.allSatisfy { byte in
@@ -54,14 +54,14 @@ package struct Receipt: Hashable, Sendable {
     }
 }
 
-/// How far a hub was when it last answered this database: what it may not fall behind within one history.
+/// The hub's position when it last answered this database: within one history it must not fall behind it.
 package struct HubStanding: Hashable, Sendable {
     package var epoch: String
     package var replica: ReplicaID
     package var head: Int64
-    /// The highest `seq` of this database that the hub said it had seen.
+    /// The highest `seq` of this database that the hub reported as seen.
     package var seq: Int64
-    /// What the hub signed about it; `nil` from a hub that signs nothing.
+    /// The hub's receipt for it; `nil` from a hub that signs nothing.
     package var receipt: String?
 
     package init(epoch: String, replica: ReplicaID, head: Int64, seq: Int64, receipt: String? = nil) {
@@ -72,7 +72,7 @@ package struct HubStanding: Hashable, Sendable {
         self.receipt = receipt
     }
 
-    /// Whether an answer in this history shows less than the hub had said. What it does not say shows nothing, nor does the `seq` of
+    /// Returns whether an answer in this history shows less than the hub had reported. A missing value shows nothing, nor does the `seq` of
     /// another database.
     package func isAhead(of facts: HubHeaders, for replica: ReplicaID) -> Bool {
         if let head = facts.head, head < self.head { return true }

@@ -1,10 +1,10 @@
-/// Small readers of requests. What is wrong is named by its place in the body and by what was expected there; members that
-/// we do not know are skipped, since a newer agent may say more.
+/// Readers of requests. An error names its place in the body and the expectation there. Unknown members are skipped, since a newer agent
+/// may send more.
 enum RequestReader {
     static func object(_ body: [UInt8]) throws(Problem) -> JSONObject {
         var limits = JSONReader.Limits()
-        // Too deep a document and too long a name must refuse their own mutation, not the whole batch. The depth that is left
-        // protects the stack.
+        // Excessive depth and too long names must refuse their own mutation, not the whole batch. The remaining limit of the depth protects
+        // the stack.
         limits.depth = Limits.storedDepth
         limits.nameBytes = .max
         let json: JSON
@@ -17,14 +17,14 @@ enum RequestReader {
         return object
     }
 
-    /// A whole request that is not as agreed.
+    /// The problem of an invalid request.
     static func malformed(_ pointer: String, _ expected: String) -> Problem {
         Problem(
             "malformed", status: 400, detail: "\(pointer.isEmpty ? "body" : pointer): expected \(expected)",
             errors: [.init(pointer, "expected \(expected)")])
     }
 
-    /// One mutation that is not as agreed.
+    /// The problem of one invalid mutation.
     static func invalid(_ pointer: String, _ expected: String) -> Problem {
         Problem(
             "validation", status: 422, detail: "\(pointer): expected \(expected)",

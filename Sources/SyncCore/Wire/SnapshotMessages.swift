@@ -15,7 +15,7 @@ package enum SnapshotMessages {
 
     private static let seed = "seed"
 
-    /// `7` or `7,203`: only records whose ids fall into these buckets (``EntityDigest``).
+    /// Reads `7` or `7,203`: only records whose ids are in these buckets (``EntityDigest``).
     private static func readBuckets(_ text: String?) throws(Problem) -> [UInt8]? {
         guard let text, !text.isEmpty else { return nil }
         let parts = text.split(separator: ",", omittingEmptySubsequences: false)
@@ -24,7 +24,7 @@ package enum SnapshotMessages {
         return buckets
     }
 
-    /// The query of a request, without its question mark. Nothing in it needs escaping: ids are `[A-Za-z0-9._:-]`.
+    /// The query of a request, without its question mark. It needs no escaping: ids are `[A-Za-z0-9._:-]`.
     package static func query(_ request: SnapshotRequest) -> String {
         var text = "entity=\(request.entity)&limit=\(request.limit)"
         if let after = request.after { text += "&after=\(after)" }
@@ -57,7 +57,7 @@ package enum SnapshotMessages {
         return writer.bytes
     }
 
-    /// Reads an answer strictly: anything that is not as agreed refuses the whole of it, and nothing is applied.
+    /// Reads an answer strictly: any invalid part refuses the whole answer, and nothing is applied.
     package static func readResponse(_ body: [UInt8]) throws(ReplyError) -> SnapshotPage {
         let object = try ReplyReader.object(body)
         guard let entity = object["entity"]?.text.flatMap({ EntityName($0) }) else {
@@ -91,13 +91,13 @@ package struct SnapshotRequest: Hashable, Sendable {
     /// The last id of the page before; `nil` for the first page.
     package var after: RecordID?
     package var limit: Int
-    /// Only these; `nil` means all.
+    /// Only the records of these buckets; `nil` means all.
     package var buckets: [UInt8]?
-    /// Only what the entity's ``SeedFilter`` lets through.
+    /// Only the records that the entity's ``SeedFilter`` matches.
     package var isSeed: Bool
-    /// Who asks knows what to make of ``SnapshotPage/unreadable``.
+    /// The caller understands ``SnapshotPage/unreadable``.
     package var namesUnreadable: Bool
-    /// Bytes of records after which the page ends; at least one is on it. Hubs before this one do not know it.
+    /// Bytes of records after which the page ends; at least one record is on it. Older hubs ignore it.
     package var maxBytes: Int
 
     package init(
@@ -116,26 +116,26 @@ package struct SnapshotRequest: Hashable, Sendable {
 
 package struct SnapshotPage: Hashable, Sendable {
     package var entity: EntityName
-    /// Where the feed goes on after the listing. Only the one of the *first* page counts: a change made while the listing
-    /// ran would be missed from any later one.
+    /// Cursor at which the feed continues after the listing. Only the one of the *first* page counts: any later one would miss a change
+    /// that was made while the listing ran.
     package var startCursor: String
     package var startVersion: Int64
     package var records: [StreamPage.Record]
-    /// Records of this page that the server has and cannot read. They are not deleted.
+    /// Records of this page that the server stores and cannot read. They are not deleted.
     package var unreadable: [RecordID] = []
     /// `after` of the next request; `nil` when no record came.
     package var after: RecordID?
     package var hasMore: Bool
-    /// Live records of the entity, for the progress that people see; `nil` when the hub does not say.
+    /// Number of live records of the entity, for the progress that people see; `nil` when the hub does not report it.
     package var total: Int64?
-    /// Records of the entity that this history of the hub has deleted, counted up; on the first page of a listing of all. `nil` when
-    /// the hub does not say.
+    /// Number of deleted records of the entity over this history of the hub; on the first page of a listing of all. `nil` when the hub does
+    /// not report it.
     package var deletedTotal: Int64?
-    /// It is what a new device needs first, not a part of the listing. Not in the answer; who asked knows.
+    /// `true` for the records that a new device needs first, `false` for a part of the listing. Not in the answer; the caller knows it.
     package var isSeed = false
-    /// What came beside the answer: kept with its records. Not in the body.
+    /// The hub's position from the headers, stored with the records. Not in the body.
     package var standing: HubStanding?
-    /// All that is left out now, where these pages have changed it: kept with them, because the hub does not say it twice.
+    /// All records that are left out now, if these pages have changed them: stored with the pages, because the hub does not repeat them.
     package var leftOut: LeftOutRecords?
 
     package init(

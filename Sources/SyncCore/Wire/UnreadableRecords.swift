@@ -1,13 +1,12 @@
-// Records that a hub has and cannot read itself (PROTOCOL A3, A8).
+// Records that a hub stores and cannot read itself (PROTOCOL A3, A8).
 //
-// One damaged record must not keep a device from all others of its entity. But a device that is shown a page without it takes
-// it for deleted (a listing), or believes that it has its newest content (a feed). So a page leaves a damaged record out only
-// where it can say so, in `unreadable`, and only for who asks with `unreadable: named` and so knows what that means: the record
-// stays as it is on the device, and is told. Whoever does not ask gets no page, as ever. A hub that can do so says
-// `unreadable` in its hello.
+// One damaged record must not keep a device from all others of its entity. But a device that gets a page without it treats it as deleted (a
+// listing), or believes that it has its newest content (a feed). A page therefore leaves a damaged record out only if it can list it in
+// `unreadable`, and only for a caller that sends `unreadable: named` and so understands it. The record then stays unchanged on the device,
+// and is reported. Other callers get no page. A hub that supports this sends `unreadable` in its hello.
 //
-// Nothing has to be remembered for the time after: a record that is published anew has a new version and comes through the
-// feed, a hub that is restored has a new history, and what was mended by hand differs in the weekly comparison.
+// No state is needed for later: a record that is published again has a new version and comes through the feed, a hub that is restored has a
+// new history, and a record that was repaired by hand differs in the weekly comparison.
 package enum UnreadableRecords {
     package static let capability = "unreadable"
     /// Value of the member and of the query parameter `unreadable`.
@@ -31,18 +30,18 @@ package enum UnreadableRecords {
     }
 }
 
-/// What is known to be left out, of all entities: for people.
+/// The records of all entities that are known to be left out, for people.
 package struct LeftOutRecords: Hashable, Sendable {
     private var ids: [EntityName: Set<RecordID>] = [:]
     private var count = 0
-    /// More names would say nothing new.
+    /// Largest number of names; more would add no information.
     static let idsMax = 1_000
 
     package init() {}
 
     package var isEmpty: Bool { count == 0 }
 
-    /// As it is kept, `{"works":["w-1","w-7"]}`. What does not read there is none: the weekly comparison tells of it again.
+    /// The stored form, `{"works":["w-1","w-7"]}`. An unreadable part counts as absent: the weekly comparison reports the records again.
     package var json: JSONObject {
         var object = JSONObject()
         for (entity, ids) in ids.sorted(by: { $0.key < $1.key }) { object[entity.text] = .array(ids.sorted().map { .string($0.text) }) }
@@ -57,16 +56,16 @@ package struct LeftOutRecords: Hashable, Sendable {
         }
     }
 
-    /// Forgets what is of entities that are not read any more.
+    /// Forgets the records of entities that are not synced any more.
     ///
-    /// - Returns: Whether something is known otherwise than before.
+    /// - Returns: `true` when something has changed.
     package mutating func keep(only entities: Set<EntityName>) -> Bool {
         let gone = ids.keys.filter { !entities.contains($0) }
         for entity in gone { _ = replace(entity, []) }
         return !gone.isEmpty
     }
 
-    /// For people: `2 of works (w-1, w-7), 1 of sites (s-2)`.
+    /// A text for people: `2 of works (w-1, w-7), 1 of sites (s-2)`.
     package var sentence: String {
         ids.sorted { $0.key < $1.key }.map { entity, ids in
             let shown = ids.sorted().prefix(8).map(\.text).joined(separator: ", ")
@@ -74,9 +73,9 @@ package struct LeftOutRecords: Hashable, Sendable {
         }.joined(separator: ", ")
     }
 
-    /// A stretch of the feed was read.
+    /// Records the result of reading a section of the feed.
     ///
-    /// - Returns: Whether something is known otherwise than before.
+    /// - Returns: `true` when something has changed.
     package mutating func note(_ page: StreamPage) -> Bool {
         var known = ids[page.entity] ?? []
         guard !known.isEmpty || !page.unreadable.isEmpty else { return false }
@@ -85,12 +84,12 @@ package struct LeftOutRecords: Hashable, Sendable {
         return replace(page.entity, known.union(page.unreadable))
     }
 
-    /// A page of a listing was read: of its stretch, only what it names is left out.
+    /// Records a page of a listing: within its range, only the records that it names are left out.
     ///
     /// - Parameters:
     ///   - before: The last id of the page before this one.
-    ///   - buckets: Those that were asked for; `nil` means all.
-    /// - Returns: Whether something is known otherwise than before.
+    ///   - buckets: The requested buckets; `nil` means all.
+    /// - Returns: `true` when something has changed.
     package mutating func note(_ page: SnapshotPage, after before: RecordID?, only buckets: [UInt8]?) -> Bool {
         let known = ids[page.entity] ?? []
         guard !known.isEmpty || !page.unreadable.isEmpty else { return false }

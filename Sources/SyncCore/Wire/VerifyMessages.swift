@@ -1,5 +1,5 @@
-/// `POST /v1/sync/verify`, both directions (PROTOCOL A8): which buckets of an entity are not the same on both sides? Only
-/// asked of a hub that says `digest` in its hello.
+/// `POST /v1/sync/verify`, both directions (PROTOCOL A8): asks which buckets of an entity differ between the two sides. It is sent only to
+/// a hub with `digest` in its hello.
 package enum VerifyMessages {
     package static let capability = "digest"
 
@@ -59,7 +59,7 @@ package enum VerifyMessages {
 
 package struct VerifyRequest: Hashable, Sendable {
     package var entity: EntityName
-    /// Where the asking side's feed stands: says of which history its versions are.
+    /// The cursor of the asking side's feed: it names the history of its versions.
     package var cursor: String
     package var digest: EntityDigest
 
@@ -72,7 +72,7 @@ package struct VerifyRequest: Hashable, Sendable {
 
 package struct VerifyResponse: Hashable, Sendable {
     package var differs: [UInt8]
-    /// Where the feed would go on after a listing made now.
+    /// The cursor at which the feed would continue after a listing made now.
     package var startCursor: String
     package var startVersion: Int64
 
