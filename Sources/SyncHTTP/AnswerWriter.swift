@@ -1,11 +1,11 @@
 import NIOCore
 
-/// How the client finds the end of an answer.
+/// The framing by which the client finds the end of an answer.
 enum AnswerFraming: Equatable {
-    /// Exactly so many more bytes.
+    /// Exactly this number of further bytes.
     case counted(left: Int)
     case chunked
-    /// HTTP/1.0 knows no chunks: the connection's end is the body's.
+    /// HTTP/1.0 has no chunks: the end of the connection ends the body.
     case untilClose
     /// `HEAD`, 204 and 304 have no body, whatever the handler writes.
     case bodyless
@@ -13,7 +13,7 @@ enum AnswerFraming: Equatable {
 
 /// Writes answers as bytes, RFC 9112 sections 4 to 7.
 enum AnswerWriter {
-    /// - Parameter length: What `Content-Length` says, `nil` to leave it out.
+    /// - Parameter length: Value of `Content-Length`; `nil` leaves it out.
     static func head(
         status: Int, headers: [(String, String)], length: Int?, isChunked: Bool, keepsConnection: Bool,
         into buffer: inout ByteBuffer
@@ -59,7 +59,7 @@ enum AnswerWriter {
         buffer.writeStaticString("HTTP/1.1 100 Continue\r\n\r\n")
     }
 
-    /// A value may hold what a client sent (a `Location`, an echo): it must not be able to begin another line.
+    /// A value may contain client data (a `Location`, an echo), which must not be able to begin another line.
     private static func write(fieldValue value: String, into buffer: inout ByteBuffer) {
         func isControl(_ byte: UInt8) -> Bool { (byte < 0x20 && byte != 0x09) || byte == 0x7F }
         if value.utf8.contains(where: isControl) {

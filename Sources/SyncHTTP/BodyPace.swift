@@ -1,16 +1,16 @@
 package import NIOCore
 
-/// Whether a body comes fast enough: a credit of time that waiting for its sender uses up and that its bytes give back.
+/// The minimum speed of a body, as a credit of time: waiting for the sender uses it up, and received bytes restore it.
 ///
-/// The credit begins with the whole grace and never grows beyond it, so that a fast beginning pays for no slow rest. With a
-/// grace of 60 s and 256 bytes per second:
+/// The credit begins with the whole grace and never grows beyond it, so that a fast beginning does not pay for a slow rest. With a grace of
+/// 60 s and 256 bytes per second:
 ///
 ///     1 byte every 20 s        refused after 60 s
-///     4 KiB at 256 B/s         whole after 16 s, and at most 76 s are given
-///     4 MiB at 1,000 B/s       whole after 70 minutes (a line of 9.6 kbit/s), with most of the grace left all the time
+///     4 KiB at 256 B/s         complete after 16 s, and at most 76 s are given
+///     4 MiB at 1,000 B/s       complete after 70 minutes (a line of 9.6 kbit/s), with most of the grace left all the time
 ///     30 s of silence on it    uses up half of the grace; 2 s at 1,000 B/s give 8 s of it back
 ///
-/// Time in which the receiver does not want more does not count: a slow disk is not the sender's fault.
+/// Time in which the receiver does not read does not count: a slow disk is not the sender's fault.
 package struct BodyPace: Sendable {
     /// Bytes per second.
     private let rate: Int64
@@ -26,18 +26,18 @@ package struct BodyPace: Sendable {
         credit = self.grace
     }
 
-    /// Counts what has passed and what has come.
+    /// Counts elapsed time and received bytes.
     ///
     /// - Parameters:
-    ///   - count: Bytes of the body that have come in all.
-    ///   - isWaiting: From now on the sender is waited for.
-    /// - Returns: How long it may still send nothing; zero or less when it is too slow.
+    ///   - count: Total number of received bytes of the body.
+    ///   - isWaiting: The receiver waits for the sender from now on.
+    /// - Returns: The time that the sender may still be silent; zero or less when it is too slow.
     package mutating func update(at now: NIODeadline, count: Int, isWaiting: Bool) -> TimeAmount {
         if let waitingSince { credit -= (now - waitingSince).nanoseconds }
         let isLate = credit <= 0
         let bytes = Int64(count) - counted
         counted = Int64(count)
-        // A step brings one read, or what a closed connection had left: far below 2^63 / 10^9 bytes.
+        // A step brings one read, or the rest of a closed connection: far below 2^63 / 10^9 bytes.
         if !isLate { credit = min(grace, credit + min(bytes, 1 << 32) * 1_000_000_000 / rate) }
         waitingSince = isWaiting ? now : nil
         return .nanoseconds(credit)

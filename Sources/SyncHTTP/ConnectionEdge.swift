@@ -1,13 +1,13 @@
 import NIOCore
 
-/// Stands between the socket and TLS: sees that the client says something before there is a request, keeps what is one handshake
-/// too many away from TLS, and can close without TLS's own ceremony, which waits for the peer.
+/// The handler between the socket and TLS. It detects the client's first bytes before there is a request, keeps excess handshakes from TLS,
+/// and can close without TLS's closing exchange, which waits for the peer.
 final class ConnectionEdge: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
 
     private weak var connection: HTTPConnection?
     private var context: ChannelHandlerContext?
-    /// Asked with the first byte; `nil` once it has said yes.
+    /// Asked with the first byte; `nil` after it has returned `true`.
     private var mayBegin: (() -> Bool)?
 
     init(_ connection: HTTPConnection, mayBegin: @escaping () -> Bool) {
@@ -29,7 +29,7 @@ final class ConnectionEdge: ChannelInboundHandler {
             self.mayBegin = nil
         }
         context.fireChannelRead(data)
-        // What TLS has made of it, if anything, came through before.
+        // TLS has already passed on the bytes, if it decoded any.
         connection?.noteWaiting()
     }
 

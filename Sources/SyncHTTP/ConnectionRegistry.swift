@@ -3,28 +3,28 @@ import Synchronization
 
 /// All connections of a server, counted against the limits. Used from the loops of all of them.
 ///
-/// **TCP.** A connection begins as a stranger's and becomes a known one when the handler says so
-/// (``HTTPAdmission/known(_:)``). Strangers have a limit in all and by address, and no part of the rest. Where a limit is
-/// reached, the new connection is let in and another one is closed in its place, in this order:
+/// **TCP.** A connection begins as a stranger's, and becomes known when the handler has authenticated its client
+/// (``HTTPAdmission/known(_:)``). Strangers have a limit in total and one by address, and no part of the rest. When a limit is reached, the
+/// new connection is admitted and another one is closed in its place, in this order:
 ///
 /// 1. Over the limit of an address: the stranger of that address that has waited longest for its client.
-/// 2. Over the limit of strangers, or over that of all connections: the same among the strangers of the address that has most
-///    of them. An address with one connection is the last to lose it.
-/// 3. Over the limit of all connections without any stranger: the known connection that has been idle longest between two
-///    requests. A client repeats a request that meets a closed connection on a new one.
-/// 4. If all of them have a request under way, the new one is answered 503.
+/// 2. Over the limit of strangers, or over that of all connections: the same among the strangers of the address with the most of them. An
+///   address with one connection is the last to lose it.
+/// 3. Over the limit of all connections without any stranger: the known connection that has been idle longest between two requests. A
+///   client repeats a request that meets a closed connection on a new one.
+/// 4. If all of them have a request in progress, the new one is answered 503.
 ///
-/// So silence holds no place, and whoever opens many connections closes his own first.
+/// A silent connection therefore holds no place for good, and a client that opens many connections closes its own first.
 ///
-/// **Unix sockets.** All peers are known, nothing is closed; one connection too many is answered 503. Some places are kept for
-/// users that have fewer than two connections, and some for root.
+/// **Unix sockets.** All peers are known, nothing is closed; one connection too many is answered 503. Some places are kept for users that
+/// have fewer than two connections, and some for root.
 final class ConnectionRegistry: Sendable {
     private enum Standing {
         case known
         case stranger
-        /// Gets an answer that says that there is no place.
+        /// Gets an answer that there is no place.
         case refused
-        /// Was closed for another one, and holds no place any more.
+        /// Closed for another connection; it holds no place any more.
         case leaving
     }
 
@@ -32,7 +32,7 @@ final class ConnectionRegistry: Sendable {
         let connection: HTTPConnection
         let group: PeerGroup
         var standing: Standing
-        /// It has begun a handshake, and has not shown a credential yet.
+        /// The client has begun a handshake, and has not shown a credential yet.
         var owesHandshake = false
     }
 
@@ -75,8 +75,8 @@ final class ConnectionRegistry: Sendable {
 
     /// Finds a place for a connection of `peer`.
     ///
-    /// - Parameter make: Makes the connection; with a problem if it is one too many, gets this answer and is closed.
-    /// - Returns: `nil` to drop it without a word, because as many are being refused already, or the server stops.
+    /// - Parameter make: Creates the connection; with a problem, it gets this answer and is closed.
+    /// - Returns: `nil` to drop it without an answer, because too many are being refused already, or the server stops.
     func admit(_ peer: HTTPPeer, make: (HTTPProblem?) -> HTTPConnection) -> HTTPConnection? {
         let group = PeerGroup(peer)
         let (connection, victims): (HTTPConnection?, [HTTPConnection]) = state.withLock { state in
@@ -87,8 +87,8 @@ final class ConnectionRegistry: Sendable {
             let refusal = isRemote ? makeRoom(in: group, &state, &victims) : excess(of: group, state)
             if refusal != nil {
                 state.counts.refused += 1
-                // A refused connection costs a descriptor, too, until its answer is sent: as many as there are places, no
-                // more.
+                // A refused connection also costs a descriptor until its answer is sent, so their number is limited to the number of
+                // places.
                 if state.refused >= limits.connections { return (nil, victims) }
             }
             let connection = make(refusal)
@@ -97,7 +97,7 @@ final class ConnectionRegistry: Sendable {
             Self.count(group, standing, by: 1, &state)
             return (connection, victims)
         }
-        // Not under the lock: a connection of this loop is gone at once, and says so here.
+        // Done without the lock: a connection of this loop closes at once, and reports that here.
         for victim in victims {
             victim.onLoop { [closedForRoom] victim in
                 closedForRoom(victim.peer)
@@ -107,7 +107,7 @@ final class ConnectionRegistry: Sendable {
         return connection
     }
 
-    /// Gives the place back. A second call does nothing.
+    /// Releases the place. A second call does nothing.
     func remove(_ connection: HTTPConnection) {
         let waiting: [EventLoopPromise<Void>] = state.withLock { state in
             guard let entry = state.entries.removeValue(forKey: ObjectIdentifier(connection)) else { return [] }
@@ -117,7 +117,7 @@ final class ConnectionRegistry: Sendable {
         for promise in waiting { promise.succeed() }
     }
 
-    /// Who is at the other end of a TCP connection has become known, or is unknown again.
+    /// The client of a TCP connection was authenticated, or is unknown again.
     func mark(_ connection: HTTPConnection, isKnown: Bool) {
         state.withLock { state in
             guard let entry = state.entries[ObjectIdentifier(connection)] else { return }
@@ -136,9 +136,9 @@ final class ConnectionRegistry: Sendable {
         }
     }
 
-    /// The first byte of a connection over TLS has come.
+    /// Counts the first byte of a connection over TLS.
     ///
-    /// - Returns: `false` when its address has begun too many handshakes: it is to be closed.
+    /// - Returns: `false` when its address has begun too many handshakes; the connection is then closed.
     func beginHandshake(_ connection: HTTPConnection, at now: NIODeadline) -> Bool {
         state.withLock { state in
             guard let entry = state.entries[ObjectIdentifier(connection)], state.handshakes != nil else { return true }
@@ -151,9 +151,9 @@ final class ConnectionRegistry: Sendable {
         }
     }
 
-    /// From now on nobody is admitted.
+    /// Admits no further connection from now on.
     ///
-    /// - Parameter whenEmpty: Succeeds when the last connection is gone.
+    /// - Parameter whenEmpty: Succeeds when the last connection is closed.
     func stop(whenEmpty: EventLoopPromise<Void>) -> [HTTPConnection] {
         let (connections, waiting) = state.withLock { state in
             state.isStopping = true
@@ -177,7 +177,7 @@ final class ConnectionRegistry: Sendable {
 
     // MARK: TCP
 
-    /// Closes what must be closed for one more stranger of `group`.
+    /// Makes room for one more stranger of `group`.
     private func makeRoom(in group: PeerGroup, _ state: inout State, _ victims: inout [HTTPConnection]) -> HTTPProblem? {
         if let most = limits.strangersPerAddress, state.strangersByGroup[group, default: 0] >= most {
             guard close(&state, &victims, among: { $0.standing == .stranger && $0.group == group }) else {
@@ -197,7 +197,7 @@ final class ConnectionRegistry: Sendable {
         return close(&state, &victims) { $0.standing == .stranger && $0.group == most }
     }
 
-    /// Closes the one that has waited longest, those before the others that have a request under way.
+    /// Closes the connection that has waited longest; those with a request in progress come last.
     private func close(
         _ state: inout State, _ victims: inout [HTTPConnection], among isCandidate: (Entry) -> Bool
     ) -> Bool {
@@ -240,13 +240,13 @@ final class ConnectionRegistry: Sendable {
     }
 }
 
-/// How a connection stands to its client, as the registry sees it from other threads.
+/// The activity of a connection, as the registry sees it from other threads.
 struct WaitingState: Comparable, Sendable {
     /// In the order in which connections are given up.
     enum Kind: UInt64 {
         /// Between two requests, or before the first one.
         case idle = 0
-        /// Within a request that has not come whole, or reading away what nobody wants.
+        /// Within an incomplete request, or discarding unwanted bytes.
         case receiving = 1
         /// A request is being answered.
         case busy = 2
@@ -258,7 +258,7 @@ struct WaitingState: Comparable, Sendable {
         self.rawValue = rawValue
     }
 
-    /// - Parameter since: When the last byte came, or the last answer went.
+    /// - Parameter since: Time of the last received byte or sent answer.
     init(_ kind: Kind, since: NIODeadline) {
         // 2^61 ns are 73 years of uptime.
         rawValue = kind.rawValue << 62 | since.uptimeNanoseconds & (1 << 62 - 1)
@@ -267,7 +267,7 @@ struct WaitingState: Comparable, Sendable {
     var isIdle: Bool { rawValue >> 62 == Kind.idle.rawValue }
 
     static func < (one: WaitingState, other: WaitingState) -> Bool {
-        // Idle and receiving are alike: a byte now and then is no merit.
+        // Idle and receiving count the same: an occasional byte gives no advantage.
         let (isBusy, otherIsBusy) = (one.rawValue >> 62 == Kind.busy.rawValue, other.rawValue >> 62 == Kind.busy.rawValue)
         guard isBusy == otherIsBusy else { return otherIsBusy }
         return one.rawValue & (1 << 62 - 1) < other.rawValue & (1 << 62 - 1)
@@ -276,19 +276,19 @@ struct WaitingState: Comparable, Sendable {
 
 /// Connections of a server, for status and metrics.
 package struct HTTPServerCounts: Sendable, Hashable {
-    /// Open, of callers that have shown who they are.
+    /// Open connections of authenticated callers.
     package var known = 0
-    /// Open, of others.
+    /// Other open connections.
     package var strangers = 0
-    /// Since the start: all that the kernel handed over, whatever became of them.
+    /// Since the start: all connections that the kernel passed on, whatever happened to them.
     package var accepted: Int64 = 0
-    /// Since the start: closed to make room for another connection, while a stranger's.
+    /// Since the start: strangers' connections that were closed to make room.
     package var closedStrangers: Int64 = 0
-    /// The same, while idle between two requests of a known caller.
+    /// Since the start: known connections that were closed to make room, while idle between two requests.
     package var closedIdle: Int64 = 0
-    /// Since the start: answered 503, or dropped, because there was no place.
+    /// Since the start: connections that were answered 503, or dropped, because there was no place.
     package var refused: Int64 = 0
-    /// Since the start: closed with their first byte, because their address has begun too many TLS handshakes.
+    /// Since the start: connections that were closed with their first byte, because their address had begun too many TLS handshakes.
     package var refusedHandshakes: Int64 = 0
 
     package init() {}

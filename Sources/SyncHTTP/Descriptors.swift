@@ -4,22 +4,22 @@ import NIOCore
 
 /// Descriptors that a local client attaches to its bytes.
 ///
-/// NIO reads with `read(2)`, which lets the kernel close such descriptors. Right before it does, it asks for the size of its
-/// buffer; that moment is used to look at the next byte with `recvmsg(MSG_PEEK)`, which installs the descriptors in this
-/// process and leaves the byte where it is. It costs one system call a read, on Unix sockets alone, and none within a body.
+/// NIO reads with `read(2)`, which lets the kernel close such descriptors. Right before the read, NIO asks for the size of its buffer. At
+/// that moment `recvmsg(MSG_PEEK)` looks at the next byte, which installs the descriptors in this process and leaves the byte in place. It
+/// costs one system call a read, on Unix sockets only, and none within a body.
 ///
-/// What is installed is closed by this process or by nothing, and any user that can connect may attach 253 descriptors to
-/// each message, before it is known who asks. So a connection holds at most one of them at any time:
+/// Only this process can close an installed descriptor, and any user that can connect may attach 253 descriptors to each message, before
+/// the caller is known. A connection therefore holds at most one of them at any time:
 ///
-/// - all that come with one read are accepted at once, and all but the first closed (`sync_peek_descriptors`);
-/// - one that comes before a head is whole stays for the request with this head, and is closed when another one comes, or
-///   when it turns out that no head began with these bytes;
-/// - a request that does not admit a descriptor (``HTTPAdmission/stream(limit:takesDescriptor:then:)``) has it closed before
-///   the handler sees the request; one that does has until its end to take it.
+/// - All that come with one read are accepted at once, and all but the first closed (`sync_peek_descriptors`).
+/// - One that comes before a head is complete stays for the request with this head. It is closed when another one comes, or when these
+///   bytes turn out to begin no head.
+/// - For a request that does not admit a descriptor (``HTTPAdmission/stream(limit:takesDescriptor:then:)``) it is closed before the handler
+///   sees the request. For one that does, the handler may take it until the end of the request.
 ///
-/// The kernel ends a read behind the bytes that descriptors came with, so they never come with the bytes of a later message.
-/// Those of a later message are lost when the bytes of an earlier one are still unread: a client that attaches one waits for
-/// the answers to its earlier requests, or uses a connection of its own.
+/// The kernel ends a read after the bytes that descriptors came with, so they never come with the bytes of a later message. Descriptors of
+/// a later message are lost when the bytes of an earlier one are still unread. A client that attaches one must wait for the answers to its
+/// earlier requests, or use a connection of its own.
 struct DescriptorPeek: RecvByteBufferAllocator, @unchecked Sendable {
     // Unchecked: NIO calls it on the channel's loop only, where the box is used as well.
     private var sizes = AdaptiveRecvByteBufferAllocator()
@@ -61,26 +61,26 @@ struct DescriptorPeek: RecvByteBufferAllocator, @unchecked Sendable {
     }
 }
 
-/// What a client attached to the head of one request.
+/// The descriptors that a client attached to the head of one request.
 package enum AttachedDescriptor: Sendable, Hashable {
     case none
-    /// Belongs to whoever takes it.
+    /// One descriptor; the caller that takes it must close it.
     case one(Int32)
-    /// Closed already; which of them was meant cannot be known.
+    /// They are closed already, because the intended one is unknown.
     case several(Int)
-    /// This process had no number left for it.
+    /// This process had no free descriptor number for it.
     case lost
 }
 
 /// The descriptor that belongs to the next request or to the present one. On the loop only.
 final class DescriptorBox: @unchecked Sendable {
-    /// The next bytes may belong to a head. Otherwise a read lets the kernel close what comes with them.
+    /// The next bytes may belong to a head. Otherwise a read lets the kernel close their descriptors.
     var isWanted = true
-    /// The bytes that it came with are still to be read.
+    /// The bytes that it came with are still unread.
     private(set) var hasFound = false
-    /// Came with bytes that no request has begun with yet.
+    /// It came with bytes that have not begun a request yet.
     private var coming = AttachedDescriptor.none
-    /// Came with the head of the present request.
+    /// It came with the head of the present request.
     private var present = AttachedDescriptor.none
 
     func wasRead() { hasFound = false }
@@ -97,15 +97,15 @@ final class DescriptorBox: @unchecked Sendable {
         }
     }
 
-    /// A head is whole.
+    /// A head is complete.
     func beginRequest() {
         endRequest()
         swap(&present, &coming)
     }
 
-    /// All bytes at hand were looked at.
+    /// All available bytes were examined.
     ///
-    /// - Parameter isWithinHead: Bytes of a head were among them, and more of it is to come.
+    /// - Parameter isWithinHead: They contained an incomplete head.
     func settle(isWithinHead: Bool) {
         if !isWithinHead { Self.discard(&coming, .none, leaving: .none) }
     }
@@ -115,7 +115,7 @@ final class DescriptorBox: @unchecked Sendable {
         return present
     }
 
-    /// The request takes none, or is over.
+    /// The request takes no descriptor, or is over.
     func endRequest() {
         Self.discard(&present, .none, leaving: .none)
     }

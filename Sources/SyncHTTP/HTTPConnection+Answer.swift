@@ -1,6 +1,6 @@
 import NIOCore
 
-/// The way of an answer from the exchange to the socket. All calls but those for the current exchange do nothing.
+/// The path of an answer from the exchange to the socket. Calls for any other than the current exchange do nothing.
 extension HTTPConnection {
     func isCurrent(_ number: UInt64) -> Bool {
         guard number == self.number else { return false }
@@ -47,7 +47,7 @@ extension HTTPConnection {
     func begin(_ number: UInt64, status: Int, headers: [(String, String)], length: Int?) {
         guard isCurrent(number) else { return }
         guard case .pending = answer else { preconditionFailure("an answer was begun twice") }
-        // An answer that is a success while the body still is to come means that the body is wanted.
+        // A successful answer before the body has come means that the body is wanted.
         if status < 400 { sendContinueIfDue() }
         let framing: AnswerFraming =
             if Self.isBodyless(status) || request?.method == .head {
@@ -95,7 +95,7 @@ extension HTTPConnection {
         case .counted(left: 0), .bodyless, .untilClose:
             break
         case .counted:
-            // Too short: only a cut connection tells the client so.
+            // Too short: only a closed connection tells the client.
             abort(number)
             return
         case .chunked:
@@ -107,12 +107,12 @@ extension HTTPConnection {
     func abort(_ number: UInt64) {
         guard isCurrent(number) else { return }
         answer = .done
-        // What came before is worth sending, as far as the kernel takes it now.
+        // The earlier bytes are worth sending, as far as the kernel accepts them now.
         flush()
         close()
     }
 
-    /// The handler let go of the exchange without completing it.
+    /// The handler released the exchange without completing it.
     func abandon(_ number: UInt64) {
         guard isCurrent(number) else { return }
         let problem = HTTPProblem(.internal, status: 500, "The request was not answered.")
@@ -129,13 +129,13 @@ extension HTTPConnection {
 
     private func finishAnswer() {
         answer = .done
-        // The handler has completed it: nobody waits for the client to leave any more.
+        // The handler has completed it, so no close action is needed any more.
         closeActions = []
         endExchange(bodyFailure: .closed)
         proceedIfAnswered()
     }
 
-    /// Tells everybody who waits for something of this exchange that nothing will come.
+    /// Tells all waiting callbacks of this exchange that nothing more will come.
     func endExchange(bodyFailure failure: HTTPExchange.BodyFailure) {
         answer = .done
         descriptors.endRequest()

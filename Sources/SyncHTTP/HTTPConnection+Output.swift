@@ -1,19 +1,19 @@
 import NIOCore
 import Synchronization
 
-/// The way of bytes out of the connection, and its ends.
+/// The path of bytes out of the connection, and its ways to end.
 extension HTTPConnection {
-    /// Bytes that the kernel has not taken.
+    /// Bytes that the kernel has not accepted.
     var channelBacklog: Int {
-        // It throws when the channel is closed, and then nothing waits any more.
+        // It throws when the channel is closed, and then no bytes wait any more.
         (try? context?.channel.syncOptions?.getOption(.bufferedWritableBytes)) ?? 0
     }
 
-    /// Whether a streaming handler should write on. More than this makes the channel unwritable, and tell us when it is
+    /// `true` while a streaming handler may continue to write. A larger backlog makes the channel unwritable, which then reports when it is
     /// writable again.
     var hasRoom: Bool { out.readableBytes + channelBacklog <= Self.answerBacklog }
 
-    /// Sends what was written, at the end of this turn of the loop if it is not being done already.
+    /// Sends the written bytes at the end of this turn of the loop, unless a flush is in progress already.
     func flushSoon() {
         guard !isPumping, !isReading, !flushIsDue else { return }
         flushIsDue = true
@@ -25,24 +25,24 @@ extension HTTPConnection {
 
     func flush() {
         guard let context, out.readableBytes > 0 else { return }
-        // Taken out first: the flush may call back to say that there is room again, and who hears it writes at once.
+        // Taken out first: the flush may report room, and a callback may then write at once.
         var bytes = ByteBuffer()
         swap(&bytes, &out)
         deadlines.bytesWritten += bytes.readableBytes
         context.writeAndFlush(wrapOutboundOut(bytes), promise: nil)
-        // Reuses the memory if the kernel took everything, and does not keep that of a large answer.
+        // Reuses the memory if the kernel accepted everything, but does not keep that of a large answer.
         if out.readableBytes == 0, bytes.capacity <= Self.answerBacklog {
             bytes.clear()
             swap(&bytes, &out)
         }
         let backlog = channelBacklog
-        // Mostly the kernel takes everything, and then no timer need wake us to find that out.
+        // The kernel mostly accepts everything; then no timer is needed to check.
         if backlog > 0 { watchWriting() }
         bytesInChannel.store(backlog, ordering: .relaxed)
         if !writableActions.isEmpty, hasRoom { runWritableActions() }
     }
 
-    /// Closes when everything written is sent, or the client does not take it.
+    /// Closes when everything written is sent, or the client does not read it.
     func closeWhenSent() {
         guard let context, !isClosed else { return }
         input = .draining
@@ -55,10 +55,10 @@ extension HTTPConnection {
         sent.futureResult.assumeIsolated().whenComplete { _ in self.close() }
     }
 
-    /// Closes our side when everything written is sent, and throws away what comes until the client has closed its own.
+    /// Closes this side when everything written is sent, and discards further input until the client has closed its side.
     func linger() {
         guard let context, !isClosed else { return }
-        // With both sides closed NIO would not wait for what is still to be sent.
+        // With both sides closed NIO would not wait for unsent bytes.
         guard !inputHasEnded else { return closeWhenSent() }
         input = .draining
         held = ByteBuffer()
@@ -75,7 +75,7 @@ extension HTTPConnection {
         context?.close(mode: .all, promise: nil)
     }
 
-    /// Closes at once, without the end of TLS, for which a silent peer would be waited for.
+    /// Closes at once, without the end of TLS, which would wait for a silent peer.
     func cut() {
         if let edge { edge.close() } else { close() }
     }

@@ -1,16 +1,16 @@
 import NIOCore
 import NIOHTTP1
 
-/// The way of a request from the decoder's events to the handler.
+/// The path of a request from the decoder's events to the handler.
 extension HTTPConnection {
-    // MARK: Notes of what the decoder found
+    // MARK: Records of the decoder's events
 
-    /// Called from within the decoder: only notes down, ``actOnDecoded()`` acts.
+    /// Called from within the decoder: only records the event; ``actOnDecoded()`` acts on it.
     func decoded(_ part: HTTPServerRequestPart) {
         switch part {
         case .head(let head):
             guard case .head = input, decodedHead == nil else {
-                // The decoder and the framing disagree about where a message ends; neither can be trusted any more.
+                // The decoder and the framing disagree about the end of a message; neither can be trusted any more.
                 decoderError = HTTPParserError.unknown
                 return
             }
@@ -27,7 +27,7 @@ extension HTTPConnection {
         bodyCount += buffer.readableBytes
         switch bodyUse {
         case .collect(let limit, _), .stream(let limit):
-            // What is beyond the limit is not even kept.
+            // Bytes beyond the limit are not stored.
             if bodyCount <= limit { body.append(contentsOf: buffer.readableBytesView) }
         case .discard, .undecided:
             break
@@ -65,14 +65,14 @@ extension HTTPConnection {
             decodedEnd = false
             endRequest()
         } else if framing.bodyBytesLeft == 0 {
-            // All bytes that were declared are with the decoder, which must have seen the end.
+            // The decoder has all declared bytes, and must have seen the end.
             failInput(HTTPProblem(parserError: HTTPParserError.unknown), bodyFailure: .malformed)
         } else {
             deliverBody()
         }
     }
 
-    /// No piece was possible: too much came that carries nothing.
+    /// No piece was possible: too many bytes came without content.
     func overheadPassedLimit() {
         switch input {
         case .head:
@@ -126,8 +126,7 @@ extension HTTPConnection {
             bodyUse = .discard(left: Self.discardLimit)
             refuse(number, problem)
         case .collect(let limit, let then):
-            // A body of an unknown caller makes the connection one of an unknown caller, also where a balancer has sent a
-            // device's request over it before.
+            // The body of an unknown caller makes the connection unknown, even if a balancer has sent a device's request over it before.
             mark(isKnown: isKnown)
             bodyUse = .collect(limit: limit, then: then)
             guard (request.contentLength ?? 0) <= limit else {
@@ -154,7 +153,7 @@ extension HTTPConnection {
         }
     }
 
-    /// What became of ``HTTPAdmission/later(_:)``.
+    /// Carries out the decision of ``HTTPAdmission/later(_:)``.
     func decide(_ number: UInt64, _ admission: HTTPAdmission) {
         guard isCurrent(number), case .undecided = bodyUse, let request else { return }
         carryOut(admission, request)
@@ -183,7 +182,7 @@ extension HTTPConnection {
         proceedIfAnswered()
     }
 
-    /// The answer is over: on to the next request, once this one has been read, or to the end of the connection.
+    /// The answer is complete: continues with the next request, once this one has been read, or ends the connection.
     func proceedIfAnswered() {
         guard case .done = answer else { return }
         switch input {
@@ -195,7 +194,7 @@ extension HTTPConnection {
             facts = nil
             framing.beginHead()
         case .complete:
-            // Closing with unread bytes would reset the connection and destroy the answer on its way.
+            // Closing with unread bytes would reset the connection and destroy the answer in transit.
             if holdsBytes { linger() } else { closeWhenSent() }
         case .body where keepsConnection && canDiscardRest:
             bodyUse = .discard(left: bodyCount + Self.discardLimit)
@@ -207,14 +206,14 @@ extension HTTPConnection {
         pump()
     }
 
-    /// Whether reading on to the end of the request costs less than a new connection.
+    /// `true` when reading to the end of the request costs less than a new connection.
     var canDiscardRest: Bool {
         guard case .body = input else { return true }
         guard !continueIsDue, bodyFailure == nil, let left = framing.bodyBytesLeft else { return false }
         return left <= Self.discardLimit
     }
 
-    /// An interim answer is possible before the answer only. A body that is on its way already needs none.
+    /// An interim answer is possible only before the answer. A body that is already arriving needs none.
     func sendContinueIfDue() {
         guard continueIsDue, case .pending = answer else { return }
         continueIsDue = false
@@ -249,12 +248,11 @@ extension HTTPConnection {
         deliver(part)
     }
 
-    // MARK: What the client does wrong
+    // MARK: Errors of the client
 
-    /// The client's side of the current request, or of the connection between requests, cannot go on.
+    /// The client's side of the current request, or of the connection between requests, cannot continue.
     ///
-    /// A whole answer that has not begun is replaced by `problem`. A streaming handler that has begun to answer is
-    /// told, and ends its answer itself.
+    /// An unstarted answer is replaced by `problem`. A streaming handler that has begun to answer is informed, and ends its answer itself.
     func failInput(_ problem: HTTPProblem, bodyFailure failure: HTTPExchange.BodyFailure) {
         server.refused(problem, peer)
         keepsConnection = false
@@ -283,14 +281,14 @@ extension HTTPConnection {
             guard bodyFailure == nil else { return }
             failInput(HTTPProblem(.malformed, status: 400, "The request ended within its body."), bodyFailure: .closed)
         case .complete:
-            // A client may close its side once it has asked everything, and wait for the answer.
+            // A client may close its side after its last request, and wait for the answer.
             keepsConnection = false
         case .closed:
             break
         }
     }
 
-    /// The server has begun to stop, which running exchanges see for themselves when they end.
+    /// The server stops. Running exchanges check this themselves when they end.
     func closeIfIdle() {
         if case .head = input { closeWhenSent() }
     }

@@ -1,26 +1,26 @@
 import CSyncLinux
 import NIOCore
 
-/// When something must have happened on a connection.
+/// The deadlines of a connection.
 ///
-/// A request moves its deadlines several times, a timer per move would cost more than the rest of the request. So
-/// there is one timer, and a deadline that moves away only changes a number: the timer fires at its old time, sees
-/// that nothing is due, and is set again. A connection that was used causes at most one wake-up per idle time.
+/// A request moves its deadlines several times, and a timer per move would cost more than the rest of the request. There is therefore one
+/// timer, and a deadline that moves away only changes a number. The timer fires at its old time, finds nothing due, and is set again. A
+/// connection that was used causes at most one wake-up per idle time.
 struct Deadlines {
-    /// For bytes from the client; what they are needed for is told by the connection's state.
+    /// For bytes from the client; the connection's state tells their purpose.
     var read: NIODeadline?
-    /// For the next look at whether the client takes what is sent.
+    /// For the next check whether the client reads its answers.
     var write: NIODeadline?
-    /// Bytes given to the channel in all.
+    /// Total number of bytes given to the channel.
     var bytesWritten = 0
-    /// How many of them the client had taken at the last look (``HTTPConnection/bytesTaken``).
+    /// Number of them that the client had received at the last check (``HTTPConnection/bytesTaken``).
     var bytesTaken: Int?
-    /// What the client had taken when its idle time began to run.
+    /// Number of bytes that the client had received when its idle time began.
     fileprivate var bytesTakenAtRest: Int?
 
     fileprivate var timer: NIOScheduledCallback?
     fileprivate var timerTime: NIODeadline?
-    /// The head whose deadline is running, by the number of the request before it.
+    /// The head whose deadline is running, as the number of the request before it.
     fileprivate var headBegan: UInt64?
 }
 
@@ -30,19 +30,19 @@ extension HTTPConnection: NIOScheduledCallbackHandler {
         setTimer()
     }
 
-    /// After bytes came or an answer went.
+    /// To be called after bytes came or an answer was sent.
     func updateReadDeadline(isHolding: Bool, wantsBytes: Bool) {
         switch input {
         case .head where framing.overhead == 0:
             if isHolding {
-                // The client is waited for on the other side: it does not take its answers.
+                // The other direction has the deadline: the client does not read its answers.
                 deadlines.read = nil
             } else if number > 0 {
                 deadlines.bytesTakenAtRest = nil
                 let idleTime = isKnown ? server.limits.idleTime : server.limits.strangerIdleTime ?? server.limits.idleTime
                 setReadDeadline(after: idleTime)
             }
-        // The first request's time runs since the connection began.
+        // The first request's time runs from the beginning of the connection.
         case .head:
             if number > 0, deadlines.headBegan != number {
                 deadlines.headBegan = number
@@ -65,7 +65,7 @@ extension HTTPConnection: NIOScheduledCallbackHandler {
         }
     }
 
-    /// Something waits to be sent: in a while, see whether the client has taken of it.
+    /// Bytes wait to be sent: schedules a check whether the client reads them.
     func watchWriting() {
         guard deadlines.write == nil else { return }
         deadlines.write = .now() + TimeAmount(server.limits.writeStallTime)
@@ -104,7 +104,7 @@ extension HTTPConnection: NIOScheduledCallbackHandler {
         if let timerTime = deadlines.timerTime, timerTime <= due { return }
         deadlines.timer?.cancel()
         deadlines.timerTime = due
-        // It throws when the loop is shutting down, and then the connection is going, too.
+        // It throws when the loop is shutting down, and then the connection ends, too.
         deadlines.timer = try? loop.scheduleCallback(at: due, handler: self)
     }
 
@@ -121,7 +121,7 @@ extension HTTPConnection: NIOScheduledCallbackHandler {
                 HTTPProblem(.timeout, status: 408, "The request's body did not arrive in time."),
                 bodyFailure: .timedOut)
         case .draining:
-            // The answer may take its time as long as the client takes it, which is the other deadline's matter.
+            // The answer may take any time while the client reads it; the other deadline controls that.
             if channelBacklog > 0 { setReadDeadline(after: server.limits.lingerTime) } else { close() }
         case .complete, .closed:
             break
@@ -139,16 +139,16 @@ extension HTTPConnection: NIOScheduledCallbackHandler {
         deadlines.bytesTaken = taken
     }
 
-    /// Bytes that have gone towards the client, from any beginning: only a difference says something.
+    /// Number of bytes that have reached the client, from an arbitrary start: only differences matter.
     ///
-    /// What our own kernel takes says little on a slow line: it takes a whole page into its send buffer at once, and then
-    /// nothing for as long as that takes to drain, although the client reads all the time. Of TCP the kernel tells what the
-    /// client's has acknowledged. A Unix socket has no such buffer on its way.
+    /// The local kernel's acceptance says little on a slow line. It accepts a whole page into its send buffer at once, and then nothing
+    /// until that has drained, although the client reads all the time. For TCP the kernel reports the bytes that the client's side has
+    /// acknowledged. A Unix socket has no such buffer in between.
     private var bytesTaken: Int {
         progress.map { Int(clamping: $0.acknowledged) } ?? deadlines.bytesWritten - channelBacklog
     }
 
-    /// The end of an answer is still on its way to a client that takes it: it is not idle yet.
+    /// `true` while the end of an answer is still on its way to a reading client, which is not idle yet.
     private var isReceiving: Bool {
         guard let progress, progress.waiting > 0 else { return false }
         let taken = Int(clamping: progress.acknowledged)
@@ -158,7 +158,7 @@ extension HTTPConnection: NIOScheduledCallbackHandler {
 
     private var progress: csl_tcp_progress? {
         guard case .remote = peer else { return nil }
-        // `try?`: a channel without a socket, as in tests, or a closed one has nothing to tell.
+        // `try?`: a channel without a socket, as in tests, or a closed one reports nothing.
         let told = try? context?.pipeline.syncOperations.withUnsafeTransportIfAvailable(of: NIOBSDSocket.Handle.self) { socket in
             var progress = csl_tcp_progress()
             return csl_tcp_progress(socket, &progress) ? progress : nil

@@ -4,40 +4,38 @@ import Synchronization
 
 /// One connection: bytes in, requests to the handler one at a time, answers out.
 ///
-/// It stands in the channel's pipeline like this, so that it decides which bytes the parser sees and when:
+/// Its position in the channel's pipeline lets it decide which bytes the parser sees, and when:
 ///
 ///     socket (TLS) -> HTTPConnection -> NIO's request decoder -> DecodedParts -> back to the HTTPConnection
 ///
-/// **One thing at a time.** Bytes come in through `channelRead` and wait in `held`; ``pump()`` gives the decoder a
-/// piece (``RequestFraming``), the decoder's events are noted (`decoded…`), and only when it has returned they are
-/// acted upon, so the decoder is never re-entered. Bytes are given out only while ``wantsBytes`` says so; while bytes
-/// are held, nothing is read from the socket, and the kernel holds the client back. What can pile up is one read (64
-/// KiB), but for a client that has closed its side: NIO then reads all that the kernel has, which the receive buffer
-/// bounds.
+/// **One step at a time.** Bytes come in through `channelRead` and wait in `held`. ``pump()`` gives the decoder a piece
+/// (``RequestFraming``), and the decoder's events are recorded (`decoded…`). They are acted upon only after the decoder has returned, so it
+/// is never re-entered. Bytes are passed on only while ``wantsBytes`` is `true`. While bytes are held, nothing is read from the socket, and
+/// the kernel slows the client down. At most one read (64 KiB) can pile up, except for a client that has closed its side: NIO then reads
+/// all bytes in the kernel, which the receive buffer limits.
 ///
-/// **Who may call.** Everything belongs to the channel's loop except the atomics and constants, which is what
-/// `@unchecked Sendable` stands for. ``HTTPExchange`` comes in through ``onLoop(_:)`` with the number of its request,
-/// so that late calls are recognised.
+/// **Threads.** Everything belongs to the channel's loop except the atomics and constants, which is the reason for `@unchecked Sendable`.
+/// ``HTTPExchange`` comes in through ``onLoop(_:)`` with the number of its request, so that late calls are recognised.
 final class HTTPConnection: ChannelDuplexHandler, @unchecked Sendable {
     typealias InboundIn = ByteBuffer
     typealias InboundOut = ByteBuffer
     typealias OutboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer
 
-    /// Where the next bytes belong.
+    /// The destination of the next bytes.
     enum Input {
         /// Before or within a head.
         case head
-        /// Within a body; ``bodyUse`` says what becomes of it.
+        /// Within a body; ``bodyUse`` determines its use.
         case body
-        /// The request is whole, its answer is not: nothing more is wanted.
+        /// The request is complete, its answer is not: no further bytes are wanted.
         case complete
-        /// Nothing more will be answered. What comes is thrown away until the client closes its side.
+        /// No further request is answered. Input is discarded until the client closes its side.
         case draining
         case closed
     }
 
-    /// How far the answer to the current request is.
+    /// State of the answer to the current request.
     enum Answer {
         /// There is no request.
         case none
@@ -49,7 +47,7 @@ final class HTTPConnection: ChannelDuplexHandler, @unchecked Sendable {
     enum BodyUse {
         case collect(limit: Int, then: (HTTPExchange, [UInt8]) -> Void)
         case stream(limit: Int)
-        /// Answered already; so many more bytes are tolerated to keep the connection.
+        /// Answered already; this number of further bytes is tolerated to keep the connection.
         case discard(left: Int)
         /// The handler has not decided yet. Nothing is read.
         case undecided
@@ -57,13 +55,13 @@ final class HTTPConnection: ChannelDuplexHandler, @unchecked Sendable {
 
     /// The rest of a body that is read only to keep the connection.
     static let discardLimit = 64 << 10
-    /// Bytes of answers that may wait here before no further request is begun and streams are told to wait. NIO's own
-    /// mark for a channel that is not writable is the same.
+    /// Bytes of answers that may wait here before no further request is begun and streams must wait. NIO's own mark for an unwritable
+    /// channel is the same.
     static let answerBacklog = 64 << 10
 
     let loop: any EventLoop
     let server: ServerContext
-    /// Not `nil`: this connection is one too many and gets nothing but this answer.
+    /// Not `nil`: this connection is one too many and gets only this answer.
     let refusal: HTTPProblem?
 
     private let currentExchange = Atomic<UInt64>(0)
@@ -82,11 +80,11 @@ final class HTTPConnection: ChannelDuplexHandler, @unchecked Sendable {
     private(set) var isPumping = false
     /// Between `channelRead` and `channelReadComplete`, where the flush is.
     private(set) var isReading = false
-    /// As the channel said last; asking it costs more, and pumping asks with every piece.
+    /// The channel's last report; asking it costs more, and pumping asks with every piece.
     private var isWritable = true
-    /// The channel asked for a read that is held back.
+    /// The channel requested a read that is held back.
     var readIsDue = false
-    /// The client has closed its side; what it sent before may still be in `held`.
+    /// The client has closed its side; its earlier bytes may still be in `held`.
     var inputHasEnded = false
 
     // The decoder's events of one piece.
@@ -97,14 +95,14 @@ final class HTTPConnection: ChannelDuplexHandler, @unchecked Sendable {
     // The current request.
     var framing = RequestFraming()
     var number: UInt64 = 0
-    /// Its answer has no body, also when it is refused before there is a ``request``.
+    /// The answer has no body, also when the request is refused before there is a ``request``.
     var isHead = false
     var request: RequestHead?
     var facts: RequestFacts?
     var keepsConnection = true
     var continueIsDue = false
     var bodyUse = BodyUse.discard(left: 0)
-    /// Collected, or come and not yet fetched by ``HTTPExchange/readBody(_:)``.
+    /// Collected bytes, or bytes that ``HTTPExchange/readBody(_:)`` has not fetched yet.
     var body: [UInt8] = []
     var bodyCount = 0
     var bodyPace: BodyPace?
@@ -114,9 +112,9 @@ final class HTTPConnection: ChannelDuplexHandler, @unchecked Sendable {
     var closeActions: [@Sendable () -> Void] = []
     var writableActions: [@Sendable () -> Void] = []
 
-    /// The caller has shown who it is. Always so on a Unix socket, where the kernel says it.
+    /// The caller is authenticated. Always so on a Unix socket, where the kernel vouches for it.
     private(set) var isKnown: Bool
-    /// In front of TLS, where there is TLS.
+    /// The handler in front of TLS, if there is TLS.
     var edge: ConnectionEdge?
 
     // The answer's bytes.
@@ -125,9 +123,9 @@ final class HTTPConnection: ChannelDuplexHandler, @unchecked Sendable {
 
     var deadlines = Deadlines()
 
-    /// What came with the bytes (``DescriptorPeek``).
+    /// Descriptors that came with the bytes (``DescriptorPeek``).
     let descriptors = DescriptorBox()
-    /// What is read next may belong to a head.
+    /// `true` when the next bytes may belong to a head.
     private var mayBeginHead: Bool {
         switch input {
         case .head, .complete: true
@@ -145,10 +143,10 @@ final class HTTPConnection: ChannelDuplexHandler, @unchecked Sendable {
 
     // MARK: From any thread
 
-    /// The server stops: what runs may end, nothing is begun.
+    /// The server stops: running exchanges may end, and no new one begins.
     var isStopping: Bool { server.isStopping.load(ordering: .relaxed) }
 
-    /// How long the client has been waited for.
+    /// The time since when the client has been waited for.
     var waiting: WaitingState { WaitingState(rawValue: waitingState.load(ordering: .relaxed)) }
 
     /// The number of the exchange that can still reach its client; 0 for none.
@@ -160,7 +158,7 @@ final class HTTPConnection: ChannelDuplexHandler, @unchecked Sendable {
         return bytesOnTheWay.load(ordering: .relaxed) + bytesInChannel.load(ordering: .relaxed)
     }
 
-    /// Counts bytes that are on their way to the loop, until ``write(_:_:)`` has them.
+    /// Counts bytes on their way to the loop, until ``write(_:_:)`` receives them.
     func willWrite(_ count: Int) {
         bytesOnTheWay.add(count, ordering: .relaxed)
     }
@@ -191,7 +189,7 @@ final class HTTPConnection: ChannelDuplexHandler, @unchecked Sendable {
     }
 
     func handlerRemoved(context: ChannelHandlerContext) {
-        // Also for a channel that never became active.
+        // Also called for a channel that never became active.
         tearDown()
         server.registry.remove(self)
     }
@@ -229,7 +227,7 @@ final class HTTPConnection: ChannelDuplexHandler, @unchecked Sendable {
     }
 
     func read(context: ChannelHandlerContext) {
-        // Held bytes mean that the client is ahead of us.
+        // Held bytes mean that the client is ahead of this server.
         if held.readableBytes > 0 {
             readIsDue = true
         } else {
@@ -240,7 +238,7 @@ final class HTTPConnection: ChannelDuplexHandler, @unchecked Sendable {
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
         switch event {
         case let event as ChannelEvent where event == .inputClosed:
-            // Not passed on: the decoder would take it for the end of everything, with bytes still held.
+            // Not passed on: the decoder would treat it as the end of everything, with bytes still held.
             inputHasEnded = true
             pump()
         default:
@@ -259,21 +257,21 @@ final class HTTPConnection: ChannelDuplexHandler, @unchecked Sendable {
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        // From the socket or from TLS: there is nobody left to tell.
+        // An error of the socket or of TLS: the client cannot be told.
         close()
     }
 
     // MARK: Bytes in
 
-    /// Whether bytes wait that came and were not looked at.
+    /// `true` when received bytes wait that were not examined.
     var holdsBytes: Bool { held.readableBytes > 0 }
 
-    /// A part of a head has come.
+    /// `true` when a part of a head has come.
     private var isWithinHead: Bool {
         if case .head = input { framing.overhead > 0 } else { false }
     }
 
-    /// Whether the next byte may be looked at.
+    /// `true` when the next byte may be examined.
     private var wantsBytes: Bool {
         switch input {
         case .head: canAnswerMore
@@ -288,12 +286,12 @@ final class HTTPConnection: ChannelDuplexHandler, @unchecked Sendable {
         }
     }
 
-    /// A client that sends requests without reading answers must not make us hold these.
+    /// A client that sends requests without reading answers must not make the server hold these.
     private var canAnswerMore: Bool {
         out.readableBytes < Self.answerBacklog && isWritable && context != nil
     }
 
-    /// Does all that can be done with the bytes at hand, then sees to reading, deadlines and the flush.
+    /// Does all that is possible with the available bytes, then updates reading, deadlines and the flush.
     func pump() {
         guard !isPumping else { return }
         isPumping = true
@@ -303,7 +301,7 @@ final class HTTPConnection: ChannelDuplexHandler, @unchecked Sendable {
                 overheadPassedLimit()
                 break
             }
-            // The whole buffer goes without a slice, so that NIO can use its memory for the next read.
+            // The whole buffer is passed on without a slice, so that NIO can use its memory for the next read.
             let piece: ByteBuffer
             if length == held.readableBytes {
                 piece = held
@@ -333,7 +331,7 @@ final class HTTPConnection: ChannelDuplexHandler, @unchecked Sendable {
         if !isReading { flush() }
     }
 
-    /// Tells the registry how we stand.
+    /// Reports the activity of this connection to the registry.
     func noteWaiting() {
         let kind: WaitingState.Kind
         switch input {
@@ -345,7 +343,7 @@ final class HTTPConnection: ChannelDuplexHandler, @unchecked Sendable {
         waitingState.store(WaitingState(kind, since: .now()).rawValue, ordering: .relaxed)
     }
 
-    /// The handler has found out who asks, or that this request is of an unknown caller. On a Unix socket the kernel knows.
+    /// The handler has authenticated the caller, or found it unknown. On a Unix socket the kernel identifies it.
     func mark(isKnown: Bool) {
         guard case .remote = peer, isKnown != self.isKnown else { return }
         self.isKnown = isKnown
@@ -369,7 +367,7 @@ final class HTTPConnection: ChannelDuplexHandler, @unchecked Sendable {
     }
 }
 
-/// Hands the decoder's events back to the connection.
+/// Passes the decoder's events back to the connection.
 final class DecodedParts: ChannelInboundHandler {
     typealias InboundIn = HTTPServerRequestPart
 

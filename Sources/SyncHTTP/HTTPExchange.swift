@@ -1,22 +1,20 @@
 import NIOCore
 import Synchronization
 
-/// One request and its answer, in the hands of the handler.
+/// One request and its answer, for the handler.
 ///
-/// The answer is either whole (``respond(status:headers:body:)``, ``refuse(_:)``) or streamed
-/// (``begin(status:headers:length:)``, ``write(_:)``…, ``end()``), now or later, from any thread: a call from
-/// elsewhere hops to the loop once. Calls of one exchange belong to one thread or actor at a time, or their order is
-/// undefined.
+/// The answer is either whole (``respond(status:headers:body:)``, ``refuse(_:)``) or streamed (``begin(status:headers:length:)``,
+/// ``write(_:)``…, ``end()``), now or later, from any thread: a call from another thread hops to the loop once. Calls of one exchange
+/// belong to one thread or actor at a time, or their order is undefined.
 ///
-/// - Completing an exchange twice is a mistake of ours and stops the process.
-/// - After the client left, or the server itself ended the exchange (body too large, timeout, stop), all calls do
-///   nothing.
+/// - Completing an exchange twice is a programming error and stops the process.
+/// - After the client left, or the server itself ended the exchange (body too large, timeout, stop), all calls do nothing.
 /// - An exchange that is dropped without an answer is answered 500, or cut off when its answer had begun.
 package final class HTTPExchange: Sendable {
     package let request: RequestHead
 
     private let connection: HTTPConnection
-    /// Which request of the connection this is; the connection ignores calls of any but the current one.
+    /// Number of the request on its connection, which ignores calls for any but the current one.
     private let number: UInt64
     private let isCompleted = Atomic(false)
 
@@ -40,7 +38,7 @@ package final class HTTPExchange: Sendable {
     /// - Parameter closes: The connection ends with this answer.
     package func respond(status: Int, headers: [(String, String)] = [], body: [UInt8] = [], closes: Bool = false) {
         complete()
-        // Mostly the answer is made on the loop: no closure is needed to get there.
+        // The answer is mostly made on the loop: no closure is needed to get there.
         guard !connection.loop.inEventLoop else {
             return connection.respond(number, status: status, headers: headers, body: body, closes: closes)
         }
@@ -63,7 +61,7 @@ package final class HTTPExchange: Sendable {
 
     /// Sends a piece of the body. Pieces written in one turn of the loop leave together.
     ///
-    /// Nothing limits what waits here for a slow client: look at ``unsentBytes`` or wait with ``whenWritable(_:)``.
+    /// Nothing limits the bytes that wait here for a slow client: check ``unsentBytes`` or wait with ``whenWritable(_:)``.
     package func write(_ bytes: [UInt8]) {
         guard !bytes.isEmpty else { return }
         connection.willWrite(bytes.count)
@@ -76,7 +74,7 @@ package final class HTTPExchange: Sendable {
         connection.onLoop { [number] in $0.end(number) }
     }
 
-    /// Cuts the connection, so that the client notices that the answer is not whole.
+    /// Cuts the connection, so that the client notices that the answer is incomplete.
     package func abort() {
         complete()
         connection.onLoop { [number] in $0.abort(number) }
@@ -84,14 +82,13 @@ package final class HTTPExchange: Sendable {
 
     // MARK: The client's side
 
-    /// Whether an answer can still reach the client.
+    /// `true` while an answer can still reach the client.
     package var isOpen: Bool { connection.openExchange == number }
 
-    /// Bytes written and not yet taken by the kernel. Exact on the loop; elsewhere as of the loop's last look, at most
-    /// 64 KiB off.
+    /// Bytes written and not yet accepted by the kernel. Exact on the loop; elsewhere as of the loop's last check, at most 64 KiB off.
     package var unsentBytes: Int { connection.unsentBytes }
 
-    /// Calls `action` on the loop if the exchange is over before the handler completed it; soon, if that already is so.
+    /// Calls `action` on the loop if the exchange is over before the handler completed it; soon, if that is already the case.
     package func onClose(_ action: @escaping @Sendable () -> Void) {
         connection.onLoop { [number] in $0.onClose(number, action) }
     }
@@ -103,7 +100,7 @@ package final class HTTPExchange: Sendable {
 
     // MARK: A streamed request body
 
-    /// What ``readBody(_:)`` delivers. Nothing comes after `end` or `failed`.
+    /// The deliveries of ``readBody(_:)``. Nothing comes after `end` or `failed`.
     package enum BodyPart: Sendable {
         /// Never empty; at most 64 KiB.
         case bytes([UInt8])
@@ -114,28 +111,26 @@ package final class HTTPExchange: Sendable {
     package enum BodyFailure: Sendable, Hashable {
         /// The client left, or the exchange was completed.
         case closed
-        /// More than the limit of the admission. The server answered 413 unless the answer had begun.
+        /// The body exceeded the limit of the admission. The server answered 413 unless the answer had begun.
         case tooLarge
         /// Nothing came for ``HTTPServerLimits/bodyIdleTime``. The server answered 408 unless the answer had begun.
         case timedOut
-        /// Bad chunk. The server answered 400 unless the answer had begun.
+        /// A bad chunk. The server answered 400 unless the answer had begun.
         case malformed
     }
 
-    /// Asks for the next piece of the body (``HTTPAdmission/stream(limit:then:)``): one call, one delivery, on the
-    /// loop.
+    /// Requests the next piece of the body (``HTTPAdmission/stream(limit:then:)``): one call, one delivery, on the loop.
     ///
-    /// Between a delivery and the next call nothing is read from the socket beyond what was already on its way, so a
-    /// slow consumer slows the client down. One call may be outstanding at a time. It may be made from within
-    /// `deliver`.
+    /// Between a delivery and the next call nothing is read from the socket except bytes that were already on their way, so a slow consumer
+    /// slows the client down. One call may be outstanding at a time. It may be made from within `deliver`.
     package func readBody(_ deliver: @escaping @Sendable (BodyPart) -> Void) {
         connection.onLoop { [number] in $0.readBody(number, deliver) }
     }
 
     // MARK: A descriptor
 
-    /// What the client attached to the head of this request (`SCM_RIGHTS`); `.none` at a second call and after the end of the
-    /// request. A descriptor is closed by whoever takes it, with ``closeDescriptor(_:)``. On the loop only.
+    /// The descriptor that the client attached to the head of this request (`SCM_RIGHTS`); `.none` at a second call and after the end of
+    /// the request. The caller must close it with ``closeDescriptor(_:)``. On the loop only.
     package func takeDescriptor() -> AttachedDescriptor {
         isOpen ? connection.descriptors.take() : .none
     }

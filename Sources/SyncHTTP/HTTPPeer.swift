@@ -1,11 +1,11 @@
-/// Who sent a request. Never taken from a header.
+/// The sender of a request. Never derived from a header.
 package enum HTTPPeer: Sendable, Hashable {
     /// The other end of a Unix socket.
     case local(LocalPeer)
-    /// The other end of a TCP connection. `tlsSubject` is what ``HTTPServerConfiguration/tlsSubject`` made of the
-    /// client's certificate, `nil` without one.
+    /// The other end of a TCP connection. `tlsSubject` is the result of ``HTTPServerConfiguration/tlsSubject`` for the client's
+    /// certificate, `nil` without one.
     case remote(address: String, port: Int, tlsSubject: String?)
-    /// The kernel did not say. Treat it as nobody.
+    /// The kernel did not identify the peer. Give it no permissions.
     case unknown
 }
 
@@ -15,9 +15,9 @@ package enum HTTPPeer: Sendable, Hashable {
 package struct LocalPeer: Sendable, Hashable {
     package var uid: UInt32
     package var gid: UInt32
-    /// Supplementary groups. Usually contains ``gid``, need not.
+    /// Supplementary groups. Usually contains ``gid``, but need not.
     package var groups: [UInt32]
-    /// May already belong to another process by now: good for a log line, not for a decision.
+    /// The process id may belong to another process by now: good for a log line, not for a decision.
     package var pid: Int32
 
     package init(uid: UInt32, gid: UInt32, groups: [UInt32], pid: Int32) {

@@ -4,10 +4,10 @@ package import NIOCore
 import NIOPosix
 import Synchronization
 
-/// A listening Unix socket whose file is gone serves those that are connected and can be found by no one else. The kernel tells
-/// when something happens in its folder (inotify(7)), so that it costs no wake-up to notice.
+/// A listening Unix socket whose file is deleted still serves its open connections, but no new client finds it. The kernel reports events
+/// in its folder (inotify(7)), so that the detection costs no wake-up.
 extension HTTPServer {
-    /// Whether clients that connect to ``address`` come to this server. Always true for TCP.
+    /// `true` when clients that connect to ``address`` reach this server. Always `true` for TCP.
     package var isFound: Bool {
         door.withLock { door in
             if let file = door.file { return file.isInPlace }
@@ -20,10 +20,10 @@ extension HTTPServer {
         }
     }
 
-    /// Makes the file of a Unix socket anew where it is gone. Connections that are open stay, and count against the same limits.
-    /// Does nothing while the file is in place, and for TCP.
+    /// Creates the file of a Unix socket again when it is deleted. Open connections stay, and count against the same limits. Does nothing
+    /// while the file is in place, and for TCP.
     ///
-    /// - Throws: As the first start does: what somebody else has put there is left alone.
+    /// - Throws: The errors of the first start: a file that another process has put there stays.
     package func listenAgain(mode: UInt16, group owner: UInt32?) async throws(HTTPServerError) {
         guard case .unix(let path) = address, !isFound, !isStopping else { return }
         let file = try UnixListener(path: path, mode: mode, group: owner)
@@ -39,10 +39,10 @@ extension HTTPServer {
             defer { door = Door(listener: listener, file: file) }
             return door.listener
         }
-        // It fails if it is closed already, which is what is wanted.
+        // It fails if it is closed already, which is the wanted state.
         try? await before.close().get()
         guard isStopping else { return }
-        // The stop that began meanwhile may have looked at the door before this one was there.
+        // A stop that began meanwhile may have checked the door before this listener was there.
         file.removeFile()
         // It may be closed already.
         try? await listener.close().get()
@@ -50,11 +50,11 @@ extension HTTPServer {
 
     private var isStopping: Bool { context.isStopping.load(ordering: .sequentiallyConsistent) }
 
-    /// Calls `action` on the server's loop whenever something may have happened to the file of its Unix socket, until the watch is
-    /// closed, or the folder itself is removed.
+    /// Calls `action` on the server's loop after each event that may concern the file of its Unix socket, until the watch is closed, or the
+    /// folder itself is removed.
     ///
     /// - Returns: `nil` for TCP.
-    /// - Throws: When the folder cannot be watched: it is not there, or the user has no watch left
+    /// - Throws: When the folder cannot be watched: it does not exist, or the user has no watch left
     ///   (`/proc/sys/fs/inotify/max_user_watches`).
     package func watchFile(_ action: @escaping @Sendable () -> Void) async throws(HTTPServerError) -> (any Channel)? {
         guard case .unix(let path) = address else { return nil }
@@ -84,9 +84,9 @@ extension HTTPServer {
 /// The file of a listening Unix socket that another process made, at the start of this one.
 enum InheritedFile: Sendable {
     case named(FileIdentity)
-    /// There is none, or one where nobody listens: who made the socket still has it, and no client finds it.
+    /// There is no file, or one without a listener: the maker of the socket still has it, and no client finds it.
     case lost
-    /// It has no name, or its folder cannot be seen from here, which is no reason to make one.
+    /// It has no name, or its folder is not visible from here, which is no reason to create one.
     case unknown
 
     init(of address: HTTPServer.Address) {
@@ -99,7 +99,7 @@ enum InheritedFile: Sendable {
     }
 }
 
-/// What the events say is not looked at: the file itself is.
+/// The content of the events is ignored: the file itself is checked.
 private final class FolderEvents: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
 

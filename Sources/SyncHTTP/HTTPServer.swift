@@ -6,15 +6,15 @@ import Synchronization
 
 /// An HTTP/1.1 server: the agent's on its Unix socket, the hub's on TCP.
 ///
-/// It owns the framing, the limits and the connections; an ``HTTPHandler`` owns the meaning. It makes no thread and no
-/// task of its own, and while nothing happens it causes no wake-up (a connection costs one when its idle time is over).
+/// It owns the framing, the limits and the connections; an ``HTTPHandler`` owns the meaning. It creates no thread and no task of its own,
+/// and causes no wake-up while idle (except one per connection when its idle time is over).
 package final class HTTPServer: Sendable {
-    /// Where the server can be reached.
+    /// The address of the server.
     package enum Address: Sendable, Hashable, CustomStringConvertible {
         case unix(path: String)
         case tcp(host: String, port: Int)
 
-        /// `/run/agentd/agent.sock`, `127.0.0.1:8080`, `[::1]:8080`.
+        /// Such as `/run/agentd/agent.sock`, `127.0.0.1:8080` or `[::1]:8080`.
         package var description: String {
             switch self {
             case .unix(let path): path
@@ -23,27 +23,27 @@ package final class HTTPServer: Sendable {
         }
     }
 
-    /// As bound: with the port that the kernel chose if that was left to it.
+    /// The bound address, with the port that the kernel chose if it was left open.
     package let address: Address
 
     let door: Mutex<Door>
     let context: ServerContext
     let group: any EventLoopGroup
 
-    /// Where clients come in; another one after ``listenAgain(mode:group:)``.
+    /// The listener; another one after ``listenAgain(mode:group:)``.
     struct Door: Sendable {
         var listener: any Channel
-        /// Ours to remove; `nil` for TCP and for an inherited socket.
+        /// The file that this server must remove; `nil` for TCP and for an inherited socket.
         var file: UnixListener?
         var inherited = InheritedFile.unknown
     }
 
-    /// Connections that the kernel finishes for us before we accept them; it takes no more than `net.core.somaxconn`, which is as much.
-    /// On a Unix socket a caller beyond that is not let in at all, and mostly gives up.
+    /// Connections that the kernel completes before the server accepts them. It limits the number to `net.core.somaxconn`, which has the
+    /// same default. On a Unix socket a further caller is refused, and mostly gives up.
     static let backlog = 4_096
     static let remoteBacklog = 1_024
-    /// Receive buffer of a TCP connection, bytes. Set, it does not grow by itself, which bounds what a client that is
-    /// not being read can make us hold: the kernel's part and, when it closes its side, ours.
+    /// Receive buffer of a TCP connection, bytes. A fixed size does not grow by itself. It limits the bytes that a client can make the
+    /// server hold while it does not read: the kernel's part and, when the client closes its side, the server's part.
     private static let receiveBuffer = 256 << 10
 
     /// Binds and listens. Connections are spread over the loops of `group`.
@@ -84,7 +84,7 @@ package final class HTTPServer: Sendable {
                     try await bootstrap
                     .serverChannelOption(.backlog, value: Int32(remoteBacklog))
                     .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
-                    // Connections inherit it, with the window scale that belongs to it.
+                    // Connections inherit it, with the matching window scale.
                     .serverChannelOption(.socketOption(.so_rcvbuf), value: .init(receiveBuffer))
                     .bind(host: host, port: port).get()
                 return HTTPServer(Address(of: channel), Door(listener: channel), context, loops)
@@ -98,17 +98,17 @@ package final class HTTPServer: Sendable {
         }
     }
 
-    /// Of a socket that it did not make, NIO listens with a queue of 128, whatever it is told. A call that fails leaves it so.
+    /// Enlarges the queue of an inherited socket, on which NIO always listens with 128. A failed call leaves it so.
     static func widen(_ descriptor: Int32) {
         _ = Glibc.listen(descriptor, Int32(backlog))
     }
 
-    /// Makes listeners whose connections belong to `context`.
+    /// Creates listeners whose connections belong to `context`.
     static func bootstrap(_ context: ServerContext, on group: any EventLoopGroup) -> ServerBootstrap {
         ServerBootstrap(group: group)
             .serverChannelOption(.backlog, value: Int32(backlog))
             .serverChannelInitializer { channel in
-                // Out of descriptors, accepting would be tried without pause; so it is once per second.
+                // Without free descriptors accepting would be repeated without pause; this limits it to once per second.
                 channel.eventLoop.makeCompletedFuture {
                     try channel.pipeline.syncOperations.addHandler(AcceptBackoffHandler())
                 }
@@ -117,11 +117,11 @@ package final class HTTPServer: Sendable {
                 channel.eventLoop.makeCompletedFuture { try context.accept(channel) }
             }
             .childChannelOption(.allowRemoteHalfClosure, value: true)
-            // One read, then the connection decides whether there is another.
+            // One read, then the connection decides about the next.
             .childChannelOption(.maxMessagesPerRead, value: 1)
     }
 
-    /// Serves one channel that somebody else has made, without a listener: where bytes are fed by hand.
+    /// Serves one channel that the caller has made, without a listener: for bytes that are fed by hand.
     package static func serve(
         _ channel: any Channel, _ configuration: HTTPServerConfiguration, handler: any HTTPHandler
     ) throws {
@@ -135,18 +135,18 @@ package final class HTTPServer: Sendable {
         self.group = group
     }
 
-    /// Stops accepting, removes the socket file if it still is ours, closes idle connections, lets running exchanges
-    /// end (their answers carry `Connection: close`), and cuts off what still runs after `grace`.
+    /// Stops accepting, removes the socket file if it is still this server's, and closes idle connections. Running exchanges may end (their
+    /// answers carry `Connection: close`); those that still run after `grace` are cut off.
     ///
     /// Returns when the last connection is closed. Further calls wait with the first.
     package func stop(within grace: Duration) async {
-        // Before the door is looked at: one that is made from now on is closed by who makes it.
+        // Set before the door is read: its maker closes a door that is made from now on.
         context.isStopping.store(true, ordering: .sequentiallyConsistent)
         let (listener, file) = door.withLock { ($0.listener, $0.file) }
         let loop = listener.eventLoop
-        // First the name, then the socket: in between, a client is refused rather than sent into a queue nobody serves.
+        // First the name, then the socket: in between, a client is refused instead of waiting in an unserved queue.
         file?.removeFile()
-        // It fails if it is closed already, which is what is wanted.
+        // It fails if it is closed already, which is the wanted state.
         try? await listener.close().get()
 
         let empty = loop.makePromise(of: Void.self)
@@ -156,12 +156,12 @@ package final class HTTPServer: Sendable {
         let cut = loop.scheduleTask(in: TimeAmount(grace)) { [registry = context.registry] in
             for connection in registry.all { connection.onLoop { $0.close() } }
         }
-        // Only ever succeeds.
+        // The promise only ever succeeds.
         try? await empty.futureResult.get()
         cut.cancel()
     }
 
-    /// Open connections, for status and metrics; those that are being refused not counted.
+    /// Number of open connections for status and metrics, without those that are being refused.
     package var connectionCount: Int { context.registry.count }
     package var counts: HTTPServerCounts { context.registry.counts }
 }
@@ -177,7 +177,7 @@ extension HTTPServer.Address {
     }
 }
 
-/// What the connections of a server have in common.
+/// The state that all connections of a server share.
 final class ServerContext: Sendable {
     /// Once true, stays true.
     let isStopping = Atomic(false)
@@ -205,8 +205,8 @@ final class ServerContext: Sendable {
         decoderLimits.maxHeaderFieldSize = limits.headBytes
         decoderLimits.maxHeaderListSize = limits.headBytes
         self.decoderLimits = decoderLimits
-        // The first one makes its generic types. Two loops that make them at the same moment can end the program within the
-        // runtime (Swift 6.3, without optimisation), so they are made before there is a connection.
+        // The first decoder creates its generic types. Two loops that create them at the same moment can crash the runtime (Swift 6.3,
+        // without optimisation), so they are created before there is a connection.
         _ = makeDecoder()
     }
 
@@ -214,7 +214,7 @@ final class ServerContext: Sendable {
         ByteToMessageHandler(HTTPRequestDecoder(limitConfiguration: decoderLimits))
     }
 
-    /// Makes a connection of a new channel, on its loop. A throw closes the channel.
+    /// Creates the connection for a new channel, on its loop. A throw closes the channel.
     func accept(_ channel: any Channel) throws {
         let peer = HTTPPeer(of: channel)
         let admitted = registry.admit(peer) {

@@ -1,14 +1,13 @@
-/// Why a server could not start. Trying again helps only after what `detail` says was changed, except for
-/// ``Code/addressInUse``.
+/// The reason why a server could not start. A retry helps only after the cause in `detail` was changed, except for ``Code/addressInUse``.
 package struct HTTPServerError: Error, Sendable, Hashable, CustomStringConvertible {
     package enum Code: String, Sendable, CaseIterable {
-        /// Somebody answers there.
+        /// Another process answers at the address.
         case addressInUse
-        /// What is at the path is no socket (regular file, symbolic link, directory, …).
+        /// The file at the path is no socket (but a regular file, symbolic link, directory, …).
         case notASocket
         /// The socket file belongs to another user.
         case foreignSocket
-        /// The directory of the socket does not exist, or somebody else could replace what is in it.
+        /// The directory of the socket does not exist, or another user could replace its content.
         case badDirectory
         /// Empty, longer than 107 bytes, or with a NUL.
         case badPath
@@ -16,12 +15,12 @@ package struct HTTPServerError: Error, Sendable, Hashable, CustomStringConvertib
         case unresolved
         /// The inherited descriptor is not a listening stream socket.
         case notListening
-        /// The kernel said no; `detail` has its words.
+        /// The kernel refused; `detail` has its words.
         case system
     }
 
     package var code: Code
-    /// What was being done: `listen on /run/agentd/agent.sock`.
+    /// The step, such as `listen on /run/agentd/agent.sock`.
     package var doing: String
     package var detail: String
 

@@ -1,14 +1,14 @@
 package import NIOCore
 
-/// TLS handshakes of callers that have not shown a credential, by address. A handshake costs its server a signature, a hundred
-/// times what it costs the client, and comes before anybody knows who asks.
+/// Limits TLS handshakes of unauthenticated callers, by address. A handshake costs its server a signature, a hundred times the client's
+/// cost, and comes before the caller is known.
 ///
-/// It counts with the first byte of a connection, and is given back once a credential was shown: devices behind one address do
-/// not use it up, however many they are, as long as no more than ``HTTPServerLimits/HandshakeRate/atOnce`` are in the middle of
-/// theirs. Beyond the limit the connection is closed before TLS sees a byte.
+/// It counts with the first byte of a connection, and is given back once a credential was shown. Devices behind one address therefore do
+/// not use it up, however many they are, as long as at most ``HTTPServerLimits/HandshakeRate/atOnce`` of them are in the middle of theirs.
+/// Beyond the limit the connection is closed before TLS sees a byte.
 ///
-/// So many addresses are remembered; those whose budget is whole again are forgotten first. Of more addresses than that, in the
-/// same seconds, the further ones have no limit here: that many are a matter for whoever is in front of the server.
+/// A limited number of addresses is remembered; those with a full budget are forgotten first. If more addresses come within the same
+/// seconds, the further ones have no limit here: such a flood must be handled in front of the server.
 package struct HandshakeLimit: Sendable {
     private let rate: HTTPServerLimits.HandshakeRate
     private var byAddress: [PeerGroup: RateBudget] = [:]
@@ -27,7 +27,7 @@ package struct HandshakeLimit: Sendable {
         return byAddress[address, default: RateBudget(size: rate.atOnce, perSecond: rate.perSecond, at: now)].spend(at: now)
     }
 
-    /// The caller of a handshake has shown a credential.
+    /// Gives back the handshake of a caller that has shown a credential.
     package mutating func giveBack(_ address: PeerGroup) {
         byAddress[address]?.giveBack()
     }

@@ -2,9 +2,8 @@ package import NIOCore
 
 /// Runs actors and tasks on one event loop, so that they share its thread with the sockets it serves.
 ///
-/// **Why.** The default executor brings threads of its own, and libdispatch's timer that wakes the process once a
-/// second. With everything on the loop an idle process sleeps in one `epoll_wait`, and an actor can be entered from a
-/// channel handler without a hop:
+/// **Reason.** The default executor brings threads of its own, and libdispatch's timer that wakes the process once a second. With
+/// everything on the loop an idle process sleeps in one `epoll_wait`, and an actor can be entered from a channel handler without a hop:
 ///
 /// ```swift
 /// actor Agent {
@@ -36,8 +35,8 @@ package final class LoopExecutor: SerialExecutor, TaskExecutor {
         loop === other.loop
     }
 
-    /// Lets `assumeIsolated` through on the loop's thread, also outside a job, and nowhere else. Sound because whatever
-    /// runs on the loop runs one after another.
+    /// Allows `assumeIsolated` on the loop's thread, also outside a job, and on no other thread. This is sound because jobs on the loop run
+    /// one after another.
     package func checkIsolated() {
         loop.preconditionInEventLoop()
     }
@@ -58,7 +57,7 @@ package final class LoopExecutor: SerialExecutor, TaskExecutor {
 package struct LoopTimer: Sendable {
     fileprivate let scheduled: Scheduled<Void>
 
-    /// The call will not be made, unless it already was or is being made now. May be called from any thread.
+    /// Cancels the call, unless it was made already or is being made now. May be called from any thread.
     package func cancel() {
         scheduled.cancel()
     }

@@ -2,7 +2,7 @@ import CSyncLinux
 import NIOCore
 
 extension HTTPPeer {
-    /// The peer of a new channel, as the kernel knows it. On the channel's loop only.
+    /// The peer of a new channel, as the kernel identifies it. On the channel's loop only.
     init(of channel: any Channel) {
         let address = channel.remoteAddress
         switch address {
@@ -13,7 +13,7 @@ extension HTTPPeer {
             let credentials = try? channel.pipeline.syncOperations.withUnsafeTransportIfAvailable(
                 of: NIOBSDSocket.Handle.self
             ) { LocalPeer(ofDescriptor: $0) }
-            // Without credentials nobody is trusted, for whatever reason they are missing.
+            // A peer without credentials has no permissions, whatever the reason.
             self = credentials.flatMap { $0 }.map(HTTPPeer.local) ?? .unknown
         }
     }
@@ -23,7 +23,7 @@ extension LocalPeer {
     fileprivate init?(ofDescriptor descriptor: Int32) {
         var peer = sync_peer()
         guard sync_peer_credentials(descriptor, &peer) == 0 else { return nil }
-        // The kernel allows 65,536 groups (NGROUPS_MAX); hardly anybody has more than the first guess.
+        // The kernel allows 65,536 groups (NGROUPS_MAX); few users have more than the first guess.
         var groups: [UInt32] = []
         var count = Int32(32)
         while groups.count < count {

@@ -4,7 +4,7 @@ import Glibc
 ///
 /// - A user of a Unix socket. A peer without credentials counts as the kernel's overflow user.
 /// - An IPv4 address, also in the form `::ffff:192.0.2.1`.
-/// - An IPv6 network of 64 bits: that is the least that one subscriber is given (RFC 6177), so single addresses cost nothing.
+/// - An IPv6 network of 64 bits: the smallest that one subscriber gets (RFC 6177), so single addresses cost nothing.
 package enum PeerGroup: Hashable, Sendable {
     case user(UInt32)
     case network(high: UInt64, low: UInt64)
@@ -19,7 +19,7 @@ package enum PeerGroup: Hashable, Sendable {
         }
     }
 
-    /// - Parameter address: As inet_ntop(3) writes it. All that cannot be read is one group.
+    /// - Parameter address: In the form of inet_ntop(3). All unreadable addresses are one group.
     package init(address: String) {
         // In network order: struct in_addr (4 bytes) and struct in6_addr (16 bytes), inet_pton(3).
         var bytes = [UInt8](repeating: 0, count: 16)
@@ -41,6 +41,6 @@ package enum PeerGroup: Hashable, Sendable {
 }
 
 extension HTTPPeer {
-    /// The callers that this one is counted with.
+    /// The group that the peer is counted with.
     package var group: PeerGroup { PeerGroup(self) }
 }

@@ -1,6 +1,6 @@
 package import NIOCore
 
-/// How often something may be done: so many times at once, and so many a second after that.
+/// A limit on the rate of an action: a burst, and then a number per second.
 package struct RateBudget: Sendable {
     private let size: Double
     private let perSecond: Double
@@ -14,7 +14,7 @@ package struct RateBudget: Sendable {
         time = now
     }
 
-    /// - Returns: `false` when it has been done too often.
+    /// - Returns: `false` when the budget is used up.
     package mutating func spend(at now: NIODeadline) -> Bool {
         if now > time {
             left = min(size, left + Double((now - time).nanoseconds) / 1e9 * perSecond)
@@ -25,12 +25,12 @@ package struct RateBudget: Sendable {
         return true
     }
 
-    /// Gives one back that turned out to be no matter of this budget.
+    /// Gives one back that turned out not to count.
     package mutating func giveBack() {
         left = min(size, left + 1)
     }
 
-    /// As before the first time.
+    /// `true` when the budget is full, as before its first use.
     package func isWhole(at now: NIODeadline) -> Bool {
         var copy = self
         _ = copy.spend(at: now)

@@ -1,13 +1,12 @@
 import Glibc
 import NIOCore
 
-/// Where a message ends, found before the parser sees the bytes.
+/// Finds the end of a message before the parser sees the bytes.
 ///
-/// NIO's parser eats whatever it is given and turns a read full of pipelined requests into objects at once. To answer
-/// one request at a time without holding hundreds of parsed ones, bytes go to the parser in pieces that never reach
-/// past the end of a head or of a message. Finding these ends takes no second parser: a head and a chunked body both
-/// end with an empty line, wherever else one may occur, and a body of known length is counted. A cut too many does no
-/// harm.
+/// NIO's parser consumes all given bytes, and turns a read full of pipelined requests into objects at once. Requests must be answered one
+/// at a time without holding hundreds of parsed ones. Bytes therefore go to the parser in pieces that never reach past the end of a head or
+/// of a message. Finding these ends takes no second parser: a head and a chunked body both end with an empty line, wherever else one may
+/// occur, and a body of known length is counted. An extra cut does no harm.
 struct RequestFraming {
     private enum Part {
         case head
@@ -15,14 +14,13 @@ struct RequestFraming {
         case chunked
     }
 
-    /// The longest piece, bytes: a usual read. More is at hand only when the client has closed its side.
+    /// The longest piece, bytes: a usual read. More is available only when the client has closed its side.
     static let longestPiece = 64 << 10
 
     private var part = Part.head
-    /// How many bytes of CR LF CR LF the pieces so far end with.
+    /// Number of bytes of CR LF CR LF at the end of the pieces so far.
     private var matched = 0
-    /// Bytes of the head so far or, in a chunked body, since the last piece with content: what costs but carries
-    /// nothing.
+    /// Bytes of the head so far or, in a chunked body, since the last piece with content: they cost, but carry nothing.
     private(set) var overhead = 0
 
     /// Bytes of the body still to come; `nil` when only its end will tell.
@@ -30,10 +28,9 @@ struct RequestFraming {
         if case .counted(let left) = part { left } else { nil }
     }
 
-    /// How many of the readable bytes make the next piece.
+    /// The number of readable bytes in the next piece.
     ///
-    /// - Parameter limit: The most that ``overhead`` may come to. A piece never brings it above; 0 means that it is
-    ///   reached.
+    /// - Parameter limit: Largest value of ``overhead``. A piece never raises it above; a result of 0 means that it is reached.
     mutating func nextPiece(of buffer: ByteBuffer, limit: Int) -> Int {
         switch part {
         case .head:
@@ -71,7 +68,7 @@ struct RequestFraming {
         overhead = 0
     }
 
-    /// The length up to and including the first empty line, or all that may be looked at.
+    /// The length up to and including the first empty line, or of all bytes within the limit.
     private mutating func lineEnd(in buffer: ByteBuffer, atMost limit: Int) -> Int {
         buffer.withUnsafeReadableBytes { all in
             let bytes = UnsafeRawBufferPointer(rebasing: all.prefix(limit))

@@ -1,8 +1,8 @@
 import NIOHTTP1
 
-/// Request line and header fields, already held against the rules of RFC 9112 that the server enforces.
+/// Request line and header fields, already checked against the rules of RFC 9112 that the server enforces.
 ///
-/// A class, because it is handed on a dozen times in each request: one reference to count instead of all that is in it.
+/// A class, because it is passed on a dozen times in each request: one reference is counted instead of its whole content.
 package final class RequestHead: Sendable {
     package enum Method: String, Sendable, CaseIterable {
         case get = "GET", head = "HEAD", post = "POST", put = "PUT", patch = "PATCH", delete = "DELETE"
@@ -22,7 +22,7 @@ package final class RequestHead: Sendable {
         self.head = head
     }
 
-    /// As sent: visible ASCII, begins with `/` (or is `*`, with `OPTIONS`), no fragment, nothing decoded.
+    /// The target as sent: visible ASCII, begins with `/` (or is `*`, with `OPTIONS`), no fragment, nothing decoded.
     package var target: String { head.uri }
 
     /// The target up to the first `?`, nothing decoded.
@@ -31,27 +31,27 @@ package final class RequestHead: Sendable {
         return target[..<(target.utf8.firstIndex(of: UInt8(ascii: "?")) ?? target.endIndex)]
     }
 
-    /// What follows the first `?`, nothing decoded; `nil` without one.
+    /// The target after the first `?`, nothing decoded; `nil` without one.
     package var query: Substring? {
         let target = head.uri
         return target.utf8.firstIndex(of: UInt8(ascii: "?")).map { target[target.utf8.index(after: $0)...] }
     }
 
-    /// The value of the first field of that name (ASCII case ignored), without surrounding white space. Bytes that are
-    /// not UTF-8 come as U+FFFD.
+    /// The value of the first field of that name (ASCII case ignored), without surrounding white space. Bytes that are not UTF-8 appear as
+    /// U+FFFD.
     package func header(_ name: String) -> String? {
         head.headers.first(name: name).map { String($0.withoutTrailingBlanks) }
     }
 
     /// The first of these fields that the request has more than once.
     ///
-    /// Which of two values was meant cannot be known, and programs on the way may each take another one.
+    /// The intended one of two values is unknown, and programs on the way may each use another one.
     ///
     /// - Parameter names: In lower case; ASCII case is ignored in the request.
     package func repeated(among names: [StaticString]) -> StaticString? {
         names.first { name in
             var count = 0
-            // The length tells almost all other names apart.
+            // The length distinguishes almost all other names.
             for (field, _) in head.headers where field.utf8.count == name.utf8CodeUnitCount && field.isASCIICaseEqual(to: name) {
                 count += 1
             }

@@ -1,6 +1,6 @@
 import NIOHTTP1
 
-/// What a head says about its message.
+/// The facts of a head about its message.
 struct RequestFacts: Equatable {
     var method: RequestHead.Method
     /// 0 without a body, `nil` when it is chunked.
@@ -8,20 +8,19 @@ struct RequestFacts: Equatable {
     /// The client waits for `100 Continue` before it sends the body.
     var awaitsContinue: Bool
     var keepsConnection: Bool
-    /// Knows chunked answers and `100 Continue`.
+    /// The client understands chunked answers and `100 Continue`.
     var isHTTP11: Bool
 }
 
-/// The rules for heads that the parser leaves to us.
+/// The rules for heads that the parser does not check.
 ///
-/// llhttp 9.3 (inside NIOHTTP1, in its strict mode) already refuses: NUL, bare CR and bare LF, white space before the
-/// colon, line folding, names that are no tokens, lengths that are no plain number or repeated, a length beside a
-/// transfer coding, bad chunk sizes and chunk ends. The tests hold it to all of that. What it lets pass and this
-/// refuses: targets that are not in origin form, `CONNECT`, `TRACE` and WebDAV, upgrades, a missing or repeated
-/// `Host`, transfer codings other than `chunked`, unknown expectations.
+/// llhttp 9.3 (inside NIOHTTP1, in its strict mode) already refuses: NUL, bare CR and bare LF, white space before the colon, line folding,
+/// names that are no tokens, lengths that are no plain number or repeated, a length beside a transfer coding, bad chunk sizes and chunk
+/// ends. Tests verify all of that. These rules refuse in addition: targets that are not in origin form, `CONNECT`, `TRACE` and WebDAV,
+/// upgrades, a missing or repeated `Host`, transfer codings other than `chunked`, unknown expectations.
 enum RequestRules {
     static func check(_ head: HTTPRequestHead) throws(HTTPProblem) -> RequestFacts {
-        // `GET / HTTP/1.2` does not exist; the parser stops everything but 1.0 and 1.1 by itself.
+        // `GET / HTTP/1.2` does not exist; the parser refuses all versions except 1.0 and 1.1 by itself.
         let isHTTP11 = head.version.minor == 1
         guard let method = method(head.method) else {
             let allowed = RequestHead.Method.allCases.map(\.rawValue).joined(separator: ", ")
@@ -37,7 +36,7 @@ enum RequestRules {
         var hosts = 0
         for (name, padded) in head.headers {
             let value = padded.withoutTrailingBlanks
-            // The length tells almost all other names apart, so that few are compared.
+            // The length distinguishes almost all other names, so that few are compared.
             switch name.utf8.count {
             case 4 where name.isASCIICaseEqual(to: "host"):
                 hosts += 1
@@ -65,7 +64,7 @@ enum RequestRules {
                 break
             }
         }
-        // RFC 9110, 9.3.1: such a body has no meaning. Nobody needs one, so nobody is waited for to send it.
+        // RFC 9110, 9.3.1: such a body has no meaning. It is refused instead of waited for.
         guard facts.contentLength == 0 || (method != .get && method != .head) else {
             throw HTTPProblem(.malformed, status: 400, "A \(method.rawValue) request has no body here.")
         }
@@ -88,8 +87,7 @@ enum RequestRules {
         }
     }
 
-    /// RFC 9112, section 3.2: origin form, or `*` for `OPTIONS`. A server that is no proxy has no use for the other
-    /// forms.
+    /// RFC 9112, section 3.2: origin form, or `*` for `OPTIONS`. A server that is no proxy has no use for the other forms.
     private static func check(target: String, method: RequestHead.Method) throws(HTTPProblem) {
         let bytes = target.utf8
         guard bytes.first == UInt8(ascii: "/") || (method == .options && target == "*") else {
@@ -112,7 +110,7 @@ extension HTTPProblem {
         self.init(status: status, code: code.rawValue, detail: detail, headers: headers)
     }
 
-    /// What the parser's error means for the client.
+    /// The meaning of the parser's error for the client.
     init(parserError error: any Error) {
         switch error as? HTTPParserError {
         case .headerOverflow:
@@ -144,7 +142,7 @@ extension HTTPProblem {
 }
 
 extension String {
-    /// A field's value ends before the white space that ends its line (RFC 9110, section 5.5); the parser leaves it on.
+    /// A field's value ends before the white space that ends its line (RFC 9110, section 5.5); the parser keeps it.
     var withoutTrailingBlanks: Substring {
         var text = self[...]
         while let last = text.utf8.last, last == 0x20 || last == 0x09 { text = text.dropLast() }

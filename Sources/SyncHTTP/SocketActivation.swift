@@ -10,14 +10,14 @@ extension HTTPEndpoint {
         return try activated(environment: environment, processID: getpid())
     }
 
-    /// Whether somebody waits at an inherited socket to be taken in.
+    /// `true` when a client waits at an inherited socket for its connection to be accepted.
     package var isAsked: Bool {
         guard case .inherited(let descriptor) = self else { return false }
         var one = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
         return poll(&one, 1, 0) == 1
     }
 
-    /// The same inherited socket under another number, for a server that closes it at its end; any other endpoint as it is.
+    /// The same inherited socket under another descriptor, for a server that closes it at its end; any other endpoint unchanged.
     package func another() throws(HTTPServerError) -> HTTPEndpoint {
         guard case .inherited(let descriptor) = self else { return self }
         let copy = fcntl(descriptor, F_DUPFD_CLOEXEC, 3)
@@ -27,12 +27,12 @@ extension HTTPEndpoint {
         return .inherited(descriptor: copy)
     }
 
-    /// The sockets that systemd handed over (sd_listen_fds(3)): descriptors 3 and up, as many as `LISTEN_FDS` says, if
-    /// `LISTEN_PID` is this process. Marks them close-on-exec.
+    /// The sockets that systemd passed on (sd_listen_fds(3)): descriptors 3 and up, in the number of `LISTEN_FDS`, if `LISTEN_PID` is this
+    /// process. Marks them close-on-exec.
     ///
     /// - Parameters:
     ///   - environment: The process environment.
-    ///   - processID: Of this process: variables inherited through a fork are meant for the parent.
+    ///   - processID: Id of this process: variables inherited through a fork are meant for the parent.
     /// - Returns: Empty without activation.
     /// - Throws: `.notListening` for a descriptor that is no listening stream socket.
     package static func activated(
@@ -41,12 +41,12 @@ extension HTTPEndpoint {
         guard let pid = environment["LISTEN_PID"], Int32(pid) == processID,
             let count = environment["LISTEN_FDS"].flatMap({ Int32($0) }), count > 0
         else { return [] }
-        // More than this is a mistake in the unit, and a number to count to.
+        // A larger number is a mistake in the unit; the limit bounds the loop.
         let first: Int32 = 3, most: Int32 = 64
         var endpoints: [HTTPEndpoint] = []
         for descriptor in first..<(first + min(count, most)) {
             try checkListening(descriptor)
-            // It stays open either way; only a child process could tell the difference.
+            // It stays open either way; only a child process could notice the difference.
             _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC)
             endpoints.append(.inherited(descriptor: descriptor))
         }

@@ -1,10 +1,10 @@
 import CSyncLinux
 import Glibc
 
-/// The file of a Unix socket: made without ever being wider than wanted, replaced only when it is a dead socket of
-/// ours, removed only while it still is the one we made.
+/// The file of a Unix socket. It is created without ever being accessible to more users than wanted. An existing file is replaced only when
+/// it is an unused socket of the same user. The file is removed only while it is still the created one.
 struct UnixListener {
-    /// Listening, non-blocking; belongs to whoever takes it from here.
+    /// Listening, non-blocking; the caller must close it.
     let descriptor: Int32
     private let path: String
     private let identity: FileIdentity
@@ -22,7 +22,7 @@ struct UnixListener {
         try Self.checkDirectory(of: path, doing: doing)
         try Self.clear(path, doing: doing)
 
-        // The group's part of the mode comes last: until the file has its group, it would be another group's.
+        // The group's part of the mode comes last: until the file has its group, that part would apply to another group.
         let descriptor = sync_unix_listen(path, UInt32(mode) & 0o700, Int32(HTTPServer.backlog))
         guard descriptor >= 0 else { throw Self.failure(doing, "bind") }
         var made = stat()
@@ -41,16 +41,16 @@ struct UnixListener {
         identity = FileIdentity(made)
     }
 
-    /// Removes the file unless somebody else has put another in its place.
+    /// Removes the file unless another process has put another one in its place.
     func removeFile() {
         if isInPlace { unlink(path) }
     }
 
-    /// Whether clients find the socket by its name.
+    /// `true` when clients find the socket by its name.
     var isInPlace: Bool { FileIdentity(at: path) == identity }
 
-    /// Whoever may write to the directory may replace the socket and play agent, so it must be ours or root's, and what
-    /// others may write to must be sticky, like `/tmp`.
+    /// Any user with write access to the directory could replace the socket and impersonate the agent. The directory must therefore belong
+    /// to this user or root, and must be sticky, like `/tmp`, if others may write to it.
     private static func checkDirectory(of path: String, doing: String) throws(HTTPServerError) {
         let directory = directory(of: path)
         var found = stat()
@@ -66,7 +66,7 @@ struct UnixListener {
         }
     }
 
-    /// Makes room at `path`, if what is there is a socket of ours that nobody listens to any more.
+    /// Makes room at `path`, if the file there is a socket of this user without a listener.
     private static func clear(_ path: String, doing: String) throws(HTTPServerError) {
         var found = stat()
         guard lstat(path, &found) == 0 else {
@@ -80,7 +80,7 @@ struct UnixListener {
             throw HTTPServerError(
                 .foreignSocket, doing: doing, detail: "the socket there belongs to uid \(found.st_uid)")
         }
-        // Anything but a refusal (a full backlog, a socket of another type) means that somebody holds it.
+        // Any result except a refusal (a full backlog, a socket of another type) means that a process holds it.
         guard sync_unix_probe(path) != 0, errno == ECONNREFUSED else {
             throw HTTPServerError(.addressInUse, doing: doing, detail: "another process listens there")
         }
@@ -110,12 +110,12 @@ struct UnixListener {
     }
 }
 
-/// Which file it is, whatever its name.
+/// The identity of a file, independent of its name.
 struct FileIdentity: Equatable, Sendable {
     private let device: UInt64
     private let inode: UInt64
 
-    /// Of what has this name, a link itself; `nil` when nothing has, or it cannot be looked at.
+    /// The file with this name, a link itself; `nil` when there is none, or it cannot be inspected.
     init?(at path: String) {
         var found = stat()
         guard lstat(path, &found) == 0 else { return nil }
