@@ -1,20 +1,20 @@
-/// One thing wrong with a configuration file, as one line for the operator:
-/// `agentd.yaml:12:5: sync.pull_intervall: unknown key (did you mean pull_interval?)`.
+/// One error in a configuration file, as one line for the operator: `agentd.yaml:12:5: sync.pull_intervall: unknown key (did you mean
+/// pull_interval?)`.
 package struct ConfigurationError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// As the caller named it.
+    /// Name of the file as the caller gave it.
     package var file: String
-    /// From 1; 0 when there is no place to point at, because the file could not be read.
+    /// From 1; 0 when there is no place, because the file could not be read.
     package var line: Int
     /// From 1, in Unicode characters; 0 like `line`.
     package var column: Int
-    /// Dotted: `sync.pull_interval`, `links[2].match`. Empty when the file as a whole is wrong.
+    /// Dotted: `sync.pull_interval`, `links[2].match`. Empty when the error concerns the file as a whole.
     package var key: String
-    /// As written, escaped and cut at 200 bytes; `nil` when there is none or it could be a secret.
+    /// The value as written, escaped and cut at 200 bytes; `nil` when there is none or it could be a secret.
     package var value: String?
-    /// `unknown key`, `is not accepted`.
+    /// Such as `unknown key` or `is not accepted`.
     package var problem: String
     package var expected: String?
-    /// The known name that is most like the one that was written.
+    /// The known name that is most similar to the written one.
     package var nearest: String?
 
     package init(
@@ -53,7 +53,7 @@ package struct ConfigurationError: Error, Hashable, Sendable, CustomStringConver
     }
 }
 
-/// Everything that is wrong with a configuration, in the order of the files.
+/// All errors in a configuration, in the order of the files.
 package struct ConfigurationErrors: Error, Hashable, Sendable, CustomStringConvertible {
     /// Never empty.
     package var errors: [ConfigurationError]
@@ -64,15 +64,15 @@ package struct ConfigurationErrors: Error, Hashable, Sendable, CustomStringConve
         self.errors = errors
     }
 
-    /// A line for each of the first hundred.
+    /// A line for each of the first hundred errors.
     package var description: String {
         let lines = errors.prefix(100).map(\.description)
         return (lines + (errors.count > 100 ? ["and \(errors.count - 100) more"] : [])).joined(separator: "\n")
     }
 }
 
-/// Text from outside, fit for one line of a log or a terminal: control characters, line separators and the marks that
-/// turn the direction of writing are escaped, and what is longer than `limit` bytes is cut.
+/// Makes foreign text fit for one line of a log or a terminal. Control characters, line separators and marks that change the writing
+/// direction are escaped, and text beyond `limit` bytes is cut.
 package func printable(_ text: String, limit: Int = 200) -> String {
     var result = ""
     var size = 0

@@ -1,11 +1,11 @@
 import CYAML
 import Glibc
 
-/// The bytes of a configuration file, or why there are none.
+/// The bytes of a configuration file, or the error that prevented reading it.
 package struct ConfigurationFile: Sendable {
     package var name: String
     package var contents: Result<[UInt8], ConfigurationError>
-    /// When it was written, as the file system has it; `nil` where that says nothing.
+    /// The time of writing by the file system; `nil` where that proves nothing.
     package var stamp: FileStamp?
 
     package init(name: String, contents: Result<[UInt8], ConfigurationError>, stamp: FileStamp? = nil) {
@@ -28,11 +28,11 @@ package struct ConfigurationFile: Sendable {
         }
     }
 
-    /// The files `*.yaml` in a folder, in the order of the bytes of their names. Hidden files are left out: editors
-    /// and package managers put their copies there.
+    /// The files `*.yaml` in a folder, in the order of the bytes of their names. Hidden files are left out: editors and package managers
+    /// put their copies there.
     ///
-    /// - Returns: Nothing when the folder does not exist; the error as a file when it cannot be read, because settings
-    ///   must not vanish silently.
+    /// - Returns: Nothing when the folder does not exist; the error as a file when it cannot be read, because settings must not vanish
+    ///   silently.
     package static func readAll(in folder: String) -> [ConfigurationFile] {
         guard let directory = opendir(folder) else {
             if errno == ENOENT { return [] }
@@ -56,10 +56,10 @@ package struct ConfigurationFile: Sendable {
     }
 
     private static func bytes(of path: String) throws(Failure) -> ([UInt8], FileStamp?) {
-        // C would read the name only up to there.
+        // C would cut the name at a NUL.
         guard !path.utf8.contains(0) else { throw Failure(EINVAL) }
-        // Looked at before it is opened, because opening alone wakes some devices (a watchdog counts from then on),
-        // and after, because it may have been exchanged in between.
+        // Checked before it is opened, because opening alone wakes some devices (a watchdog counts from then on). It is checked again
+        // afterwards, because it may have been replaced in between.
         var status = stat()
         guard stat(path, &status) == 0 else { throw Failure(errno) }
         try checkKind(status)
@@ -68,7 +68,7 @@ package struct ConfigurationFile: Sendable {
         defer { close(descriptor) }
         guard fstat(descriptor, &status) == 0 else { throw Failure(errno) }
         try checkKind(status)
-        // Taken before the content: what is written in between has a later one.
+        // Taken before the content: a write in between has a later stamp.
         let stamp = FileStamp(status, now: now())
         return (try bytes(of: descriptor), stamp)
     }
@@ -79,8 +79,8 @@ package struct ConfigurationFile: Sendable {
         return Int64(now.tv_sec) * 1_000_000_000 + Int64(now.tv_nsec)
     }
 
-    /// Up to one byte more than allowed: then the reader says that it is too much. The size that `stat` tells is not
-    /// believed, a file may grow meanwhile.
+    /// Reads up to one byte more than allowed; the parser then reports that it is too large. The size from `stat` is not used, because a
+    /// file may grow meanwhile.
     private static func bytes(of descriptor: Int32) throws(Failure) -> [UInt8] {
         let limit = YAMLDocument.maxBytes + 1
         var bytes: [UInt8] = []

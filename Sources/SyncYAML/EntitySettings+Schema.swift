@@ -1,7 +1,7 @@
 package import SyncCore
 
 extension Format where Value == DocumentSchema {
-    /// A JSON Schema, as far as ``DocumentSchema`` knows it. Written as YAML or as JSON, which is YAML as well.
+    /// A JSON Schema, as far as ``DocumentSchema`` supports it. Written as YAML or as JSON, which is YAML as well.
     package static var schema: Format {
         let expected = "a JSON schema of an object"
         return Format(
@@ -10,7 +10,7 @@ extension Format where Value == DocumentSchema {
                 do throws(Problem) {
                     return try DocumentSchema(node.json)
                 } catch {
-                    // Points at the place inside, as far as there is one.
+                    // Reports the place inside the schema, as far as it exists.
                     let path = (error.errors.first?.pointer ?? "").split(separator: "/").map(String.init)
                     reading.report(
                         node.deepest(path).position, below: path.isEmpty ? nil : path.map(keyText).joined(separator: "."),
@@ -22,12 +22,13 @@ extension Format where Value == DocumentSchema {
 }
 
 extension YAMLNode {
-    /// As JSON would say it: a plain scalar is what it looks like in JSON, and text otherwise.
+    /// The node as JSON: a plain scalar has the type that it has in JSON, otherwise it is text.
     package var json: JSON {
         switch content {
         case .scalar(let text, isPlain: true):
             if isNull { return .null }
-            // What is no JSON is text, which is no failure. What reads as a number or a switch is one; `yes`, `0x10` and dates are text here.
+            // A scalar that is no JSON is text, which is no failure. A JSON number or switch keeps its type; `yes`, `0x10` and dates are
+            // text here.
             if let value = try? JSONReader.read(text), value.text == nil { return value }
             return .string(text)
         case .scalar(let text, isPlain: false): return .string(text)

@@ -2,13 +2,13 @@ package import SyncCore
 
 /// The keys `entities` and `strict_entities`, the same for agent and hub: an entity must mean one thing on both sides.
 package enum EntitySettings {
-    /// Rules by entity. What contradicts another entity is looked at by ``checkReferences(_:_:_:)`` afterwards.
+    /// Rules by entity. Contradictions between entities are found by ``checkReferences(_:_:_:)`` afterwards.
     package static var entities: Format<[EntityName: EntityRules]> {
         .dictionary(of: rules, names: .identifier(), text: \.text)
     }
 
-    /// Reads a file that holds only entities, as `agenthub serve --entities FILE` takes it: the keys `entities` and
-    /// `strict_entities`. Such a file may also lie in an agent's `conf.d`.
+    /// Reads a file that contains only entities, as for `agenthub serve --entities FILE`: the keys `entities` and `strict_entities`. Such a
+    /// file may also be in an agent's `conf.d`.
     package static func readEntities(file path: String) throws(ConfigurationErrors) -> RuleBook {
         try readEntities(.read(path))
     }
@@ -27,7 +27,7 @@ package enum EntitySettings {
         return rules
     }
 
-    /// What entities say about each other. `root` is the mapping that has the key `entities`.
+    /// Checks the references between entities. `root` is the mapping that has the key `entities`.
     package static func checkReferences(_ book: RuleBook, _ root: YAMLNode, _ reading: inout Reading) {
         func report(_ name: EntityName, _ field: String, _ problem: String, _ expected: String) {
             let place = root.deepest(["entities", name.text, "refs", field]).position
@@ -53,21 +53,21 @@ package enum EntitySettings {
         }
     }
 
-    /// Parents go to the hub before their children, so no entity may be above itself. A record that refers to another
-    /// one of its own entity (a tree) is fine.
+    /// Parents go to the hub before their children, so no entity may be its own ancestor. A record that refers to another one of its own
+    /// entity (a tree) is fine.
     ///
-    /// - Returns: A circle that starts and ends with the same name.
+    /// - Returns: A cycle that starts and ends with the same name.
     private static func circle(_ book: RuleBook) -> [EntityName]? {
         var parents = book.entities.mapValues { Set($0.refs.values) }
         for name in parents.keys { parents[name]?.remove(name) }
-        // Who has no parent left cannot be part of a circle, nor can it hold up its children.
+        // An entity without a remaining parent cannot be part of a cycle, nor delay its children.
         var wasRemoved = true
         while wasRemoved {
             let roots = parents.filter { $0.value.allSatisfy { parents[$0] == nil } }.keys
             for root in roots { parents[root] = nil }
             wasRemoved = !roots.isEmpty
         }
-        // All that are left have a parent that is left, so going up must come back to a name that was passed.
+        // Each remaining entity has a remaining parent, so the path upwards must return to a visited name.
         var path: [EntityName] = []
         var next = parents.keys.min()
         while let name = next {
@@ -78,7 +78,7 @@ package enum EntitySettings {
         return nil
     }
 
-    /// The book as the keys `entities` and `strict_entities`, for another reader of them; what is not set is left out.
+    /// The book as the keys `entities` and `strict_entities`, for another reader of them; unset keys are left out.
     package static func written(_ rules: RuleBook) -> JSONObject {
         var object = JSONObject()
         for member in book.write(rules).object?.members ?? [] where !member.value.isNull {
@@ -87,7 +87,7 @@ package enum EntitySettings {
         return object
     }
 
-    /// Down to the keys of an entity: what a schema holds is its own.
+    /// Removes nulls down to the keys of an entity: those inside a schema belong to it.
     private static func withoutNulls(_ json: JSON, upTo depth: Int) -> JSON {
         guard depth > 0, case .object(let object) = json else { return json }
         var kept = JSONObject()
@@ -118,8 +118,8 @@ package enum EntitySettings {
                 .key("seed_filter", \.seedFilter.values, .dictionary(of: seedValue, names: fieldName, text: { $0 })),
                 .optional("index", \.declaredIndexes, .list(recordIndex, upTo: RecordIndex.ofEntityMax)),
                 .optional("undo", \.declaredUndo, .boolean),
-                // Not less than 7 days: so long the agent can give a hub that was restored from a backup what it had
-                // acknowledged and then forgot.
+                // Not less than 7 days: for this time the agent can give a hub that was restored from a backup the changes that it had
+                // acknowledged and then lost.
                 .optional("retention", \.retention, .duration(.days(7)...(.days(3_650)))),
                 .optional("ttl", \.ttl, .duration(.seconds(1)...(.days(3_650)))),
                 .key("when_full", \.whenFull, .word),
@@ -133,7 +133,7 @@ package enum EntitySettings {
             ], check: checkRules)
     }
 
-    /// Values that say nothing or the opposite for this kind of entity. Silence would let somebody believe in them.
+    /// Refuses values that have no effect or the opposite one for this kind of entity. An operator would otherwise rely on them.
     private static func checkRules(_ rules: EntityRules, _ node: YAMLNode, _ reading: inout Reading) {
         func refuse(_ key: String, _ expected: String) {
             reading.inside(key: key) { $0.refuse(node.deepest([key]), expected: expected) }
@@ -177,7 +177,7 @@ package enum EntitySettings {
         }
     }
 
-    /// Fields with two rules, and rules that nothing would ever follow.
+    /// Refuses fields with two rules, and rules that would never apply.
     private static func checkFields(_ rules: EntityRules, _ node: YAMLNode, _ reading: inout Reading) {
         func refuse(_ path: [String], _ expected: String) {
             reading.inside(key: path[0]) { $0.inside(key: path[1]) { $0.refuse(node.deepest(path), expected: expected) } }
@@ -189,32 +189,32 @@ package enum EntitySettings {
             refuse(["max_len", field], "only fields with the rule append")
         }
         for field in rules.fields.keys.sorted() {
-            // The member of an object only has a rule of its own where the object is merged member by member.
+            // The member of an object only has its own rule where the object is merged member by member.
             guard let dot = field.lastIndex(of: "."), rules.fields[String(field[..<dot])] != .merge else { continue }
             refuse(["fields", field], "the rule merge for \(field[..<dot]), or no rule for a member of it")
         }
     }
 
-    /// `1.4` or `1.4.2`.
+    /// A version such as `1.4` or `1.4.2`.
     private static var version: Format<String> {
         .text(
             expected: "a version such as 1.4", parse: { AgentRelease($0) == nil ? nil : $0 }, write: { .string($0) })
     }
 
-    /// `site`, or `site,due`.
+    /// Fields such as `site`, or `site,due`.
     private static var recordIndex: Format<RecordIndex> {
         .text(
             expected: "1 to \(RecordIndex.columnsMax) fields with commas between, such as site,due", parse: { RecordIndex($0) },
             write: { .string($0.description) })
     }
 
-    /// What a field must hold to pass a seed filter.
+    /// The value that a field must have to match a seed filter.
     private static var seedValue: Format<String> {
         .text(
             expected: "a text, or \(SeedFilter.device) for the device that asks", parse: { $0.isEmpty ? nil : $0 }, write: { .string($0) })
     }
 
-    /// A member of a document: any text that a key can be.
+    /// A member of a document: any text that can be a key.
     private static var fieldName: Format<String> {
         .text(expected: "a field name", parse: { $0 }, write: { .string($0) })
     }

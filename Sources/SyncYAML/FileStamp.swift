@@ -1,9 +1,9 @@
-// One of the two declares the times of stat(2), whichever the compiler meets first.
+// Either of these two modules declares the times of stat(2), depending on which one the compiler reads first.
 import CYAML
 package import Glibc
 
-/// When a file was written, as the file system tells it (stat(2)). Whoever writes to a file changes its `ctime`, and nobody can
-/// set that; so other content under the same stamp was written by nobody: the medium has changed it.
+/// The time of a file's last write by the file system (stat(2)). Every write changes the file's `ctime`, which no program can set.
+/// Different content under the same stamp therefore comes from no program: the medium has changed it.
 package struct FileStamp: Hashable, Sendable {
     package var inode: UInt64
     package var sizeBytes: Int64
@@ -19,8 +19,8 @@ package struct FileStamp: Hashable, Sendable {
     }
 
     /// - Parameter now: Nanoseconds since 1970-01-01 UTC.
-    /// - Returns: `nil` for a file that was written just now: within one tick of the file system's clock (10 ms at most with
-    ///   ext4, 2 s with FAT, which has no parts of seconds) a second write leaves the same stamp.
+    /// - Returns: `nil` for a file that was written just now: within one tick of the file system's clock a second write leaves the same
+    ///   stamp (10 ms at most with ext4, 2 s with FAT, which has no fractions of a second).
     package init?(_ facts: stat, now: Int64) {
         self.init(
             inode: UInt64(facts.st_ino), sizeBytes: Int64(facts.st_size), modified: Self.nanoseconds(facts.st_mtim),
@@ -32,7 +32,7 @@ package struct FileStamp: Hashable, Sendable {
     }
 
     private static func nanoseconds(_ time: timespec) -> Int64 {
-        // Beyond the year 2262 all times are one.
+        // Beyond the year 2262 all times count as the same.
         let (seconds, overflow) = Int64(time.tv_sec).multipliedReportingOverflow(by: 1_000_000_000)
         return overflow ? .max : seconds.addingReportingOverflow(Int64(time.tv_nsec)).partialValue
     }

@@ -1,16 +1,16 @@
 import SyncCore
 
-/// One key of a mapping: where it goes in the value, and its format.
+/// One key of a mapping: its property of the value, and its format.
 package struct MappingKey<Root: Sendable>: Sendable {
     package let name: String
     package let isRequired: Bool
     let expected: String
-    /// Below this key, without itself.
+    /// The keys below this key, without itself.
     let keys: [KnownKey]
     let read: @Sendable (YAMLNode, inout Root, inout Reading) -> Void
     let write: @Sendable (Root) -> JSON
 
-    /// A key that has a default, or must be given.
+    /// A key that has a default or is required.
     package static func key<Value>(
         _ name: String, _ path: any WritableKeyPath<Root, Value> & Sendable, _ format: Format<Value>,
         isRequired: Bool = false
@@ -24,7 +24,7 @@ package struct MappingKey<Root: Sendable>: Sendable {
             write: { format.write($0[keyPath: path]) })
     }
 
-    /// A key without which nothing is set. Listed as null then.
+    /// A key whose absence sets nothing. It is then listed as null.
     package static func optional<Value>(
         _ name: String, _ path: any WritableKeyPath<Root, Value?> & Sendable, _ format: Format<Value>
     ) -> MappingKey {
@@ -42,9 +42,9 @@ extension Format {
     /// A mapping with known keys. Any other key is an error.
     ///
     /// - Parameters:
-    ///   - initial: What is in force where no key is given.
-    ///   - check: What contradicts what, noted in the reading. It runs when all keys of the mapping were read without
-    ///     an error, and not while one file of several is read for itself.
+    ///   - initial: The values of keys that are not given.
+    ///   - check: Reports contradictions to the reading. It runs when all keys of the mapping were read without an error, and not while one
+    ///     file of several is read for itself.
     package static func mapping(
         _ initial: Value, _ keys: [MappingKey<Value>],
         check: @escaping @Sendable (Value, YAMLNode, inout Reading) -> Void = { _, _, _ in }
@@ -67,7 +67,7 @@ extension Format {
                 var value = initial
                 for member in members {
                     guard let key = keys.first(where: { $0.name.utf8.elementsEqual(member.key.utf8) }) else {
-                        // A file of nothing but unknown keys is another program's; guessing at each takes seconds.
+                        // A file with only unknown keys is another program's; suggestions for all of them would take seconds.
                         let nearest = reading.errors.count < 100 ? nearestName(to: member.key, among: names) : nil
                         reading.report(
                             member.position, below: keyText(member.key), problem: "unknown key", nearest: nearest)
@@ -88,7 +88,7 @@ extension Format {
             })
     }
 
-    /// A mapping whose keys the writer chooses.
+    /// A mapping whose keys the author chooses.
     ///
     /// - Parameter name: Makes the name of a key, `nil` when it is not one.
     package static func dictionary<Name: Hashable & Sendable, Element>(

@@ -1,7 +1,7 @@
 package import SyncCore
 
 extension Format {
-    /// A name of 1 to 64 characters, as entities, apps and devices have.
+    /// A name of 1 to 64 characters, such as entities, apps and devices have.
     package static func identifier<Kind>() -> Format where Value == Identifier<Kind> {
         .text(
             expected: "a name of 1 to 64 characters A-Z a-z 0-9 . _ : -", parse: { Value($0) },
@@ -12,8 +12,7 @@ extension Format {
 extension Format where Value == String {
     /// An absolute path of at most `limit` bytes, without `.` and `..`. A slash at the end is dropped.
     ///
-    /// - Parameter hidesValue: For the path of a secret: somebody will put the secret itself here, and then it must
-    ///   not appear in a message.
+    /// - Parameter hidesValue: For the path of a secret: a user may put the secret itself here, and then it must not appear in a message.
     package static func path(upTo limit: Int = 4_095, hidesValue: Bool = false) -> Format {
         .text(
             expected: "an absolute path of at most \(limit) bytes without . and .. in it", hidesValue: hidesValue,

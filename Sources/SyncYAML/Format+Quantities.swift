@@ -1,10 +1,10 @@
 import SyncCore
 
-// Quantities always carry their unit: `60` alone could be seconds or milliseconds, and somebody would guess wrong. One
-// whole number and one unit; quotes make no difference, they are text anyway.
+// Quantities always carry their unit: `60` alone could be seconds or milliseconds, and would be misread. They have one whole number and one
+// unit; quotes make no difference, because they are text anyway.
 
 extension Format where Value == Duration {
-    /// `500ms`, `30s`, `5m`, `24h`, `7d`.
+    /// A duration such as `500ms`, `30s`, `5m`, `24h` or `7d`.
     package static func duration(_ range: ClosedRange<Duration>) -> Format {
         let expected =
             "a duration from \(DurationText.write(range.lowerBound)) to \(DurationText.write(range.upperBound))"
@@ -27,7 +27,7 @@ extension Format where Value == Int {
             write: { .string(SizeText.write($0)) })
     }
 
-    /// A share in whole percent: `15%`.
+    /// A percentage without decimals, such as `15%`.
     package static func share(_ range: ClosedRange<Int>) -> Format {
         .text(
             expected: "a share from \(range.lowerBound)% to \(range.upperBound)%",
@@ -50,7 +50,7 @@ package enum DurationText {
         quantity(text, units: units.map { ($0.name, $0.milliseconds) }).map { .milliseconds($0) }
     }
 
-    /// In the largest unit that gives a whole number; `60s` and `24h` instead of `1m` and `1d`, as people write them.
+    /// Uses the largest unit that gives a whole number, except `60s` and `24h` instead of `1m` and `1d`, which are more usual.
     package static func write(_ duration: Duration) -> String {
         let milliseconds = duration.milliseconds
         if milliseconds == 60_000 { return "60s" }
@@ -67,12 +67,12 @@ package enum SizeText {
         ("GiB", 1 << 30),
     ]
 
-    /// - Returns: `nil` when it is not a size, or does not fit.
+    /// - Returns: `nil` when it is not a size, or is out of range.
     package static func read(_ text: String) -> Int? {
         quantity(text, units: units.map { ($0.name, $0.bytes) }).flatMap { Int(exactly: $0) }
     }
 
-    /// With the unit that gives the smallest whole number.
+    /// Uses the unit that gives the smallest whole number.
     package static func write(_ bytes: Int) -> String {
         if bytes == 0 { return "0B" }
         let unit = units.filter { Int64(bytes) % $0.bytes == 0 }.max { $0.bytes < $1.bytes } ?? units[0]
@@ -80,7 +80,7 @@ package enum SizeText {
     }
 }
 
-/// A whole number without sign, directly followed by one of the units.
+/// Reads a whole number without sign, directly followed by one of the units.
 private func quantity(_ text: String, units: [(name: String, factor: Int64)]) -> Int64? {
     let digits = text.prefix { $0.isASCII && $0.isNumber }
     let rest = text.dropFirst(digits.count)

@@ -1,17 +1,17 @@
 package import SyncCore
 
-/// How one kind of value is written in the configuration, in both directions.
+/// The notation of one kind of value in the configuration, in both directions.
 ///
-/// Reading, the listing of what is in force, and writing a configuration back are made from the same formats, so they
-/// cannot disagree. What `write` gives, `read` takes back as the same value.
+/// Reading, the listing of the values in force, and writing a configuration use the same formats, so they cannot disagree. `read` returns
+/// the same value from the output of `write`.
 package struct Format<Value: Sendable>: Sendable {
-    /// For a person, after "expected": `a duration from 1s to 7d, such as 30s`.
+    /// The expected value in words, after "expected": `a duration from 1s to 7d, such as 30s`.
     package let expected: String
     /// The keys below such a value; empty for a value without keys.
     package let keys: [KnownKey]
-    /// What an empty value (`links:`) means.
+    /// The meaning of an empty value (`links:`).
     package let whenEmpty: WhenEmpty
-    /// - Returns: `nil` after it has noted at least one error.
+    /// - Returns: `nil` after it has reported at least one error.
     package let read: @Sendable (YAMLNode, inout Reading) -> Value?
     package let write: @Sendable (Value) -> JSON
 
@@ -26,8 +26,7 @@ package struct Format<Value: Sendable>: Sendable {
         self.write = write
     }
 
-    /// A value that is one text. `parse` gets the text as written, quoted or not, and answers `nil` for what is
-    /// refused.
+    /// A value that is one text. `parse` gets the text as written, quoted or not, and returns `nil` to refuse it.
     package static func text(
         expected: String, hidesValue: Bool = false, parse: @escaping @Sendable (String) -> Value?,
         write: @escaping @Sendable (Value) -> JSON
@@ -44,9 +43,9 @@ package struct Format<Value: Sendable>: Sendable {
 
 /// A key that a format knows.
 package struct KnownKey: Hashable, Sendable {
-    /// Dotted; `[]` stands for an element of a list, `*` for a name that the writer chooses.
+    /// Dotted; `[]` stands for an element of a list, `*` for a name that the author chooses.
     package var name: String
-    /// What its value must be.
+    /// The required value in words.
     package var expected: String
 
     func below(_ parent: String) -> KnownKey {
@@ -55,19 +54,19 @@ package struct KnownKey: Hashable, Sendable {
 }
 
 package enum WhenEmpty: Sendable {
-    /// An error: a default is had by leaving the line out.
+    /// It is an error: to use a default, the line is left out.
     case refused
-    /// Nothing is set (lists, and mappings whose keys the writer chooses).
+    /// Nothing is set (lists, and mappings whose keys the author chooses).
     case unchanged
-    /// It is read, as a mapping that has no keys: some may be required.
+    /// It is read as a mapping without keys: some may be required.
     case read
 }
 
 extension Format {
     /// The same format for another type.
     ///
-    /// - Parameter into: Answers `nil` when the value is no good, which it has noted, or not complete while one file
-    ///   of several is read for itself.
+    /// - Parameter into: Returns `nil` when the value is invalid, which it has reported, or incomplete while one file of several is read
+    ///   for itself.
     package func mapped<New>(
         _ into: @escaping @Sendable (Value, YAMLNode, inout Reading) -> New?, back: @escaping @Sendable (New) -> Value
     ) -> Format<New> {
@@ -81,8 +80,8 @@ extension Format {
 // MARK: - Numbers, switches, words
 
 extension Format where Value == Int {
-    /// A whole number in decimal digits, without quotes. Signs other than minus, leading zeros, `_`, `1e3`, `0x10` and
-    /// `1.0` are refused: other readers of YAML disagree about each of them.
+    /// A whole number in decimal digits, without quotes. Signs other than minus, leading zeros, `_`, `1e3`, `0x10` and `1.0` are refused:
+    /// other readers of YAML disagree about each of them.
     package static func integer(_ range: ClosedRange<Int>) -> Format {
         let expected = "a whole number from \(range.lowerBound) to \(range.upperBound)"
         return Format(
@@ -104,7 +103,7 @@ extension Format where Value == Int {
 }
 
 extension Format where Value == Bool {
-    /// `true` or `false`. `yes`, `on`, `True` and the like are refused rather than guessed at.
+    /// `true` or `false`. `yes`, `on`, `True` and the like are refused instead of guessed.
     package static var boolean: Format {
         Format(
             expected: "true or false",
@@ -176,7 +175,7 @@ extension Format {
     }
 }
 
-/// Decimal digits, maybe after a minus, no leading zero.
+/// Reads decimal digits, optionally after a minus, without a leading zero.
 func wholeNumber(_ text: some StringProtocol) -> Int? {
     let digits = text.utf8.first == UInt8(ascii: "-") ? text.dropFirst() : text[...]
     guard !digits.isEmpty, digits.utf8.allSatisfy({ $0 >= 48 && $0 <= 57 }), digits == "0" || digits.utf8.first != 48

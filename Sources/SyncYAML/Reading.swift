@@ -1,8 +1,8 @@
-/// What goes along while a tree is read into values: the key one is at, and everything that was wrong so far.
+/// The state while a tree is read into values: the present key, and all errors so far.
 package struct Reading: Sendable {
     package private(set) var errors: [ConfigurationError] = []
-    /// Whether what is missing and what contradicts what is looked at. Off while one file of several is read for
-    /// itself: the rest may stand in another.
+    /// `true` when missing keys and contradictions are checked. `false` while one file of several is read for itself: the rest may be in
+    /// another.
     package let isWhole: Bool
 
     private var path = ""
@@ -11,7 +11,7 @@ package struct Reading: Sendable {
         self.isWhole = isWhole
     }
 
-    /// Dotted, of the value that is being read.
+    /// Dotted path of the value that is being read.
     package var key: String { path }
 
     package mutating func inside<Result>(key: String, _ body: (inout Reading) -> Result) -> Result {
@@ -29,9 +29,9 @@ package struct Reading: Sendable {
         return body(&self)
     }
 
-    /// The value at the present key is not one.
+    /// Reports that the value at the present key is invalid.
     ///
-    /// - Parameter hidesValue: It may be a secret that was put in the wrong place.
+    /// - Parameter hidesValue: The value may be a secret that was put in the wrong place.
     package mutating func refuse(_ node: YAMLNode, expected: String, nearest: String? = nil, hidesValue: Bool = false) {
         if node.isRefused { return }
         if node.isNull {
@@ -44,7 +44,7 @@ package struct Reading: Sendable {
                 nearest: nearest))
     }
 
-    /// Something about the present key, or a key below it.
+    /// Reports an error of the present key, or of a key below it.
     package mutating func report(
         _ position: YAMLPosition, below: String? = nil, problem: String, expected: String? = nil, nearest: String? = nil
     ) {

@@ -1,17 +1,16 @@
 /// A YAML file, read strictly into nodes that know their place.
 ///
-/// YAML is a large language, and most of what went wrong with it comes from its corners. So only the plain part is
-/// taken: one document of mappings, lists and scalars. Anchors, aliases (and with them merge keys and the billion
-/// laughs), tags, directives, a second document, keys that are not text and keys given twice are refused with their
-/// place.
+/// YAML is a large language, and most of its problems come from rarely used features. Only the plain part is therefore accepted: one
+/// document of mappings, lists and scalars. Anchors, aliases (and with them merge keys and the billion laughs), tags, directives, a second
+/// document, keys that are not text and keys given twice are refused with their place.
 package struct YAMLDocument: Sendable {
-    /// Room for thousands of entities; more is a mistake of whoever generates the file.
+    /// Enough for thousands of entities, bytes; a larger file is a generator's mistake.
     package static let maxBytes = 1_000_000
-    /// The deepest place that a configuration has is 4.
+    /// The deepest place of a configuration is 4.
     static let maxDepth = 16
     static let maxNodes = 50_000
 
-    /// `nil` when the syntax is broken. A file of nothing but comments is an empty mapping.
+    /// `nil` when the syntax is broken. A file with only comments is an empty mapping.
     package private(set) var root: YAMLNode?
     package private(set) var errors: [ConfigurationError] = []
 
@@ -37,7 +36,7 @@ package struct YAMLDocument: Sendable {
             root = try builder.document() ?? YAMLNode(position: start, content: .mapping([]))
         } catch {
             errors.append(error)
-            // At the end of a last line without an end libyaml points at a line that does not exist.
+            // When the last line has no end, libyaml reports a line that does not exist.
             if error.line > scan.end.line {
                 errors[0].line = scan.end.line
                 errors[0].column = scan.end.column
@@ -47,7 +46,7 @@ package struct YAMLDocument: Sendable {
     }
 }
 
-/// What libyaml should never see: it takes a NUL for the end, and counts lines by separators that no editor shows.
+/// Finds characters that libyaml must not see: it treats a NUL as the end, and counts lines by separators that editors do not show.
 private struct YAMLTextScan {
     private(set) var error: ConfigurationError?
     /// The place after the last character.
@@ -89,8 +88,8 @@ private struct YAMLTextScan {
     }
 }
 
-/// Builds the tree from events. What is merely not allowed is noted and the reading goes on, so that one run names all
-/// of it; broken syntax and passed limits end it.
+/// Builds the tree from events. A forbidden feature is reported and the reading continues, so that one run names them all; broken syntax
+/// and exceeded limits end it.
 private struct YAMLTreeBuilder: ~Copyable {
     private(set) var errors: [ConfigurationError] = []
     private var events: YAMLEvents
@@ -172,7 +171,7 @@ private struct YAMLTreeBuilder: ~Copyable {
         }
     }
 
-    /// The text of a key, or `nil` when it cannot be one, which is noted.
+    /// The text of a key, or `nil` for an invalid one, which is reported.
     private mutating func key(_ node: YAMLNode) -> String? {
         let problem: String
         switch node.content {
@@ -203,7 +202,7 @@ private struct YAMLTreeBuilder: ~Copyable {
     }
 }
 
-/// A key as one part of a dotted path: quoted when it has characters that would make the path ambiguous.
+/// A key as one part of a dotted path; it is quoted when its characters would make the path ambiguous.
 package func keyText(_ key: String) -> String {
     let isSimple = key.utf8.allSatisfy { byte in
         (byte >= 97 && byte <= 122) || (byte >= 65 && byte <= 90) || (byte >= 48 && byte <= 57) || byte == 95

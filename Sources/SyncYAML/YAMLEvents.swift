@@ -1,6 +1,6 @@
 import CYAML
 
-/// libyaml's event parser, without its pointers. Events come in the order of the file.
+/// The event parser of libyaml, without its pointers. Events come in the order of the file.
 struct YAMLEvents: ~Copyable {
     struct Event {
         enum Kind {
@@ -20,7 +20,7 @@ struct YAMLEvents: ~Copyable {
 
     private let file: String
     private let parser: UnsafeMutablePointer<yaml_parser_t>
-    /// libyaml keeps a pointer into its input, so the input lives as long as the parser.
+    /// libyaml keeps a pointer into its input, so the input must live as long as the parser.
     private let input: UnsafeMutableBufferPointer<UInt8>
 
     /// - Parameter bytes: Valid UTF-8 without a byte order mark.
@@ -29,7 +29,7 @@ struct YAMLEvents: ~Copyable {
         parser = .allocate(capacity: 1)
         input = .allocate(capacity: bytes.count)
         _ = input.initialize(from: bytes)
-        // It fails only when there is no memory, and Swift stops the process then as well.
+        // It fails only without memory, and Swift stops the process then as well.
         precondition(yaml_parser_initialize(parser) == 1)
         yaml_parser_set_encoding(parser, YAML_UTF8_ENCODING)
         yaml_parser_set_input_string(parser, UnsafePointer(input.baseAddress), input.count)
@@ -41,7 +41,7 @@ struct YAMLEvents: ~Copyable {
         input.deallocate()
     }
 
-    /// - Throws: After an error or the end of the stream there is nothing more to ask for.
+    /// - Throws: A syntax error. After it, or after the end of the stream, this must not be called again.
     mutating func next() throws(ConfigurationError) -> Event {
         var raw = yaml_event_t()
         guard yaml_parser_parse(parser, &raw) == 1 else { throw syntaxError() }
@@ -81,7 +81,7 @@ struct YAMLEvents: ~Copyable {
         YAMLPosition(file: file, line: Int(clamping: mark.line) + 1, column: Int(clamping: mark.column) + 1)
     }
 
-    /// Where and why libyaml gave up.
+    /// The place and reason of libyaml's failure.
     private func syntaxError() -> ConfigurationError {
         let state = parser.pointee
         let place = position(state.problem_mark)
@@ -96,7 +96,7 @@ struct YAMLEvents: ~Copyable {
         return ConfigurationError(at: place, problem: "not valid YAML: " + printable(problem))
     }
 
-    /// libyaml's words for a tab in the indentation ("found character that cannot start any token") help nobody.
+    /// Detects a tab in the indentation: libyaml's words for it ("found character that cannot start any token") do not help.
     private func isTab(at offset: Int) -> Bool {
         let text = String(decoding: input, as: UTF8.self).unicodeScalars
         guard let index = text.index(text.startIndex, offsetBy: offset, limitedBy: text.endIndex), index < text.endIndex

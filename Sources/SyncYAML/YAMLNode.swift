@@ -1,6 +1,6 @@
-/// Where something stands in a file. Lines and columns count from 1, columns in Unicode characters (code points).
+/// A place in a file. Lines and columns count from 1, columns in Unicode characters (code points).
 package struct YAMLPosition: Hashable, Sendable {
-    /// As the caller named it.
+    /// Name of the file as the caller gave it.
     package var file: String
     package var line: Int
     package var column: Int
@@ -14,16 +14,15 @@ package struct YAMLPosition: Hashable, Sendable {
 
 /// One value of a YAML file, with its place.
 ///
-/// A scalar stays text: what it is (number, switch, duration) is decided by the key that it stands under, never by how
-/// it looks. So the traps of YAML do not exist here: `no` under a key that wants text is the text "no", `0660` is not
-/// an octal number, `22:00` is not a number of base 60. Only whether it was quoted is kept, because a quoted `"5"` is
-/// text by the writer's own word and refused where a number is wanted.
+/// A scalar stays text: its key decides its type (number, switch, duration), never its appearance. The traps of YAML therefore do not exist
+/// here: `no` under a key that expects text is the text "no", `0660` is not an octal number, `22:00` is not a number of base 60. Only the
+/// quoting is kept, because a quoted `"5"` is text by the author's intention and refused where a number is expected.
 package struct YAMLNode: Hashable, Sendable {
     package enum Content: Hashable, Sendable {
         case scalar(String, isPlain: Bool)
         case sequence([YAMLNode])
         case mapping([YAMLMember])
-        /// Already reported; readers pass over it.
+        /// Already reported; readers skip it.
         case refused
     }
 
@@ -35,7 +34,7 @@ package struct YAMLNode: Hashable, Sendable {
         self.content = content
     }
 
-    /// Nothing was written: `key:`, `key: ~`, `key: null`. Quoted, these are text.
+    /// `true` for an empty value: `key:`, `key: ~`, `key: null`. Quoted, these are text.
     package var isNull: Bool {
         guard case .scalar(let text, isPlain: true) = content else { return false }
         return ["", "~", "null", "Null", "NULL"].contains { $0.utf8.elementsEqual(text.utf8) }
@@ -53,7 +52,7 @@ package struct YAMLNode: Hashable, Sendable {
         members?.first { $0.key.utf8.elementsEqual(key.utf8) }?.value
     }
 
-    /// What is there, for a message: the text as written, cut at 200 bytes, or the kind of collection.
+    /// The value for a message: the text as written, cut at 200 bytes, or the kind of collection.
     package var shown: String {
         switch content {
         case .scalar(let text, isPlain: true): isNull ? "an empty value" : printable(text)
@@ -64,7 +63,7 @@ package struct YAMLNode: Hashable, Sendable {
         }
     }
 
-    /// The node at the end of a path of keys, or the nearest one above it that exists: the place to point at.
+    /// The node at the end of a path of keys, or its nearest existing ancestor: the place for an error.
     package func deepest(_ path: [String]) -> YAMLNode {
         var node = self
         for key in path {
@@ -74,8 +73,8 @@ package struct YAMLNode: Hashable, Sendable {
         return node
     }
 
-    /// This node with another file laid over it: mappings are joined key by key, anything else is replaced as a whole.
-    /// A key that the other file leaves empty (`links:`) says nothing and changes nothing.
+    /// This node with another file laid over it: mappings are joined key by key, anything else is replaced as a whole. A key that the other
+    /// file leaves empty (`links:`) changes nothing.
     package func overlaid(by other: YAMLNode) -> YAMLNode {
         if other.isNull { return self }
         guard case .mapping(var members) = content, !members.isEmpty, case .mapping(let others) = other.content else {
@@ -95,7 +94,7 @@ package struct YAMLNode: Hashable, Sendable {
     }
 }
 
-/// One `key: value` of a mapping. A key is text exactly as written, whether quoted or not, and compared by its bytes.
+/// One `key: value` of a mapping. A key is text exactly as written, quoted or not, and compared by its bytes.
 package struct YAMLMember: Hashable, Sendable {
     package var key: String
     package var position: YAMLPosition

@@ -1,7 +1,7 @@
 package import SyncCore
 
-/// Writes values as YAML that ``YAMLDocument`` reads back: mappings as indented blocks, lists in one line each, texts
-/// in double quotes. Members that are null are left out, because null is how "not set" is listed.
+/// Writes values as YAML that ``YAMLDocument`` reads back: mappings as indented blocks, lists in one line each, texts in double quotes.
+/// Null members are left out, because null is the listed form of "not set".
 package enum YAMLWriter {
     package static func text(_ object: JSONObject) -> String {
         var text = ""
@@ -39,7 +39,7 @@ package enum YAMLWriter {
         keyText(name).utf8.first == UInt8(ascii: "\"") ? quoted(name) : name
     }
 
-    /// Values of a configuration have no control characters, but a reader that trusts this would be wrong one day.
+    /// Values of a configuration have no control characters, but this writer must not rely on it.
     private static func quoted(_ text: String) -> String {
         var result = "\""
         for scalar in text.unicodeScalars {
