@@ -1,32 +1,32 @@
 package import SyncCore
 
-/// What became of one demand of the protocol.
+/// The result of checking one demand of the protocol.
 package struct ConformanceResult: Sendable, Hashable {
     package enum Outcome: String, Sendable, Hashable {
         case passed = "ok"
         case failed = "failed"
-        /// An optional part that the server does not have, and says so.
+        /// An optional part that the server does not have, and reports so.
         case notOffered = "not_offered"
-        /// What it takes is not there: no token was given, or an earlier step failed.
+        /// A precondition is missing: no token was given, or an earlier step failed.
         case notTried = "not_tried"
     }
 
-    /// `push-duplicate`: stays the same from version to version.
+    /// A name such as `push-duplicate`, which stays the same from version to version.
     package var name: String
     /// Section of `deploy/api/PROTOCOL.md`: `A4`.
     package var section: String
-    /// What the contract demands, as a sentence.
+    /// The demand of the contract, as a sentence.
     package var demand: String
     package var outcome: Outcome
-    /// What was seen, or why nothing was.
+    /// The observation, or the reason why there is none.
     package var seen: String
 }
 
-/// How a server stands to the protocol.
+/// The conformance of a server to the protocol.
 package struct ConformanceReport: Sendable {
     package var server: String
     package var results: [ConformanceResult]
-    /// What could not be taken back: the protocol has no way to.
+    /// Data that could not be removed: the protocol has no request for it.
     package var left: [String]
 
     package func count(_ outcome: ConformanceResult.Outcome) -> Int { results.count { $0.outcome == outcome } }
@@ -49,7 +49,7 @@ package struct ConformanceReport: Sendable {
 
     // MARK: For a terminal
 
-    /// A line for each check; below those that failed, what was demanded and what was seen.
+    /// A line for each check; below failed ones, the demand and the observation.
     package func lines(width: Int = 80) -> [String] {
         let nameWidth = results.map(\.name.count).max() ?? 0
         func padded(_ text: String, _ width: Int) -> String { text + String(repeating: " ", count: max(0, width - text.count)) }
@@ -77,7 +77,7 @@ package struct ConformanceReport: Sendable {
 
     private static func cut(_ text: String, _ width: Int) -> String { text.count <= width ? text : text.prefix(width - 1) + "…" }
 
-    /// Folds at blanks, and in the middle of a word that is longer than a line.
+    /// Folds at blanks, and within a word that is longer than a line.
     private static func folded(_ text: String, _ width: Int, indent: Int = 4) -> [String] {
         let first = String(repeating: " ", count: indent), next = first + String(repeating: " ", count: 10)
         var lines: [String] = []

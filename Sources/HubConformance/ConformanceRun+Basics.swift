@@ -1,11 +1,11 @@
 import SyncCore
 
-// Who answers, to whom, and how it says no.
+// Identity of the server, access to it, and its refusals.
 extension ConformanceRun {
     func checkBasics() async {
         await checkOpenToAll()
         await checkHello()
-        // Whoever is refused there would hear the same everywhere.
+        // A caller that is refused there would get the same refusal everywhere.
         guard hello != nil else { return }
         await checkVersions()
         await checkCredentials()
@@ -70,7 +70,7 @@ extension ConformanceRun {
         await check("hello-time", "A1", "Every answer has the server's clock in Sync-Time: milliseconds since 1970.") {
             let answer = try await send(.post, "/v1/sync/hello", Array("{}".utf8))
             guard let time = headers(answer).time else { throw Deviation("Sync-Time is \(answer.headers[HubHeader.time] ?? "missing")") }
-            // Later than the protocol, and not in seconds or microseconds.
+            // Later than the protocol itself, and not in seconds or microseconds.
             let range = RFC3339.timestamp("2024-01-01T00:00:00Z").flatMap { low in
                 RFC3339.timestamp("2200-01-01T00:00:00Z").map { low...$0 }
             }

@@ -1,6 +1,6 @@
 import SyncCore
 
-// Files: tus 1.0.0 with the extensions that are offered, and what has arrived by its digest (PROTOCOL H1, H2).
+// Files: tus 1.0.0 with the offered extensions, and complete files by their digest (PROTOCOL H1, H2).
 extension ConformanceRun {
     func checkFiles() async {
         var extensions: [String] = []
@@ -122,7 +122,7 @@ extension ConformanceRun {
         }
     }
 
-    // MARK: Asking
+    // MARK: Requests
 
     private func list(_ answer: HTTPResponse, _ name: String) -> [String] {
         (answer.headers[name] ?? "").split(separator: ",").map(\.trimmingSpaces)
@@ -147,7 +147,7 @@ extension ConformanceRun {
         let answer = try await tus(.post, "/v1/files", changed: [(Tus.length, String(length)), (Tus.metadata, Tus.metadata(pairs))])
         try require(answer.status == 201, "\(answer.status)\(said(answer)), not 201")
         guard let place = answer.headers["Location"] else { throw Deviation("201 without Location") }
-        // Absolute or not, but here: an agent follows no link to another server.
+        // The address may be relative, but must be at this server: an agent follows no link to another one.
         let afterScheme = settings.baseURL.split(separator: "/", maxSplits: 3, omittingEmptySubsequences: false)
         let basePath = afterScheme.count > 3 ? "/" + afterScheme[3] : ""
         if place.hasPrefix("/") { return place.hasPrefix(basePath + "/") ? String(place.dropFirst(basePath.count)) : place }

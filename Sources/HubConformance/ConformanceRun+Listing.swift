@@ -1,6 +1,6 @@
 import SyncCore
 
-// Listings, comparisons, and the small questions (PROTOCOL A2, A6, A8, A12).
+// Listings, comparisons, and the small requests (PROTOCOL A2, A6, A8, A12).
 extension ConformanceRun {
     private static let pagesMax = 200
 
@@ -59,7 +59,7 @@ extension ConformanceRun {
             let made = try await accept(mutation(.create, id, ["n": 1]))
             _ = try await accept(mutation(.delete, id, base: made))
             let after = try await listing(after: nil, limit: 1).deletedTotal
-            // Others may work at the same time.
+            // Other devices may work at the same time.
             try require(after.map { $0 > before } == true, "\(before) before a deletion, \(after.map { "\($0)" } ?? "nothing") after it")
             return "\(before), then \(after ?? 0)"
         }

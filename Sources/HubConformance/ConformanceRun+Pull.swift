@@ -2,7 +2,7 @@ import SyncCore
 
 // The feed (PROTOCOL A3).
 extension ConformanceRun {
-    /// Pages of one feed are followed so far: a server that never ends must not keep us.
+    /// Largest number of pages of one feed: an endless server must not hang the run.
     private static let pagesMax = 5_000
 
     func checkPull() async {
@@ -133,7 +133,7 @@ extension ConformanceRun {
         }
     }
 
-    // MARK: Asking
+    // MARK: Requests
 
     func pull(_ streams: [(EntityName, String?)], limit: Int = 500, namesEntities: Bool = false) async throws -> PullResponse {
         var request = PullRequest(
@@ -143,7 +143,7 @@ extension ConformanceRun {
         return try PullMessages.readResponse(try body(try await send(.post, "/v1/sync/pull", PullMessages.request(request))))
     }
 
-    /// All pages of the entity's feed from there to its end.
+    /// All pages of the entity's feed from this cursor to its end.
     private func follow(from start: String, limit: Int) async throws -> [StreamPage] {
         var pages: [StreamPage] = []
         var cursor = start

@@ -1,6 +1,6 @@
 import SyncCore
 
-// What a push brings about (PROTOCOL A4, A6, A7).
+// The effects of a push (PROTOCOL A4, A6, A7).
 extension ConformanceRun {
     func checkPush() async {
         await check("snapshot-start", "A8", "The first page of a listing has the cursor of a feed that goes on from there.") {
@@ -63,7 +63,7 @@ extension ConformanceRun {
             for (name, expected) in [("big", "9007199254740993"), ("price", "1.10")] {
                 try require(data?[name]?.json == expected, "\(name) came back as \(data?[name]?.json ?? "nothing"), not \(expected)")
             }
-            // Two scalars, not the one that looks the same.
+            // The text must keep two scalars, and not become the one that looks the same.
             let scalars = data?["text"]?.text.map { Array($0.unicodeScalars.map(\.value)) }
             try require(scalars == [0x65, 0x301], "text came back with the scalars \(scalars ?? [])")
             return "exact"
@@ -286,14 +286,15 @@ extension ConformanceRun {
         }
     }
 
-    /// What became of a record that was deleted and changed.
+    /// The result for a record that was deleted and changed.
     private enum Ending: String {
         case gone, there
         case asked = "for a person to decide"
         case waits = "waits for the record's device"
     }
 
-    /// Whether a server that began a new history does not know yet whether the record is deleted, or its device was not here yet.
+    /// Returns whether a server that began a new history does not know yet if the record is deleted, because its device has not connected
+    /// yet.
     private func waitsForMaker(_ verdict: PushResult.Verdict) -> Bool {
         guard case .retry(let problem, _) = verdict else { return false }
         return problem?.code == "dependency-missing"

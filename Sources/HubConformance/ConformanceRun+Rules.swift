@@ -1,6 +1,6 @@
 import SyncCore
 
-// What operations make of a document, whatever rules the entity has (PROTOCOL D2).
+// The effects of operations on a document, for any rules of the entity (PROTOCOL D2).
 extension ConformanceRun {
     func checkRules() async {
         await checkExtremes()
@@ -90,7 +90,7 @@ extension ConformanceRun {
             let later = try await accept(mutation(.update, id, ["l": 3], base: seen))
             guard try await stored(id)?.record.data["l"]?.json == "3" else { throw NotTried("the later change does not win here") }
             try await accept(mutation(.update, id, ["k": 2], base: later), from: other)
-            // Of a mutation that is not sent.
+            // Taken from a mutation that is not sent.
             let early = mutation(.update, id, ahead: .seconds(-60))["hlc"]
             var joined = mutation(.update, id, ["k": 3, "m": 3], base: later)
             joined["field_hlc"] = ["k": early ?? .null]
@@ -130,7 +130,7 @@ extension ConformanceRun {
                 return sized
             }
             try await accept(sized(2, .seconds(-60)))
-            // The field is as late as this; the size is not.
+            // The field is as new as this mutation; the size is not.
             guard case .accepted = try await verdict(operated(id, [("part.count", "inc", 1)], base: seen)),
                 try await stored(id)?.record.data["part"] == ["size": 2, "count": 1]
             else { throw NotTried("members are not merged here") }
@@ -162,7 +162,7 @@ extension ConformanceRun {
         try require(seen == expected, "\(field) is \(seen), not \(expected)")
     }
 
-    /// Pushes one with the header fields of another device.
+    /// Pushes one mutation with the header fields of another device.
     private func accept(_ mutation: JSONObject, from other: [(String, String?)]) async throws {
         let body: JSON = ["acked_seq": 0, "max_sent_seq": .int(lastSeq), "mutations": [.object(mutation)]]
         let response = try await post("/v1/sync/push", body, changed: other)

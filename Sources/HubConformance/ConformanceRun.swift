@@ -1,33 +1,33 @@
 package import SyncCore
 
-/// Asks a server everything that section A of the protocol demands, and writes down what it did.
+/// Checks all demands of section A of the protocol on a server, and records the results.
 ///
-/// It speaks as one device with a database of its own, and where two are needed as a second one, so that nothing of others is
-/// touched: every record, key and replica has a name of this run. What it made it deletes in the end; keys, tombstones and one small file stay, because the
-/// protocol has no way to take those back. Answers are read by the agent's own readers: what passes here is what an agent can
-/// use. It decides nothing about timing, so a slow server is no worse than a quick one.
+/// It acts as one device with a database of its own, and as a second one where two are needed. It touches no data of others: every record,
+/// key and replica has a name of this run. It deletes its records in the end; keys, tombstones and one small file stay, because the
+/// protocol cannot remove them. The agent's own readers read the answers, so an agent can use a server that passes. It judges no timing, so
+/// a slow server passes like a quick one.
 package actor ConformanceRun {
     package struct Settings: Sendable {
         /// Without a slash at the end.
         package var baseURL: String
-        /// `nil`: the server asks for none, or a certificate stands in for it.
+        /// `nil`: the server requires none, or a certificate replaces it.
         package var token: String?
-        /// `nil`: whom the token speaks for.
+        /// `nil`: the device of the token.
         package var device: DeviceID?
         package var tls: TLSIdentity?
-        /// A second device, for what only two can show; `nil`: that is not tried.
+        /// A second device, for demands that need two; `nil`: those are not tried.
         package var other: Other?
-        /// One whose records both devices may write, of any content.
+        /// An entity whose records both devices may write, with any content.
         package var entity: EntityName
-        /// Makes the names of this run its own.
+        /// Makes the names of this run unique.
         package var seed: UInt64
-        /// Told of each result as it comes.
+        /// Receives each result as it comes.
         package var progress: (@Sendable (ConformanceResult) -> Void)?
 
         package struct Other: Sendable {
-            /// `nil`: the server asks for none.
+            /// `nil`: the server requires none.
             package var token: String?
-            /// `nil`: whom the token speaks for.
+            /// `nil`: the device of the token.
             package var device: DeviceID?
 
             package init(token: String?, device: DeviceID?) {
@@ -49,19 +49,19 @@ package actor ConformanceRun {
     let compressor: any Compressor
     private let time: any TimeSource
     var random: SeededRandom
-    /// Begins every name of this run.
+    /// Prefix of every name of this run.
     let prefix: String
     let replica: ReplicaID
     var results: [ConformanceResult] = []
     var left: [String] = []
 
-    // What the server said of itself; `nil` before, or when it did not.
+    // The server's greeting; `nil` before it, or when it failed.
     var hello: HelloResponse?
-    /// Where the feed of the entity stood before this run.
+    /// Cursor of the entity's feed before this run.
     var began: String?
     var lastSeq: Int64 = 0
     private var lastName = 0
-    /// Records that are there as far as we know, with their versions.
+    /// Records that exist as far as this run knows, with their versions.
     var records: [RecordID: Int64] = [:]
 
     package init(_ settings: Settings, transport: any HTTPTransport, compressor: any Compressor, time: any TimeSource) {
@@ -80,7 +80,7 @@ package actor ConformanceRun {
     ) async -> ConformanceReport {
         let run = ConformanceRun(settings, transport: transport, compressor: compressor, time: time)
         await run.checkBasics()
-        // Whoever is no hub at all would only fail each of the rest for the same reason.
+        // A server that is no hub at all would only fail each further check for the same reason.
         if await run.hello != nil {
             await run.checkPush()
             await run.checkRules()
@@ -95,7 +95,7 @@ package actor ConformanceRun {
 
     // MARK: Checks
 
-    /// Seen otherwise than demanded.
+    /// The observation deviates from the demand.
     struct Deviation: Error {
         var seen: String
 
@@ -114,7 +114,7 @@ package actor ConformanceRun {
         init(_ why: String) { self.why = why }
     }
 
-    /// - Parameter body: Gives what was seen, or throws why not.
+    /// - Parameter body: Returns the observation, or throws the reason of a failure.
     func check(_ name: String, _ section: String, _ demand: String, _ body: () async throws -> String) async {
         var result = ConformanceResult(name: name, section: section, demand: demand, outcome: .passed, seen: "")
         do {
@@ -126,7 +126,7 @@ package actor ConformanceRun {
         } catch let missing as NotTried {
             (result.outcome, result.seen) = (.notTried, missing.why)
         } catch {
-            // The transport's or a reader's: no answer, or one that an agent refuses.
+            // An error of the transport or of a reader: no answer, or one that an agent refuses.
             (result.outcome, result.seen) = (.failed, Printable.text("\(error)", max: 300))
         }
         results.append(result)
@@ -147,7 +147,7 @@ package actor ConformanceRun {
 
     /// Sends a request as an agent does.
     ///
-    /// - Parameter changed: Header fields that are other than usual; `nil` leaves one out.
+    /// - Parameter changed: Header fields that differ from the usual ones; `nil` leaves one out.
     func send(
         _ method: HTTPRequest.Method, _ target: String, _ body: [UInt8]? = nil, changed: [(String, String?)] = [],
         from device: DeviceID? = nil
@@ -169,7 +169,7 @@ package actor ConformanceRun {
         try await send(.post, path, json.bytes, changed: changed)
     }
 
-    /// The body of an answer that an agent takes for the hub's.
+    /// The body of an answer that an agent accepts as the hub's.
     func body(_ response: HTTPResponse) throws -> [UInt8] {
         switch HubReply.read(response, now: time.now().wall) {
         case .answered(_, let body): return body
@@ -179,7 +179,7 @@ package actor ConformanceRun {
 
     func headers(_ response: HTTPResponse) -> HubHeaders { HubHeaders(reading: response.headers, now: time.now().wall) }
 
-    /// Holds a refusal against what is demanded of it, its form included (RFC 9457, PROTOCOL A5).
+    /// Checks a refusal against its demand, including its form (RFC 9457, PROTOCOL A5).
     @discardableResult
     func refusal(_ response: HTTPResponse, _ status: Int, _ code: String) throws -> Problem {
         let expected = "\(status) with the problem \"\(code)\""
@@ -189,7 +189,7 @@ package actor ConformanceRun {
             type.hasPrefix("application/problem+json"),
             "\(status) with Content-Type \(Printable.text(type, max: 60)), not application/problem+json")
         try require(response.headers[HubHeader.version] != nil, "\(status) without Sync-Version")
-        // What cannot be read is a finding, and thrown as one.
+        // An unreadable body is a finding, and thrown as one.
         guard let object = (try? JSONReader.read(response.body))?.object else {
             throw Deviation("\(status) with a body that is no JSON object")
         }
@@ -261,7 +261,7 @@ package actor ConformanceRun {
 
     func verdict(_ mutation: JSONObject) async throws -> PushResult.Verdict { try await verdicts([mutation])[0].verdict }
 
-    /// Pushes one that must be accepted.
+    /// Pushes one mutation that must be accepted.
     ///
     /// - Returns: Its version.
     @discardableResult
@@ -299,9 +299,9 @@ package actor ConformanceRun {
         }
     }
 
-    /// The document of a record as the listing has it; `nil`: there is none.
+    /// The document of a record in the listing; `nil`: it does not exist.
     func stored(_ id: RecordID) async throws -> StreamPage.Record? {
-        // An id that comes before it, and not much before it.
+        // An id slightly before that of the record.
         var after = RecordID(String(id.text.dropLast()))
         for _ in 0..<100 {
             let response = try await send(
