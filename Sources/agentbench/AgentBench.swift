@@ -1,11 +1,11 @@
 import ArgumentParser
 import LocalAPI
 
-/// `agentbench`: measures the product beside its floor, in one run.
+/// `agentbench`: measures the product and its floor in one run.
 ///
-/// A floor is the least that the work can cost on this machine: the same rows in plain SQLite, the same bytes sent by a
-/// C loop. A figure is the ratio to it, because a rate alone says more about the machine than about the agent. Floor
-/// and agent take turns, several rounds, on the same file system, and the median of the rounds' ratios counts.
+/// A floor is the least possible cost of the work on this machine: the same rows in plain SQLite, the same bytes sent by a C loop. A figure
+/// is the ratio to it, because a rate alone says more about the machine than about the agent. Floor and agent take turns, several rounds,
+/// on the same file system, and the median of the rounds' ratios counts.
 @main
 struct AgentBench: ParsableCommand {
     static let configuration = CommandConfiguration(

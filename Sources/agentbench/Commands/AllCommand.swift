@@ -5,7 +5,7 @@ import Glibc
 import LocalAPI
 import SyncCore
 
-/// Every figure that was promised, in one run.
+/// Measures every promised figure in one run.
 struct AllCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "all",
@@ -17,7 +17,7 @@ struct AllCommand: ParsableCommand {
 
     @OptionGroup var shared: SharedOptions
 
-    /// In the order in which the contract lists their figures.
+    /// The commands in the order of their figures in the contract.
     private static let commands: [any ParsableCommand.Type] = [
         EnqueueCommand.self, DrainCommand.self, BacklogCommand.self, IdleCommand.self, ReconnectCommand.self, LinkCommand.self,
         FlashCommand.self, MirrorCommand.self,
@@ -38,7 +38,7 @@ struct AllCommand: ParsableCommand {
                 guard let measured = try measure(name, workplace) else { continue }
                 result = measured
             } catch {
-                // The others are worth their time all the same.
+                // The other measurements are still useful.
                 failures.append("\(error)")
                 continue
             }
@@ -55,7 +55,7 @@ struct AllCommand: ParsableCommand {
         if !failures.isEmpty || shared.check && hasMissed { throw ExitCode(1) }
     }
 
-    /// - Returns: `nil` when it cannot be measured here, which it has said.
+    /// - Returns: `nil` when it cannot be measured here, which the measurement has reported.
     private func measure(_ name: String, _ workplace: Workplace) throws -> JSON? {
         var arguments = ["/proc/self/exe", name, "--json", "--dir", workplace.path]
         if shared.quick { arguments.append("--quick") }
@@ -73,7 +73,7 @@ struct AllCommand: ParsableCommand {
             Talk.say(tail(of: log, lines: 1))
             return nil
         }
-        // Thrown as an error of the benchmark, with what was printed.
+        // Thrown as an error of the benchmark, with the printed text.
         guard let json = try? JSONReader.read(text) else { throw BenchError("agentbench \(name) printed no JSON: \(text.prefix(200))") }
         return json
     }

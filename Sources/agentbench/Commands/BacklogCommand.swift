@@ -2,7 +2,7 @@ import ArgumentParser
 import CBenchFloors
 import Glibc
 
-/// What a full outbox costs.
+/// Measures the cost of a full outbox.
 struct BacklogCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "backlog",

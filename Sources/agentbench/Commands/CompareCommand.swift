@@ -3,7 +3,7 @@ import CBenchFloors
 import Glibc
 import SyncCore
 
-/// The agent beside what people use instead.
+/// Compares the agent with programs that are used instead.
 struct CompareCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "compare",
@@ -30,7 +30,7 @@ struct CompareCommand: ParsableCommand {
         var flash = Distribution("fdatasync of 4 KB")
         for round in 1...shared.roundCount(full: 3) {
             flash.add(try Floors(folder: workplace.folder("floor"), withRecord: false).flash(count: size.alone).times)
-            // Who goes first changes.
+            // The order alternates.
             let order = round.isMultiple(of: 2) ? Array(rows.indices.reversed()) : Array(rows.indices)
             for index in order {
                 Talk.say("round \(round): \(rows[index].name)")

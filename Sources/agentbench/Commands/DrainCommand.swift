@@ -3,7 +3,7 @@ import CBenchFloors
 import LocalAPI
 import SyncCore
 
-/// What it costs to bring waiting mutations to a hub.
+/// Measures the cost of sending waiting mutations to a hub.
 struct DrainCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "drain",
@@ -58,10 +58,10 @@ struct DrainCommand: ParsableCommand {
 
 /// One round: a hub, and a relay in front of it.
 private final class Drain {
-    /// What one side needed.
+    /// The cost of one side.
     struct Cost {
         var run: Run
-        /// Both ways, with the estimate of TCP and IP headers.
+        /// Bytes in both directions, with the estimate of TCP and IP headers.
         var bytes: Double
 
         var cpuMicroseconds: Double { Double(run.cpuNanoseconds) / 1_000 / Double(run.rows) }
@@ -117,7 +117,7 @@ private final class Drain {
         return Cost(run: run, bytes: wire(since: before))
     }
 
-    /// Fills a paused agent, then lets it go until nothing is open.
+    /// Fills a paused agent, then resumes it until nothing is open.
     func agent() throws -> Cost {
         let producers = Producers(wanted: 1)
         let agent = try AgentUnderTest(
@@ -137,7 +137,7 @@ private final class Drain {
         try agent.call("POST", "/v1/resume", body: #"{"scope":"all"}"#)
         var open = count
         while open > 0 {
-            // Waits inside the agent for the end of a cycle, so that asking costs it next to nothing.
+            // Waits inside the agent for the end of a cycle, so that waiting costs it next to nothing.
             try agent.call(
                 "POST", "/v1/sync", body: #"{"scope":"all","force":true,"wait":true}"#, timeout: .seconds(300))
             let outbox = try agent.outbox()
@@ -162,7 +162,7 @@ private final class Drain {
     }
 }
 
-/// C strings that live as long as the call.
+/// Provides C strings that live as long as the call.
 private func withStrings<Result>(_ strings: [String], _ body: ([UnsafePointer<CChar>]) throws -> Result) rethrows
     -> Result
 {

@@ -2,7 +2,7 @@ import ArgumentParser
 import CBenchFloors
 import LocalAPI
 
-/// How fast mutations become durable, without any hub.
+/// Measures the rate at which mutations become durable, without any hub.
 struct EnqueueCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "enqueue",
@@ -49,7 +49,7 @@ struct EnqueueCommand: ParsableCommand {
                 defer { agent.stop() }
                 let floors = Floors(folder: try workplace.folder("floor"), withRecord: suites[index].entity == .record)
                 let load = Load(socket: agent.socketPath, entity: suites[index].entity, producers: producers)
-                // Who goes first changes, so that neither always meets the warmer disk.
+                // The order alternates, so that neither side always meets the warmer disk.
                 let order: Order = round.isMultiple(of: 2) ? .agentFirst : .floorFirst
                 try agent.explaining {
                     try suites[index].measure(floors: floors, load: load, order: order, size: size)
@@ -69,7 +69,7 @@ struct EnqueueCommand: ParsableCommand {
 enum Order {
     case floorFirst, agentFirst
 
-    /// Runs both, in this order.
+    /// Runs both in this order.
     func callAsFunction<Floor, Agent>(floor: () throws -> Floor, agent: () throws -> Agent) throws -> (Floor, Agent) {
         switch self {
         case .floorFirst:
@@ -82,7 +82,7 @@ enum Order {
     }
 }
 
-/// How much is enqueued in one round.
+/// Numbers of mutations in one round.
 private struct EnqueueSize {
     /// Requests of the single producer.
     var alone: Int
@@ -91,7 +91,7 @@ private struct EnqueueSize {
     /// Lines of the NDJSON stream.
     var lines: Int
 
-    /// With what the loads send to warm up.
+    /// Total with the warm-up requests of the loads.
     var total: Int { alone + Load.warmup(alone) + together + Load.warmup(together) + lines }
 
     static let full = EnqueueSize(alone: 2_000, together: 60_000, lines: 200_000)

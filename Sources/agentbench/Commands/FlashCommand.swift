@@ -4,7 +4,7 @@ import Glibc
 import LocalAPI
 import SyncCore
 
-/// What a mutation costs in bytes that reach the flash.
+/// Measures the bytes of a mutation that reach the flash.
 struct FlashCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "flash",
@@ -63,7 +63,7 @@ struct FlashCommand: ParsableCommand {
 
     private func durableBytes(_ disk: OwnDisk, _ workplace: Workplace, _ producers: Producers, _ count: Int) throws -> Double {
         var tokens: [String: String] = [:]
-        // The hub writes elsewhere.
+        // The hub writes to another disk.
         let hub = try HubUnderTest(program: shared.agenthub, in: workplace.folder("hub"), devices: ["bench"], tokens: &tokens)
         defer { hub.stop() }
         let folder = try folder("agent", on: disk)
@@ -81,7 +81,7 @@ struct FlashCommand: ParsableCommand {
                 before = disk.writtenBytes
                 _ = try Load(socket: first.socketPath, entity: .event, producers: producers)
                     .requests(count, connections: producers.count, firstRow: 0)
-                // Until the agent has seen that the producers are gone, there is no place for one more connection.
+                // Until the agent has noticed that the producers have disconnected, there is no place for one more connection.
                 _ = poll(nil, 0, 1_000)
                 try first.wait { $0.outbox.open == 0 }
                 // The agent checkpoints when it is idle.
@@ -92,7 +92,7 @@ struct FlashCommand: ParsableCommand {
         defer { second.stop() }
         return try second.explaining {
             try second.call("POST", "/v1/sync", body: #"{"scope":"all","force":true,"wait":true}"#)
-            // The counts in the status go on for ever; the receipts are what goes.
+            // The counts in the status are cumulative; the receipts are deleted.
             try second.wait { _ in try second.call("GET", "/v1/mutations?limit=1").contains(#""items":[]"#) }
             _ = poll(nil, 0, 15_000)
             return (disk.writtenBytes - before) / Double(count + Load.warmup(count))
@@ -105,7 +105,7 @@ struct FlashCommand: ParsableCommand {
             program: shared.agentd, in: folder("relaxed", on: disk), hubURL: AgentUnderTest.noHub, producers: producer)
         defer { agent.stop() }
         return try agent.explaining {
-            // A file that grows costs more than one that is written again, and the ballast is made once: not in the years after.
+            // A growing file costs more than one that is overwritten. The ballast is written once, not in the years after.
             _ = try Load(socket: agent.socketPath, entity: .event, producers: producer).requests(3_000, connections: 1, firstRow: 0)
             _ = poll(nil, 0, 5_000)
             let before = disk.writtenBytes

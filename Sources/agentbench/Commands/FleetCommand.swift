@@ -4,7 +4,7 @@ import Glibc
 import LocalAPI
 import SyncCore
 
-/// What one hub, or several over one database, do for a fleet.
+/// Measures the capacity for a fleet of one hub, or of several over one database.
 struct FleetCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "fleet",
@@ -33,7 +33,7 @@ struct FleetCommand: ParsableCommand {
         guard (1...1_000).contains(pushes), (1...500).contains(mutations) else {
             throw ValidationError("--pushes takes 1 to 1000, --mutations 1 to 500.")
         }
-        // A hub takes 256 requests at a time, and those that rank low only while half of that is free.
+        // A hub admits 256 requests at a time, and low-ranked ones only while half of that is free.
         guard (1...900).contains(connections) else { throw ValidationError("--connections takes 1 to 900.") }
         guard (0...60_000).contains(outage) else { throw ValidationError("--outage takes 0 to 60000.") }
         if let only, !Self.cases.contains(only) { throw ValidationError("--only takes \(Self.cases.joined(separator: ", ")).") }
@@ -93,7 +93,7 @@ struct FleetCommand: ParsableCommand {
             returning: returning, drained: end - (returned ?? end))
     }
 
-    /// Mutations that took effect, as the hub counts them itself.
+    /// The number of applied mutations by the hub's own count.
     private func stats(_ program: String, _ place: [String], _ workplace: Workplace) throws -> Int64 {
         var descriptor: Int32 = -1
         let pid = try start([program, "stats", "--json"] + place, log: "\(workplace.path)/stats.log", output: &descriptor)
@@ -102,7 +102,7 @@ struct FleetCommand: ParsableCommand {
         while case let count = read(descriptor, &buffer, buffer.count), count > 0 { line += buffer[..<count] }
         close(descriptor)
         _ = bench_stop(pid, 0, 10_000)
-        // A line that does not read is thrown as an error below.
+        // An unreadable line is thrown as an error below.
         guard let mutations = (try? JSONReader.read(line))?.object?["mutations"]?.object, let applied = mutations["applied"]?.int else {
             throw BenchError("agenthub stats does not read\n\(tail(of: "\(workplace.path)/stats.log"))")
         }

@@ -3,7 +3,7 @@ import CBenchFloors
 import Glibc
 import LocalAPI
 
-/// What an agent costs that has nothing to do.
+/// Measures the cost of an idle agent.
 struct IdleCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "idle",
@@ -18,7 +18,7 @@ struct IdleCommand: ParsableCommand {
     func run() throws {
         let workplace = try Workplace(under: shared.dir)
         defer { workplace.remove() }
-        // Connections that are kept end after 75 s, and each end is a wake-up.
+        // Kept connections end after 75 s, and each end is a wake-up.
         let seconds = shared.quick ? 10 : 60, rest = shared.quick ? 20 : 120
         var report = Report(command: "idle", workplace: workplace)
         report.note("The size is that of the shipped program only when it was built with --static-swift-stdlib.")
@@ -83,7 +83,7 @@ struct IdleCommand: ParsableCommand {
         }
     }
 
-    /// Of the program as it is given; only one that holds the Swift runtime is the one that is shipped.
+    /// The size of the given program; only one that contains the Swift runtime is like the shipped one.
     private func strippedSize(_ workplace: Workplace) throws -> Double? {
         let places: [String] = ["/usr/bin/strip", "/bin/strip"]
         guard let strip = places.first(where: { access($0, X_OK) == 0 }) else { return nil }

@@ -3,8 +3,8 @@ import CBenchFloors
 import LocalAPI
 import SyncCore
 
-/// What a slow link makes people wait for: what they did to be at the hub, what others did to be here, and whether apps notice
-/// that a sync runs.
+/// Measures the waiting times on a slow link: for own changes to reach the hub, for changes of others to arrive, and for apps while a sync
+/// runs.
 struct LinkCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "link",
@@ -18,7 +18,7 @@ struct LinkCommand: ParsableCommand {
     @OptionGroup var shared: SharedOptions
 
     private static let slowness = Yard.Slowness(delay: .milliseconds(50), bitsPerSecond: 10_000_000)
-    /// What waits while the times are taken: enough that the sync outlasts them, which is checked.
+    /// Number of waiting mutations during the measurement: enough that the sync outlasts it, which is checked.
     private static let backlog = 60_000
     private static let one = Producers(wanted: 1)
 
@@ -61,7 +61,7 @@ struct LinkCommand: ParsableCommand {
         if shared.check, report.figures.contains(where: { $0.isMet == false }) { throw ExitCode(1) }
     }
 
-    /// Microseconds.
+    /// Durations in microseconds.
     private struct Times {
         var push = 0.0, pull = 0.0, online = 0.0
         /// The p99 of enqueueing.
@@ -79,7 +79,7 @@ struct LinkCommand: ParsableCommand {
             try pause(reader)
         }
         try writer.explaining {
-            // The first contact has more to say: it is made before.
+            // The first contact transfers more, so it is made before the measurement.
             try settle(writer)
             try pause(writer)
             try bring(50, from: writer, firstRow: 0)
@@ -94,7 +94,7 @@ struct LinkCommand: ParsableCommand {
         try writer.explaining {
             try pause(writer)
             times.idle = try enqueueing(writer, firstRow: 1_000)
-            // Events first, and the records of the producer in between: all of it has to go over the link.
+            // Events first, and the records of the producer in between: all of them must go over the link.
             try bring(Self.backlog, from: writer, firstRow: 10_000)
             try resume(writer)
             times.pushing = try enqueueing(writer, firstRow: 4_000)
@@ -119,7 +119,7 @@ struct LinkCommand: ParsableCommand {
             issuer: yard.certificate, producers: Self.one, settings: "links: [{ match: \"*\", metered: false }]\n")
     }
 
-    /// Waits until nothing is left of the first contact.
+    /// Waits until the first contact is complete.
     private func settle(_ agent: AgentUnderTest) throws {
         try agent.wait { $0.connectivity.state == "online" }
         try agent.call("POST", "/v1/sync", body: #"{"scope":"all","force":true,"wait":true}"#)
@@ -130,8 +130,8 @@ struct LinkCommand: ParsableCommand {
 
     private func resume(_ agent: AgentUnderTest) throws { try agent.call("POST", "/v1/resume", body: #"{"scope":"all"}"#) }
 
-    /// Microseconds from a link that counts as usable to the right word about the hub, of an agent that has nothing to send: it knows by
-    /// its probe alone.
+    /// Microseconds from a usable link to the correct state of the hub in the status, for an agent that has nothing to send: only its probe
+    /// detects the hub.
     private func comeBack(_ agent: AgentUnderTest, _ yard: Yard) throws -> Double {
         try yard.unplugHere()
         try agent.wait { $0.connectivity.state == "offline" }
@@ -146,7 +146,7 @@ struct LinkCommand: ParsableCommand {
         _ = try Load(socket: agent.socketPath, entity: .record, producers: Self.one).lines(count, firstRow: firstRow)
     }
 
-    /// Microseconds from the wish to sync to the moment at which it is so.
+    /// Microseconds from the request to sync until the condition holds.
     private func time(_ agent: AgentUnderTest, until isSo: (StatusDocument) -> Bool) throws -> Double {
         let start = bench_now()
         try resume(agent)

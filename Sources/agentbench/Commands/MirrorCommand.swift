@@ -3,7 +3,7 @@ import CBenchFloors
 import Glibc
 import LocalAPI
 
-/// What apps wait for when they read, and what the mirror weighs.
+/// Measures the read latency of apps, and the size of the mirror.
 struct MirrorCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "mirror",
@@ -50,7 +50,7 @@ struct MirrorCommand: ParsableCommand {
                 records = try agent.status().entities.first { $0.name == BenchEntity.record.name }?.records ?? 0
             }
             guard records == count else { throw BenchError("pulled \(records) of \(count) records") }
-            // The log goes into the database when nothing happens.
+            // The log is written into the database when the agent is idle.
             _ = poll(nil, 0, 15_000)
             size.add(floor: 200_000, agent: (Self.stored(in: folder) - empty) / Double(count) * 1_000)
             for round in 1...shared.roundCount(full: 3) {
@@ -73,7 +73,7 @@ struct MirrorCommand: ParsableCommand {
         Double(fileSize("\(folder)/state/agent.db") + fileSize("\(folder)/state/agent.db-wal"))
     }
 
-    /// Of the database of an agent that has never met a hub, after a clean end.
+    /// Size of the database of an agent without any contact to a hub, after a clean end.
     private func emptySize(_ workplace: Workplace) throws -> Double {
         let folder = try workplace.folder("empty")
         try AgentUnderTest(program: shared.agentd, in: folder, hubURL: AgentUnderTest.noHub, producers: Producers(wanted: 1)).stop()
@@ -90,7 +90,7 @@ struct MirrorCommand: ParsableCommand {
         }
     }
 
-    /// Microseconds.
+    /// Median duration in microseconds.
     private func median(_ count: Int, _ body: () throws -> Void) throws -> Double {
         let times = try (0..<count).map { _ in
             let before = bench_now()

@@ -3,7 +3,7 @@ import CBenchFloors
 import LocalAPI
 import SyncCore
 
-/// How soon the agent is back when a link is.
+/// Measures the time in which the agent reconnects after a link returns.
 struct ReconnectCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "reconnect",
@@ -44,7 +44,7 @@ struct ReconnectCommand: ParsableCommand {
         if shared.check, report.figures.contains(where: { $0.isMet == false }) { throw ExitCode(1) }
     }
 
-    /// One round, with a hub and an agent of its own: an agent whose link fails again and again waits longer.
+    /// One round, with its own hub and agent: an agent whose link fails repeatedly waits longer.
     ///
     /// - Returns: Microseconds.
     private func measure(_ workplace: Workplace) throws -> (floor: Double, agent: Double) {
@@ -56,7 +56,7 @@ struct ReconnectCommand: ParsableCommand {
             issuer: yard.certificate, producers: Producers(wanted: 1))
         defer { agent.stop() }
         return try agent.explaining {
-            // The first contact has more to say: it is made before.
+            // The first contact transfers more, so it is made before the measurement.
             try enqueue(agent)
             try yard.waitFor("/v1/sync/push", doing: "the first push")
             try agent.wait { $0.outbox.open == 0 }

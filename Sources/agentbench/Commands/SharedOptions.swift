@@ -1,6 +1,6 @@
 import ArgumentParser
 
-/// What every measurement takes.
+/// The options of every measurement.
 struct SharedOptions: ParsableArguments {
     @Flag(help: "Print one JSON object instead of a table.")
     var json = false

@@ -2,7 +2,7 @@ import ArgumentParser
 import CBenchFloors
 import SyncCore
 
-/// Whether the agent stays as it is over a long bad day.
+/// Checks that the agent stays stable over a long bad day.
 struct SoakCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "soak",

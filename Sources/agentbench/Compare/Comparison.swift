@@ -1,6 +1,6 @@
 import SyncCore
 
-/// What was seen of one program.
+/// The observations of one program.
 struct CompareRow {
     let name: String
     let settings: String
@@ -20,7 +20,7 @@ struct CompareRow {
         rates.append(together.rate)
     }
 
-    /// What its yes means, from what was watched.
+    /// The value of its acknowledgement, by observation.
     var worth: String {
         guard !isMissing else { return "not to be had here" }
         // A line of syslog over TCP gets no answer.
@@ -38,7 +38,7 @@ struct CompareRow {
     }
 }
 
-/// All of them side by side.
+/// All programs side by side.
 struct Comparison {
     let rows: [CompareRow]
     let flash: Distribution

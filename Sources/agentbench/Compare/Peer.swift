@@ -2,7 +2,7 @@ import CBenchFloors
 import FoundationEssentials
 import Glibc
 
-/// A program that others use to keep messages until they can go, set up to be as careful as it can.
+/// A program that others use to store messages until they can be sent, in its safest configuration.
 enum Peer: String, CaseIterable {
     case redis, beanstalkd, nats, mosquitto
     case syslogNG = "syslog-ng"
@@ -15,7 +15,7 @@ enum Peer: String, CaseIterable {
         }
     }
 
-    /// How it was told to be careful.
+    /// Its settings for durability.
     var settings: String {
         switch self {
         case .redis: "appendonly, appendfsync always"
@@ -40,7 +40,7 @@ enum Peer: String, CaseIterable {
     var port: UInt16 { 47_310 + UInt16(Peer.allCases.firstIndex(of: self) ?? 0) }
 }
 
-/// One of them, started with its files in a folder of its own.
+/// One of these programs, started with its files in a folder of its own.
 final class RunningPeer {
     let peer: Peer
     let pid: pid_t
@@ -48,7 +48,7 @@ final class RunningPeer {
     private let folder: String
     private let log: String
 
-    /// Where the programs and their libraries are: `/`, or a folder that packages were unpacked into.
+    /// The location of the programs and their libraries: `/`, or a folder that packages were unpacked into.
     struct Place {
         var root: String
 
@@ -66,16 +66,16 @@ final class RunningPeer {
 
         var environment: [String] { root == "/" ? [] : ["LD_LIBRARY_PATH=" + libraries.joined(separator: ":")] }
 
-        /// Of syslog-ng.
+        /// The modules of syslog-ng.
         var modules: String? {
             let folder = "\(root)/usr/lib/syslog-ng"
-            // No folder: it is not installed, and the comparison says so.
+            // Without the folder it is not installed, and the comparison says so.
             let versions = (try? FileManager.default.contentsOfDirectory(atPath: folder)) ?? []
             return versions.filter { $0.first?.isNumber == true }.sorted().last.map { "\(folder)/\($0)" }
         }
     }
 
-    /// - Returns: `nil` when it is not to be had.
+    /// - Returns: `nil` when it is not available.
     init?(_ peer: Peer, from place: Place, in folder: String) throws {
         guard let program = place.program(peer.program) else { return nil }
         self.peer = peer
@@ -86,7 +86,7 @@ final class RunningPeer {
         var pid = try start(arguments, environment: place.environment, log: log)
         var answers = RunningPeer.answers(peer, pid)
         if !answers, peer == .nats {
-            // Versions before 2.10 do not know the setting; the table says what that means.
+            // Versions before 2.10 do not know the setting; the table tells the consequence.
             _ = bench_stop(pid, SIGKILL, 0)
             try write(RunningPeer.natsConfiguration(peer, folder, syncs: false), to: "\(folder)/conf")
             pid = try start(arguments, environment: place.environment, log: log)
@@ -145,7 +145,7 @@ final class RunningPeer {
             try write(text, to: configuration)
             return [program, "-c", configuration]
         case .syslogNG:
-            // Where the lines should go there is nobody, so that all of them are kept.
+            // No program listens at the destination, so that all lines are kept.
             let text = """
                 @version: 3.38
                 source s { network(ip("127.0.0.1") port(\(peer.port)) transport("tcp")); };
@@ -165,7 +165,7 @@ final class RunningPeer {
 
     // MARK: Load
 
-    /// One message at a time on each connection, each until it is acknowledged.
+    /// Sends one message at a time on each connection, each until it is acknowledged.
     func requests(_ count: Int, connections: Int) throws -> Run {
         guard let kind = peer.protocolKind else { return try lines(count) }
         var times = [UInt64](repeating: 0, count: count)
@@ -175,7 +175,7 @@ final class RunningPeer {
         return Run(rows: count, nanoseconds: nanoseconds, times: Times(times))
     }
 
-    /// Until syslog-ng itself says that it has all of them queued. There is no time of a single line.
+    /// Sends lines until syslog-ng itself reports all of them as queued. A single line has no measurable time.
     private func lines(_ count: Int) throws -> Run {
         let before = try queued()
         let start = bench_now()

@@ -2,18 +2,17 @@ import CBenchFloors
 import FoundationEssentials
 import Glibc
 
-/// What an acknowledgement is worth: whether the data was synced to the disk before it left, as the kernel saw it (strace).
+/// The value of an acknowledgement: whether the data was synced to the disk before it was sent, as the kernel saw it (strace).
 ///
-/// One producer, one message at a time. For each answer that a program sends on a socket it is looked at whether an fsync,
-/// fdatasync or the like was completed since the answer before. A program that answers first shows none; one that syncs now
-/// and then shows some.
+/// There is one producer with one message at a time. For each answer on a socket, the trace must show an fsync, fdatasync or the like that
+/// was completed since the answer before. A program that answers first shows none; one that syncs occasionally shows some.
 struct SyncWitness {
     var syncs = 0
     var answers = 0
-    /// Answers before which, since the last one, something was synced.
+    /// Number of answers with a sync between them and the answer before.
     var covered = 0
 
-    /// - Returns: `nil` without strace, or where a process may not be watched.
+    /// - Returns: `nil` without strace, or where processes may not be traced.
     static func watch(_ pid: pid_t, in folder: String, place: RunningPeer.Place, _ load: () throws -> Void) throws -> SyncWitness? {
         let here = RunningPeer.Place(root: "/")
         guard let program = here.program("strace") ?? place.program("strace") else { return nil }
@@ -38,7 +37,7 @@ struct SyncWitness {
         return SyncWitness(trace: String(decoding: bytes, as: UTF8.self))
     }
 
-    /// Lines such as `4711 fdatasync(9</x/agent.db-wal>) = 0`, `4711 fsync(9</x> <unfinished ...>` and `<... fsync resumed>`.
+    /// Reads lines such as `4711 fdatasync(9</x/agent.db-wal>) = 0`, `4711 fsync(9</x> <unfinished ...>` and `<... fsync resumed>`.
     init(trace: String) {
         var isSynced = false
         for line in trace.split(separator: "\n") {
@@ -59,7 +58,7 @@ struct SyncWitness {
         }
     }
 
-    /// The first argument is a descriptor with what it is: `12<socket:[4711]>`, `12<TCP:[…]>`, `12<UNIX-STREAM:[…]>`.
+    /// Returns whether the first argument is the descriptor of a socket: `12<socket:[4711]>`, `12<TCP:[…]>`, `12<UNIX-STREAM:[…]>`.
     private static func isSocket(_ call: Substring) -> Bool {
         guard let open = call.firstIndex(of: "<"), let close = call[open...].firstIndex(of: ">") else { return false }
         let what = call[open...close]

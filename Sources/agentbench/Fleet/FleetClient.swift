@@ -2,15 +2,15 @@ import CBenchFloors
 import Glibc
 import SyncCore
 
-/// Plays all devices from one thread: each request on a connection that lasts for one cycle, so many at a time. It stands for the
-/// fleet and for the balancer in front of the hubs, and must cost much less than they do.
+/// Acts as all devices from one thread: each cycle has its own connection, with a limited number at a time. It stands for the fleet and for
+/// the balancer in front of the hubs, and must cost much less than they do.
 struct FleetClient {
     struct Outcome {
         var requests = 0
         var applied = 0
         /// Answered as duplicates: their first answer was lost with a hub.
         var repeated = 0
-        /// 503 with a time to come back.
+        /// Answered 503 with a `Retry-After`.
         var refused = 0
         /// Connections that could not be made, or ended without an answer.
         var lost = 0
@@ -30,12 +30,12 @@ struct FleetClient {
     private var devices: [FleetDevice]
     private var random = SeededRandom(seed: 7)
     private var open: [Int32: Connection] = [:]
-    /// Those that may go on, and those that wait, by when.
+    /// Devices that may continue, and devices that wait, with their time.
     private var ready: [Int]
     private var waiting: [(at: UInt64, device: Int)] = []
     private var outcome = Outcome()
 
-    /// - Parameter ports: Of the hubs, on the loopback interface.
+    /// - Parameter ports: Ports of the hubs, on the loopback interface.
     init(_ load: FleetLoad, ports: [UInt16], connections: Int, firstDevice: Int) {
         self.ports = ports
         connectionsMax = connections
@@ -43,7 +43,7 @@ struct FleetClient {
         ready = Array((0..<load.devices).reversed())
     }
 
-    /// - Parameter tick: Called again and again with the number of mutations that were taken so far.
+    /// - Parameter tick: Called repeatedly with the number of mutations that were accepted so far.
     mutating func run(tick: (Int) throws -> Void) throws -> Outcome {
         defer { for descriptor in open.keys { close(descriptor) } }
         let start = bench_now()
@@ -72,7 +72,7 @@ struct FleetClient {
         address.sin_family = sa_family_t(AF_INET)
         address.sin_port = ports[devices[device].hub].bigEndian
         address.sin_addr.s_addr = UInt32(0x7f00_0001).bigEndian
-        // On the loopback interface this is done or refused at once.
+        // On the loopback interface the connection is made or refused at once.
         let size = socklen_t(MemoryLayout<sockaddr_in>.size)
         let result = withUnsafePointer(to: &address) { pointer in
             pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { Glibc.connect(descriptor, $0, size) }
@@ -115,7 +115,7 @@ struct FleetClient {
             let (applied, repeated) = try devices[connection.device].answered(connection.answer[answer.body])
             outcome.applied += applied
             outcome.repeated += repeated
-            // A cycle is over: the next one is on a connection of its own, when those who wait have had their turn.
+            // A cycle is complete: the next one uses a new connection, after the waiting devices had their turn.
             if wasPush || answer.closes {
                 end(descriptor)
                 if devices[connection.device].step != .done { ready.insert(connection.device, at: 0) }
@@ -147,7 +147,7 @@ struct FleetClient {
     }
 }
 
-/// A whole answer of HTTP/1.1 with a `Content-Length`, which is how a hub answers all that is asked here.
+/// A complete answer of HTTP/1.1 with a `Content-Length`, the only form in which a hub answers these requests.
 struct FleetAnswer {
     let status: Int
     let body: Range<Int>

@@ -1,7 +1,7 @@
 import SyncCore
 
-/// One simulated device: what it has still to say, and how an answer counts. It says hello once, and then in turn asks for news
-/// and pushes a batch of readings, with the keys, numbers and headers of the real protocol (PROTOCOL A1-A4).
+/// One simulated device: its remaining work, and its handling of answers. It says hello once, and then alternates between a pull and a push
+/// of a batch of readings, with the keys, numbers and headers of the real protocol (PROTOCOL A1-A4).
 struct FleetDevice {
     enum Step: Equatable {
         case hello, pull, push
@@ -9,10 +9,10 @@ struct FleetDevice {
     }
 
     let name: String
-    /// Which hub it asks; it goes to the next one when that one does not answer, as behind a balancer.
+    /// Index of its hub; it changes to the next one when that hub does not answer, as behind a balancer.
     var hub: Int
     private(set) var step = Step.hello
-    /// Pushes that were acknowledged.
+    /// Number of pushes that were acknowledged.
     private(set) var pushed = 0
     private var failures = 0
 
@@ -24,9 +24,9 @@ struct FleetDevice {
         self.load = load
     }
 
-    // MARK: Asking
+    // MARK: Requests
 
-    /// Head and body as they go over the wire.
+    /// Head and body as they are sent.
     func request() -> [UInt8] {
         let (path, body): (String, [UInt8]) =
             switch step {
@@ -69,9 +69,9 @@ struct FleetDevice {
 
     private static let remark = String(repeating: "bearing, drive end; ", count: 6)
 
-    // MARK: Being answered
+    // MARK: Answers
 
-    /// - Returns: How many mutations the hub took now, and how many it had taken before.
+    /// - Returns: The number of mutations that the hub accepted now, and of those that it had accepted before.
     mutating func answered(_ body: ArraySlice<UInt8>) throws -> (applied: Int, repeated: Int) {
         failures = 0
         switch step {
@@ -91,7 +91,7 @@ struct FleetDevice {
     }
 
     private func read(_ body: ArraySlice<UInt8>) throws -> (applied: Int, repeated: Int) {
-        // An answer that does not read is thrown as an error below.
+        // An unreadable answer is thrown as an error below.
         guard let results = (try? JSONReader.read(Array(body)))?.object?["results"]?.array else {
             throw BenchError("\(name): the answer to a push does not read")
         }
@@ -99,8 +99,8 @@ struct FleetDevice {
         return (words.filter { $0 == "accepted" }.count, words.filter { $0 == "duplicate" }.count)
     }
 
-    /// How long to wait after a failure, in nanoseconds: anything up to a bound that doubles, so that a fleet does not return as a
-    /// wave (PROTOCOL G2, ten times as fast, because the outages here are short too).
+    /// The wait after a failure, in nanoseconds: random up to a bound that doubles, so that a fleet does not return as a wave (PROTOCOL G2,
+    /// ten times as fast, because the outages here are short too).
     mutating func failed(hubs: Int, after seconds: Int?, _ random: inout SeededRandom) -> UInt64 {
         failures += 1
         if seconds == nil { hub = (hub + 1) % hubs }
@@ -109,7 +109,7 @@ struct FleetDevice {
     }
 }
 
-/// What each device has to do.
+/// The work of each device.
 struct FleetLoad {
     var devices: Int
     var pushes: Int

@@ -1,16 +1,16 @@
 import LocalAPI
 import SyncCore
 
-/// What came out of `agentbench fleet`, as a table or as JSON.
+/// The result of `agentbench fleet`, as a table or as JSON.
 struct FleetReport {
     struct Row {
         var name: String
         var steady: FleetClient.Outcome
-        /// CPU while the load ran, in nanoseconds: all hubs, and the database server's processes.
+        /// CPU time during the load, in nanoseconds: all hubs, and the database server's processes.
         var hubCPU: UInt64
         var serverCPU: UInt64?
         var returning: FleetClient.Outcome
-        /// From the moment at which all hubs were back until the last device was through, in nanoseconds.
+        /// Time from the return of all hubs until the last device was done, in nanoseconds.
         var drained: UInt64
 
         var seconds: Double { Double(steady.nanoseconds) / 1e9 }

@@ -1,6 +1,6 @@
 import CBenchFloors
 
-/// Why a measurement could not be made. Shown to whoever started it.
+/// The reason why a measurement failed, shown to the user.
 struct BenchError: Error, CustomStringConvertible {
     let description: String
 
@@ -15,7 +15,7 @@ extension bench_failure {
     }
 }
 
-/// Calls into C: throws the sentence that the call left when it returns other than 0.
+/// Calls C code, and throws the call's message when it returns other than 0.
 func checked(_ doing: String, _ call: (UnsafeMutablePointer<bench_failure>) -> Int32) throws {
     var failure = bench_failure()
     if call(&failure) != 0 { throw BenchError("\(doing): \(failure.message)") }

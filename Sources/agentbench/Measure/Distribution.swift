@@ -1,4 +1,4 @@
-/// Measured times in nanoseconds, exact: every value is kept, nothing is put into buckets.
+/// Measured times in nanoseconds, exact: every value is kept, without buckets.
 struct Times {
     let sorted: [UInt64]
 
@@ -9,7 +9,7 @@ struct Times {
     var count: Int { sorted.count }
     var max: Double { Double(sorted.last ?? 0) }
 
-    /// The smallest value that at least that share of the values does not pass (nearest rank). 0 when there are none.
+    /// The smallest value that is not exceeded by at least that share of the values (nearest rank). 0 when there are none.
     ///
     /// - Parameter share: 0 to 1.
     func quantile(_ share: Double) -> Double {
@@ -19,7 +19,7 @@ struct Times {
     }
 }
 
-/// The times of one thing over all rounds, for the table of latencies.
+/// The times of one operation over all rounds, for the table of latencies.
 struct Distribution {
     let title: String
     private var values: [UInt64] = []
@@ -35,7 +35,7 @@ struct Distribution {
     var times: Times { Times(values) }
 }
 
-/// The middle value; of an even count the mean of the two in the middle. 0 when there are none.
+/// The middle value; for an even count the mean of the two middle ones. 0 when there are none.
 func median(_ values: [Double]) -> Double {
     let sorted = values.sorted()
     guard let last = sorted.last else { return 0 }

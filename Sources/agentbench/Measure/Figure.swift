@@ -1,4 +1,4 @@
-/// One line of the result: what the agent needs, what the floor needs, and the ratio that was promised.
+/// One line of the result: the agent's cost, the floor's cost, and the promised ratio.
 struct Figure {
     enum Unit: String {
         case microseconds = "µs"
@@ -6,7 +6,7 @@ struct Figure {
         case bytes = "B"
         case count = ""
 
-        /// For JSON: the word of the unit, as it stands at the end of a name.
+        /// The unit in JSON: the suffix of a name.
         var suffix: String {
             switch self {
             case .microseconds: "us"
@@ -20,9 +20,9 @@ struct Figure {
     enum Goal {
         case atMost(Double)
         case atLeast(Double)
-        /// No more than this above the floor, in the figure's unit.
+        /// At most this above the floor, in the figure's unit.
         case aboveFloor(Double)
-        /// No more than this, whatever the floor is.
+        /// At most this, independent of the floor.
         case below(Double)
     }
 
@@ -36,9 +36,9 @@ struct Figure {
     let id: String
     let title: String
     let unit: Unit
-    /// What the floor is.
+    /// Description of the floor.
     let floor: String
-    /// `nil`: shown for orientation, nothing was promised.
+    /// `nil`: shown for orientation, without a promise.
     let goal: Goal?
     private(set) var rounds: [Round] = []
 

@@ -1,6 +1,6 @@
 import CBenchFloors
 
-/// What a run of a floor or a load took.
+/// The cost of a run of a floor or a load.
 struct Run {
     var rows: Int
     var nanoseconds: UInt64
@@ -15,10 +15,10 @@ struct Run {
 /// The floors of the enqueue figures, each in one folder of the file system that the agent writes to.
 struct Floors {
     let folder: String
-    /// Write the row of the mirror as well.
+    /// `true` writes the row of the mirror as well.
     let withRecord: Bool
 
-    /// `count` times: append 4 KB, `fdatasync`.
+    /// Appends 4 KB and calls `fdatasync`, `count` times.
     func flash(count: Int) throws -> Run {
         var times = [UInt64](repeating: 0, count: count)
         var cost = bench_cost()
@@ -26,17 +26,17 @@ struct Floors {
         return Run(rows: count, nanoseconds: cost.nanoseconds, times: Times(times))
     }
 
-    /// One row a transaction.
+    /// Writes one row a transaction.
     func rows(_ count: Int) throws -> Run { try batches(count, rowsPerCommit: 1) }
 
-    /// One thread, that many rows a transaction; the times are those of the transactions.
+    /// Writes with one thread and that many rows a transaction; the times are those of the transactions.
     ///
-    /// - Parameter deletes: Each row is deleted again in the end.
+    /// - Parameter deletes: `true` deletes each row again in the end.
     func batches(_ count: Int, rowsPerCommit: Int, deletes: Bool = false) throws -> Run {
         try sqlite(count, threads: 1, rowsPerCommit: rowsPerCommit, deletes: deletes)
     }
 
-    /// Many threads that hand in one row each and wait for its commit, as many of them in a transaction as are waiting.
+    /// Writes with many threads that hand in one row each and wait for its commit; a transaction contains all waiting rows.
     func group(_ count: Int, threads: Int) throws -> Run {
         try sqlite(count, threads: threads, rowsPerCommit: 256)
     }

@@ -1,7 +1,7 @@
 import CBenchFloors
 import Glibc
 
-/// The entities of the agent that is measured.
+/// The entities of the measured agent.
 enum BenchEntity: String {
     case event, record
 
@@ -13,13 +13,13 @@ enum BenchEntity: String {
     }
 }
 
-/// How many connections can be made, and as whom.
+/// The number of connections, and the users that make them.
 ///
-/// The agent allows 8 connections to a user, so 64 producers are 8 users. Only root can play them; anybody else
-/// measures with the 8 connections of one user, and the result says so.
+/// The agent allows 8 connections to a user, so 64 producers are 8 users. Only root can act as them; any other user measures with 8
+/// connections of its own, and the result says so.
 struct Producers {
     static let perUser = 8
-    /// Numbers that no distribution gives to anybody; the users need not exist.
+    /// User ids that no distribution assigns; the users need not exist.
     private static let firstUser: UInt32 = 61_000
 
     let count: Int
@@ -46,7 +46,7 @@ struct Load {
     let entity: BenchEntity
     let producers: Producers
 
-    /// One mutation a request, one request at a time on each connection.
+    /// Sends one mutation a request, one request at a time on each connection.
     ///
     /// - Parameter firstRow: Records are named after their row, so runs on one agent need ranges of their own.
     func requests(_ count: Int, connections: Int, firstRow: UInt64) throws -> Run {
@@ -57,10 +57,10 @@ struct Load {
         return Run(rows: count, nanoseconds: result.nanoseconds, times: Times(times))
     }
 
-    /// Requests before the clock starts, for a load of that many.
+    /// Number of requests before the measured time starts, for a load of this size.
     static func warmup(_ count: Int) -> Int { min(50, count / 10) }
 
-    /// One stream of NDJSON lines over one connection.
+    /// Sends one stream of NDJSON lines over one connection.
     func lines(_ count: Int, firstRow: UInt64) throws -> Run {
         let result = try run(count, connections: 1, firstRow: firstRow, bench_load_lines)
         return Run(rows: count, nanoseconds: result.nanoseconds, times: Times([]))

@@ -1,13 +1,13 @@
 import FoundationEssentials
 import Glibc
 
-/// What the kernel says about a process (proc(5)).
+/// The kernel's figures for a process (proc(5)).
 struct ProcessFacts {
     /// `RssAnon` and `VmRSS` of `/proc/PID/status`, bytes.
     var anonymousBytes: Int
     var residentBytes: Int
     var descriptors: Int
-    /// `write_bytes` of `/proc/PID/io`: what the process has caused to be sent to storage since its start.
+    /// `write_bytes` of `/proc/PID/io`: bytes that the process has caused to be sent to storage since its start.
     var writtenBytes: Int
     /// Voluntary context switches of all its threads since their start: each is a sleep that ended.
     var wakeUps: Int
@@ -20,7 +20,7 @@ struct ProcessFacts {
         else { return nil }
         // A thread or descriptor that ends meanwhile is not counted.
         descriptors = (try? FileManager.default.contentsOfDirectory(atPath: "/proc/\(pid)/fd").count) ?? 0
-        // A process that is gone has no threads.
+        // A process that has ended has no threads.
         let threads = (try? FileManager.default.contentsOfDirectory(atPath: "/proc/\(pid)/task")) ?? []
         wakeUps = threads.reduce(0) { sum, thread in
             let status = ProcessFacts.text("/proc/\(pid)/task/\(thread)/status") ?? ""

@@ -5,23 +5,24 @@ import SyncCore
 
 /// The real `agentd`, started for a measurement with a state folder of its own.
 final class AgentUnderTest {
-    /// A port of the loopback address where nobody listens: the agent finds itself offline at once.
+    /// A port of the loopback address without a listener: the agent finds itself offline at once.
     static let noHub = "http://127.0.0.1:9"
 
     let socketPath: String
     let pid: pid_t
     private let log: String
     private let configurationFile: String
-    /// All of it but the settings of the caller.
+    /// The whole configuration except the caller's settings.
     private let usualConfiguration: String
 
-    /// Starts the agent and waits until it says that it is ready.
+    /// Starts the agent and waits until it reports that it is ready.
     ///
     /// - Parameter program: `nil`: `agentd` next to this program.
     /// - Parameter token: The hub's token for the device.
-    /// - Parameter issuer: File of the certificate that the hub's must descend from; `nil`: those of the system.
-    /// - Parameter settings: More of the configuration, whole lines.
-    /// - Parameter daysLater: How far its boot time is ahead: what is kept for days is over then (time_namespaces(7); takes root).
+    /// - Parameter issuer: File of the certificate that must have issued the hub's; `nil`: those of the system.
+    /// - Parameter settings: Further lines of the configuration, complete ones.
+    /// - Parameter daysLater: Number of days by which its boot time is ahead, so that retention times of days are over (time_namespaces(7);
+    ///   requires root).
     init(
         program: String?, in folder: String, device: String = "bench", hubURL: String, token: String = "none",
         issuer: String? = nil, producers: Producers, settings: String = "", environment: [String] = [], daysLater: Int = 0
@@ -51,10 +52,10 @@ final class AgentUnderTest {
         }
     }
 
-    /// CPU that the agent has used since its start, in nanoseconds, all threads.
+    /// CPU time that the agent has used since its start, in nanoseconds, all threads.
     var cpu: UInt64 { bench_process_cpu(pid) }
 
-    /// One request to the agent.
+    /// Sends one request to the agent.
     ///
     /// - Throws: When there is no answer, or one that is not 2xx.
     @discardableResult
@@ -73,19 +74,19 @@ final class AgentUnderTest {
         return text
     }
 
-    /// The outbox as the agent counts it.
+    /// The outbox by the agent's own count.
     func outbox() throws -> StatusDocument.Outbox { try status().outbox }
 
     func status() throws -> StatusDocument {
         let text = try call("GET", "/v1/status")
-        // What is no JSON is no status either.
+        // Text that is no JSON is no status.
         guard let json = try? JSONReader.read(text), let status = StatusDocument(json) else {
             throw BenchError("this is no status of an agent: \(text.prefix(200))")
         }
         return status
     }
 
-    /// Asks until it is so, for a minute if not said.
+    /// Polls the status until the condition holds, for a minute by default.
     func wait(seconds: Int = 60, until isSo: (StatusDocument) throws -> Bool) throws {
         let end = ContinuousClock.now + .seconds(seconds)
         while true {
@@ -98,7 +99,7 @@ final class AgentUnderTest {
         }
     }
 
-    /// Adds what the agent itself said to an error that `body` throws.
+    /// Adds the agent's own output to an error that `body` throws.
     func explaining<Result>(_ body: () throws -> Result) throws -> Result {
         do {
             return try body()
@@ -110,7 +111,7 @@ final class AgentUnderTest {
         }
     }
 
-    /// Other settings from now on.
+    /// Applies other settings from now on.
     func reload(_ settings: String) throws {
         try write(usualConfiguration + settings, to: configurationFile)
         try call("POST", "/v1/config/reload")
@@ -120,7 +121,7 @@ final class AgentUnderTest {
         _ = bench_stop(pid, SIGTERM, 20_000)
     }
 
-    /// As a crash or the kernel would end it.
+    /// Ends the agent as a crash or the kernel would.
     func kill() {
         _ = bench_stop(pid, SIGKILL, 0)
     }
@@ -128,7 +129,7 @@ final class AgentUnderTest {
     private static func configuration(
         folder: String, socket: String, device: String, hubURL: String, issuer: String?, producers: Producers
     ) -> String {
-        // One app with one rate for all: what is measured is the agent, not its limits.
+        // One app with one rate for all users: the agent is measured, not its limits.
         let rules = ([geteuid()] + producers.users).map { user in
             "  - { user: \"\(user)\", role: \(user == geteuid() ? "admin" : "enqueue"), app: bench, rate: 100000 }"
         }

@@ -17,7 +17,7 @@ func start(_ arguments: [String], environment: [String] = [], log: String) throw
     try start(arguments, environment: environment, log: log, outputPointer: nil)
 }
 
-/// - Parameter output: Gets the reading end of the program's standard output.
+/// - Parameter output: Set to the reading end of the program's standard output.
 func start(_ arguments: [String], environment: [String] = [], log: String, output: inout Int32) throws -> pid_t {
     try start(arguments, environment: environment, log: log, outputPointer: &output)
 }
@@ -44,7 +44,7 @@ func readLine(_ descriptor: Int32, of pid: pid_t, doing: String) throws -> Strin
     return String(decoding: line.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
 }
 
-/// Writes a file that only we may read.
+/// Writes a file that only this user may read.
 func write(_ text: String, to path: String) throws {
     let descriptor = open(path, O_CREAT | O_WRONLY | O_TRUNC | O_CLOEXEC, 0o600)
     let bytes = Array(text.utf8)

@@ -1,14 +1,14 @@
 import CBenchFloors
 import Glibc
 
-/// One `agenthub serve` of a fleet: alone over a folder, or a replica over a server's database. It can be killed and come back.
+/// One `agenthub serve` of a fleet: alone over a folder, or a replica over a server's database. It can be killed and restarted.
 final class FleetHub {
     private(set) var port: UInt16 = 0
     private let arguments: [String]
     private let log: String
     private var pid: pid_t = 0
     private var output: Int32 = -1
-    /// Of its earlier lives.
+    /// CPU time of its ended processes, in nanoseconds.
     private var spent: UInt64 = 0
 
     /// - Parameters:
@@ -36,10 +36,10 @@ final class FleetHub {
         }
     }
 
-    /// In nanoseconds, all lives.
+    /// CPU time of all its processes, in nanoseconds.
     var cpu: UInt64 { spent + (pid > 0 ? bench_process_cpu(pid) : 0) }
 
-    /// Once more does nothing.
+    /// Ends the process; a second call does nothing.
     func end(_ signal: Int32) {
         guard pid > 0 else { return }
         spent = cpu

@@ -7,7 +7,7 @@ final class HubUnderTest {
     private let pid: pid_t
     private let output: Int32
 
-    /// Makes a token for each device, starts the hub on a free port and waits for the line that names its address.
+    /// Creates a token for each device, starts the hub on a free port and waits for the line that names its address.
     init(program: String?, in folder: String, devices: [String], tokens: inout [String: String]) throws {
         let program = try program ?? neighbour("agenthub")
         let log = "\(folder)/log"
@@ -29,7 +29,7 @@ final class HubUnderTest {
         }
     }
 
-    /// CPU that the hub has used since its start, in nanoseconds.
+    /// CPU time that the hub has used since its start, in nanoseconds.
     var cpu: UInt64 { bench_process_cpu(pid) }
 
     func stop() {
@@ -47,7 +47,7 @@ final class HubUnderTest {
         return try readLine(descriptor, of: pid, doing: "agenthub token add")
     }
 
-    /// The number behind the last colon that digits follow: `listening on http://127.0.0.1:8443`.
+    /// The number after the last colon that digits follow: `listening on http://127.0.0.1:8443`.
     static func port(in line: String) -> UInt16? {
         line.split(separator: ":").dropFirst().reversed().lazy
             .compactMap { part in UInt16(part.prefix { $0.isASCII && $0.isNumber }) }

@@ -2,14 +2,14 @@ import CBenchFloors
 import FoundationEssentials
 import Glibc
 
-/// A small disk of our own: a file with an ext4 on it, behind a loop device, whose sectors are counted. What a process says that
-/// it wrote (`/proc/PID/io`) is not what reaches the flash: the journal of the file system is not in it.
+/// A small disk for the measurement: a file with an ext4 on it, behind a loop device, whose sectors are counted. A process's own count
+/// (`/proc/PID/io`) differs from the bytes that reach the flash: it lacks the journal of the file system.
 final class OwnDisk {
     let path: String
     private let device: String
     private let image: String
 
-    /// - Returns: `nil` when it cannot be made here: it takes root and loop devices.
+    /// - Returns: `nil` when it cannot be created here: it requires root and loop devices.
     init?(in folder: String, megabytes: Int) {
         image = "\(folder)/disk.img"
         path = "\(folder)/disk"
@@ -18,7 +18,7 @@ final class OwnDisk {
         guard file >= 0 else { return nil }
         defer { close(file) }
         guard ftruncate(file, off_t(megabytes) << 20) == 0,
-            // No lazy work afterwards, which would be counted.
+            // Prevents later background work, which would be counted.
             OwnDisk.run("mkfs.ext4 -q -F -E lazy_itable_init=0,lazy_journal_init=0 \(image)", folder) != nil,
             let name = OwnDisk.run("losetup --find --show --direct-io=on \(image) || losetup --find --show \(image)", folder),
             name.hasPrefix("/dev/loop")
@@ -30,7 +30,7 @@ final class OwnDisk {
         }
     }
 
-    /// Sectors of 512 bytes that were written, seventh number of `/sys/block/NAME/stat`, as bytes.
+    /// Bytes in sectors of 512 that were written, by the seventh number of `/sys/block/NAME/stat`.
     var writtenBytes: Double {
         sync()
         let name = device.split(separator: "/").last.map(String.init) ?? ""
@@ -49,7 +49,7 @@ final class OwnDisk {
     private static func run(_ commands: String, _ folder: String) -> String? {
         let output = "\(folder)/disk.out"
         let script = "PATH=$PATH:/usr/sbin:/sbin; { \(commands); } >\(output)"
-        // That it did not start and that it failed are the same to the caller.
+        // The caller does not distinguish a failed start from a failure.
         guard let pid = try? start(["/bin/sh", "-c", script], log: "\(folder)/disk.log"), bench_stop(pid, 0, 60_000) == 0 else {
             return nil
         }

@@ -2,17 +2,17 @@ import CBenchFloors
 import FoundationEssentials
 import Glibc
 
-/// A PostgreSQL server for a measurement: a folder and a socket of its own, its default settings, every commit on the disk.
+/// A PostgreSQL server for a measurement: a folder and a socket of its own, default settings, every commit on the disk.
 final class PostgresUnderTest {
     private let pid: pid_t
     private let folder: String
 
-    /// What keeps this from working here, in a word; `nil`: nothing.
+    /// The reason why this does not work here, in a word; `nil`: there is none.
     static var obstacle: String? { programs == nil ? "postgresql is missing" : nil }
 
     private static let programs: String? = {
         let root = "/usr/lib/postgresql"
-        // No folder: it is not installed, and the measurement says so.
+        // Without the folder it is not installed, and the measurement says so.
         let versions = (try? FileManager.default.contentsOfDirectory(atPath: root)) ?? []
         return versions.sorted { (Int($0) ?? 0) > (Int($1) ?? 0) }.map { "\(root)/\($0)/bin" }.first { access("\($0)/initdb", X_OK) == 0 }
     }()
@@ -24,7 +24,7 @@ final class PostgresUnderTest {
         let nobody: uid_t = 65_534
         var words: [String] = []
         if geteuid() == 0 {
-            // It refuses to run as root. The folders above are closed to others, so it is let through.
+            // It refuses to run as root. The folders above are closed to other users, so they must let it pass.
             chown(folder, nobody, nobody)
             chmod(folder + "/..", 0o711)
             words = ["/usr/bin/setpriv", "--reuid=\(nobody)", "--regid=\(nobody)", "--clear-groups", "--pdeathsig=QUIT"]
@@ -38,7 +38,7 @@ final class PostgresUnderTest {
         guard bench_stop(made, 0, 120_000) == 0 else { throw BenchError("initdb failed\n\(tail(of: log))") }
         pid = try start(
             words + ["\(programs)/postgres", "-D", "\(folder)/data", "-k", folder, "-c", "listen_addresses="], log: log)
-        // It takes connections when the last line of this file says so (PostgreSQL 15, src/include/utils/pidfile.h).
+        // It accepts connections when the last line of this file says so (PostgreSQL 15, src/include/utils/pidfile.h).
         let began = bench_now()
         while !(FileManager.default.contents(atPath: "\(folder)/data/postmaster.pid").map {
             String(decoding: $0, as: UTF8.self).contains("ready")
@@ -53,7 +53,7 @@ final class PostgresUnderTest {
 
     var url: String { "postgres:///postgres?host=\(folder)&user=hub" }
 
-    /// CPU of the server and of all its processes that live, in nanoseconds.
+    /// CPU time of the server and of all its live processes, in nanoseconds.
     var cpu: UInt64 {
         let children =
             FileManager.default.contents(atPath: "/proc/\(pid)/task/\(pid)/children").map { String(decoding: $0, as: UTF8.self) } ?? ""

@@ -1,12 +1,12 @@
 import CBenchFloors
 import Glibc
 
-/// The folder of one measurement. Everything is written below it: floor and agent share its file system.
+/// The folder of one measurement. Everything is written below it, so that floor and agent share its file system.
 struct Workplace {
     let path: String
     let fileSystem: FileSystem
 
-    /// Makes a folder below `parent` that only we may enter, and sees to it that a signal removes it as well.
+    /// Creates a folder below `parent` that only this user may enter, and has it removed after a signal as well.
     ///
     /// - Throws: When `parent` cannot be written, or is in memory, where `fdatasync` means nothing.
     init(under parent: String) throws {
@@ -38,12 +38,12 @@ struct Workplace {
     }
 }
 
-/// What kind of file system a folder is on, by the magic number of statfs(2).
+/// The type of the file system of a folder, by the magic number of statfs(2).
 struct FileSystem {
     let name: String
     let isDurable: Bool
 
-    /// `linux/magic.h`. Others are named by their number.
+    /// From `linux/magic.h`. Others are named by their number.
     private static let names: [Int64: String] = [
         0xef53: "ext4", 0x9123_683e: "btrfs", 0x5846_5342: "xfs", 0xf2f5_2010: "f2fs", 0x794c_7630: "overlayfs",
         0x2fc1_2fc1: "zfs", 0x6969: "nfs", 0x0102_1994: "tmpfs", 0x8584_58f6: "ramfs",

@@ -3,16 +3,16 @@ import FoundationEssentials
 import Glibc
 import SyncCore
 
-/// A hub in a network namespace of its own, at the other end of a cable that can be pulled. It speaks TLS with a certificate
-/// made for it, and says which requests it answered.
+/// A hub in a network namespace of its own, at the other end of a cable that can be unplugged. It uses TLS with a certificate made for it,
+/// and reports the requests that it answered.
 final class Yard {
-    /// What a slow cable does to what goes through it.
+    /// The effect of a slow cable on its traffic.
     struct Slowness {
-        /// One way.
+        /// Delay in one direction.
         var delay: Duration
-        /// Each way.
+        /// Rate in each direction.
         var bitsPerSecond: UInt64
-        /// A connection that carried nothing for so long is forgotten, as by a NAT; `nil`: never.
+        /// Time after which an idle connection is forgotten, as by a NAT; `nil`: never.
         var forgetsAfter: Duration?
 
         fileprivate var plan: bench_wire_plan {
@@ -22,12 +22,12 @@ final class Yard {
         }
     }
 
-    /// On no network of the cable, so that a route leads there, as to any hub.
+    /// In no network of the cable, so that a route leads there, as to any hub.
     static let address = "198.51.100.9"
-    /// Where there is a file of hosts that names it.
+    /// The hub's name where a hosts file lists it.
     static let name = "hub.test"
     static let port = 7433
-    /// The cable's ends, here and there.
+    /// The ends of the cable, near and far.
     private static let (near, far) = ("wan0", "wan0h")
 
     let url = "https://\(Yard.address):\(Yard.port)"
@@ -39,10 +39,10 @@ final class Yard {
     private var links: Int32 = -1
     private var wire: OpaquePointer?
 
-    /// Of the device that most measurements have.
+    /// The token of the device that most measurements use.
     var token: String { tokens["bench"] ?? "" }
 
-    /// What keeps this from working here, in a word; `nil`: nothing.
+    /// The reason why this does not work here, in a word; `nil`: there is none.
     private static var obstacle: String? {
         for (program, package) in [("ip", "iproute2"), ("unshare", "util-linux"), ("openssl", "openssl")]
         where path(program) == nil {
@@ -51,9 +51,9 @@ final class Yard {
         return nil
     }
 
-    /// Gives this process, which has made no thread yet, a network namespace of its own.
+    /// Moves this process, which has not created a thread yet, into a network namespace of its own.
     ///
-    /// - Returns: Why it cannot be done here, in a word; `nil`: it is done.
+    /// - Returns: The reason why this fails here, in a word; `nil` after success.
     static func moveIn() -> String? {
         if let obstacle { return obstacle }
         var failure = bench_failure()
@@ -61,10 +61,9 @@ final class Yard {
     }
 
     /// - Precondition: This process is in a network namespace of its own (``moveIn()``).
-    /// - Parameter isHeard: Whether somebody reads what the hub says of each request; else it says only what is worth a line of
-    ///   its log.
-    /// - Parameter devices: Those that get a token, by their names.
-    /// - Parameter slowness: `nil`: the cable is as quick as the machine.
+    /// - Parameter isHeard: `true` when the caller reads the hub's report of each request; otherwise the hub logs only important events.
+    /// - Parameter devices: Names of the devices that get a token.
+    /// - Parameter slowness: `nil`: the cable is as fast as the machine.
     init(
         agenthub: String?, in folder: String, isHeard: Bool = true, devices: [String] = ["bench"], slowness: Slowness? = nil,
         environment: [String] = []
@@ -78,7 +77,7 @@ final class Yard {
                 "-subj", "/CN=hub", "-addext", "subjectAltName=IP:\(Yard.address),DNS:\(Yard.name)", "-keyout", "\(folder)/hub.key", "-out",
                 certificate,
             ], log: log)
-        // Addresses first: the hub binds to one. What it says about requests is on standard error.
+        // Addresses first: the hub binds to one. Its reports of requests are on standard error.
         let script = """
             ip link set lo up && ip addr add \(Yard.address)/32 dev lo && \
             exec "$0" serve --data "$1" --listen \(Yard.address):\(Yard.port) --tls-cert "$1/hub.pem" --tls-key "$1/hub.key" \
@@ -106,7 +105,7 @@ final class Yard {
         }
     }
 
-    /// Two devices of which each gives out what goes into the other.
+    /// Connects two devices, each of which emits the other's input.
     private func lay(_ slowness: Slowness?) throws {
         guard let slowness else {
             return try Yard.run(
@@ -118,7 +117,7 @@ final class Yard {
         guard wire != nil else { throw BenchError(failure.message) }
     }
 
-    /// - Returns: The moment just before the link came up, as `bench_now` counts.
+    /// - Returns: The moment just before the link came up, by the clock of `bench_now`.
     @discardableResult
     func plug() throws -> UInt64 {
         var moment: UInt64 = 0
@@ -126,7 +125,7 @@ final class Yard {
         return moment
     }
 
-    /// The near end is switched off, as by whoever unplugs this machine.
+    /// Switches off the near end, as if this machine were unplugged.
     func unplugHere() throws {
         try Yard.run(["ip", "link", "set", Yard.near, "down"], log: log)
     }
@@ -136,7 +135,7 @@ final class Yard {
         try Yard.run(["ip", "route", "add", "default", "via", "10.71.0.1"], log: log)
     }
 
-    /// Of a cable that was laid slow: from now on it is like that.
+    /// Changes a cable that was laid slow.
     func change(_ slowness: Slowness) {
         var plan = slowness.plan
         if let wire { bench_wire_change(wire, &plan) }
@@ -147,7 +146,7 @@ final class Yard {
         try checked("link down") { bench_link_switch(links, Yard.far, 0, &moment, $0) }
     }
 
-    /// Nanoseconds from nothing to a connection with TLS: the median of some.
+    /// Nanoseconds for a new connection with TLS: the median of some.
     func handshake() throws -> Double {
         let times = try (0..<5).map { _ in
             var time: UInt64 = 0
@@ -157,9 +156,9 @@ final class Yard {
         return median(times)
     }
 
-    /// Waits until the hub says that it answered such a request.
+    /// Waits until the hub reports an answer to such a request.
     ///
-    /// - Returns: The moment at which it said so.
+    /// - Returns: The moment of that report.
     @discardableResult
     func waitFor(_ words: String, doing: String) throws -> UInt64 {
         while true {
@@ -174,10 +173,10 @@ final class Yard {
         close(output)
         if links >= 0 { close(links) }
         bench_wire_stop(wire)
-        // A quick cable went with the namespace of its far end.
+        // A fast cable was removed with the namespace of its far end.
     }
 
-    /// What this end of the cable has carried, both ways.
+    /// Bytes that this end of the cable has carried, in both directions.
     static func carried() -> Int {
         let lines = String(decoding: Array(FileManager.default.contents(atPath: "/proc/net/dev") ?? Data()), as: UTF8.self).split(
             separator: "\n")

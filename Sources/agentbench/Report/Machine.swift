@@ -2,7 +2,7 @@ import CBenchFloors
 import FoundationEssentials
 import Glibc
 
-/// Where the measurement was made: figures mean nothing without it.
+/// The machine of the measurement: figures mean nothing without it.
 struct Machine {
     let processor: String
     let cores: Int

@@ -1,6 +1,6 @@
-/// Numbers as people read them.
+/// Numbers for people.
 extension Double {
-    /// Rounded to that many decimals, none of them left out, thousands apart: `12,345.60`.
+    /// Rounded to this number of decimals, with trailing zeros and separated thousands: `12,345.60`.
     func fixed(_ decimals: Int) -> String {
         guard isFinite, magnitude < 1e15 else { return "\(self)" }
         let scale = (0..<decimals).reduce(1.0) { scale, _ in scale * 10 }
@@ -13,7 +13,7 @@ extension Double {
         return sign + grouped(whole) + "." + String(repeating: "0", count: decimals - digits.utf8.count) + digits
     }
 
-    /// Three digits that matter, more when the number is large: `0.0123`, `1.23`, `12.3`, `1,234`.
+    /// Three significant digits, more for large numbers: `0.0123`, `1.23`, `12.3`, `1,234`.
     var short: String {
         switch magnitude {
         case 100...: fixed(0)

@@ -116,7 +116,7 @@ struct Report {
         ]
     }
 
-    /// To four decimals: more would be noise.
+    /// Rounds to four decimals: more would be noise.
     private static func number(_ value: Double) -> JSON {
         JSONNumber((value * 10_000).rounded() / 10_000).map { .number($0) } ?? .null
     }

@@ -1,13 +1,13 @@
-/// Lines over one time axis, each in a panel of its own, as SVG: enough to see whether something grows.
+/// Lines over one time axis, each in a panel of its own, as SVG: enough to detect growth.
 struct SVGChart {
     struct Panel {
         var title: String
         var unit: String
-        /// Seconds and value, in order. A gap in time of more than three seconds is a gap in the line.
+        /// Pairs of seconds and value, in order. A gap in time of more than three seconds is a gap in the line.
         var points: [(second: Double, value: Double)]
     }
 
-    /// A stretch of time that is shaded in all panels.
+    /// A period that is shaded in all panels.
     struct Band {
         var from: Double
         var to: Double
@@ -20,7 +20,7 @@ struct SVGChart {
     var bands: [Band] = []
     /// Moments that are marked by a line through all panels.
     var marks: [Double] = []
-    /// What band colours and marks stand for, below the title.
+    /// The meaning of band colours and marks, below the title.
     var legend: String
 
     private static let width = 900.0, left = 70.0, right = 10.0, top = 44.0, height = 84.0, gap = 26.0
@@ -41,7 +41,7 @@ struct SVGChart {
         let bottom = whole - 8
         for tick in 0...6 {
             let second = seconds * Double(tick) / 6
-            // The last one would be cut off at the border.
+            // A centred last label would be cut off at the border.
             svg +=
                 "<text x=\"\(short(x(second)))\" y=\"\(short(bottom))\" text-anchor=\"\(tick == 6 ? "end" : "middle")\" fill=\"#777\">"
             svg += "\((second / 60).short) min</text>\n"
@@ -77,7 +77,7 @@ struct SVGChart {
             func isNear(_ other: Int) -> Bool {
                 panel.points.indices.contains(other) && abs(panel.points[other].second - point.second) <= 3
             }
-            // Within a level stretch a point says nothing.
+            // A point within a level stretch adds nothing.
             let isNext = isNear(index - 1)
             if isNext, isNear(index + 1), [-1, 1].allSatisfy({ abs(y(panel.points[index + $0].value) - y(point.value)) < 0.5 }) {
                 continue
@@ -95,7 +95,7 @@ struct SVGChart {
 }
 
 extension String {
-    /// For text of XML.
+    /// The text with escapes for XML.
     fileprivate var escaped: String {
         var text = ""
         for character in self {

@@ -1,4 +1,4 @@
-/// Rows of text in columns: numbers to the right, words to the left.
+/// Rows of text in columns: numbers right-aligned, words left-aligned.
 struct Table {
     private var rows: [[String]]
     private let wordColumns: Set<Int>

@@ -1,6 +1,6 @@
 import Glibc
 
-/// Progress and remarks, on standard error: results alone are on standard output.
+/// Progress and remarks on standard error: standard output has results only.
 enum Talk {
     static func say(_ text: String) {
         let line = Array((text + "\n").utf8)

@@ -12,10 +12,10 @@ final class Soak {
         var anonymousBytes: Double
         var descriptors: Double
         var walBytes: Double
-        /// Over all processes so far.
+        /// Sum over all processes so far.
         var writtenBytes: Double
         var accepted: Double
-        /// What the cable carried, both ways, and the documents that were to be moved.
+        /// Bytes that the cable carried, in both directions, and bytes of the documents to transfer.
         var wireBytes: Double
         var workBytes: Double
     }
@@ -33,12 +33,12 @@ final class Soak {
     private let yard: Yard
     private var agent: AgentUnderTest
     private let proxy: SoakProxy?
-    /// In the place of /etc/hosts.
+    /// Replacement of /etc/hosts.
     private let hosts: String
     private let clock: Clock, hubClock: Clock
-    /// What the way to the hub is like now.
+    /// The present troubles on the path to the hub.
     private var present: Set<SoakSchedule.Trouble> = []
-    /// Of the processes that are gone, and of the present one when it was last looked at.
+    /// Written bytes of the ended processes, and of the present one at its last check.
     private var writtenBefore = 0, writtenNow = 0
 
     private static let steady = 8
@@ -82,7 +82,7 @@ final class Soak {
             producers: Producers(wanted: 1), settings: settings, environment: clock.environment)
     }
 
-    /// - Parameter budget: Of a day; `nil`: none.
+    /// - Parameter budget: Data budget of a day; `nil`: none.
     private static func settings(_ budget: String?) -> String {
         "links: [ { match: \"wan*\", metered: false\(budget.map { ", budget: { day: \($0) }" } ?? "") } ]\n"
             + "sync: { pull_interval: 15s, max_backoff: 15s }\n"
@@ -108,14 +108,14 @@ final class Soak {
             try work.send(to: agent)
             sample(at: Double(second))
             let passed = ContinuousClock.now - start
-            // What took longer than its second is not made up for: the load is not the point.
+            // A step longer than its second is not made up for: the load is not the point.
             second = max(second + 1, Int(passed / .seconds(1)))
             let rest = Duration.seconds(second) - passed
             if rest > .zero { _ = poll(nil, 0, Int32(rest / .milliseconds(1))) }
         }
     }
 
-    /// Everything is well again: what waits must go.
+    /// Ends all troubles, so that the waiting changes can drain.
     func heal() throws {
         try happen(.clock(0), at: Double(schedule.seconds))
         for trouble in present { try happen(.relief(trouble), at: Double(schedule.seconds)) }
@@ -132,7 +132,7 @@ final class Soak {
         }
     }
 
-    /// What the hub says that it has.
+    /// The content of the hub by its own export.
     func export(_ entity: BenchEntity) throws -> String {
         let program = try shared.agenthub ?? neighbour("agenthub")
         let file = "\(folder)/\(entity.name).ndjson"
@@ -187,7 +187,7 @@ final class Soak {
         }
     }
 
-    /// The way is as ``present`` says.
+    /// Applies the state of ``present`` to the path.
     private func face(_ trouble: SoakSchedule.Trouble) throws {
         let isThere = present.contains(trouble)
         switch trouble {
@@ -202,7 +202,7 @@ final class Soak {
         }
     }
 
-    /// In place: it is mounted elsewhere.
+    /// Overwrites the file in place, because it is mounted elsewhere.
     private func overwrite(_ path: String, with text: String) throws {
         let file = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC)
         defer { close(file) }
@@ -215,7 +215,7 @@ final class Soak {
         let environment: [String]
         private let file: Int32
         private var numbers = [Int64](repeating: 0, count: 5)
-        /// Nanoseconds by which the wall clock is wrong.
+        /// Error of the wall clock, nanoseconds.
         private var offset: Int64 = 0
 
         init(_ path: String, _ preload: String) throws {
@@ -226,7 +226,7 @@ final class Soak {
 
         deinit { close(file) }
 
-        /// The wall clock is wrong by so much from now on.
+        /// Sets the error of the wall clock from now on.
         func set(seconds: Int) throws {
             numbers[0] += Int64(seconds) * 1_000_000_000 - offset
             offset = Int64(seconds) * 1_000_000_000
@@ -252,15 +252,15 @@ final class Soak {
     }
 
     private func end(_ colour: String, at second: Double) {
-        // The last one of that kind that has not ended.
+        // The last band of that kind that has not ended.
         guard let index = bands.lastIndex(where: { $0.colour == colour }), bands[index].to == bands[index].from else { return }
         bands[index].to = max(second, bands[index].from + 1)
     }
 
-    // MARK: What is seen
+    // MARK: Observations
 
     private func sample(at second: Double) {
-        // An agent that does not answer now leaves a gap; if it stays so, the end will tell.
+        // An agent that does not answer now leaves a gap; a permanent failure shows at the end.
         guard let facts = ProcessFacts(agent.pid), let open = try? agent.outbox().open else { return }
         writtenNow = facts.writtenBytes
         samples.append(

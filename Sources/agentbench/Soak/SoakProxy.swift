@@ -1,12 +1,12 @@
 import Glibc
 
-/// A reverse proxy before the hub of a soak: nginx, with TLS on both sides, that refuses what it is told to refuse.
+/// A reverse proxy before the hub of a soak: nginx, with TLS on both sides, that refuses requests as configured.
 final class SoakProxy {
     enum Manner: Equatable {
         case passes
-        /// To everything, as while an ingress is replaced.
+        /// Answers this status to everything, as while an ingress is replaced.
         case answers(Int)
-        /// Bodies above this many bytes are 413.
+        /// Answers 413 to bodies above this number of bytes.
         case limits(bytes: Int)
     }
 
@@ -32,7 +32,7 @@ final class SoakProxy {
     }
 
     func stop() {
-        // With the namespace of the hub it would lose its network, and go on.
+        // The end of the hub's namespace would only remove its network, and leave it running.
         try? yard.runThere([program, "-c", file, "-e", "\(folder)/nginx.log", "-s", "stop"])
     }
 

@@ -1,43 +1,43 @@
-/// What happens in a soak, and when: decided beforehand from a seed, so that a run can be had again.
+/// The events of a soak and their times, decided beforehand from a seed, so that a run can be repeated.
 ///
-/// In the first half everything happens, deaths of the agent too. In the second half one process lives on: only there can it
-/// be seen whether it grows. Links, clock and bursts go on until the end; then all is healed and what waits must drain.
+/// In the first half everything happens, including deaths of the agent. In the second half one process lives on, because growth can only be
+/// measured there. Links, clock and bursts go on until the end; then all troubles end and the waiting changes must drain.
 struct SoakSchedule {
     enum Event: Equatable {
         case linkDown, linkUp
         /// Seconds that are added to the true time.
         case clock(Int)
-        /// All clocks of both sides go on by so many days.
+        /// All clocks of both sides advance by this number of days.
         case month(Int)
         case trouble(Trouble)
         /// The last trouble is over.
         case relief(Trouble)
-        /// So many changes at once, on top of the steady ones.
+        /// This number of changes at once, in addition to the steady ones.
         case burst(Int)
         case kill, restart
     }
 
-    /// What the way to the hub is like for a while.
+    /// A temporary state of the path to the hub.
     enum Trouble: String, CaseIterable {
         /// 64 kbit/s with 100 ms each way.
         case slowLine = "slow_line"
         /// A NAT that forgets a connection after two seconds of silence.
         case forgetfulNAT = "forgetful_nat"
-        /// The name has another address first, where nobody answers.
+        /// The name has another address first, where no program answers.
         case deadAddress = "dead_address"
         /// A proxy that answers 404 to everything.
         case proxy404 = "proxy_404"
-        /// A proxy that lets no body of more than 2 KB pass.
+        /// A proxy that passes no body of more than 2 KB.
         case proxy413 = "proxy_413"
-        /// 200 KB a day.
+        /// A data budget of 200 KB a day.
         case smallBudget = "small_budget"
     }
 
-    /// Seconds from the start, in order.
+    /// Events by seconds from the start, in order.
     let events: [(second: Int, event: Event)]
     let seconds: Int
 
-    /// From here on one process lives, and growth counts.
+    /// From here on one process lives, and growth is measured.
     var half: Int { seconds / 2 }
 
     init(seconds: Int, seed: UInt64) {
@@ -56,7 +56,7 @@ struct SoakSchedule {
                 second += Int.random(in: span, using: &random)
             }
         }
-        // Some seconds of peace at the end.
+        // Some quiet seconds at the end.
         let quiet = max(1, seconds - 4)
         every(span(20, 45), until: quiet) { second, random in
             [(second, .linkDown), (min(quiet, second + Int.random(in: span(4, 15), using: &random)), .linkUp)]
@@ -66,7 +66,7 @@ struct SoakSchedule {
             let jump = jumps[Int.random(in: 0..<jumps.count, using: &random)]
             return [(second, .clock(jump)), (min(quiet, second + Int.random(in: span(10, 30), using: &random)), .clock(0))]
         }
-        // One after the other, each some time.
+        // Troubles come one after the other, each for some time.
         var troubles = Trouble.allCases.shuffled(using: &random)
         every(span(25, 45), until: quiet) { second, random in
             let trouble = troubles.removeFirst()
@@ -81,7 +81,7 @@ struct SoakSchedule {
     }
 }
 
-/// SplitMix64: the same numbers for the same seed, everywhere.
+/// SplitMix64: the same numbers for the same seed on every machine.
 struct SeededGenerator: RandomNumberGenerator {
     var state: UInt64
 

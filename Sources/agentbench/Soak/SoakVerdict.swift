@@ -1,21 +1,21 @@
 import SyncCore
 
-/// What a soak has shown, in sentences that hold or do not.
+/// The result of a soak, as statements that hold or do not.
 struct SoakVerdict {
     struct Line {
         var title: String
         var value: String
         var limit: String
-        /// `nil`: the run was too short to say.
+        /// `nil`: the run was too short for a verdict.
         var holds: Bool?
     }
 
     let lines: [Line]
     var holds: Bool { !lines.contains { $0.holds == false } }
 
-    /// Below that many seconds of one process a slope is noise.
+    /// Length of one process below which a slope is noise, seconds.
     static let secondsMin = 240.0
-    /// The first seconds of a process fill its caches.
+    /// The first seconds of a process, which fill its caches.
     static let warmUp = 45.0
 
     init(_ samples: [Soak.Sample], from half: Double, judged: (lost: Int, twice: Int, foreign: Int, wrong: Int)) {
@@ -32,7 +32,7 @@ struct SoakVerdict {
             guard let first = part.first, let last = part.last, last.accepted > first.accepted else { return 0 }
             return (last.writtenBytes - first.writtenBytes) / (last.accepted - first.accepted)
         }
-        /// Heads, receipts, handshakes and probes of a bad day, for documents of 50 bytes.
+        /// The ratio of carried bytes to document bytes: heads, receipts, handshakes and probes of a bad day, for documents of 50 bytes.
         func wire(_ part: ArraySlice<Soak.Sample>) -> Double {
             guard let first = part.first, let last = part.last, last.workBytes > first.workBytes else { return 0 }
             return (last.wireBytes - first.wireBytes) / (last.workBytes - first.workBytes)
@@ -77,9 +77,9 @@ struct SoakVerdict {
     }
 }
 
-/// The median of the slopes between all pairs of points (Theil and Sen): a burst or two does not tilt it.
+/// The median of the slopes between all pairs of points (Theil and Sen): single bursts do not tilt it.
 func theilSen(_ points: [(Double, Double)]) -> Double {
-    // Some hundred points are enough, and the pairs grow with their square.
+    // Some hundred points are enough, and the number of pairs grows with their square.
     let step = max(1, points.count / 300)
     let chosen = stride(from: 0, to: points.count, by: step).map { points[$0] }
     var slopes: [Double] = []

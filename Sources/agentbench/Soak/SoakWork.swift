@@ -1,17 +1,17 @@
 import LocalAPI
 import SyncCore
 
-/// What the apps of a soak do, and what they were told: the ground on which it is judged whether anything was lost.
+/// The work of the apps of a soak and the answers to it: the basis for deciding whether anything was lost.
 ///
-/// Each change has a key of its own and is sent again, with it, until it is answered; nothing new is sent before that. So
-/// whatever a crash leaves open is settled by asking again, as an app would.
+/// Each change has its own key and is sent again with it until it is answered; no new change is sent before that. A change that a crash
+/// leaves open is therefore settled by a repeated request, as an app would do.
 struct SoakWork {
-    /// Readings that were answered for, each by its number.
+    /// Acknowledged readings, each by its number.
     private(set) var readings: Set<Int64> = []
-    /// The last number that was answered for, by work order.
+    /// The last acknowledged number, by work order.
     private(set) var orders: [String: Int64] = [:]
     private(set) var accepted = 0
-    /// Bytes of the documents in them, which is what has to be moved.
+    /// Bytes of the accepted documents, which must be transferred.
     private(set) var acceptedBytes = 0
     private var waiting: [Change] = []
     private var next: Int64 = 0
@@ -36,7 +36,7 @@ struct SoakWork {
     private static let linesMax = 250
     private static let run = "soak"
 
-    /// Wants so many changes more, every fifth of them to one of fifty work orders.
+    /// Adds this number of changes, every fifth of them to one of fifty work orders.
     mutating func want(_ count: Int) {
         for _ in 0..<count {
             next += 1
@@ -46,14 +46,14 @@ struct SoakWork {
 
     var isAnswered: Bool { waiting.isEmpty }
 
-    /// Sends what is wanted; what gets no answer is kept for the next time.
+    /// Sends the waiting changes; those without an answer are kept for the next call.
     ///
-    /// - Throws: When the agent says that it will never take a change.
+    /// - Throws: When the agent refuses a change for good.
     mutating func send(to agent: AgentUnderTest) throws {
         while !waiting.isEmpty {
             let part = waiting.prefix(Self.linesMax)
             let body = part.map { $0.line(Self.run) + "\n" }.joined()
-            // No answer at all: the agent was just killed, or is not up yet.
+            // No answer at all: the agent was just killed, or is not ready yet.
             guard let answer = try? agent.call("POST", "/v1/mutations/bulk", body: body, timeout: .seconds(20)) else { return }
             let taken = try numbers(in: answer)
             for change in part where taken.contains(change.number) {
@@ -61,7 +61,7 @@ struct SoakWork {
                 acceptedBytes += change.document.utf8.count
                 if let order = change.order { orders[order] = change.number } else { readings.insert(change.number) }
             }
-            // In order: what was not taken goes again before anything later.
+            // The order is kept: unaccepted changes are sent again before anything later.
             waiting.removeFirst(part.count)
             let open = part.filter { !taken.contains($0.number) }
             waiting.insert(contentsOf: open, at: 0)
@@ -72,7 +72,7 @@ struct SoakWork {
     private func numbers(in answer: String) throws -> Set<Int64> {
         var taken: Set<Int64> = []
         for line in answer.split(separator: "\n") {
-            // A line that was cut off answers nothing.
+            // A truncated line acknowledges nothing.
             guard let object = (try? JSONReader.read(String(line)))?.object, let number = object["ref"]?.int else { continue }
             if object["id"]?.text != nil {
                 taken.insert(number)
@@ -83,7 +83,7 @@ struct SoakWork {
         return taken
     }
 
-    /// Compares with what the hub has.
+    /// Compares the work with the content of the hub.
     ///
     /// - Parameter export: The hub's own export of both entities, NDJSON.
     func judge(readings export: String, orders: String) throws -> (lost: Int, twice: Int, foreign: Int, wrong: Int) {
@@ -100,7 +100,7 @@ struct SoakWork {
 
     private static func documents(_ export: String) throws -> [(id: String, number: Int64)] {
         try export.split(separator: "\n").map { line in
-            // A line that does not read is thrown as an error below.
+            // An unreadable line is thrown as an error below.
             guard let object = (try? JSONReader.read(String(line)))?.object, let id = object["id"]?.text,
                 let number = object["data"]?.object?["n"]?.int
             else { throw BenchError("the hub exports a line that is no record: \(line.prefix(200))") }
