@@ -102,7 +102,7 @@ package final class Hub {
     /// Counters since the start, for `/metrics`.
     let traffic = HubTraffic()
     var housekept = HubHousekeeping()
-    /// Durations of transactions, including the work that prepared them.
+    /// Durations of turns at the database: reading and writing for the waiting requests, including the commit.
     package var transactionTimes = DurationHistogram()
     /// The connection is given up, and could not be reopened yet.
     var isDown = false

@@ -153,7 +153,7 @@ final class HubHandler: HTTPHandler {
         }
     }
 
-    /// Counts a failed enrolment.
+    /// Counts a failed enrolment, and returns whether there were too many.
     private func isBeyondLimit(_ peer: HTTPPeer) -> Bool {
         !attempts.withLock { $0.fail(peer.group, at: .now()) }
     }

@@ -181,7 +181,7 @@ final class HubWorker: @unchecked Sendable {
         }
     }
 
-    /// Fresh answers for public endpoints (`/metrics`), which cost time of the database's thread.
+    /// Limits of fresh answers for public endpoints (`/metrics`), which cost time of the database's thread.
     static let viewsAtOnce = 20
     static let viewsPerSecond = 10.0
 

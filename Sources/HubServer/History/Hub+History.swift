@@ -162,7 +162,7 @@ extension Hub {
     static let returnWindow: Duration = .seconds(30 * 86_400)
     static let returnsMax: Int64 = 3
 
-    // MARK: What has not been offered yet
+    // MARK: Changes that were not offered yet
 
     /// The mutations, of records without a trace, that wait for the device that made the record.
     enum Offering {
@@ -170,7 +170,7 @@ extension Hub {
         case over
         /// Mutations based on another history wait: this is the first history of the database.
         case ofForeign
-        /// All mutations wait: a new history began a while ago.
+        /// All mutations wait: a new history began less than ``Hub/Settings/offerTime`` ago.
         case ofAll
     }
 
