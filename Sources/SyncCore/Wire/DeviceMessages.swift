@@ -9,7 +9,7 @@ package enum DeviceMessages {
 
     package static func isEnrolment(_ token: String) -> Bool { token.hasPrefix(enrolmentPrefix) }
 
-    /// `{"token":"ese_…"}`
+    /// The body of an enrolment, `{"token":"ese_…"}`.
     package static func enrolment(_ token: String) -> [UInt8] {
         JSON.object(["token": .string(token)]).bytes
     }
@@ -22,7 +22,7 @@ package enum DeviceMessages {
         return token
     }
 
-    /// `{"device_id":"gw-17","token":"est_…","expires_at":"…"}`
+    /// The body of an answer with a token, `{"device_id":"gw-17","token":"est_…","expires_at":"…"}`.
     package static func grant(_ grant: TokenGrant) -> [UInt8] {
         var object: JSONObject = ["device_id": .string(grant.device.text), "token": .string(grant.token)]
         object["expires_at"] = grant.endsAt.map { .string($0.description) } ?? .null

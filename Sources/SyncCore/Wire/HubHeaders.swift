@@ -188,7 +188,7 @@ package struct HubHeaders: Hashable, Sendable {
 
 /// Dates of HTTP (RFC 9110, 5.6.7): the one form that is written and the two old ones that must still be read.
 package enum HTTPDate {
-    /// `Sun, 06 Nov 1994 08:49:37 GMT`, `Sunday, 06-Nov-94 08:49:37 GMT` or `Sun Nov  6 08:49:37 1994`.
+    /// Reads `Sun, 06 Nov 1994 08:49:37 GMT`, `Sunday, 06-Nov-94 08:49:37 GMT` or `Sun Nov  6 08:49:37 1994`.
     package static func timestamp(_ text: String) -> Timestamp? {
         guard text.utf8.count <= 40 else { return nil }
         var words = text.split { $0 == " " || $0 == "," || $0 == "-" }

@@ -7,7 +7,7 @@
 ///
 /// | answer without `Sync-Version` | kind | consequence |
 /// |---|---|---|
-/// /// | 408, 421, 425, 429, 5xx except 511 | `overloaded` | backoff, 1 to 60 s; after 408 smaller batches as well |
+/// | 408, 421, 425, 429, 5xx except 511 | `overloaded` | backoff, 1 to 60 s; after 408 smaller batches as well |
 /// | 413 | `tooLarge` | smaller batches; a single mutation that is still too large waits alone, and is never rejected |
 /// | another 4xx | `foreign` | backoff, 1 to 60 s |
 /// | everything else | `foreign` | next attempt after 30 s, later after 5 min |
