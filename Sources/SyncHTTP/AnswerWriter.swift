@@ -70,7 +70,7 @@ enum AnswerWriter {
     }
 }
 
-/// RFC 9110, section 15.
+/// The reason phrases of RFC 9110, section 15.
 enum ReasonPhrase {
     static func of(_ status: Int) -> String {
         switch status {
