@@ -2,7 +2,7 @@ import ArgumentParser
 import SyncCore
 import SyncYAML
 
-/// `agenthub entities check FILE`
+/// `agenthub entities check FILE`: checks a file of entities before a hub uses it.
 struct EntitiesCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "entities", abstract: "Look at a file of entities before a hub works by it.", subcommands: [CheckEntities.self])

@@ -283,7 +283,7 @@ struct ServeCommand: ParsableCommand {
     }
 }
 
-/// `127.0.0.1:7433`, `[::1]:0`, `hub.example:443`, `localhost:0`.
+/// The address to listen on: `127.0.0.1:7433`, `[::1]:0`, `hub.example:443`, `localhost:0`.
 struct ListenAddress {
     var host: String
     var port: Int
