@@ -134,7 +134,7 @@ extension Hub {
     /// has its outcomes settled.
     ///
     /// Two machines under one name do the same in turns, and must not make new ids forever. After ``returnsMax`` within ``returnWindow``
-    /// they are accepted and reported as a clone (``twins(of:at:)``). A database with the newest receipt of its id is no old copy: the
+    /// they are accepted and reported as a clone (``twins(of:_:at:)``). A database with the newest receipt of its id is no old copy: the
     /// other one was copied from it, and both are reported at once.
     func isReturn(_ request: HubRequest, _ device: DeviceID, _ replica: ReplicaID, at now: Timestamp) throws(DatabaseError) -> Bool {
         if settings.ablations.contains(.returnIgnored) { return false }

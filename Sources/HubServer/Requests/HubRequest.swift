@@ -7,7 +7,7 @@ package struct HubRequest: Sendable {
     package var path: String
     package var query: HubQuery
     package var headers: HTTPHeaders
-    /// As received: the hub decodes a `Content-Encoding`.
+    /// The body as received: the hub decodes a `Content-Encoding`.
     package var body: [UInt8]
     /// The device that a verified client certificate names.
     package var certificateDevice: DeviceID?

@@ -157,7 +157,7 @@ extension HubStore {
         try countReturns(device, [replica], at: now) { $0 + 1 }
     }
 
-    /// Records databases that are in use side by side (``Hub/twins(of:at:)``).
+    /// Records databases that are in use side by side (``Hub/twins(of:_:at:)``).
     func noteTwins(_ device: DeviceID, _ replicas: [ReplicaID], at now: Timestamp) throws(DatabaseError) {
         try countReturns(device, replicas, at: now) { max($0, 2) }
     }

@@ -117,7 +117,7 @@ package struct TokenBook: Sendable, Hashable {
             let entry = entries[index]
             return entry.device == device && entry.use == .device && entry.revokedAt == nil && entry.isOver(at: now)
         }
-        // Of two that were created at the same time, the second.
+        // If two were created at the same time, the second one counts.
         let newest = ended.filter { entries[$0].wasShown }.max { (entries[$0].createdAt, $0) < (entries[$1].createdAt, $1) }
         for index in ended { entries[index].readmittedUntil = index == newest || entries[index].awaitsFirstUse ? end : nil }
         return !ended.isEmpty
