@@ -28,7 +28,7 @@ package enum HubHeader {
 
 /// The values that an agent sends with every request, besides its credential.
 package struct HubRequestHeaders: Hashable, Sendable {
-    /// As sent; `nil` when the header is missing.
+    /// The value as sent; `nil` when the header is missing.
     package var version: String?
     package var device: DeviceID?
     package var replica: ReplicaID?
