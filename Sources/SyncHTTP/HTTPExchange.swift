@@ -3,7 +3,7 @@ import Synchronization
 
 /// One request and its answer, for the handler.
 ///
-/// The answer is either whole (``respond(status:headers:body:)``, ``refuse(_:)``) or streamed (``begin(status:headers:length:)``,
+/// The answer is either whole (``respond(status:headers:body:closes:)``, ``refuse(_:)``) or streamed (``begin(status:headers:length:)``,
 /// ``write(_:)``…, ``end()``), now or later, from any thread: a call from another thread hops to the loop once. Calls of one exchange
 /// belong to one thread or actor at a time, or their order is undefined.
 ///
@@ -119,7 +119,7 @@ package final class HTTPExchange: Sendable {
         case malformed
     }
 
-    /// Requests the next piece of the body (``HTTPAdmission/stream(limit:then:)``): one call, one delivery, on the loop.
+    /// Requests the next piece of the body (``HTTPAdmission/stream(limit:takesDescriptor:then:)``): one call, one delivery, on the loop.
     ///
     /// Between a delivery and the next call nothing is read from the socket except bytes that were already on their way, so a slow consumer
     /// slows the client down. One call may be outstanding at a time. It may be made from within `deliver`.
@@ -130,7 +130,7 @@ package final class HTTPExchange: Sendable {
     // MARK: A descriptor
 
     /// The descriptor that the client attached to the head of this request (`SCM_RIGHTS`); `.none` at a second call and after the end of
-    /// the request. The caller must close it with ``closeDescriptor(_:)``. On the loop only.
+    /// the request. The caller must close it with ``closeDescriptor``. On the loop only.
     package func takeDescriptor() -> AttachedDescriptor {
         isOpen ? connection.descriptors.take() : .none
     }
