@@ -5,14 +5,14 @@
 ///
 /// | member | |
 /// |---|---|
-/// /// | `since` | the time of change up to which everything was read, in the backend's form; absent: a run lists everything |
-/// /// | `next` | the place of the next page of the running listing; absent: none is running |
-/// /// | `high` | the highest time of change in the run so far |
-/// /// | `began` | the start of the run by the backend's own clock: later changes may be missing in pages that were read before |
-/// /// | `page` | the number of pages of the run so far |
-/// /// | `been` | an earlier place of the run, to detect a list that leads in a circle |
-/// /// | `shown` | a digest of the ids on the page at that place, for a list whose addresses differ although its pages do not |
-/// /// | `empty` | the number of pages in a row without a record |
+/// | `since` | the time of change up to which everything was read, in the backend's form; absent: a run lists everything |
+/// | `next` | the place of the next page of the running listing; absent: none is running |
+/// | `high` | the highest time of change in the run so far |
+/// | `began` | the start of the run by the backend's own clock: later changes may be missing in pages that were read before |
+/// | `page` | the number of pages of the run so far |
+/// | `been` | an earlier place of the run, to detect a list that leads in a circle |
+/// | `shown` | a digest of the ids on the page at that place, for a list whose addresses differ although its pages do not |
+/// | `empty` | the number of pages in a row without a record |
 package struct RestCursor: Hashable, Sendable {
     package var since: String?
     package var next: String?

@@ -4,10 +4,10 @@
 /// unchanged: nothing of its page is applied, and nothing of the feed is skipped. It is reported
 /// (``SyncReport/streamHeld(_:detail:isAlarm:)``) and asked again, alone, after a delay that grows with every failure.
 ///
-/// /// | cause | delay after the 1st, 2nd, 3rd … failure | at most |
-/// /// |---|---|---|
-/// /// | content: unreadable, or the feed leads in a circle | 30 s, 60 s, 2 min … | 1 h |
-/// /// | the server's own error about this stream | as any failed request: 1 s, 2 s, 4 s … | `sync.max_backoff` |
+/// | cause | delay after the 1st, 2nd, 3rd … failure | at most |
+/// |---|---|---|
+/// | content: unreadable, or the feed leads in a circle | 30 s, 60 s, 2 min … | 1 h |
+/// | the server's own error about this stream | as any failed request: 1 s, 2 s, 4 s … | `sync.max_backoff` |
 ///
 /// It is kept in memory: after a restart of the agent each stream gets one attempt.
 package struct StreamQuarantine: Hashable, Sendable {

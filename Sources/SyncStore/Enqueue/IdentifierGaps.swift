@@ -8,7 +8,7 @@ import SyncCore
 /// | event | counter `next_event` |
 /// | file `b-31` | counter `next_blob` |
 /// | conflict `c-12` | counter `next_conflict` |
-/// /// | entry of the audit trail | above the newest row, which is never pruned |
+/// | entry of the audit trail | above the newest row, which is never pruned |
 /// | row of a record (in its etag) | counter `next_record` |
 /// | replica | random |
 ///
