@@ -48,10 +48,17 @@ final class FakeAgent: Sendable {
         let result = withUnsafePointer(to: address) {
             $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { bind(listener, $0, socklen_t(MemoryLayout<sockaddr_un>.size)) }
         }
-        guard result == 0, listen(listener, 128) == 0 else { throw POSIXError(.EIO) }
+        guard result == 0, listen(listener, 128) == 0 else {
+            close(listener)
+            throw POSIXError(.EIO)
+        }
         let accepting = self.listener
-        let serve: @Sendable (Int32) -> Void = { [weak self] descriptor in self?.serve(descriptor) }
+        let serve: @Sendable (Int32) -> Void = { [weak self] descriptor in
+            if let self { self.serve(descriptor) } else { close(descriptor) }
+        }
         Thread {
+            // Closed here and not by the owner: as long as this thread accepts, the number must not become that of another server.
+            defer { close(accepting) }
             while case let descriptor = accept(accepting, nil, nil), descriptor >= 0 {
                 Thread { serve(descriptor) }.start()
             }
@@ -61,7 +68,6 @@ final class FakeAgent: Sendable {
     deinit {
         // Ends the thread that accepts.
         shutdown(listener, Int32(SHUT_RDWR))
-        close(listener)
         for descriptor in state.withLock({ $0.open }) { shutdown(descriptor, Int32(SHUT_RDWR)) }
         try? FileManager.default.removeItem(atPath: folder)
     }
