@@ -12,6 +12,9 @@ final class CannedServer: @unchecked Sendable {
     private let lock = NSLock()
     private var connections: [CannedConnection] = []
     private var requests: [CannedRequest] = []
+    /// Connections that were served and closed here, and the tests that wait for so many.
+    private var closedCount = 0
+    private var waiting: [(count: Int, continuation: CheckedContinuation<Void, Never>)] = []
 
     /// - Parameters:
     ///   - socketPath: Listen there instead of on a free port of the loopback.
@@ -87,9 +90,32 @@ final class CannedServer: @unchecked Sendable {
             Thread.detachNewThread {
                 serve(connection)
                 connection.close()
+                self.noteClosed()
             }
         }
         Glibc.close(listener)
+    }
+
+    private func noteClosed() {
+        let ready = lock.withLock {
+            closedCount += 1
+            let ready = waiting.filter { $0.count <= closedCount }
+            waiting.removeAll { $0.count <= closedCount }
+            return ready
+        }
+        for waiter in ready { waiter.continuation.resume() }
+    }
+
+    /// Waits until so many connections were served, and closed from this side.
+    func waitForClosed(_ count: Int) async {
+        await withCheckedContinuation { continuation in
+            let isThere = lock.withLock {
+                if closedCount >= count { return true }
+                waiting.append((count, continuation))
+                return false
+            }
+            if isThere { continuation.resume() }
+        }
     }
 
     private static func bind<Address>(_ descriptor: Int32, _ address: inout Address) throws {
