@@ -2,15 +2,31 @@ import Glibc
 
 /// TCP ports on loopback that nobody listens on, for programs that must be told theirs.
 package enum FreePorts {
+    /// Ports below those that the kernel gives to connections (ip_local_port_range begins at 32768): a program that is killed and
+    /// started again must find its port free.
+    private static let lasting: ClosedRange<UInt16> = 12_000...31_999
+
     /// - Returns: All different.
     package static func take(_ count: Int) throws -> [UInt16] {
         var descriptors: [Int32] = []
         defer { descriptors.forEach { close($0) } }
         return try (0..<count).map { _ in
-            let bound = try bind()
+            let bound = try bindLasting()
             descriptors.append(bound.descriptor)
             return bound.port
         }
+    }
+
+    private static func bindLasting() throws -> (descriptor: Int32, port: UInt16) {
+        for _ in 0..<100 {
+            do {
+                return try bind(.random(in: lasting))
+            } catch {
+                // Another program has this one.
+                continue
+            }
+        }
+        return try bind()
     }
 
     /// - Returns: A socket that listens, to be inherited: no other program can take its port in between.
@@ -31,11 +47,13 @@ package enum FreePorts {
         Glibc.socket(family, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
     }
 
-    private static func bind() throws -> (descriptor: Int32, port: UInt16) {
+    /// - Parameter port: 0 lets the kernel choose.
+    private static func bind(_ port: UInt16 = 0) throws -> (descriptor: Int32, port: UInt16) {
         let descriptor = Glibc.socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
         var address = sockaddr_in()
         address.sin_family = sa_family_t(AF_INET)
         address.sin_addr.s_addr = in_addr_t(0x7F00_0001).bigEndian
+        address.sin_port = port.bigEndian
         var size = socklen_t(MemoryLayout<sockaddr_in>.size)
         let isBound = withUnsafeMutablePointer(to: &address) { pointer in
             pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
