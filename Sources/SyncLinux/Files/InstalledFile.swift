@@ -1,4 +1,3 @@
-import CSyncLinux
 import Glibc
 
 /// Files that came with the program, found from where the program itself is.
@@ -16,19 +15,10 @@ package enum InstalledFile {
     }
 
     package static func read(at path: String) -> [UInt8]? {
-        let file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
-        guard file >= 0 else { return nil }
-        defer { close(file) }
-        var facts = stat()
-        guard fstat(file, &facts) == 0, facts.st_mode & S_IFMT == S_IFREG, facts.st_size <= bytesMax else { return nil }
-        var bytes = [UInt8](repeating: 0, count: Int(facts.st_size))
-        var count = 0
-        while count < bytes.count {
-            let more = bytes.withUnsafeMutableBytes { pread(file, $0.baseAddress?.advanced(by: count), $0.count - count, off_t(count)) }
-            if more < 0, errno == EINTR { continue }
-            guard more > 0 else { return nil }
-            count += more
-        }
-        return bytes
+        // A distributor may have put a link here.
+        guard let place = realpath(path, nil) else { return nil }
+        defer { free(place) }
+        // Whatever the reason is, the caller says that the file is not there, and where it was expected.
+        return try? DurableFiles(calls: LinuxFileCalls()).read(String(cString: place), maxBytes: bytesMax)
     }
 }
