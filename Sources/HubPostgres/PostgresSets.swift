@@ -14,6 +14,7 @@ enum PostgresSets {
     /// Queries once for each set, by an index each time. `OFFSET 0` keeps the planner from reversing the join: it knows neither the number
     /// of sets nor, in a new database, the size of the table.
     static func lookUp(_ lookUp: LookUp) -> String {
+        if lookUp.kinds.isEmpty { return "SELECT r.*, 1 AS n FROM (\(lookUp.sql)) AS r" }
         let names = lookUp.kinds.indices.map { "v\($0 + 1)" }.joined(separator: ", ")
         var sql = lookUp.sql
         for index in lookUp.kinds.indices.reversed() { sql = sql.replacing("?\(index + 1)", with: "u.v\(index + 1)") }

@@ -140,14 +140,7 @@ extension HubStore {
 
     /// The newest commit number of any record or forgotten deletion. It takes one step into the index for each entity.
     func newestCommit() throws(DatabaseError) -> Int64 {
-        let records = try database.number(
-            """
-            WITH RECURSIVE e(entity) AS (
-              SELECT min(entity) FROM record
-              UNION ALL SELECT (SELECT min(r.entity) FROM record r WHERE r.entity > e.entity) FROM e WHERE e.entity IS NOT NULL)
-            SELECT coalesce(max((SELECT max(r.version) FROM record r WHERE \(database.spelling.feedEntity(of: "r")) = e.entity)), 0) FROM e
-            WHERE e.entity IS NOT NULL
-            """)
+        let records = try newestVersion()
         let forgotten = try database.number("SELECT coalesce(max(version), 0) FROM horizon")
         let opened = try database.number("SELECT coalesce(max(head), 0) FROM lineage")
         let newest = max(records, forgotten, opened)

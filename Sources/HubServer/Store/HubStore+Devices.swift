@@ -85,10 +85,9 @@ extension HubStore {
     /// A replica that returns after another one has spoken is counted: a restored database gets a new id, so an old id comes back only from
     /// a late request, or from a second device with the same identity.
     func touch(_ device: DeviceID, replica: ReplicaID?, at now: Timestamp) throws(DatabaseError) {
+        guard let replica else { return try change(at: now) { $0.writes.device(device) { $0.seen = now } } }
         var view = try view(of: device, replica)
         try change(at: now) { layer in
-            layer.writes.device(device) { $0.seen = now }
-            guard let replica else { return }
             let isReturn = view.replicas[replica] != nil && view.current != nil && view.current != replica
             var row = view.replicas[replica] ?? ReplicaRow(lastSeen: now)
             row.lastSeen = max(row.lastSeen, now)
@@ -96,7 +95,10 @@ extension HubStore {
             view.replicas[replica] = row
             view.current = replica
             layer.seen.views[device] = view
-            layer.writes.device(device) { $0.replica = replica }
+            layer.writes.device(device) {
+                $0.seen = now
+                $0.replica = replica
+            }
             layer.writes.replica(device, replica) {
                 $0.seen = now
                 if isReturn { $0.returns += 1 }

@@ -15,9 +15,7 @@ extension HubStore {
     func key(_ device: DeviceID, _ key: MutationKey) throws(DatabaseError) -> KeyRow? {
         let name = WriteGroup.KeyName(device: device, key: key)
         if let known = group?.key(name) { return known }
-        let found = try database.first(HubStore.keyQuery.sql, .text(device.text), .text(key.text)) { HubStore.keyRow(key, $0) }
-        group?.request.seen.keys.updateValue(found, forKey: name)
-        return found
+        return try database.first(HubStore.keyQuery.sql, .text(device.text), .text(key.text)) { HubStore.keyRow(key, $0) }
     }
 
     private static let keyQuery = LookUp(

@@ -17,19 +17,18 @@ struct NewestVersions {
 
 extension HubStore {
     /// Largest number of remembered entities; the feed of others is read.
-    private static let entitiesMax = 1_000
+    static let entitiesMax = 1_000
 
     /// Reads at once the rows that reading requests are known to need: those of their devices, the forgotten deletions of all entities,
     /// and, after a commit, the newest version of each entity.
     ///
     /// - Parameter position: The position of the present transaction.
     func readAhead(of callers: [(device: DeviceID, replica: ReplicaID?)], in position: HubPosition) throws(DatabaseError) {
-        var seen = WriteGroup.Seen()
-        for (device, replica) in callers { seen.views[device, default: DeviceView()].asked.formUnion(replica.map { [$0] } ?? []) }
+        var seen = WriteGroup.Seen(asking: callers)
         // Forgotten deletions change without a commit, so they are read each time.
-        var questions = HubStore.questions(callers) + [Question(HubStore.horizonsQuery, [[0]])]
+        var questions = HubStore.questions(callers) + [Question(HubStore.horizonsQuery)]
         let isNew = newest?.position != position
-        if isNew { questions.append(Question(newestQuery, [[0]])) }
+        if isNew { questions.append(Question(newestQuery)) }
         var found = NewestVersions(at: position)
         var horizons: [EntityName: Int64] = [:]
         try database.answer(questions) { question, set, row in
@@ -57,17 +56,5 @@ extension HubStore {
         return version < cursor.seq || version == cursor.seq && cursor.sub == nil
     }
 
-    private static let horizonsQuery = LookUp("SELECT entity, version FROM horizon WHERE version >= ?1 LIMIT \(entitiesMax)", [.int])
-
-    /// Takes one step in an index for each entity, however many records it has.
-    private var newestQuery: LookUp {
-        LookUp(
-            """
-            WITH RECURSIVE found(name) AS (
-                SELECT min(entity) FROM record WHERE version > ?1
-                UNION ALL SELECT (SELECT min(entity) FROM record WHERE entity > found.name) FROM found WHERE found.name IS NOT NULL)
-            SELECT name, (SELECT max(r.version) FROM record r WHERE \(database.spelling.feedEntity(of: "r")) = found.name) AS newest
-            FROM found WHERE name IS NOT NULL LIMIT \(HubStore.entitiesMax)
-            """, [.int])
-    }
+    private static let horizonsQuery = LookUp("SELECT entity, version FROM horizon LIMIT \(entitiesMax)")
 }

@@ -5,6 +5,7 @@ final class HubStore {
     let database: any Database
     private let hubQuery: String
     private let feedQuery: String
+    let newestQuery: LookUp
     private let ablations: Ablations
     /// Records with a damaged row and the error, each reported once (``takeDamage()``).
     private(set) var damaged: [RecordName: RecordDamage] = [:]
@@ -28,6 +29,33 @@ final class HubStore {
             WHERE \(database.spelling.feedEntity()) = ? AND (version, id) > (?, ?) AND (data IS NOT NULL OR version > ?)
             ORDER BY version, id LIMIT ?
             """
+        newestQuery = LookUp(
+            """
+            \(HubStore.withEntities) SELECT name, \(HubStore.newestVersion(database.spelling)) AS newest
+            FROM found WHERE name IS NOT NULL LIMIT \(HubStore.entitiesMax)
+            """)
+    }
+
+    /// Begins a query over the names of all entities with a record or a tombstone: the rows `found(name)`, of which the last is NULL. It
+    /// takes one step in the index for each, however many records it has.
+    private static let withEntities = """
+        WITH RECURSIVE found(name) AS (
+            SELECT min(entity) FROM record
+            UNION ALL SELECT (SELECT min(entity) FROM record WHERE entity > found.name) FROM found WHERE found.name IS NOT NULL)
+        """
+
+    /// The newest version in the entity `found.name`.
+    private static func newestVersion(_ spelling: SQLSpelling) -> String {
+        "(SELECT max(r.version) FROM record r WHERE \(spelling.feedEntity(of: "r")) = found.name)"
+    }
+
+    /// The newest version of all records and tombstones; 0: there are none.
+    func newestVersion() throws(DatabaseError) -> Int64 {
+        try database.number(
+            """
+            \(HubStore.withEntities) SELECT coalesce(max(\(HubStore.newestVersion(database.spelling))), 0)
+            FROM found WHERE name IS NOT NULL
+            """)
     }
 
     // MARK: The hub itself
@@ -98,11 +126,9 @@ final class HubStore {
 
     func record(_ name: RecordName) throws(DatabaseError) -> RecordRow? {
         if let known = group?.record(name) { return known }
-        let found = try database.first(HubStore.recordQuery.sql, .text(name.entity.text), .text(name.id.text)) {
+        return try database.first(HubStore.recordQuery.sql, .text(name.entity.text), .text(name.id.text)) {
             recordRow($0, of: name.entity, hasKept: true)
         }
-        group?.request.seen.records.updateValue(found, forKey: name)
-        return found
     }
 
     private static let recordQuery = LookUp("SELECT \(HubStore.recordColumns) FROM record WHERE entity = ?1 AND id = ?2", [.text, .text])
@@ -257,10 +283,7 @@ final class HubStore {
     func entities(atMost most: Int) throws(DatabaseError) -> [EntityName] {
         try database.all(
             """
-            WITH RECURSIVE found(name) AS (
-                SELECT min(entity) FROM record
-                UNION ALL SELECT (SELECT min(entity) FROM record WHERE entity > found.name) FROM found WHERE found.name IS NOT NULL)
-            SELECT name FROM found WHERE name IS NOT NULL LIMIT ?
+            \(HubStore.withEntities) SELECT name FROM found WHERE name IS NOT NULL LIMIT ?
             """, .int(Int64(most))
         ) { EntityName(trusted: $0.text(0)) }
     }

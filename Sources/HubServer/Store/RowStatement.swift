@@ -29,7 +29,7 @@ package struct LookUp: Sendable {
     package let sql: String
     package let kinds: [ColumnKind]
 
-    package init(_ sql: String, _ kinds: [ColumnKind]) {
+    package init(_ sql: String, _ kinds: [ColumnKind] = []) {
         self.sql = sql
         self.kinds = kinds
     }
@@ -40,7 +40,8 @@ package struct Question: Sendable {
     package var lookUp: LookUp
     package var sets: [[DatabaseValue]]
 
-    package init(_ lookUp: LookUp, _ sets: [[DatabaseValue]]) {
+    /// - Parameter sets: One without values by default, for a look-up that takes none.
+    package init(_ lookUp: LookUp, _ sets: [[DatabaseValue]] = [[]]) {
         self.lookUp = lookUp
         self.sets = sets
     }

@@ -71,6 +71,15 @@ struct WriteGroup {
         /// An entity that is not among ``horizons`` has none.
         var knowsAllHorizons = false
 
+        init() {}
+
+        /// Nothing is known yet of these devices and databases, and they are about to be read.
+        init(asking callers: [(device: DeviceID, replica: ReplicaID?)]) {
+            for (device, replica) in callers {
+                views[device, default: HubStore.DeviceView()].asked.formUnion(replica.map { [$0] } ?? [])
+            }
+        }
+
         fileprivate mutating func take(_ other: Seen) {
             views.merge(other.views) { $1 }
             records.merge(other.records) { $1 }

@@ -75,7 +75,7 @@ struct ReadPush: Sendable {
     /// Inflated.
     let bytes: Int
 
-    /// Of the pushes of one group, unless it is one push: what they read and write is in memory at one time.
+    /// Limits of the pushes of one group, unless it is one push: the rows that they read and write are in memory at one time.
     static let mutationsMax = 1_000
     static let bytesMax = 8 << 20
 
@@ -112,10 +112,7 @@ extension HubStore {
         let callers = wanted.replicas.flatMap { device, replicas in replicas.map { (device: device, replica: $0) } }
         guard !callers.isEmpty else { return }
         let (keys, records, entities) = (Array(wanted.keys), Array(wanted.records), Array(wanted.entities))
-        var seen = WriteGroup.Seen()
-        for (device, replica) in callers {
-            seen.views[device, default: DeviceView()].asked.formUnion(replica.map { [$0] } ?? [])
-        }
+        var seen = WriteGroup.Seen(asking: callers)
         for key in keys { seen.keys.updateValue(nil, forKey: key) }
         for name in records { seen.records.updateValue(nil, forKey: name) }
         for entity in entities { seen.horizons[entity] = 0 }
