@@ -60,7 +60,7 @@ package final class RestClient: Sendable {
         return await transport.answer(to: request)
     }
 
-    /// Whether the backend itself answers, by the rule of reachability (``ProbeClient``): otherwise the state could be online
+    /// `true` if the backend itself answers, by the rule of reachability (``ProbeClient``): otherwise the state could be online
     /// while the breaker stays open.
     package func probe(over uplink: Uplink?) async -> (isGood: Bool, traffic: Traffic) {
         let result = await look(over: uplink)

@@ -1,6 +1,6 @@
 import Synchronization
 
-/// What the calls of one client share.
+/// The state that the calls of one client share.
 final class Session: Sendable {
     let socketPath: String
     /// Time that a call may take, unless it names its own.

@@ -81,7 +81,7 @@ final class Exchange: @unchecked Sendable {
         }
     }
 
-    /// - Returns: Whether a byte moved.
+    /// - Returns: `true` if a byte moved.
     private func write() throws(EdgeSyncError) -> Bool {
         guard !output.isEmpty else { return false }
         switch socket.write(output) {

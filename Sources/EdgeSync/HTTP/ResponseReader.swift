@@ -72,7 +72,7 @@ package struct ResponseReader {
 
     /// Reads one part.
     ///
-    /// - Returns: Whether there may be another part to read.
+    /// - Returns: `true` if there may be another part to read.
     private mutating func step() throws(EdgeSyncError) -> Bool {
         switch part {
         case .head: return try readHead()

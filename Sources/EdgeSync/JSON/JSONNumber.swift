@@ -84,7 +84,7 @@ struct JSONNumberScanner {
 
     /// Removes the number from the beginning of the bytes.
     ///
-    /// - Returns: Whether the number has neither a fraction nor an exponent; `nil` if the bytes do not begin with a number.
+    /// - Returns: `true` if the number has neither a fraction nor an exponent; `nil` if the bytes do not begin with a number.
     mutating func scan() -> Bool? {
         var isWhole = true
         _ = accept { $0 == UInt8(ascii: "-") }

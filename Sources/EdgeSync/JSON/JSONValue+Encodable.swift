@@ -4,7 +4,7 @@
 extension JSONValue {
     /// The value as JSON, by its `Encodable` conformance.
     ///
-    /// - Throws: What the conformance throws, or `EncodingError.invalidValue` for a number that is not finite and for more than
+    /// - Throws: The error of the conformance, or `EncodingError.invalidValue` for a number that is not finite and for more than
     ///   64 levels.
     public init(encoding value: some Encodable) throws {
         self = try Self.encode(value, at: [])
@@ -27,7 +27,7 @@ extension JSONValue {
 extension JSONObject {
     /// The members of a value that encodes as an object, such as a structure.
     ///
-    /// - Throws: What the conformance throws, or `EncodingError.invalidValue` for a value that does not encode as an object.
+    /// - Throws: The error of the conformance, or `EncodingError.invalidValue` for a value that does not encode as an object.
     public init(encoding value: some Encodable) throws {
         guard case .object(let object) = try JSONValue(encoding: value) else {
             let reason = "the value does not encode as an object"

@@ -57,7 +57,7 @@ public struct EdgeSyncError: Error, Sendable, Equatable {
     public var fields: [FieldError]
     /// The time after which the agent expects another try.
     public var retryAfter: Duration?
-    /// What to do next, for people.
+    /// The next step, for people.
     public var nextStep: String?
     /// The command for the next step, such as `agentctl conflicts list`, where the agent gave one.
     public var command: String?

@@ -5,7 +5,7 @@ import Synchronization
 /// holds up no push.
 ///
 /// It decides nothing about the hub's history and changes nothing. Whatever needs that goes to the ``Hub`` that writes: a proof that the
-/// database is an older copy, the first use of a token, a damaged row that nobody has told of, a database that fails.
+/// database is an older copy, the first use of a token, a damaged row that was not reported yet, a database that fails.
 package final class HubReader: @unchecked Sendable {
     // Unchecked: one thread uses it, and receives it once. It shares only the generation with the writing hub.
     private let place: any DatabasePlace

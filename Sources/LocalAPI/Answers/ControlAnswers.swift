@@ -7,7 +7,7 @@ package enum ControlAnswer {
         LocalAnswer(200) { writer in writer.object { $0.member("ok", true) } }
     }
 
-    /// What answers here, and where to read on: `{"program","version","api","reference","status"}`.
+    /// The program that answers here, and the paths to read next: `{"program","version","api","reference","status"}`.
     package static func welcome(version: String) -> LocalAnswer {
         LocalAnswer(200) { writer in
             writer.object { writer in

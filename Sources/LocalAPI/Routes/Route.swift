@@ -36,7 +36,7 @@ package enum Route: Hashable, Sendable {
     case removeBlob(BlobID, isForced: Bool)
 
     // Control and observation
-    /// What this is, and where its reference is: `GET /`.
+    /// The name of the program and the path of its reference: `GET /`.
     case welcome
     /// The reference of all routes.
     case reference

@@ -41,7 +41,7 @@ extension MutationState: ExpressibleByArgument {
 
 /// A condition, `field:op:value`.
 struct Condition: ExpressibleByArgument, Sendable {
-    /// As it was given.
+    /// The text as it was given.
     let text: String
     var filter: RecordFilter
 
@@ -54,7 +54,7 @@ struct Condition: ExpressibleByArgument, Sendable {
 
 /// A sort key, `field`, or `-field` for descending order.
 struct SortArgument: ExpressibleByArgument, Sendable {
-    /// As it was given.
+    /// The text as it was given.
     let text: String
     var sort: RecordListQuery.Sort
 
@@ -66,7 +66,7 @@ struct SortArgument: ExpressibleByArgument, Sendable {
 }
 
 struct FieldArgument: ExpressibleByArgument, Sendable {
-    /// As it was given.
+    /// The text as it was given.
     let text: String
     var path: FieldPath
 
