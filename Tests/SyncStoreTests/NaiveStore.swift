@@ -256,9 +256,9 @@ struct NaiveStore {
 
     /// What waits for the record, one after the other, on what the hub has now.
     private mutating func rebase(_ name: String, known: JSONObject?, onto remote: HubRecord?, _ asked: [String]) {
-        var ground = Rebase.Ground(known: known, record: remote)
+        var hubSide = Rebase.HubSide(known: known, record: remote)
         func noteAsked(_ fields: [String]) {
-            for field in fields { ground.expected[field, default: []].insert(remote?.data[field]) }
+            for field in fields { hubSide.expected[field, default: []].insert(remote?.data[field]) }
         }
         noteAsked(asked)
         for index in mutations.indices where mutations[index].record == name && mutations[index].state.isFolded {
@@ -268,9 +268,9 @@ struct NaiveStore {
                 noteAsked(mutation.content.fields)
                 if remote == nil { break }
             } else if mutation.state != .pending || mutation.isSent {
-                for member in mutation.content.data.members { ground.expected[member.name.text, default: []].insert(member.value) }
+                for member in mutation.content.data.members { hubSide.expected[member.name.text, default: []].insert(member.value) }
             } else {
-                let outcome = Rebase.decide(local(mutation), on: ground, rules: EntityRules())
+                let outcome = Rebase.decide(local(mutation), against: hubSide, rules: EntityRules())
                 switch outcome.verdict {
                 case .stays:
                     mutations[index].content = outcome.content
@@ -296,10 +296,10 @@ struct NaiveStore {
         guard let conflict = conflicts[mutation.seq] else { return }
         var known = known
         if conflict.kind == .updateDelete { known = nil } else { for (field, base) in conflict.base { known?[field] = base } }
-        var ground = Rebase.Ground(known: known, record: remote)
-        ground.disputed = conflict.kind == .updateDelete && remote != nil ? [] : Set(conflict.base.keys)
-        if conflict.kind == .updateDelete { ground.disputed.insert(HubMerge.wholeRecord) }
-        let outcome = Rebase.decide(local(mutation), on: ground, rules: EntityRules())
+        var hubSide = Rebase.HubSide(known: known, record: remote)
+        hubSide.disputed = conflict.kind == .updateDelete && remote != nil ? [] : Set(conflict.base.keys)
+        if conflict.kind == .updateDelete { hubSide.disputed.insert(HubMerge.wholeRecord) }
+        let outcome = Rebase.decide(local(mutation), against: hubSide, rules: EntityRules())
         guard case .isDisputed(let kind, let fields) = outcome.verdict else {
             if outcome.verdict == .stays { mutations[index].content = outcome.content }
             moot.append(mutation.seq)
@@ -315,10 +315,10 @@ struct NaiveStore {
         let mutation = mutations[index]
         var remote: HubRecord?
         if case .record(let record) = current { remote = record }
-        var ground = Rebase.Ground(known: known, record: remote)
-        ground.disputed = Set(fields)
-        ground.isKnown = mutation.baseVersion >= version
-        let outcome = Rebase.decide(local(mutation), on: ground, rules: EntityRules())
+        var hubSide = Rebase.HubSide(known: known, record: remote)
+        hubSide.disputed = Set(fields)
+        hubSide.isKnown = mutation.baseVersion >= version
+        let outcome = Rebase.decide(local(mutation), against: hubSide, rules: EntityRules())
         var kind = ConflictKind.field
         var disputed = fields
         if case .isDisputed(let found, let names) = outcome.verdict {
@@ -328,7 +328,7 @@ struct NaiveStore {
             (kind, disputed) = (.deleteUpdate, remote?.data.names ?? [])
         }
         conflicts[mutation.seq] = Conflict(
-            kind: kind, base: Dictionary(disputed.map { ($0, ground.isKnown ? known?[$0] : nil) }, uniquingKeysWith: { a, _ in a }))
+            kind: kind, base: Dictionary(disputed.map { ($0, hubSide.isKnown ? known?[$0] : nil) }, uniquingKeysWith: { a, _ in a }))
     }
 
     /// A record that will not be created takes along what waits for it, up to its next creation; lists fall as a whole.

@@ -77,18 +77,18 @@ extension Store {
         guard rules.kind == .record else { return }
         let base = before.parsedBase
         let known = base.known
-        var ground = Rebase.Ground(known: known, record: remote.record)
-        ground.isLast = options.rest != nil
-        ground.isTouched = remote.device.map { $0 != options.device.text } ?? false && remote.version > before.baseVersion
+        var hubSide = Rebase.HubSide(known: known, record: remote.record)
+        hubSide.isLast = options.rest != nil
+        hubSide.isTouched = remote.device.map { $0 != options.device.text } ?? false && remote.version > before.baseVersion
         // With a damaged base, the state that the mutations were made on is unknown.
-        ground.isKnown = base.isReadable
+        hubSide.isKnown = base.isReadable
         func noteAsked(_ fields: [String]) {
-            for field in fields { ground.asked[field, default: []].insert(remote.record?.data[field]) }
+            for field in fields { hubSide.asked[field, default: []].insert(remote.record?.data[field]) }
         }
         func noteFrozen(_ content: MutationContent) {
-            for member in content.data.members { ground.expected[member.name.text, default: []].insert(member.value) }
-            for field in content.unset { ground.expected[field, default: []].insert(nil) }
-            for operation in content.operations where operation.kind == .add { ground.expectedElements.insert(operation.elementName) }
+            for member in content.data.members { hubSide.expected[member.name.text, default: []].insert(member.value) }
+            for field in content.unset { hubSide.expected[field, default: []].insert(nil) }
+            for operation in content.operations where operation.kind == .add { hubSide.expectedElements.insert(operation.elementName) }
         }
         noteAsked(asked)
         for content in own { noteFrozen(content) }
@@ -115,7 +115,7 @@ extension Store {
                 // Frozen: the hub decides about it. It may have it already, or is to find what its author had not seen.
                 noteFrozen(content)
             } else {
-                let outcome = Rebase.decide(local(payload, content), on: ground, rules: rules)
+                let outcome = Rebase.decide(local(payload, content), against: hubSide, rules: rules)
                 try apply(outcome, to: open.row, payload, content, known: known, remote, &records)
                 if case .isDisputed(_, let fields) = outcome.verdict { noteAsked(fields) }
                 hasFallen = outcome.verdict.isRejected || outcome.verdict == .isSuperseded
@@ -129,7 +129,7 @@ extension Store {
             // Mutations after a local deletion are not based on the hub's document, unless the deletion gave way to it. Mutations after a
             // local create have seen only that create.
             hasDeleted = content.action == .delete && !(hasFallen && remote.record != nil)
-            if content.action == .create, remote.record != nil, !hasFallen { ground.known = Fold.apply(content, to: nil) }
+            if content.action == .create, remote.record != nil, !hasFallen { hubSide.known = Fold.apply(content, to: nil) }
             return true
         }
     }
@@ -293,12 +293,12 @@ extension Store {
         case .updateDelete: known = nil
         case .field, .deleteUpdate: for side in conflict.sides { known?[side.field] = side.base }
         }
-        var ground = Rebase.Ground(known: known, record: remote.record)
-        ground.isLast = options.rest != nil
-        ground.isKnown = base.isReadable
-        ground.disputed = conflict.kind == .updateDelete && remote.record != nil ? [] : Set(conflict.fields)
-        if conflict.kind == .updateDelete { ground.disputed.insert(HubMerge.wholeRecord) }
-        let outcome = Rebase.decide(local(payload, content), on: ground, rules: rules)
+        var hubSide = Rebase.HubSide(known: known, record: remote.record)
+        hubSide.isLast = options.rest != nil
+        hubSide.isKnown = base.isReadable
+        hubSide.disputed = conflict.kind == .updateDelete && remote.record != nil ? [] : Set(conflict.fields)
+        if conflict.kind == .updateDelete { hubSide.disputed.insert(HubMerge.wholeRecord) }
+        let outcome = Rebase.decide(local(payload, content), against: hubSide, rules: rules)
         try keepLost(outcome.lost, of: payload, remote)
         guard case .isDisputed(let kind, let fields) = outcome.verdict else {
             if case .stays = outcome.verdict { try rewrite(payload, outcome.content, restingOn: remote.version) }

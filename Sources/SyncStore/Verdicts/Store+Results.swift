@@ -304,16 +304,16 @@ extension Store {
         let known =
             remote.record == nil
             ? try base.known.map { document throws(StoreError) in try withoutRequeued(before, document, from: row.seq, rules) } : base.known
-        var ground = Rebase.Ground(known: known, record: remote.record)
-        ground.isLast = options.rest != nil
-        ground.disputed = Set(fields)
-        ground.isKnown = base.isReadable && payload.baseVersion >= before.baseVersion
-        var outcome = Rebase.decide(local(payload, content), on: ground, rules: rules)
+        var hubSide = Rebase.HubSide(known: known, record: remote.record)
+        hubSide.isLast = options.rest != nil
+        hubSide.disputed = Set(fields)
+        hubSide.isKnown = base.isReadable && payload.baseVersion >= before.baseVersion
+        var outcome = Rebase.decide(local(payload, content), against: hubSide, rules: rules)
         let isFound = if case .isDisputed = outcome.verdict { true } else { false }
         if fields.isEmpty, !isFound {
             // The rules find no dispute here, but the hub has reported one.
-            ground.disputed = Set(content.fields)
-            outcome = Rebase.decide(local(payload, content), on: ground, rules: rules)
+            hubSide.disputed = Set(content.fields)
+            outcome = Rebase.decide(local(payload, content), against: hubSide, rules: rules)
         }
         try keepLost(outcome.lost, of: payload, remote)
         var kind = ConflictKind.field
@@ -327,7 +327,7 @@ extension Store {
         } else {
             outcome.content = content
         }
-        let sides = sides(kind, disputed, payload, content, known: ground.known, remote, isKnown: ground.isKnown)
+        let sides = sides(kind, disputed, payload, content, known: hubSide.known, remote, isKnown: hubSide.isKnown)
         try rewrite(payload, outcome.content, restingOn: remote.version)
         try openConflict(row, kind, sides, remoteVersion: remote.version)
     }

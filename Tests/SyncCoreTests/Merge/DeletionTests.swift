@@ -217,9 +217,9 @@ struct DeletionTests {
         }
         #expect(seen == .init(verdict: .stays, content: MutationContent(.delete)))
         // Of what it had seen nobody can tell any more: that is for the hub to find out.
-        let unknown = RebaseTests.decide(MutationContent(.delete), known: known, remote: remote) { rules, ground in
+        let unknown = RebaseTests.decide(MutationContent(.delete), known: known, remote: remote) { rules, hubSide in
             rules = Self.rules(example.onDeleted)
-            ground.isKnown = false
+            hubSide.isKnown = false
         }
         #expect(unknown == .init(verdict: .stays, content: MutationContent(.delete)))
     }

@@ -141,9 +141,9 @@
                     hlc: HybridTime(milliseconds: 7, counter: 0, node: "0000000a"),
                     signature: .init(device: DeviceID(trusted: "gw-2"), at: .init(milliseconds: 7), key: MutationKey(trusted: "k")))
                 return {
-                    let ground = Rebase.Ground(
+                    let hubSide = Rebase.HubSide(
                         known: known, remote: remote, remoteHLC: HybridTime(milliseconds: 5, counter: 0, node: "0000000b"))
-                    _ = Rebase.decide(local, on: ground, rules: shape.book)
+                    _ = Rebase.decide(local, against: hubSide, rules: shape.book)
                     _ = Rebase.lost(of: local, merged: remote.names, in: remote, rules: shape.book)
                 }
             }

@@ -177,7 +177,7 @@ struct MergePropertyTests {
             let changed = example.changed(by: "l")
             let content = isDelete ? MutationContent(.delete) : example.content(changed, isPlain: false)
             let outcome = Rebase.decide(
-                example.local(content, ms: mine), on: .init(known: example.base, record: there.hubRecord()), rules: example.rules)
+                example.local(content, ms: mine), against: .init(known: example.base, record: there.hubRecord()), rules: example.rules)
             var meeting = Meeting(example, mine: isDelete ? nil : changed, theirs: there.data)
             meeting.lost = outcome.lost.map { .init(isMine: $0.side == .local, field: $0.field, value: $0.value) }
             var rest = outcome.content
@@ -212,11 +212,11 @@ struct MergePropertyTests {
             let isCreate = example.chance(4)
             let content = isCreate ? MutationContent(.create, data: changed) : example.content(changed, isPlain: false)
             let first = Rebase.decide(
-                example.local(content, ms: ms), on: .init(known: isCreate ? nil : example.base, record: there.hubRecord()),
+                example.local(content, ms: ms), against: .init(known: isCreate ? nil : example.base, record: there.hubRecord()),
                 rules: example.rules)
             guard first.verdict == .stays else { return nil }
             let again = Rebase.decide(
-                example.local(first.content, ms: ms), on: .init(known: there.data, record: there.hubRecord()), rules: example.rules)
+                example.local(first.content, ms: ms), against: .init(known: there.data, record: there.hubRecord()), rules: example.rules)
             // What was written is no news to this look, which is about the second one alone.
             var meeting = Meeting(example, mine: nil, theirs: nil)
             (meeting.mine, meeting.theirs, meeting.disputed) = (changed, there.data, Set(MergeCase.kinds.map(\.field)))

@@ -10,15 +10,15 @@ struct RebaseTests {
 
     static func decide(
         _ content: MutationContent, known: JSONObject?, remote: JSONObject?, at ms: UInt64? = 900, remoteMS: UInt64 = 500,
-        fields: [String: FieldStrategy] = [:], change: (inout EntityRules, inout Rebase.Ground) -> Void = { _, _ in }
+        fields: [String: FieldStrategy] = [:], change: (inout EntityRules, inout Rebase.HubSide) -> Void = { _, _ in }
     ) -> Rebase.Outcome {
         var rules = EntityRules()
         rules.fields = fields
-        var ground = Rebase.Ground(known: known, remote: remote, remoteHLC: stamp(remoteMS))
-        change(&rules, &ground)
+        var hubSide = Rebase.HubSide(known: known, remote: remote, remoteHLC: stamp(remoteMS))
+        change(&rules, &hubSide)
         let local = Rebase.Local(
             record: record, content: content, hlc: ms.map(stamp), signature: FieldContestTests.signature)
-        return Rebase.decide(local, on: ground, rules: rules)
+        return Rebase.decide(local, against: hubSide, rules: rules)
     }
 
     static func update(_ data: JSONObject, _ operations: [FieldOperation] = []) -> MutationContent {
@@ -92,8 +92,8 @@ struct RebaseTests {
             let local = Rebase.Local(
                 record: Self.record, content: Self.update(["f": 2]), hlc: at.map(Self.stamp), hasSeenTime: false,
                 signature: FieldContestTests.signature)
-            let ground = Rebase.Ground(known: ["f": 1], remote: ["f": 1], remoteHLC: Self.stamp(500))
-            #expect(Rebase.decide(local, on: ground, rules: EntityRules()).verdict == .stays)
+            let hubSide = Rebase.HubSide(known: ["f": 1], remote: ["f": 1], remoteHLC: Self.stamp(500))
+            #expect(Rebase.decide(local, against: hubSide, rules: EntityRules()).verdict == .stays)
         }
     }
 
@@ -121,8 +121,8 @@ struct RebaseTests {
     @Test("A stamp from an unsynced clock loses, a field's own stamp counts before the record's")
     func stamps() {
         #expect(Self.decide(Self.update(["f": 2]), known: ["f": 1], remote: ["f": 3], at: nil).verdict == .isSuperseded)
-        let later = Self.decide(Self.update(["f": 2]), known: ["f": 1], remote: ["f": 3], at: 900) { _, ground in
-            ground.fieldHLC["f"] = Self.stamp(901)
+        let later = Self.decide(Self.update(["f": 2]), known: ["f": 1], remote: ["f": 3], at: 900) { _, hubSide in
+            hubSide.fieldHLC["f"] = Self.stamp(901)
         }
         #expect(later.verdict == .isSuperseded)
     }
@@ -159,8 +159,8 @@ struct RebaseTests {
     func createOverOwn() {
         let outcome = Self.decide(
             MutationContent(.create, data: ["p": 5, "f": 2]), known: ["p": 9, "f": 1], remote: ["p": 9, "f": 1], fields: ["p": .max]
-        ) { _, ground in
-            ground.expected = ["p": [9], "f": [1]]
+        ) { _, hubSide in
+            hubSide.expected = ["p": [9], "f": [1]]
         }
         #expect(outcome.content == Self.update(["f": 2]))
     }
@@ -171,8 +171,8 @@ struct RebaseTests {
             let outcome = Self.decide(
                 MutationContent(.create, data: ["o": ["mine": 2]]), known: nil, remote: ["o": ["mine": 1, "theirs": 1]], at: ms,
                 fields: ["o": .merge]
-            ) { _, ground in
-                if isOwn { ground.expected = ["o": [["mine": 1, "theirs": 1]]] }
+            ) { _, hubSide in
+                if isOwn { hubSide.expected = ["o": [["mine": 1, "theirs": 1]]] }
             }
             #expect(outcome.verdict == .stays && outcome.content.action == .update)
             // Who wrote a member of somebody else's later, the hub knows: it gets what was written, as made of nothing.
@@ -258,8 +258,8 @@ struct RebaseTests {
     @Test("What a frozen mutation put there is no news")
     func expected() {
         let content = Self.update(["v": 3])
-        let outcome = Self.decide(content, known: ["v": 1], remote: ["v": 2], fields: ["v": .manual]) { _, ground in
-            ground.expected["v"] = [2]
+        let outcome = Self.decide(content, known: ["v": 1], remote: ["v": 2], fields: ["v": .manual]) { _, hubSide in
+            hubSide.expected["v"] = [2]
         }
         #expect(outcome == .init(verdict: .stays, content: content))
     }
@@ -343,7 +343,7 @@ struct RebaseTests {
     @Test("Fields that a person was asked about stay in dispute, whatever their rule, until they are equal")
     func disputedAgain() {
         func again(_ remote: JSONObject) -> Rebase.Verdict {
-            Self.decide(Self.update(["f": 2]), known: ["f": 1], remote: remote) { _, ground in ground.disputed = ["f"] }.verdict
+            Self.decide(Self.update(["f": 2]), known: ["f": 1], remote: remote) { _, hubSide in hubSide.disputed = ["f"] }.verdict
         }
         #expect(again(["f": 3]) == .isDisputed(.field, fields: ["f"]))
         #expect(again(["f": 2]) == .isSuperseded)
@@ -394,7 +394,7 @@ struct RebaseTests {
         }
         let hub = push(content, base: 1)
         let local = Rebase.Local(record: Self.record, content: content, hlc: mine, signature: FieldContestTests.signature)
-        let rebased = Rebase.decide(local, on: .init(known: base, record: there.hubRecord()), rules: rules)
+        let rebased = Rebase.decide(local, against: .init(known: base, record: there.hubRecord()), rules: rules)
         switch (hub, rebased.verdict) {
         case (.conflict(let fields), .isDisputed(.field, let disputed)): #expect(Set(fields) == Set(disputed), "seed \(seed)")
         case (.accepted(let accepted), .stays):
