@@ -95,31 +95,31 @@ package struct BlobUploader: Sendable {
 
     // MARK: State
 
-    package private(set) var settings: Settings
-    private var files: [BlobID: File] = [:]
+    package internal(set) var settings: Settings
+    var files: [BlobID: File] = [:]
     /// Ids in the order of the uploads.
-    private var order: [BlobID] = []
-    private var calls: [UInt64: BlobID] = [:]
-    private var lastCall: UInt64 = 0
-    private var sizer: ChunkSizer
-    private var budget = RetryBudget()
-    private var random: SeededRandom
+    var order: [BlobID] = []
+    var calls: [UInt64: BlobID] = [:]
+    var lastCall: UInt64 = 0
+    var sizer: ChunkSizer
+    var budget = RetryBudget()
+    var random: SeededRandom
     /// Number of consecutive failures of the link or of the server as such; `heldUntil` is the resulting delay.
-    private var failures = 0
-    private var heldUntil: Instant?
-    private var terms: Terms?
-    private var spreadUntil: Instant?
-    private var hasContact = false
-    private var uplink: String?
-    private var isMetered = false
+    var failures = 0
+    var heldUntil: Instant?
+    var terms: Terms?
+    var spreadUntil: Instant?
+    var hasContact = false
+    var uplink: String?
+    var isMetered = false
     /// The store has more waiting files than are loaded.
-    private var hasMore = false
-    private var armed: Instant?
-    private var hasLoaded = false
+    var hasMore = false
+    var armed: Instant?
+    var hasLoaded = false
     /// Sizes of the files that ended with the last event.
-    private var ended: [BlobID: Int64] = [:]
+    var ended: [BlobID: Int64] = [:]
 
-    private struct File: Sendable {
+    struct File: Sendable {
         var job: UploadJob
         var machine: UploadMachine
         var call: UInt64?
@@ -158,7 +158,7 @@ package struct BlobUploader: Sendable {
     package mutating func handle(_ event: Event, _ terms: Terms, at moment: Moment) -> [Effect] {
         var effects: [Effect] = []
         ended = [:]
-        look(at: terms, moment, &effects)
+        adopt(terms, moment, &effects)
         switch event {
         case .loaded(let jobs):
             hasLoaded = true
@@ -225,287 +225,4 @@ package struct BlobUploader: Sendable {
     package func isAwaiting(_ call: UInt64) -> Bool { calls[call] != nil }
     /// Size of a waiting file; kept for as long as its end is being reported.
     package func size(of id: BlobID) -> Int64? { files[id]?.job.size ?? ended[id] }
-
-    // MARK: The surroundings
-
-    private mutating func look(at terms: Terms, _ moment: Moment, _ effects: inout [Effect]) {
-        self.terms = terms
-        let situation = terms.situation
-        let name = situation.uplink?.name
-        if name != uplink || (situation.uplink?.isMetered ?? false) != isMetered {
-            // Measurements of another link have no meaning for this one, and its connections lead nowhere.
-            if uplink != nil { cancelAll(&effects) }
-            uplink = name
-            isMetered = situation.uplink?.isMetered ?? false
-            sizer = ChunkSizer(ceiling: sizer.ceiling)
-            failures = 0
-            heldUntil = nil
-            for id in order {
-                files[id]?.notBefore = nil
-                files[id]?.isForced = false
-            }
-        }
-        if let slowBatch = terms.slowBatch { sizer.limitFirst(to: slowBatch) }
-        let isOnline = situation.reachability == .online
-        if isOnline, !hasContact {
-            spreadUntil = moment.instant.advanced(by: random.duration(from: .zero, to: settings.spread))
-            heldUntil = nil
-            failures = 0
-            for id in order { files[id]?.notBefore = nil }
-        }
-        if situation.reachability == .offline || situation.reachability == .captive { cancelAll(&effects) }
-        hasContact = isOnline
-    }
-
-    private mutating func cancelAll(_ effects: inout [Effect]) {
-        for (call, id) in calls.sorted(by: { $0.key < $1.key }) { drop(call, of: id, &effects) }
-    }
-
-    /// Gives up a call: the server will tell how much of it arrived.
-    private mutating func drop(_ call: UInt64, of id: BlobID, _ effects: inout [Effect]) {
-        effects.append(.cancel(call))
-        calls[call] = nil
-        guard var file = files[id] else { return }
-        if let request = file.request {
-            _ = file.machine.failed(request, TransportError(.cancelled, doing: "upload \(id)", detail: "the link is gone"))
-        }
-        file.call = nil
-        file.request = nil
-        file.inFlight = 0
-        files[id] = file
-    }
-
-    private mutating func forgetServer(_ effects: inout [Effect]) {
-        cancelAll(&effects)
-        for id in order {
-            guard let file = files[id] else { continue }
-            files[id]?.machine = UploadMachine(size: file.job.size, digest: file.job.digest, progress: UploadProgress())
-        }
-        sizer = ChunkSizer()
-    }
-
-    // MARK: Files
-
-    private mutating func add(_ job: UploadJob) {
-        guard files[job.id] == nil else { return }
-        files[job.id] = File(
-            job: job, machine: UploadMachine(size: job.size, digest: job.digest, progress: job.progress))
-        order.append(job.id)
-        sort()
-    }
-
-    private mutating func sort() {
-        order.sort { left, right in
-            guard let first = files[left]?.job, let second = files[right]?.job else { return left < right }
-            return UploadJob.isBefore(first, second)
-        }
-    }
-
-    private mutating func remove(_ id: BlobID, _ effects: inout [Effect]) {
-        if let call = files[id]?.call { drop(call, of: id, &effects) }
-        files[id] = nil
-        order.removeAll { $0 == id }
-        guard order.count < Self.window / 2, hasMore else { return }
-        hasMore = false
-        effects.append(.load(Self.window))
-    }
-
-    // MARK: Answers
-
-    private mutating func answered(
-        _ call: UInt64, _ result: Result<HTTPResponse, TransportError>, _ took: Duration, _ moment: Moment,
-        _ effects: inout [Effect]
-    ) {
-        guard let id = calls[call], var file = files[id], let request = file.request else { return }
-        let before = file.machine.progress
-        var outcome: UploadMachine.Outcome
-        switch result {
-        case .success(let response):
-            outcome = file.machine.answered(request, response, settings.server, at: moment.wall)
-            if case .create = request, let place = file.machine.progress.url, place != before.url,
-                files.contains(where: { $0.key != id && $0.value.machine.progress.url == place })
-            {
-                outcome = file.machine.refusePlace()
-            }
-            if case .send(_, let count) = request, case .next = outcome, !file.machine.wantsSmallerPiece { sizer.sent(count, in: took) }
-            if let count = file.machine.tooLarge {
-                sizer.wasTooLarge(count)
-            } else if file.machine.wantsSmallerPiece {
-                sizer.broke()
-            }
-        case .failure(let error):
-            outcome = file.machine.failed(request, error)
-            if case .send = request { sizer.broke() }
-        }
-        finish(call, &file)
-        conclude(id, &file, outcome, from: before, moment, &effects)
-    }
-
-    private mutating func downloaded(
-        _ call: UInt64, _ result: Result<BlobDigest?, TransportError>, _ moment: Moment, _ effects: inout [Effect]
-    ) {
-        guard let id = calls[call], var file = files[id] else { return }
-        let before = file.machine.progress
-        let outcome: UploadMachine.Outcome
-        switch result {
-        case .success(let digest): outcome = file.machine.downloaded(digest)
-        case .failure(let error): outcome = .wait(counts: true, asked: nil, why: error.description)
-        }
-        finish(call, &file)
-        conclude(id, &file, outcome, from: before, moment, &effects)
-    }
-
-    private mutating func lost(_ call: UInt64, _ why: String, _ moment: Moment, _ effects: inout [Effect]) {
-        guard let id = calls[call], var file = files[id] else { return }
-        finish(call, &file)
-        end(id, .missing(why: why), &effects)
-    }
-
-    private mutating func finish(_ call: UInt64, _ file: inout File) {
-        calls[call] = nil
-        file.call = nil
-        file.request = nil
-        file.inFlight = 0
-    }
-
-    private mutating func conclude(
-        _ id: BlobID, _ file: inout File, _ outcome: UploadMachine.Outcome, from before: UploadProgress, _ moment: Moment,
-        _ effects: inout [Effect]
-    ) {
-        file.why = nil
-        var outcome = outcome
-        if file.machine.best > file.best { (file.best, failures, file.waits) = (file.machine.best, 0, 0) }
-        if file.machine.progress.offset > before.offset {
-            file.idleSteps = 0
-        } else if case .next = outcome {
-            file.idleSteps += 1
-            if file.idleSteps > Self.idleStepsMax {
-                outcome = .wait(counts: true, asked: nil, why: "the server's answers lead in a circle")
-            }
-        }
-        switch outcome {
-        case .next: file.isRetry = false
-        case .wait(let counts, let asked, let why):
-            file.why = why
-            file.isRetry = true
-            file.waits += 1
-            file.idleSteps = 0
-            if counts { file.machine.count() }
-            guard file.machine.progress.attempts < settings.attempts else {
-                let detail = "no progress in \(settings.attempts) attempts; the last: \(why)"
-                files[id] = file
-                return end(id, .failed(code: "no-progress", why: detail, file.machine.progress), &effects)
-            }
-            // A fault of one file stays its own as long as the server answers about it; silence affects all files.
-            failures += 1
-            let inARow = max(failures, file.machine.progress.attempts, file.waits)
-            var delay = settings.backoff.delay(afterFailures: inARow, using: &random)
-            if let asked { delay = Backoff.honouring(asked, over: delay, using: &random) }
-            file.notBefore = moment.instant.advanced(by: delay)
-            if !counts || asked != nil { heldUntil = max(heldUntil ?? moment.instant, moment.instant.advanced(by: delay)) }
-            effects.append(.report(.waits(id, why: why)))
-        case .refused(let why):
-            file.why = why
-            failures += 1
-            // The sync itself finds out what is wrong with the credentials.
-            let delay = max(.seconds(60), settings.backoff.delay(afterFailures: failures, using: &random))
-            heldUntil = moment.instant.advanced(by: delay)
-            effects.append(.report(.waits(id, why: why)))
-        case .done(let isVerified):
-            failures = 0
-            files[id] = file
-            return end(id, .uploaded(isVerified: isVerified, url: before.url ?? file.machine.progress.url), &effects)
-        case .failed(let code, let why):
-            files[id] = file
-            return end(id, .failed(code: code, why: why, file.machine.progress), &effects)
-        }
-        let progress = file.machine.progress
-        file.job.progress = progress
-        files[id] = file
-        if progress != before { effects.append(.save(id, progress)) }
-        if progress.offset != before.offset {
-            effects.append(.report(.progressed(id, offset: progress.offset, size: file.job.size)))
-        }
-    }
-
-    private mutating func end(_ id: BlobID, _ ending: Ending, _ effects: inout [Effect]) {
-        ended[id] = files[id]?.job.size
-        effects.append(.end(id, ending))
-        effects.append(.report(.ended(id, ending)))
-        remove(id, &effects)
-    }
-
-    // MARK: The next upload
-
-    private mutating func proceed(_ moment: Moment, _ effects: inout [Effect]) {
-        guard let terms, hasLoaded else { return }
-        var wake: Instant?
-        func note(_ instant: Instant) { wake = min(wake ?? instant, instant) }
-        let situation = terms.situation
-        let limit = isMetered || sizer.isSlow ? 1 : settings.concurrent
-        if situation.reachability == .online, !terms.isBusy {
-            let held = [heldUntil, spreadUntil].compactMap { $0 }.filter { $0 > moment.instant }.max()
-            if let held {
-                if order.contains(where: { files[$0]?.call == nil }) { note(held) }
-            } else {
-                for id in order {
-                    guard calls.count < limit else { break }
-                    guard var file = files[id], file.call == nil else { continue }
-                    if let notBefore = file.notBefore, notBefore > moment.instant {
-                        note(notBefore)
-                        continue
-                    }
-                    if let later = begin(id, &file, situation, moment, &effects) { note(later) }
-                }
-            }
-        }
-        // A wake-up that is overdue by this clock may be late: timers stand still while the machine sleeps.
-        guard let wake, armed.map({ wake < $0 || $0 <= moment.instant }) ?? true else { return }
-        armed = wake
-        effects.append(.wake(at: wake))
-    }
-
-    /// - Returns: Time of the next check, if the file may not go now and that time is known.
-    private mutating func begin(
-        _ id: BlobID, _ file: inout File, _ situation: Situation, _ moment: Moment, _ effects: inout [Effect]
-    ) -> Instant? {
-        var situation = situation
-        situation.isForced = file.isForced
-        let traffic = file.job.traffic(large: settings.large)
-        // Bytes of running pieces are not counted in the budget yet.
-        let underWay = files.values.reduce(0) { $0 + $1.inFlight }
-        var chunk = sizer.bytes
-        if let most = Policy.largestRequest(traffic, in: situation) {
-            // The rest of a budget is used, down to a piece that is still worth its request.
-            let left = most - underWay - Self.overhead
-            if left < chunk { chunk = max(ChunkSizer.smallest, left) }
-        }
-        let request = file.machine.request(settings.server, chunk: chunk)
-        let bytes: Int =
-            switch request {
-            case .send(_, let count): count
-            case .create(let count): count ?? 0
-            case .verify: settings.server.verify == .download ? Int(clamping: file.job.size) : 0
-            case .lookUp, .ask, .destroy: 0
-            }
-        let verdict = Policy.decide(
-            traffic, in: situation, now: moment.wall, bytes: bytes + Self.overhead + underWay, since: file.job.createdAt)
-        if case .defer(let why) = verdict {
-            return why.until.map { moment.instant.advanced(by: moment.wall.duration(to: $0)) }
-        }
-        if file.isRetry, let wait = budget.take(now: moment.instant) { return moment.instant.advanced(by: wait) }
-        budget.sent()
-        lastCall += 1
-        file.call = lastCall
-        file.request = request
-        file.inFlight = bytes + Self.overhead
-        calls[lastCall] = id
-        if !file.hasBegun {
-            file.hasBegun = true
-            effects.append(.report(.began(id)))
-        }
-        files[id] = file
-        effects.append(.send(Call(id: lastCall, job: file.job, request: request, bytesPerSecond: situation.uplink?.bytesPerSecond)))
-        return nil
-    }
 }
