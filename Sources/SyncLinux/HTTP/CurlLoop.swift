@@ -260,7 +260,7 @@ final class CurlLoop: @unchecked Sendable {
 
     /// Removes the transfer from curl. That closes a connection in the middle of an answer, and the ledger then counts its last bytes.
     private func release(_ transfer: CurlTransfer) {
-        transfer.takeFromRate(now: SystemClocks.instant())
+        transfer.chargeRate(now: SystemClocks.instant())
         curl_multi_remove_handle(multi, transfer.easy)
         ledger.settle(transfer)
         active[transfer.id] = nil
