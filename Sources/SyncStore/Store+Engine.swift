@@ -85,15 +85,14 @@ extension Store {
     package func setAside(_ key: MutationKey, _ problem: Problem, counts: Bool, at now: Moment) throws(StoreError) {
         try transact(at: now) { () throws(StoreError) in
             try prepareForChange()
-            guard let seq = try seq(of: key), let row = try outboxRow(seq), row.state == .inFlight || row.state == .pending
-            else { return }
+            guard let seq = try seq(of: key), let row = try outboxRow(seq), row.isUnsettled else { return }
             let attempts = row.attempts + (counts ? 1 : 0)
             let isParked = attempts >= Int64(Limits.attempts)
             let delay = isParked ? Self.parkedFor : RetryDelay.after(row.retries + 1, asked: nil, using: &random)
             let members = try row.group.map(groupMembers) ?? [row]
             for member in members {
                 // Read again: a mutation that was in flight behind another member has been returned already.
-                guard var row = try outboxRow(member.seq), row.state == .inFlight || row.state == .pending else { continue }
+                guard var row = try outboxRow(member.seq), row.isUnsettled else { continue }
                 row.isAlone = true
                 row.problem = problem.stored
                 row.attempts = attempts

@@ -77,14 +77,48 @@ package enum MutationState: Int, Sendable, CaseIterable {
         self = found
     }
 
-    package var isTerminal: Bool { rawValue >= MutationState.done.rawValue }
+    // MARK: Sets of states
+
+    package var isTerminal: Bool { !traits.contains(.open) }
 
     /// `true` when the mutation is part of what apps see: `view` is `base` with these mutations applied. Leaving out a rejected one is its
     /// rollback.
-    package var isFolded: Bool { self == .pending || self == .inFlight || self == .conflicted || self == .failed || self == .held }
+    package var isFolded: Bool { traits.contains(.folded) }
 
     /// `true` when later mutations of the same record must wait behind it.
-    package var blocksItsRecord: Bool { self == .inFlight || self == .conflicted || self == .failed || self == .held }
+    package var blocksItsRecord: Bool { traits.contains(.blocking) }
+
+    /// `true` when it waits for its turn or for the hub's answer, and nothing is wrong with it.
+    package var isUnsettled: Bool { traits.contains(.unsettled) }
+
+    /// `true` when the hub's answer is still to come, perhaps after another try.
+    package var isUnanswered: Bool { traits.contains(.unanswered) }
+
+    /// `true` when it goes on only after a decision or another try.
+    package var isTroubled: Bool { traits.contains(.troubled) }
+
+    private struct Traits: OptionSet {
+        let rawValue: UInt8
+
+        static let open = Traits(rawValue: 1 << 0)
+        static let folded = Traits(rawValue: 1 << 1)
+        static let blocking = Traits(rawValue: 1 << 2)
+        static let unsettled = Traits(rawValue: 1 << 3)
+        static let unanswered = Traits(rawValue: 1 << 4)
+        static let troubled = Traits(rawValue: 1 << 5)
+    }
+
+    /// Everything that code asks about a state. SQL asks the same with numbers; `StateSet` of `SyncStore` holds it to this table.
+    private var traits: Traits {
+        switch self {
+        case .pending: [.open, .folded, .unsettled, .unanswered]
+        case .inFlight: [.open, .folded, .unsettled, .unanswered, .blocking]
+        case .conflicted: [.open, .folded, .troubled, .blocking]
+        case .rejected: [.open, .troubled]
+        case .failed, .held: [.open, .folded, .troubled, .unanswered, .blocking]
+        case .done, .resolved, .discarded, .coalesced, .cancelled, .superseded, .expired: []
+        }
+    }
 }
 
 /// The payload of a mutation. Frozen from its first transmission on.

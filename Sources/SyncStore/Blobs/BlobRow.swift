@@ -68,7 +68,7 @@ extension StoreReads {
 
     /// Files that wait for their upload, in the order of the uploads.
     package func waitingBlobs(limit: Int) throws(StoreError) -> [UploadJob] {
-        try blobs("WHERE state = 0 ORDER BY critical DESC, size_bytes - offset_bytes, bid", limit: limit).map(\.job)
+        try blobs("WHERE \(StateSet.pendingBlob.sql) ORDER BY critical DESC, size_bytes - offset_bytes, bid", limit: limit).map(\.job)
     }
 
     package func blobCounts() throws(StoreError) -> BlobCounts {

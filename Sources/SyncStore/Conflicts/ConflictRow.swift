@@ -2,7 +2,7 @@ package import SyncCore
 
 /// One row of `conflict`: a mutation that cannot continue without a person's decision, with both sides.
 struct ConflictRow {
-    enum State: Int {
+    enum State: Int, CaseIterable {
         case open = 0
         /// The hub's side has changed since the conflict was opened. It is still open.
         case stale = 1
@@ -13,6 +13,17 @@ struct ConflictRow {
         case moot = 4
 
         var isOpen: Bool { self == .open || self == .stale }
+
+        /// The word in the local API.
+        var name: String {
+            switch self {
+            case .open: "open"
+            case .stale: "stale"
+            case .resolving: "resolving"
+            case .resolved: "resolved"
+            case .moot: "moot"
+            }
+        }
     }
 
     var cid: Int64 = 0

@@ -58,7 +58,7 @@ extension Store {
             try prepareForChange()
             guard let conflict = try conflict(cid) else { throw Refusal.notFound("conflict c-\(cid)", list: "agentctl conflicts list") }
             guard conflict.state.isOpen, let row = try outboxRow(conflict.seq) else {
-                throw Refusal.alreadyResolved(conflict.name, "\(conflict.state)")
+                throw Refusal.alreadyResolved(conflict.name, conflict.state.name)
             }
             if let expected = decision.expectedRemoteVersion, expected != conflict.remoteVersion {
                 throw Refusal.remoteMoved(conflict, expected: expected)
@@ -193,7 +193,7 @@ extension Store {
         ended.note(event, at: now.wall, members)
         try ended.update(in: database)
         tell(ended)
-        return ResolvedConflict(state: "\(ended.state)", mutation: key)
+        return ResolvedConflict(state: ended.state.name, mutation: key)
     }
 
     /// The content that is still to be sent of the disputed mutation, including the decision.
@@ -443,7 +443,7 @@ extension Store {
         let id = (try? MirrorRow.find(database, rid: conflict.rid))?.id ?? "?"  // for people only; a read that fails shows again
         let event: JSONObject = [
             "id": .string(conflict.name), "entity": .string(name.text), "record_id": .string(id),
-            "state": .string("\(conflict.state)"), "fields": JSON.list(conflict.fields),
+            "state": .string(conflict.state.name), "fields": JSON.list(conflict.fields),
         ]
         journal.addNote(type: "conflict", json: JSON.object(event).json)
     }

@@ -68,7 +68,7 @@ struct OutboxRow {
     }
 
     /// Pending or in flight, without a verdict of the hub.
-    var isUnsettled: Bool { state == .pending || state == .inFlight }
+    var isUnsettled: Bool { state.isUnsettled }
 
     /// Returns whether its time to live is over before it was sent. A critical mutation has none.
     func isOverdue(at age: Int64) -> Bool { state == .pending && !isSent && ttlAge.map { $0 <= age } ?? false }

@@ -3,7 +3,7 @@ import SyncCore
 /// The declared indexes in the database, also those that are no longer declared. As long as an index exists, each change of a record
 /// updates it.
 struct RecordIndexes {
-    enum State: Int64 {
+    enum State: Int64, CaseIterable {
         /// The index covers records up to ``Entry/builtRID``, and all that were changed since its build began.
         case building = 0
         case complete = 1

@@ -99,10 +99,11 @@ extension Store {
         keys.sort { ($0.entry.xid, $0.key) < ($1.entry.xid, $1.key) }
         for item in keys { try put(item.key, of: item.rid, into: item.entry) }
         let isDone = count < Self.sliceRows && bytes < Self.sliceBytes
+        let state: RecordIndexes.State = isDone ? .complete : .building
         for entry in batch.values.joined() {
             try database.run(
-                "UPDATE record_index SET state = ?, built_rid = ? WHERE xid = ?", .int(isDone ? 1 : 0), .int(last), .int(entry.xid))
-            indexes.change(entry.xid) { ($0.state, $0.builtRID) = (isDone ? .complete : .building, last) }
+                "UPDATE record_index SET state = ?, built_rid = ? WHERE xid = ?", .int(state.rawValue), .int(last), .int(entry.xid))
+            indexes.change(entry.xid) { ($0.state, $0.builtRID) = (state, last) }
         }
         return !isDone || indexes.entries.contains { $0.state != .complete }
     }

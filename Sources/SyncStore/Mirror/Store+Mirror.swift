@@ -113,17 +113,16 @@ extension Store {
         if troubled > 0 {
             let own = try database.all(
                 "SELECT state FROM mutation WHERE rid = ? AND state < 6 ORDER BY seq LIMIT ?", .int(rid), .int(Self.ownRows)
-            ) { row throws(StoreError) in row.int(0) }
-            let seen = own.filter { (2...5).contains($0) }.min()
+            ) { row throws(StoreError) in MutationState(rawValue: Int(clamping: row.int(0))) }
             // These are all of them, or enough to decide.
-            if seen == 2 { return .conflict }
-            if seen != nil, own.count < Self.ownRows || ledger.count(.conflicted) == 0 { return .error }
+            if own.contains(.conflicted) { return .conflict }
+            if own.contains(where: { $0?.isTroubled == true }), own.count < Self.ownRows || ledger.count(.conflicted) == 0 { return .error }
             if own.count < Self.ownRows { return own.isEmpty ? .synced : .pending }
             let first =
                 troubled <= Int64(Self.sliceRows)
                 ? try database.number("SELECT min(state) FROM mutation WHERE state BETWEEN 2 AND 5 AND +rid = ?", .int(rid))
                 : try firstTrouble(of: rid)
-            if let first { return first == 2 ? .conflict : .error }
+            if let first { return first == MutationState.conflicted.rawValue ? .conflict : .error }
         }
         let open = try database.number("SELECT 1 FROM mutation WHERE rid = ? AND state < 6 LIMIT 1", .int(rid))
         return open == nil ? .synced : .pending
@@ -143,5 +142,5 @@ extension Store {
     /// Number of rows of a record that are read first. Most records have fewer.
     private static let ownRows = 16
 
-    private static let troubled: [MutationState] = [.conflicted, .rejected, .failed, .held]
+    private static let troubled = MutationState.allCases.filter(\.isTroubled)
 }

@@ -31,19 +31,17 @@ package struct ConflictQuery: Hashable, Sendable {
     package var limit = 100
 
     package init() {}
-
-    package static let states = ["open", "stale", "resolving", "resolved", "moot"]
 }
 
 extension StoreReads {
     /// Conflicts in the order of their numbers. A page also ends after ``pageBytes``, because each field of a conflict has three values of
     /// any size.
     package func conflicts(_ query: ConflictQuery) throws(StoreError) -> (items: [ConflictSnapshot], next: Int64?) {
-        var numbers = Set(query.states.compactMap { ConflictQuery.states.firstIndex(of: $0) })
-        if numbers.isEmpty || numbers.contains(0) { numbers.formUnion([0, 1]) }
-        let states = numbers.sorted().map { "\($0)" }.joined(separator: ", ")
-        var sql = "\(Self.conflictSQL) WHERE c.cid > ? AND c.state IN (\(states))"
-        if numbers.isSubset(of: [0, 1]) { sql += " AND c.state < 2" }
+        var states = ConflictRow.State.allCases.filter { query.states.contains($0.name) }
+        if states.isEmpty || states.contains(.open) { states = ConflictRow.State.allCases.filter { $0.isOpen || states.contains($0) } }
+        let numbers = states.map { "\($0.rawValue)" }.joined(separator: ", ")
+        var sql = "\(Self.conflictSQL) WHERE c.cid > ? AND c.state IN (\(numbers))"
+        if states.allSatisfy(\.isOpen) { sql += " AND c.\(StateSet.openConflict.sql)" }
         var values: [SQLValue] = [.int(query.after)]
         if let entity = query.entity {
             sql += " AND e.name = ?"
@@ -93,7 +91,7 @@ extension StoreReads {
             number: conflict.cid, record: RecordName(EntityName(trusted: row.text(names)), RecordID(trusted: row.text(names + 1))),
             mutation: row.optionalText(names + 2).map { MutationKey(trusted: $0) },
             app: row.optionalText(names + 3).map { AppName(trusted: $0) },
-            kind: conflict.kind, state: "\(conflict.state)", openedAt: Timestamp(milliseconds: conflict.openedMS),
+            kind: conflict.kind, state: conflict.state.name, openedAt: Timestamp(milliseconds: conflict.openedMS),
             remoteVersion: conflict.remoteVersion, sides: conflict.sides, history: conflict.history,
             into: row.optionalText(names + 4).map { MutationKey(trusted: $0) })
     }

@@ -64,8 +64,8 @@ package struct StoreReads {
         if !query.states.isEmpty {
             let states = query.states.map { String($0.rawValue) }.sorted().joined(separator: ", ")
             sql += " AND coalesce(m.state, 0) IN (\(states))"
-            if query.states.isSubset(of: [.conflicted, .rejected, .failed, .held]) {
-                sql += " AND p.seq IN (SELECT seq FROM mutation WHERE state BETWEEN 2 AND 5)"
+            if query.states.allSatisfy(\.isTroubled) {
+                sql += " AND p.seq IN (SELECT seq FROM mutation WHERE \(StateSet.troubled.sql))"
             }
         }
         if let entity = query.entity {
@@ -79,7 +79,7 @@ package struct StoreReads {
                 let rid = try rid(of: RecordName(entity, id))
             {
                 // The open mutations of one record have an index, however many others wait.
-                sql += " AND p.seq IN (SELECT seq FROM mutation WHERE rid = ? AND state < 6)"
+                sql += " AND p.seq IN (SELECT seq FROM mutation WHERE rid = ? AND \(StateSet.open.sql))"
                 values.append(.int(rid))
             }
         }
@@ -105,7 +105,7 @@ package struct StoreReads {
 
     /// A `seq` before which there are only settled mutations, of which a week may hold many.
     private func firstPossible(_ states: Set<MutationState>) throws(StoreError) -> Int64 {
-        guard !states.isEmpty, states.isSubset(of: [.pending, .inFlight, .failed, .held]) else { return 1 }
+        guard !states.isEmpty, states.allSatisfy(\.isUnanswered) else { return 1 }
         return try counter(.ackedSeq) + 1
     }
 
