@@ -14,11 +14,11 @@ package enum BlobState: String, Hashable, Sendable, CaseIterable {
     package var stored: BlobState { self == .uploading || self == .verifying ? .pending : self }
 
     package var number: Int {
-        switch stored {
+        switch self {
+        case .pending, .uploading, .verifying: 0
         case .uploaded: 1
         case .failed: 2
         case .missing: 3
-        default: 0
         }
     }
 

@@ -293,7 +293,7 @@ extension JSON: Hashable {
         case (.string(let a), .string(let b)): a == b
         case (.array(let a), .array(let b)): a == b
         case (.object(let a), .object(let b)): a == b
-        default: false
+        case (.null, _), (.bool, _), (.number, _), (.string, _), (.array, _), (.object, _): false
         }
     }
 
@@ -354,7 +354,7 @@ extension JSON {
         case (.string(let a), .string(let b)): sameBytes(a.source, b.source)
         case (.array(let a), .array(let b)): a.count == b.count && zip(a, b).allSatisfy { $0.isSpelled(as: $1) }
         case (.object(let a), .object(let b)): a.isSpelled(as: b)
-        default: false
+        case (.null, _), (.bool, _), (.number, _), (.string, _), (.array, _), (.object, _): false
         }
     }
 }

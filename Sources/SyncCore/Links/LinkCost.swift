@@ -86,7 +86,7 @@ struct LinkCostJudge {
         switch kind {
         case .usbTether: return LinkCost(isMetered: true, evidence: .driver)
         case .bluetooth: return LinkCost(isMetered: true, evidence: .devtype)
-        default: return nil
+        case .ethernet, .wlan, .wwan, .ppp, .tunnel, .loopback, .bridge, .bond, .vlan, .virtual, .other: return nil
         }
     }
 
@@ -110,7 +110,7 @@ struct LinkCostJudge {
             carriers = table.links.filter { $0.masterIndex == link.index && $0.hasCarrier && LinkKind($0) != .virtual }
         case .vlan:
             carriers = table.links.filter { link.lowerIndex != 0 && $0.index == link.lowerIndex }
-        default: return nil
+        case .ethernet, .wlan, .wwan, .ppp, .bluetooth, .usbTether, .loopback, .virtual, .other: return nil
         }
         let costs = carriers.map { cost(of: $0, depth: depth + 1) }
         guard var cost = costs.max(by: { $0.rank < $1.rank }) else { return nil }

@@ -87,7 +87,7 @@ extension LinkFacts {
     private var joinsPorts: Bool {
         switch LinkKind(self) {
         case .bridge, .bond: true
-        default: false
+        case .ethernet, .wlan, .wwan, .ppp, .tunnel, .bluetooth, .usbTether, .loopback, .vlan, .virtual, .other: false
         }
     }
 

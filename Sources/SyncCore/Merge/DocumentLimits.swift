@@ -87,7 +87,7 @@ extension JSON {
         case .array(let elements): elements.contains(where: \.hasLongName)
         case .object(let object):
             object.members.contains { $0.name.source.utf8.count > Limits.nameBytes || $0.value.hasLongName }
-        default: false
+        case .null, .bool, .number, .string: false
         }
     }
 }

@@ -35,7 +35,7 @@ final class FieldFold {
         switch value {
         case .array(let elements)?: list = ElementList(elements)
         case .string(let string)?: text = string.source
-        default: plain = value
+        case nil, .null?, .bool?, .number?, .object?: plain = value
         }
     }
 

@@ -50,7 +50,7 @@ extension Fold {
         case (.append, .string(let text), .string(let end)):
             return .string(JSONString(String(decoding: withoutLast(Array(end.text.utf8), in: Array(text.text.utf8)), as: UTF8.self)))
         case (.append, .array(let list), let end): return .array(withoutLast(end.array ?? [end], in: list))
-        default: return value
+        case (.increment, _, _), (.append, _, _), (.add, _, _), (.remove, _, _), (.max, _, _), (.min, _, _): return value
         }
     }
 }

@@ -69,7 +69,7 @@ package enum Fold {
             switch present {
             case nil: return operation.value
             case .number(let old)?: return old.adding(delta).map { .number($0) } ?? value
-            default: return value
+            case .null?, .bool?, .string?, .array?, .object?: return value
             }
         case .add:
             switch present {
@@ -83,7 +83,7 @@ package enum Fold {
                 var changed = elements
                 changed[place] = operation.value
                 return .array(changed)
-            default: return value
+            case .null?, .bool?, .number?, .string?, .object?: return value
             }
         case .remove:
             guard case .array(let elements)? = present else { return value }
@@ -145,7 +145,7 @@ package enum Fold {
             switch present {
             case nil: return true
             case .number(let old)?: return old.adding(delta) != nil
-            default: return false
+            case .null?, .bool?, .string?, .array?, .object?: return false
             }
         case .add, .remove: return present == nil || present?.array != nil
         case .max, .min: return present == nil || extreme(operation.kind, present, operation.value) != nil

@@ -77,7 +77,7 @@ package enum WireForm {
             // An empty first set has no difference from none, but must be written all the same.
             case nil, .null?: return new.isEmpty ? nil : setDifference(from: [], to: new, field)
             case .array(let old)?: return setDifference(from: old, to: new, field)
-            default: return nil
+            case .bool?, .number?, .string?, .object?: return nil
             }
         case .max, .min:
             let kind: FieldOperation.Kind = strategy == .max ? .max : .min
@@ -116,7 +116,7 @@ package enum WireForm {
         switch old {
         case nil, .null?: return new
         case .number(let old)?: return new.adding(old.negated)
-        default: return nil
+        case .bool?, .string?, .array?, .object?: return nil
         }
     }
 
@@ -155,7 +155,7 @@ package enum WireForm {
     private static func isOrdered(_ value: JSON) -> Bool {
         switch value {
         case .number, .string: true
-        default: false
+        case .null, .bool, .array, .object: false
         }
     }
 }

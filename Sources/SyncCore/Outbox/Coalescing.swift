@@ -180,7 +180,7 @@ package enum Coalescing {
             guard first.value == second.value else { return nil }
         case (.max, .number, .number), (.min, .number, .number), (.max, .string, .string), (.min, .string, .string):
             joined.value = Fold.apply(second, to: first.value) ?? first.value
-        default: return nil
+        case (.increment, _, _), (.append, _, _), (.max, _, _), (.min, _, _): return nil
         }
         return joined
     }

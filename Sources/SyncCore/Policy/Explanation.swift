@@ -132,7 +132,9 @@ package struct Explanation: Hashable, Sendable {
         case .metered: "the link \(link) is metered"
         case .roaming: "the modem \(link) is roaming"
         case .budget: "the data budget of \(link) does not allow it"
-        default: reason.sentence
+        case .offline, .captive, .degraded, .auth, .paused, .backoff, .breaker, .lowBattery, .batterySaver, .window, .order, .dependency,
+            .conflict, .blobWait:
+            reason.sentence
         }
     }
 

@@ -307,7 +307,7 @@ extension JSON {
         switch self {
         case .array(let elements): 1 + (elements.map(\.depth).max() ?? 0)
         case .object(let object): 1 + (object.members.map(\.value.depth).max() ?? 0)
-        default: 0
+        case .null, .bool, .number, .string: 0
         }
     }
 }

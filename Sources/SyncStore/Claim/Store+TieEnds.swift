@@ -225,7 +225,8 @@ extension Store {
             switch end.state {
             case .expired: .expired
             case .rejected: Problem.read(stored: ended?.problem)?.code == Self.parentExpired ? .fellWithExpired : .refused
-            default: .givenUp(end.state)
+            case .pending, .inFlight, .conflicted, .failed, .held, .done, .resolved, .discarded, .coalesced, .cancelled, .superseded:
+                .givenUp(end.state)
             }
         for seq in waiting {
             guard let row = try outboxRow(seq) else { continue }
@@ -273,7 +274,7 @@ extension Store {
             case .rejected, .discarded, .cancelled, .expired:
                 try tie(seq, to: earlier)
                 transaction?.tieEnds.append(TieEnd(seq: earlier, state: row.state, kind: .failed))
-            default: continue
+            case .pending, .inFlight, .conflicted, .failed, .held, .done, .resolved, .coalesced, .superseded: continue
             }
         }
     }

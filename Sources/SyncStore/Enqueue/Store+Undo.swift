@@ -89,7 +89,7 @@ extension Store {
         // It never took effect.
         switch row.state {
         case .rejected, .cancelled, .discarded, .expired, .resolved: return nil
-        default: return try key(ofSeq: other)
+        case .pending, .inFlight, .conflicted, .failed, .held, .done, .coalesced, .superseded: return try key(ofSeq: other)
         }
     }
 }
@@ -106,7 +106,8 @@ extension Refusal {
         case .coalesced where other != nil:
             detail = "the mutation \(key) went into \(other ?? "") before it was sent: agentctl undo \(other ?? "") takes back both"
             members["into"] = other.map { .string($0) }
-        default: detail = "the mutation \(key) is \(state.name), so it changed nothing at the hub that could be taken back"
+        case .inFlight, .conflicted, .rejected, .failed, .held, .done, .resolved, .discarded, .coalesced, .cancelled, .superseded, .expired:
+            detail = "the mutation \(key) is \(state.name), so it changed nothing at the hub that could be taken back"
         }
         return .refused(Problem("not-accepted", status: 409, detail: detail, members: members))
     }

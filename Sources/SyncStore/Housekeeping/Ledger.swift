@@ -29,7 +29,7 @@ struct Ledger {
         var initial: Int64 {
             switch self {
             case .nextSeq, .nextEvent, .nextRecord, .nextClaim, .nextBlob, .nextConflict: 1
-            default: 0
+            case .maxSentSeq, .ackedSeq, .absorbedSeq, .clock, .enqueued, .pruned, .relaxedLost, .tailLost, .ties, .unmet, .restVersion: 0
             }
         }
 

@@ -64,7 +64,7 @@ struct IndexWay {
             case .eq(let value): return value
             case .isIn(let values) where values.count == 1: return values[0]
             case .exists(false): return .null
-            default: continue
+            case .ne, .lt, .le, .gt, .ge, .isIn, .prefix, .exists: continue
             }
         }
         return nil
@@ -102,7 +102,7 @@ struct IndexWay {
             switch limit {
             case .number: kind(IndexKey.Tag.number)
             case .string: kind(IndexKey.Tag.text)
-            default: nil
+            case .null, .bool, .array, .object: nil
             }
         }
         switch comparison {
@@ -201,7 +201,7 @@ extension RecordIndex {
         for test in tests {
             switch test.comparison {
             case .eq, .exists(false): add(.field(test.path))
-            default: continue
+            case .ne, .lt, .le, .gt, .ge, .isIn, .prefix, .exists: continue
             }
         }
         let sorted = query.sort.prefix { $0.key != .id }.map { Column($0.key) }
@@ -212,7 +212,7 @@ extension RecordIndex {
             for test in tests {
                 switch test.comparison {
                 case .lt, .le, .gt, .ge, .prefix, .isIn: add(.field(test.path))
-                default: continue
+                case .eq, .ne, .exists: continue
                 }
             }
         }

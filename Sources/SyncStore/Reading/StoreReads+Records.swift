@@ -189,7 +189,7 @@ struct RecordOrder {
         case (.bool(let a), .bool(let b)): !a && b
         case (.number(let a), .number(let b)): a < b
         case (.string(let a), .string(let b)): a.text.utf8.lexicographicallyPrecedes(b.text.utf8)
-        default: rank(left) < rank(right)
+        case (.null, _), (.bool, _), (.number, _), (.string, _), (.array, _), (.object, _): rank(left) < rank(right)
         }
     }
 

@@ -47,7 +47,8 @@ extension Store {
             let row = try known(key)
             switch row.state {
             case .rejected, .failed, .held, .conflicted: try settle(row, as: .discarded, keptFor: try keptFor(row))
-            default: throw Refusal.alreadySent(key, row.state)
+            case .pending, .inFlight, .done, .resolved, .discarded, .coalesced, .cancelled, .superseded, .expired:
+                throw Refusal.alreadySent(key, row.state)
             }
             try closeConflict(ofSeq: row.seq, "discarded", uid: uid)
             if let rid = row.rid { try restatus(rid, foldAgain: true) }

@@ -29,7 +29,8 @@ extension Store {
                 try audit("retry", key.text, uid: requester.uid, ["into": .string(answer.key.text)])
                 return answer
             case .rejected, .held, .expired: break
-            default: throw Refusal.alreadySent(key, row.state)
+            case .pending, .inFlight, .conflicted, .failed, .done, .resolved, .discarded, .coalesced, .cancelled, .superseded:
+                throw Refusal.alreadySent(key, row.state)
             }
             let list = try refusedList(of: row)
             guard cascades || list.count == 1 else {
