@@ -9,7 +9,7 @@ import Testing
             id: "disk", severity: .bad, detail: "3 MB of 32 GB free, less than store.min_free (64 MB)",
             why: "with a full disk nothing more is accepted",
             fix: "journalctl --vacuum-size=50M; apt-get clean; du -xh / | sort -h | tail"),
-        DoctorFinding(id: "dns", severity: .unknown, detail: "nobody has asked for it yet", why: "the hub is found by its name"),
+        DoctorFinding(id: "dns", severity: .unknown, detail: "not asked for yet", why: "the hub is found by its name"),
         DoctorFinding(
             id: "sqlite_version", severity: .note, detail: "sqlite 3.40.1 predates the WAL-reset fix; \u{1B}[2J only one process writes",
             why: "two writers", fix: "nothing now"),

@@ -15,7 +15,7 @@ extension UploadMachine {
         // An older hub: the file is uploaded without a lookup.
         case 405, 501:
             if knowledge == .whole {
-                return .wait(counts: true, asked: said.asked, why: "the hub does not tell the digest of what it has (\(said.status))")
+                return .wait(counts: true, asked: said.asked, why: "the hub does not tell the digest of its bytes (\(said.status))")
             }
             knowledge = .absent
             return .next

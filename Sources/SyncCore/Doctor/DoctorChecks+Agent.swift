@@ -24,10 +24,10 @@ extension Doctor {
             }
             return .ok("the run before this one ended in good order")
         },
-        DoctorCheck("supervision", why: "without a service manager nobody restarts an agent that dies or hangs") { facts in
+        DoctorCheck("supervision", why: "without a service manager nothing restarts an agent that dies or hangs") { facts in
             guard let supervised = facts.system?.isSupervised else { return .unknown(noAgent) }
             guard supervised else {
-                return .warn("nobody started it who would restart it", fix: "systemctl enable --now agentd")
+                return .warn("nothing restarts agentd if it dies", fix: "systemctl enable --now agentd")
             }
             if facts.system?.hasWatchdog == false {
                 return .note(
@@ -92,7 +92,7 @@ extension Doctor {
             if configuration.restartNeeded.isEmpty { return .ok("nothing waits for a restart") }
             return .warn("waiting for a restart: \(configuration.restartNeeded.joined(separator: ", "))", fix: "systemctl restart agentd")
         },
-        DoctorCheck("configuration_files", why: "whoever can write the configuration can send the data elsewhere") { facts in
+        DoctorCheck("configuration_files", why: "a program that can write the configuration can send the data elsewhere") { facts in
             guard let system = facts.system else { return .unknown("not looked at") }
             guard let first = system.configurationFaults.first else { return .ok("only their owner can write them") }
             return .bad(first, fix: "chown root:root and chmod go-w that file and its folder")
@@ -108,7 +108,7 @@ extension Doctor {
             }
             return .ok(configuration.hubURL)
         },
-        DoctorCheck("strategies", why: "where two sides change one record, a rule decides whose work stays; nobody chose this one") {
+        DoctorCheck("strategies", why: "where two sides change one record, a rule decides whose work stays; here it is the default") {
             facts in
             guard let configuration = facts.configuration else { return .unknown("not read") }
             if !configuration.undocumented.isEmpty {

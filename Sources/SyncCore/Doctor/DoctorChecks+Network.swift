@@ -34,7 +34,7 @@ extension Doctor {
             switch hub.isResolved {
             case true?: return .ok("the \(server)'s name has an address")
             case false?: return .bad("the \(server)'s name has no address now", fix: HubFault(.unresolved, "").command(at: hub.place))
-            case nil: return .unknown("nobody has asked for it yet")
+            case nil: return .unknown("not asked for yet")
             }
         },
         DoctorCheck("proxy", why: "where one is set, every request to the hub goes through it") { facts in
@@ -103,7 +103,7 @@ extension Doctor {
             }
             return hub.syncVersion.map { .ok("sync version \($0)") } ?? .unknown("it has not answered since the start")
         },
-        DoctorCheck("token", why: "the hub lets nobody in without it, and whoever reads it is this device") { facts in
+        DoctorCheck("token", why: "the hub admits no device without it, and a program that reads it can act as this device") { facts in
             if facts.configuration?.weaknesses != nil { return .ok("not used: rest.headers shows who this device is") }
             guard let system = facts.system else { return .unknown("not looked at") }
             if let fault = system.token.fault {

@@ -81,9 +81,9 @@ extension Doctor {
             }
             guard let system = facts.system, let synchronised = system.isClockSynchronised else { return .unknown("not looked at") }
             if synchronised { return .ok("kept right by the system") }
-            return .warn("nobody vouches for it: \(facts.now)", fix: "timedatectl set-ntp true; timedatectl timesync-status")
+            return .warn("the clock is not synchronized: \(facts.now)", fix: "timedatectl set-ntp true; timedatectl timesync-status")
         },
-        DoctorCheck("socket", why: "apps reach the agent there, and nobody else should") { facts in
+        DoctorCheck("socket", why: "apps reach the agent there, and no other program should") { facts in
             guard let system = facts.system, facts.agent?.isRunning == true else { return .unknown(noAgent) }
             guard let fault = system.socketFault else { return .ok("its owner and its group may use it") }
             return .warn(fault, fix: "look at socket.mode and socket.group in the configuration, then: systemctl restart agentd")
@@ -134,7 +134,7 @@ extension Doctor {
             if used >= 100 { return .bad(text, fix: fix) }
             return used >= 80 ? .warn(text, fix: fix) : .ok(text)
         },
-        DoctorCheck("log_size", why: "a log that cannot be folded back grows without end: somebody holds an old read open") { facts in
+        DoctorCheck("log_size", why: "a log that cannot be folded back grows without end, as long as an old read is open") { facts in
             guard let store = facts.store else { return .unknown("not looked at") }
             let text = "the write-ahead log has \(DoctorWords.bytes(store.walBytes))"
             if store.walBytes > walMax { return .warn(text, fix: "systemctl restart agentd; then look for long reads of apps") }

@@ -56,12 +56,12 @@ package enum Relief: Hashable, Sendable {
     package var sentence: String {
         switch self {
         case .time(let time): "at \(time)"
-        case .resume: "when somebody resumes the sync"
+        case .resume: "when the sync is resumed"
         case .link: "when a link with a route to the hub is up"
         case .unmeteredLink: "when an unmetered link is up"
         case .home: "when the modem is in its home network"
         case .answer: "when the hub answers"
-        case .login: "when somebody has passed the network's login page"
+        case .login: "after a login on the network's page"
         case .credentials: "when the hub accepts this device's credentials"
         case .charge(let percent): "when the battery is at \(percent) % or charging"
         case .fewerBytes(let bytes): "if it has at most \(bytes) bytes"

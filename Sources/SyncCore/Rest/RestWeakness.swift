@@ -55,7 +55,7 @@ package struct RestWeakness: Hashable, Sendable, CustomStringConvertible {
         switch kind {
         case .creationParked: "\(entity): a creation whose answer is lost is parked (held: outcome-unknown)"
         case .changeParked: "\(entity): a change whose answer is lost is parked (held: outcome-unknown)"
-        case .unconditional: "\(entity): a change may overwrite what somebody else wrote a moment before"
+        case .unconditional: "\(entity): a change may overwrite what another client wrote a moment before"
         case .operationsAsValues: "\(entity): counts, appended texts and sets are sent as plain values (as with strategy client)"
         case .listedByTime:
             "\(entity): changes of others are found by their time, with an overlap; one that shows later is found by the weekly listing"

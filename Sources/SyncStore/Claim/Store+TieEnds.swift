@@ -312,7 +312,7 @@ extension Store {
             switch downfall {
             case .refused: (parentRejected, "was refused by the hub")
             case .expired: (parentExpired, "expired before it was sent")
-            case .fellWithExpired: (parentExpired, "fell with a change that expired before it was sent")
+            case .fellWithExpired: (parentExpired, "was rejected with a change that expired before it was sent")
             case .givenUp(let state): (parentRejected, "is \(state.name)")
             }
         return Problem(

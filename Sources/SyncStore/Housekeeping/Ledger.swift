@@ -143,7 +143,7 @@ extension Ledger {
             // The clock is no count (``HybridClock/packed``); any value of it can be used.
             guard known[name] == .clock || (0...most).contains(row.int(5)) else {
                 throw StoreError(
-                    .corrupt, doing: "read the counters", detail: "\(name) is \(row.int(5)), which nothing can have counted to")
+                    .corrupt, doing: "read the counters", detail: "\(name) is \(row.int(5)), which no count can reach")
             }
             if let number = known[name] {
                 ledger.numbers[number.rawValue] = row.int(5)
@@ -166,7 +166,7 @@ extension Ledger {
             guard row.int(4) <= most else {
                 throw StoreError(
                     .corrupt, doing: "read the counters",
-                    detail: "a mutation has the number \(row.int(4)), which nothing can have counted to")
+                    detail: "a mutation has the number \(row.int(4)), which no count can reach")
             }
             ledger[.nextSeq] = max(ledger[.nextSeq], row.int(4) + 1)
         }

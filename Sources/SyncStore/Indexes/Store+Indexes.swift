@@ -133,7 +133,7 @@ extension Store {
                 guard let record = row.indexed else { return }
                 let rid = keys.removeValue(forKey: IndexKey(entry.index, record, StoredJSON.Document(record.document)))
                 let isDue = entry.state == .complete || row.rid <= entry.builtRID
-                if rid != row.rid, isDue || rid != nil { found.append("record \(row.id) is not in the index \(entry.index) as it is") }
+                if rid != row.rid, isDue || rid != nil { found.append("record \(row.id) has other values in the index \(entry.index)") }
             }
             if !keys.isEmpty { found.append("\(keys.count) keys of the index \(entry.index) are of no record") }
         }

@@ -62,10 +62,10 @@ extension Store {
         ofListWith row: OutboxRow, _ conflict: ConflictRow, _ decision: ConflictDecision, uid: UInt32
     ) throws(StoreError) {
         guard let group = row.group else {
-            throw Refusal.validation("/whole", "the disputed change is in no atomic list: choice remote lets go of it")
+            throw Refusal.validation("/whole", "the disputed change belongs to no atomic list; to drop it, choose remote")
         }
         guard decision.scope == .all(.remote) else {
-            throw Refusal.validation("/whole", "to let go of the whole list is choice remote for all of it")
+            throw Refusal.validation("/whole", "to drop the whole list, choose remote for all fields")
         }
         let members = try groupMembers(group).filter { !$0.state.isTerminal }
         for member in members where member.state == .inFlight {

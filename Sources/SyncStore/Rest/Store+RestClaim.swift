@@ -58,7 +58,7 @@ extension Store {
     /// for.
     private func blocker(of row: ClaimRow) throws(StoreError) -> Problem? {
         if try isTied(row.outbox.seq) {
-            return Problem("dependency-missing", status: 409, detail: "what it depends on has not been accepted yet")
+            return Problem("dependency-missing", status: 409, detail: "a mutation that it depends on has not been accepted yet")
         }
         if let rid = row.outbox.rid, try lastBlocking(of: rid, before: row.outbox.seq) != nil {
             return Problem("blocked-by-earlier", status: 409, detail: "an earlier mutation of its record has not been accepted yet")

@@ -62,7 +62,7 @@ extension Store {
         else { return nil }
         return Problem(
             Problem.otherRecord, status: 409,
-            detail: "the backend answered with the id \(Printable.text(text, max: 80)), which is that of the record \(other)")
+            detail: "the backend answered with the id \(Printable.text(text, max: 80)), which belongs to the record \(other)")
     }
 
     private func noteName(of row: OutboxRow, _ remote: RestRemote) throws(StoreError) {

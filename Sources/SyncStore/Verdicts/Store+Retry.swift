@@ -36,7 +36,7 @@ extension Store {
             guard cascades || list.count == 1 else {
                 throw Refusal.validation(
                     "/cascade",
-                    "it is one of \(list.count) mutations of an atomic list, which was refused as a whole: cascade repeats all of them")
+                    "it is one of \(list.count) mutations of an atomic list, which was refused as a whole; cascade retries all of them")
             }
             let lists = cascades ? try [list] + dependants(of: list) : [list]
             try settle(lists.flatMap { $0 })
@@ -171,7 +171,7 @@ extension Store {
         of row: OutboxRow, _ payload: Payload?, fix: JSONObject?
     ) throws(StoreError) -> (mutation: NewMutation, version: Int64?) {
         guard payload != nil || fix != nil else {
-            throw Refusal.validation("/data", "the stored data is damaged, so the whole of it has to be given again")
+            throw Refusal.validation("/data", "the stored data is damaged, so all of it must be given again")
         }
         let entity = names.entity(row.eid)
         let rules = rules[entity] ?? EntityRules()

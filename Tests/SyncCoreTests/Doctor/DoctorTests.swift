@@ -142,7 +142,7 @@ struct DoctorTests {
         Case("clock", .bad, "ten minutes behind the hub") { $0.hub?.clockOffset = .seconds(600) },
         Case("clock", .bad, "ten minutes ahead of the hub") { $0.hub?.clockOffset = .seconds(-600) },
         Case("clock", .ok, "five minutes are tolerated") { $0.hub?.clockOffset = .seconds(300) },
-        Case("clock", .warn, "nobody vouches for it") {
+        Case("clock", .warn, "the clock is not synchronized") {
             $0.hub?.clockOffset = nil
             $0.system?.isClockSynchronised = false
         },
