@@ -105,7 +105,7 @@ let package = Package(
             name: "agentctl", dependencies: ["LocalAPI", "SyncLinux", "SyncCore", arguments], swiftSettings: strict),
         .executableTarget(
             name: "agenthub",
-            dependencies: ["HubServer", "HubPostgres", "HubConformance", "LocalAPI", "SyncYAML", "SyncLinux", arguments, logging],
+            dependencies: ["HubServer", "HubPostgres", "HubConformance", "SyncYAML", "SyncLinux", "SyncCore", arguments, logging],
             swiftSettings: strict + ablations),
         .executableTarget(
             name: "agentbench", dependencies: ["LocalAPI", "SyncCore", "CBenchFloors", arguments], swiftSettings: strict),

@@ -52,10 +52,9 @@ package struct ConformanceReport: Sendable {
     /// A line for each check; below failed ones, the demand and the observation.
     package func lines(width: Int = 80) -> [String] {
         let nameWidth = results.map(\.name.count).max() ?? 0
-        func padded(_ text: String, _ width: Int) -> String { text + String(repeating: " ", count: max(0, width - text.count)) }
-        var lines = ["\(padded("CHECK", nameWidth))  SECTION  RESULT"]
+        var lines = ["\(PlainText.padded("CHECK", to: nameWidth))  SECTION  RESULT"]
         for result in results {
-            let head = "\(padded(result.name, nameWidth))  \(padded(result.section, 7))  "
+            let head = "\(PlainText.padded(result.name, to: nameWidth))  \(PlainText.padded(result.section, to: 7))  "
             switch result.outcome {
             case .passed: lines.append(head + "ok")
             case .failed:
@@ -63,7 +62,7 @@ package struct ConformanceReport: Sendable {
                 lines += Self.folded("demanded: " + result.demand, width) + Self.folded("seen:     " + result.seen, width)
             case .notOffered, .notTried:
                 let words = result.outcome == .notOffered ? "not offered" : "not tried"
-                lines.append(Self.cut(head + words + (result.seen.isEmpty ? "" : ": " + result.seen), width))
+                lines.append(PlainText.clip(head + words + (result.seen.isEmpty ? "" : ": " + result.seen), to: width))
             }
         }
         let counts = [
@@ -74,8 +73,6 @@ package struct ConformanceReport: Sendable {
             "The sections are those of deploy/api/PROTOCOL.md (installed: /usr/share/doc/edge-sync-hub/api/PROTOCOL.md).", width, indent: 0)
         return lines + left.flatMap { Self.folded("left there: " + $0, width, indent: 0) }
     }
-
-    private static func cut(_ text: String, _ width: Int) -> String { text.count <= width ? text : text.prefix(width - 1) + "…" }
 
     /// Folds at blanks, and within a word that is longer than a line.
     private static func folded(_ text: String, _ width: Int, indent: Int = 4) -> [String] {

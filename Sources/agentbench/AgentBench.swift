@@ -1,5 +1,5 @@
 import ArgumentParser
-import LocalAPI
+import SyncCore
 
 /// `agentbench`: measures the product and its floor in one run.
 ///

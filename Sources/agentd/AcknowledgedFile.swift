@@ -59,7 +59,7 @@ final class AcknowledgedFile: Sendable {
 
     /// Writes the number. It must not block, so it writes to the page cache.
     func write(_ number: Int64) {
-        let line = "\(Self.padded(number, 20)) \(Self.padded(Self.check(number), 5))\n"
+        let line = "\(PlainText.digits(number, 20)) \(PlainText.digits(Self.check(number), 5))\n"
         var text = line
         descriptor.withLock { descriptor in
             if descriptor < 0 { descriptor = Self.openForWriting(path) }
@@ -68,9 +68,4 @@ final class AcknowledgedFile: Sendable {
     }
 
     private static func check(_ number: Int64) -> Int64 { (number & .max) % 99_991 }
-
-    private static func padded(_ number: Int64, _ width: Int) -> String {
-        let digits = String(number)
-        return String(repeating: "0", count: max(0, width - digits.utf8.count)) + digits
-    }
 }

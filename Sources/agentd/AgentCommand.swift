@@ -2,6 +2,7 @@ import Agent
 import ArgumentParser
 import Glibc
 import LocalAPI
+import SyncCore
 import SyncLinux
 import SyncYAML
 

@@ -1,7 +1,6 @@
 import ArgumentParser
 import Glibc
 import HubServer
-import LocalAPI
 import SyncCore
 import SyncLinux
 

@@ -24,6 +24,13 @@ private let table: [String: Set<String>] = [
     "HubConformance": ["SyncCore"],
 ]
 
+/// Modules that a program leaves alone: each side works without the other one.
+private let apart: [String: Set<String>] = [
+    "agenthub": ["Agent", "LocalAPI", "SyncStore"],
+    "agentd": ["HubServer", "HubPostgres"],
+    "agentctl": ["Agent", "HubServer", "SyncStore"],
+]
+
 /// What no shipped target may touch: it brings ICU, threads and wake-ups along.
 private let forbidden: Set<String> = ["Foundation", "Dispatch", "FoundationNetworking", "FoundationXML"]
 
@@ -52,6 +59,15 @@ func importsFollowTheTable(_ target: String) throws {
     if target != "SyncCore" { #expect(!found.isEmpty, "no import line was found at all: the test looks in the wrong place") }
     for line in found {
         #expect(table[target]?.contains(line.module) == true, "\(target)/\(line.file) imports \(line.module)")
+    }
+}
+
+@Test("A program imports nothing of the other side", arguments: apart.keys.sorted())
+func programsKeepApart(_ program: String) throws {
+    let found = try imports(of: program)
+    #expect(!found.isEmpty, "no import line was found at all: the test looks in the wrong place")
+    for line in found {
+        #expect(apart[program]?.contains(line.module) != true, "\(program)/\(line.file) imports \(line.module)")
     }
 }
 

@@ -314,4 +314,23 @@ import Testing
     }
 
     private func text(_ answer: LocalAnswer) -> String { String(decoding: answer.body, as: UTF8.self) }
+
+    @Test("JSON for people has the numbers and strings as they were sent")
+    func pretty() {
+        #expect(
+            exactly(#"{"a":1.10,"b":[],"c":{},"d":[1,{"e":"\u00e9"}]}"#).pretty == """
+                {
+                  "a": 1.10,
+                  "b": [],
+                  "c": {},
+                  "d": [
+                    1,
+                    {
+                      "e": "\\u00e9"
+                    }
+                  ]
+                }
+                """)
+        #expect(exactly("null").pretty == "null")
+    }
 }

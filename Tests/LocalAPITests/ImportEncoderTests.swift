@@ -147,18 +147,3 @@ import Testing
         #expect(whole.count == 200)
     }
 }
-
-@Suite("Lengths of time as text") struct DurationTextTests {
-    @Test(
-        "A number with its unit is read, anything else is not",
-        arguments: [
-            ("500ms", Duration.milliseconds(500)), ("30s", .seconds(30)), ("5m", .seconds(300)),
-            ("2h", .seconds(7_200)),
-            ("7d", .seconds(604_800)), ("0s", .zero), ("", nil), ("5", nil), ("-5s", nil), ("+5s", nil), ("1.5h", nil),
-            ("5 m", nil), ("5w", nil), ("s", nil), ("99999999999999999999s", nil), ("9223372036854775807d", nil),
-            ("٣s", nil),
-        ] as [(String, Duration?)])
-    func reads(_ text: String, _ duration: Duration?) {
-        #expect(DurationText.parse(text) == duration)
-    }
-}

@@ -158,32 +158,6 @@ struct FormatTests {
     }
 
     @Test(
-        "Quantities are written in the unit people would take",
-        arguments: [
-            (Duration.zero, "0s"), (.milliseconds(500), "500ms"), (.seconds(1), "1s"), (.milliseconds(1_500), "1500ms"),
-            (.seconds(60), "60s"),
-            (.seconds(90), "90s"), (.seconds(120), "2m"), (.seconds(3_600), "1h"), (.seconds(86_400), "24h"),
-            (.seconds(604_800), "7d"),
-        ] as [(Duration, String)])
-    func writtenDurations(duration: Duration, text: String) {
-        #expect(DurationText.write(duration) == text)
-        #expect(DurationText.read(text) == duration)
-    }
-
-    @Test(
-        "Sizes are written with the smaller number of the two systems",
-        arguments: [
-            (0, "0B"), (1, "1B"), (999, "999B"), (1_000, "1KB"), (1_024, "1KiB"), (10_240, "10KiB"),
-            (512_000_000, "512MB"),
-            (1_048_576, "1MiB"), (2_000_000_000, "2GB"), (2_147_483_648, "2GiB"), (1_001, "1001B"),
-            (Int.max, "9223372036854775807B"),
-        ])
-    func writtenSizes(bytes: Int, text: String) {
-        #expect(SizeText.write(bytes) == text)
-        #expect(SizeText.read(text) == bytes)
-    }
-
-    @Test(
         "Text from outside is escaped and cut",
         arguments: [
             ("plain ä", "plain ä"), ("a\nb\tc\r", "a\\nb\\tc\\r"), ("\u{1b}[31m", "\\u{1b}[31m"),

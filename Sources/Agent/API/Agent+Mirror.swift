@@ -54,7 +54,7 @@ extension Agent {
             case (false, _):
                 "This device does not know an entity \(entity): its configuration does not name it, and no app here has written to it."
             }
-        let near = NearestName.of(entity.text, among: (named.keys + (hubs ?? [])).map(\.text).sorted())
+        let near = nearestName(to: entity.text, among: (named.keys + (hubs ?? [])).map(\.text).sorted())
         return cause + (near.map { " Did you mean \($0)?" } ?? "")
     }
 

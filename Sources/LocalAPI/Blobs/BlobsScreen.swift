@@ -19,7 +19,7 @@ package enum BlobsScreen {
 
     private static func cells(_ item: BlobItem) -> [String] {
         let link = item.links.first.map { "\($0.record) \($0.field)" } ?? ""
-        return [item.id, state(item), "\(item.percent) %", PlainText.bytes(item.size), item.type, item.filename, link]
+        return [item.id, state(item), "\(item.percent) %", SizeText.readable(item.size), item.type, item.filename, link]
     }
 
     package static func show(_ item: BlobItem, width: Int) -> [String] {

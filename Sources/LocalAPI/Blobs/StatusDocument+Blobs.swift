@@ -71,7 +71,7 @@ extension StatusRows {
     var blobs: StatusRow? {
         guard let blobs = document.blobs, !blobs.isNothing else { return nil }
         var text = "\(count(blobs.pending)) pending"
-        if blobs.bytesPending > 0 { text += " (\(PlainText.bytes(blobs.bytesPending)))" }
+        if blobs.bytesPending > 0 { text += " (\(SizeText.readable(blobs.bytesPending)))" }
         text += ", \(count(blobs.uploading)) uploading, \(count(blobs.failed)) failed"
         if blobs.missing > 0 { text += ", \(count(blobs.missing)) MISSING" }
         var texts = [text]

@@ -32,7 +32,7 @@ struct BodyFaults {
 
     /// Records an unknown member: 400 `unknown-member`, with the one that was probably meant.
     mutating func unknown(_ name: String, in pointer: String, known: [String]) {
-        let near = NearestName.of(name, among: known).map { "; did you mean \($0)?" } ?? ""
+        let near = nearestName(to: name, among: known).map { "; did you mean \($0)?" } ?? ""
         add(.unknownMember, pointer + "/" + BodyFaults.escaped(name), "is not known here" + near)
     }
 

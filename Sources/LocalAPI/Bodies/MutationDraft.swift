@@ -148,7 +148,7 @@ struct MutationDraft {
         }
         if let found = read(text) { return found }
         let words = Word.allCases.map(word)
-        let near = NearestName.of(text, among: words).map { "; did you mean \($0)?" } ?? ""
+        let near = nearestName(to: text, among: words).map { "; did you mean \($0)?" } ?? ""
         faults.refused("\(pointer)/\(name)", "must be one of " + words.joined(separator: ", ") + near)
         return nil
     }

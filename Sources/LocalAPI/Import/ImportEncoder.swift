@@ -144,7 +144,7 @@ package struct ImportEncoder: Sendable {
             names.append(name)
         }
         if let idColumn = plan.idColumn, !names.contains(idColumn) {
-            let near = NearestName.of(idColumn, among: names).map { "; did you mean \($0)?" } ?? ""
+            let near = nearestName(to: idColumn, among: names).map { "; did you mean \($0)?" } ?? ""
             headerFault = ImportEncoder.fault("there is no column \(idColumn)" + near)
         }
         columns = names

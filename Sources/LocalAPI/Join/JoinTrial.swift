@@ -46,7 +46,7 @@ package struct JoinTrial: Sendable {
         if let offset, offset.magnitude > HybridClock.aheadMax {
             let way = offset > .zero ? "behind" : "ahead of"
             throw Self.refusal(
-                "the clock of this machine is \(PlainText.duration(offset.magnitude)) \(way) the hub's; "
+                "the clock of this machine is \(DurationText.readable(offset.magnitude)) \(way) the hub's; "
                     + "set it (timedatectl set-ntp true, or: date --set), then join again")
         }
         return Welcome(device: try await isOneTime ? enrolled() : known(), clockOffset: offset)

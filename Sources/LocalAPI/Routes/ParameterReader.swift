@@ -67,7 +67,7 @@ struct ParameterReader {
     /// - Throws: 400 `malformed` with the first unknown parameter and the nearest one of the route.
     func finish() throws(Problem) {
         guard let unknown = rest.first else { return }
-        let near = NearestName.of(unknown.name, among: allowed).map { "; did you mean \($0)?" } ?? ""
+        let near = nearestName(to: unknown.name, among: allowed).map { "; did you mean \($0)?" } ?? ""
         let known = allowed.isEmpty ? "this route takes none" : "known are " + allowed.joined(separator: ", ")
         throw LocalProblem.malformed.problem(
             "unknown query parameter \(RouteParser.shown(unknown.name))" + near,

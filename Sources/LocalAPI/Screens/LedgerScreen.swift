@@ -15,7 +15,7 @@ package enum LedgerScreen {
             ])
             for item in answer.items {
                 table.add([
-                    item.period, item.link, item.purpose, PlainText.bytes(item.up), PlainText.bytes(item.down),
+                    item.period, item.link, item.purpose, SizeText.readable(item.up), SizeText.readable(item.down),
                     PlainText.count(item.requests),
                 ])
             }
@@ -23,7 +23,7 @@ package enum LedgerScreen {
                 answer.items.reduce(0) { $0.saturatingAdd(part($1)) }
             }
             table.add([
-                "all", "", "", PlainText.bytes(sum(\.up)), PlainText.bytes(sum(\.down)),
+                "all", "", "", SizeText.readable(sum(\.up)), SizeText.readable(sum(\.down)),
                 PlainText.count(sum(\.requests)),
             ])
             lines += table.lines(width: width)

@@ -38,7 +38,7 @@ package enum LinksScreen {
         if let evidence = link.meteredBy { notes.append("\(cost) (by \(evidence))") }
         if !link.addresses.isEmpty { notes.append(link.addresses.joined(separator: ", ")) }
         if let expiresAt = link.expiresAt { notes.append("the hint in force runs out at " + clock(expiresAt)) }
-        if let rate = link.bytesPerSecond { notes.append("at most \(PlainText.bytes(rate)) a second") }
+        if let rate = link.bytesPerSecond { notes.append("at most \(SizeText.readable(rate)) a second") }
         let roundTrip = link.roundTrip.map { "round trip \($0.milliseconds) ms" }
         let probe = link.lastProbe.map { "last probe \($0.result), \(clock($0.at))" }
         if roundTrip != nil || probe != nil {
@@ -68,7 +68,7 @@ package enum LinksScreen {
 
     /// The use of a budget: `3.1/20 MB`, `900 KB/20 MB`.
     static func use(_ use: BudgetUse) -> String {
-        let used = PlainText.bytes(use.used), limit = PlainText.bytes(use.limit)
+        let used = SizeText.readable(use.used), limit = SizeText.readable(use.limit)
         let unit = limit.split(separator: " ").last ?? ""
         return (used.hasSuffix(" " + unit) ? String(used.dropLast(unit.count + 1)) : used) + "/" + limit
     }

@@ -12,7 +12,7 @@ package enum PlanScreen {
         if answer.sends.isEmpty {
             lines.append(PlainText.clip("nothing would be sent", to: width))
         } else {
-            lines += wrapped("would be sent, in this order, \(PlainText.bytes(answer.bytes)) in all", width)
+            lines += wrapped("would be sent, in this order, \(SizeText.readable(answer.bytes)) in all", width)
             var table = TextTable([
                 .init("  CLASS"), .init("COUNT", .right), .init("SIZE", .right), .init("WHAT", widthMin: 12),
             ])
@@ -20,7 +20,7 @@ package enum PlanScreen {
                 let shown = send.items.prefix(itemsShown).map(\.id).joined(separator: " ")
                 let more = send.count > Int64(min(send.items.count, itemsShown)) && !shown.isEmpty ? " …" : ""
                 table.add([
-                    "  " + send.traffic, PlainText.count(send.count), PlainText.bytes(send.bytes), shown + more,
+                    "  " + send.traffic, PlainText.count(send.count), SizeText.readable(send.bytes), shown + more,
                 ])
             }
             lines += table.lines(width: width)
@@ -35,7 +35,7 @@ package enum PlanScreen {
             ])
             for wait in answer.waits {
                 table.add([
-                    "  " + wait.traffic, PlainText.count(wait.count), PlainText.bytes(wait.bytes), wait.reason,
+                    "  " + wait.traffic, PlainText.count(wait.count), SizeText.readable(wait.bytes), wait.reason,
                     wait.until.map { PlainText.clock($0, now: now, offset: offset) } ?? "",
                 ])
             }

@@ -27,7 +27,7 @@ package enum SyncScreen {
     private static func result(_ outcome: SyncAnswer.Outcome) -> String {
         let (pushed, pulled) = (PlainText.count(outcome.pushed), PlainText.count(outcome.pulled))
         return "\(outcome.result): pushed \(pushed), pulled \(pulled), "
-            + "\(PlainText.bytes(outcome.bytesUp)) up, \(PlainText.bytes(outcome.bytesDown)) down"
+            + "\(SizeText.readable(outcome.bytesUp)) up, \(SizeText.readable(outcome.bytesDown)) down"
     }
 
     private static func wrapped(_ text: String, _ width: Int) -> [String] {

@@ -115,6 +115,6 @@ package enum WaitNote {
     }
 
     private static func left(_ time: Timestamp, _ now: Timestamp) -> String {
-        time > now ? " (in \(PlainText.duration(now.duration(to: time))))" : ""
+        time > now ? " (in \(DurationText.readable(now.duration(to: time))))" : ""
     }
 }

@@ -66,7 +66,7 @@ package struct WatchScreen: Sendable {
         let columns = max(8, width - Self.labelWidth - Self.textWidth)
         let shown = history.samples.suffix(columns)
         let most = shown.map(\.open).max() ?? 0
-        let span = PlainText.duration((shown.first?.at ?? now).duration(to: now))
+        let span = DurationText.readable((shown.first?.at ?? now).duration(to: now))
         let text = "\(PlainText.count(last.open)) open, most \(PlainText.count(most)) in \(span)"
         return graph("QUEUE", shown.map(\.open), columns, rows, text)
     }
@@ -78,7 +78,7 @@ package struct WatchScreen: Sendable {
         let each = max(1, min(3, columns / max(1, history.days.count)))
         let values = history.days.flatMap { Array(repeating: $0.bytes, count: each) }
         let most = history.days.map(\.bytes).max() ?? 0
-        let text = "\(PlainText.bytes(today.bytes)) today, most \(PlainText.bytes(most)) in \(history.days.count) d"
+        let text = "\(SizeText.readable(today.bytes)) today, most \(SizeText.readable(most)) in \(history.days.count) d"
         return graph("DATA", values.suffix(columns), columns, rows, text)
     }
 

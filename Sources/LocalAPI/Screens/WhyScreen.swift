@@ -10,12 +10,12 @@ package enum WhyScreen {
         lines += wrapped(answer.sentence, width)
         for other in answer.also { lines += wrapped("it waits as well because \(other)", width) }
         if let until = answer.until {
-            let left = until > now ? " (in \(PlainText.duration(now.duration(to: until))))" : ""
+            let left = until > now ? " (in \(DurationText.readable(now.duration(to: until))))" : ""
             let word = answer.also.isEmpty ? "until" : "not before"
             lines += wrapped("\(word) \(PlainText.clock(until, now: now, offset: offset))\(left)", width)
         }
         if let end = answer.expiresAt, end > now {
-            let left = PlainText.duration(now.duration(to: end))
+            let left = DurationText.readable(now.duration(to: end))
             lines += wrapped("expires at \(PlainText.clock(end, now: now, offset: offset)) (in \(left)), if it was not sent before", width)
         }
         if !answer.wouldChange.isEmpty {
@@ -44,7 +44,7 @@ package enum WhyScreen {
             parts.append("power \(situation.power)")
         }
         parts.append(
-            "budget \(situation.budget)" + (situation.budgetLeft.map { " (\(PlainText.bytes($0)) left)" } ?? ""))
+            "budget \(situation.budget)" + (situation.budgetLeft.map { " (\(SizeText.readable($0)) left)" } ?? ""))
         if situation.isPaused { parts.append("paused") }
         if situation.isBreakerOpen { parts.append("breaker open") }
         if !situation.isWindowOpen { parts.append("time window closed") }

@@ -71,7 +71,7 @@ struct StatusRows {
             return StatusRow(
                 "WORK", [text, "NEW WORK IS REFUSED: the queue is full" + limit + "; its last tenth is for critical work"], .bad)
         case .diskFull:
-            let free = document.database.freeBytes.map { " (" + PlainText.bytes($0) + " free)" } ?? ""
+            let free = document.database.freeBytes.map { " (" + SizeText.readable($0) + " free)" } ?? ""
             return StatusRow("WORK", [text, "NEW WORK IS REFUSED: the disk is full" + free], .bad)
         case .readOnly where document.alarms.contains { $0.code == StatusDocument.Alarm.databaseRemoved }:
             return StatusRow(
@@ -157,7 +157,7 @@ struct StatusRows {
         if sync.breaker == "open" || sync.breaker == "half_open" { tone = .warning }
         if let stalls = sync.stalls, stalls > 0 {
             tone = .warning
-            texts.append("\(count(stalls)) cycle" + (stalls == 1 ? "" : "s") + " stood still and had to be ended")
+            texts.append(PlainText.count(stalls, "cycle") + " stood still and had to be ended")
         }
         if let first = sync.firstSync, first.phase != "done" {
             let progress = first.done.map { " \(count($0))" + (first.total.map { " of \(count($0))" } ?? "") } ?? ""
@@ -178,7 +178,7 @@ struct StatusRows {
         }
         var text = "\(count(pending)) pending" + (classes.isEmpty ? "" : " (" + classes.joined(separator: ", ") + ")")
         text += ", \(count(inFlight)) in flight"
-        if let oldest = outbox.oldest { text += ", oldest " + PlainText.duration(oldest) }
+        if let oldest = outbox.oldest { text += ", oldest " + DurationText.readable(oldest) }
         let why = reasons.prefix(3).map { first in
             let same = outbox.deferred.filter { isSame($0, first) }
             let numbers = same.map { "\(count($0.count)) \($0.priority.name)" }.joined(separator: ", ")
@@ -253,10 +253,10 @@ struct StatusRows {
 
     private var cost: StatusRow {
         var texts = [
-            document.outbox.bytes > 0 ? PlainText.bytes(document.outbox.bytes) + " to send" : "nothing to send"
+            document.outbox.bytes > 0 ? SizeText.readable(document.outbox.bytes) + " to send" : "nothing to send"
         ]
         if let usage = document.usage {
-            texts.append("today " + PlainText.bytes(usage.up) + " up, " + PlainText.bytes(usage.down) + " down")
+            texts.append("today " + SizeText.readable(usage.up) + " up, " + SizeText.readable(usage.down) + " down")
         }
         return StatusRow("COST", [texts.joined(separator: "; ")])
     }
@@ -268,16 +268,16 @@ struct StatusRows {
         guard !entities.isEmpty else { return nil }
         let ages = entities.map(\.cursorAge)
         let oldest = ages.contains(nil) ? nil : ages.compactMap { $0 }.max()
-        let pulled = oldest.map { "pulled " + PlainText.duration($0) + " ago" } ?? "not all pulled yet"
+        let pulled = oldest.map { "pulled " + DurationText.readable($0) + " ago" } ?? "not all pulled yet"
         return StatusRow(
             "MIRROR", [pulled + "; " + entities.map { "\($0.name) \(count($0.records))" }.joined(separator: ", ")])
     }
 
     private var store: StatusRow {
         let database = document.database
-        var text = "db \(PlainText.bytes(database.bytes)) + wal \(PlainText.bytes(database.walBytes))"
+        var text = "db \(SizeText.readable(database.bytes)) + wal \(SizeText.readable(database.walBytes))"
         if unreadable != nil { text = "db unknown" }
-        if let free = database.freeBytes { text += ", \(PlainText.bytes(free)) free" }
+        if let free = database.freeBytes { text += ", \(SizeText.readable(free)) free" }
         text += ", sqlite \(database.sqlite), synchronous \(database.durability)"
         var texts = [text]
         if database.integrity != "ok" { texts.append("INTEGRITY: " + database.integrity) }
@@ -325,9 +325,9 @@ struct StatusRows {
 
     func count(_ value: Int64) -> String { PlainText.count(value) }
     func clock(_ time: Timestamp) -> String { PlainText.clock(time, now: now, offset: offset) }
-    private func ago(_ time: Timestamp) -> String { PlainText.duration(time.duration(to: now)) + " ago" }
+    private func ago(_ time: Timestamp) -> String { DurationText.age(of: time, at: now) }
 
     private func inTime(_ time: Timestamp) -> String {
-        time > now ? " in " + PlainText.duration(now.duration(to: time)) : " now"
+        time > now ? " in " + DurationText.readable(now.duration(to: time)) : " now"
     }
 }

@@ -58,17 +58,17 @@ package enum StatusScreen {
         ]
         parts.append(document.connectivity.state)
         let open = document.outbox.open
-        let oldest = document.outbox.oldest.map { ", oldest " + PlainText.duration($0) } ?? ""
+        let oldest = document.outbox.oldest.map { ", oldest " + DurationText.readable($0) } ?? ""
         parts.append(open == 0 ? "nothing waiting" : PlainText.count(open) + " waiting" + oldest)
         if let next = document.sync.nextAt, document.sync.attempt > 0 {
-            parts.append("next try in " + PlainText.duration(now.duration(to: next)))
+            parts.append("next try in " + DurationText.readable(now.duration(to: next)))
         }
         return PlainText.safe(parts.joined(separator: "; "))
     }
 
     private static func header(_ document: StatusDocument) -> String {
         let agent = document.agent
-        var text = "agentd \(agent.version)  device \(agent.device)  up \(PlainText.duration(agent.uptime))"
+        var text = "agentd \(agent.version)  device \(agent.device)  up \(DurationText.readable(agent.uptime))"
         text += "  hub \(agent.hub)"
         if let version = document.sync.server?.syncVersion { text += " (sync v\(version))" }
         return PlainText.safe(text)

@@ -95,27 +95,6 @@ package struct DoctorSummary: Hashable, Sendable {
 
 /// Numbers in the form of the findings' sentences.
 enum DoctorWords {
-    /// A size such as `230 B`, `18 KB`, `4 MB`, `72 GB`: a whole number, powers of 1000, rounded down.
-    static func bytes(_ value: Int64) -> String {
-        var value = max(0, value)
-        for unit in ["B", "KB", "MB", "GB"] {
-            if value < 1_000 { return "\(value) \(unit)" }
-            value /= 1_000
-        }
-        return "\(value) TB"
-    }
-
-    /// A duration such as `38 s`, `41 min`, `26 h`, `9 d`.
-    static func span(_ duration: Duration) -> String {
-        let seconds = max(0, duration.components.seconds)
-        switch seconds {
-        case ..<120: return "\(seconds) s"
-        case ..<7_200: return "\(seconds / 60) min"
-        case ..<172_800: return "\(seconds / 3_600) h"
-        default: return "\(seconds / 86_400) d"
-        }
-    }
-
     static func percent(_ part: Int64, of whole: Int64) -> Int64 {
         whole > 0 ? max(0, part).saturatingMultiply(100) / whole : 0
     }

@@ -7,10 +7,10 @@ extension Doctor {
     /// - Parameter fix: The action that renews it.
     private static func end(_ what: String, _ end: Timestamp, _ now: Timestamp, fix: String) -> DoctorVerdict {
         let left = now.duration(to: end)
-        if left <= .zero { return .bad("\(what) ended \(DoctorWords.span(.zero - left)) ago (\(end))", fix: fix) }
-        if left < endsVerySoon { return .bad("\(what) ends in \(DoctorWords.span(left)) (\(end))", fix: fix) }
-        if left < endsSoon { return .warn("\(what) ends in \(DoctorWords.span(left)) (\(end))", fix: fix) }
-        return .ok("\(what) is good for \(DoctorWords.span(left))")
+        if left <= .zero { return .bad("\(what) ended \(DurationText.rough(.zero - left)) ago (\(end))", fix: fix) }
+        if left < endsVerySoon { return .bad("\(what) ends in \(DurationText.rough(left)) (\(end))", fix: fix) }
+        if left < endsSoon { return .warn("\(what) ends in \(DurationText.rough(left)) (\(end))", fix: fix) }
+        return .ok("\(what) is good for \(DurationText.rough(left))")
     }
 
     static let networkChecks: [DoctorCheck] = [
@@ -120,7 +120,7 @@ extension Doctor {
             guard let ends = hub.tokenEndsAt else { return .ok("the hub names no end of it") }
             if let refreshAt = hub.tokenRefreshAt, refreshAt > facts.now {
                 return .ok(
-                    "the token is good for \(DoctorWords.span(facts.now.duration(to: ends))), and is refreshed in \(DoctorWords.span(facts.now.duration(to: refreshAt)))"
+                    "the token is good for \(DurationText.rough(facts.now.duration(to: ends))), and is refreshed in \(DurationText.rough(facts.now.duration(to: refreshAt)))"
                 )
             }
             return end(
@@ -173,7 +173,7 @@ extension Doctor {
             guard let links = facts.links else { return .unknown(noAgent) }
             guard let tightest = links.budgets.max(by: { $0.percentUsed < $1.percentUsed }) else { return .ok("this link has none") }
             let again = tightest.resetsAt.map { ", begins again \($0)" } ?? ""
-            let text = "\(tightest.percentUsed) % of \(DoctorWords.bytes(Int64(tightest.limit))) used\(again)"
+            let text = "\(tightest.percentUsed) % of \(SizeText.readable(Int64(tightest.limit))) used\(again)"
             let fix = "agentctl ledger shows what took it; raise links[].budget, or wait"
             switch tightest.level {
             case .open: return .ok(text)
@@ -206,7 +206,7 @@ extension Doctor {
         DoctorCheck("backlog", why: "what waits here exists nowhere else") { facts in
             guard let work = facts.work else { return .unknown("not looked at") }
             guard let oldest = work.oldest else { return .ok("nothing waits") }
-            let text = "the oldest has waited for \(DoctorWords.span(oldest))"
+            let text = "the oldest has waited for \(DurationText.rough(oldest))"
             let fix = "agentctl mutations list --limit 1, then: agentctl why ID"
             if oldest > .seconds(7 * 86_400) { return .bad(text, fix: fix) }
             return oldest > .seconds(86_400) ? .warn(text, fix: fix) : .ok(text)
@@ -216,10 +216,10 @@ extension Doctor {
             let since = work.lastSuccess ?? work.since
             let age = since.duration(to: facts.now)
             let limit = max(.seconds(86_400), work.pullInterval * 3)
-            let text = work.lastSuccess == nil ? "never yet" : "\(DoctorWords.span(age)) ago"
+            let text = work.lastSuccess == nil ? "never yet" : "\(DurationText.rough(age)) ago"
             var error = ""
             if work.failures > 0, let lastError = work.lastError {
-                let when = work.lastErrorAt.map { " \(DoctorWords.span($0.duration(to: facts.now))) ago" } ?? ""
+                let when = work.lastErrorAt.map { " \(DurationText.rough($0.duration(to: facts.now))) ago" } ?? ""
                 error = "; \(work.failures) failed in a row, the last one\(when): \(lastError)"
             }
             if age > limit { return .warn(text + error, fix: "agentctl sync --wait says what is in the way") }

@@ -23,15 +23,15 @@ extension Doctor {
         DoctorCheck("disk", why: "with a full disk nothing more is accepted") { facts in
             guard let space = facts.system?.space else { return .unknown("not looked at") }
             let floor = facts.store?.minFreeBytes ?? 64_000_000
-            let free = "\(DoctorWords.bytes(space.freeBytes)) of \(DoctorWords.bytes(space.totalBytes)) free"
+            let free = "\(SizeText.readable(space.freeBytes)) of \(SizeText.readable(space.totalBytes)) free"
             if space.freeBytes < floor {
                 return .bad(
-                    "\(free), less than store.min_free (\(DoctorWords.bytes(floor)))",
+                    "\(free), less than store.min_free (\(SizeText.readable(floor)))",
                     fix: "journalctl --vacuum-size=50M; apt-get clean; du -xh / | sort -h | tail")
             }
             if space.freeBytes < floor.saturatingMultiply(2) {
                 return .warn(
-                    "\(free), close to store.min_free (\(DoctorWords.bytes(floor)))",
+                    "\(free), close to store.min_free (\(SizeText.readable(floor)))",
                     fix: "journalctl --vacuum-size=50M; apt-get clean; du -xh / | sort -h | tail")
             }
             return .ok(free)
@@ -58,7 +58,7 @@ extension Doctor {
             if let life = flash.lifeUsed, life >= 9, let used { return .warn("\(name): \(used)", fix: fix) }
             var parts = [used].compactMap { $0 }
             if let perDay = flash.writtenPerDay {
-                parts.append("\(DoctorWords.bytes(perDay)) a day are written to it")
+                parts.append("\(SizeText.readable(perDay)) a day are written to it")
                 if flash.isCard, perDay > cardBytesPerDay { return .warn("\(name): \(parts.joined(separator: "; "))", fix: fix) }
             }
             return parts.isEmpty ? .unknown("\(name) does not tell") : .ok("\(name): \(parts.joined(separator: "; "))")
@@ -73,11 +73,11 @@ extension Doctor {
         DoctorCheck("clock", why: "certificates, time windows and budgets go by it, and the later change wins by it") { facts in
             if let offset = facts.hub?.clockOffset {
                 let magnitude = offset < .zero ? Duration.zero - offset : offset
-                let text = "\(DoctorWords.span(magnitude)) \(offset < .zero ? "ahead of" : "behind") the hub's"
+                let text = "\(DurationText.rough(magnitude)) \(offset < .zero ? "ahead of" : "behind") the hub's"
                 if magnitude > HybridClock.aheadMax {
                     return .bad("this machine's clock is \(text)", fix: "timedatectl set-ntp true; timedatectl timesync-status")
                 }
-                return .ok("within \(DoctorWords.span(magnitude + .seconds(1))) of the hub's")
+                return .ok("within \(DurationText.rough(magnitude + .seconds(1))) of the hub's")
             }
             guard let system = facts.system, let synchronised = system.isClockSynchronised else { return .unknown("not looked at") }
             if synchronised { return .ok("kept right by the system") }
@@ -119,7 +119,7 @@ extension Doctor {
                     fix: "systemctl restart agentd: what is readable goes into a new one, the old one is kept")
             }
             if let recovery = store.recovery { return .note(recovery, fix: "nothing more; look at the disk if it happens again") }
-            return .ok("whole, \(DoctorWords.bytes(store.bytes))")
+            return .ok("whole, \(SizeText.readable(store.bytes))")
         },
         DoctorCheck("durability", why: "with less than synchronous=FULL a power cut takes what was acknowledged last") { facts in
             guard let synchronous = facts.store?.synchronous else { return .unknown(noAgent) }
@@ -129,14 +129,14 @@ extension Doctor {
         DoctorCheck("database_size", why: "at store.max_size new work is refused") { facts in
             guard let store = facts.store else { return .unknown("not looked at") }
             let used = DoctorWords.percent(store.bytes, of: store.maxBytes)
-            let text = "\(DoctorWords.bytes(store.bytes)) of \(DoctorWords.bytes(store.maxBytes))"
+            let text = "\(SizeText.readable(store.bytes)) of \(SizeText.readable(store.maxBytes))"
             let fix = "raise store.max_size, shorten entities.NAME.retention, or let the sync empty it: agentctl status"
             if used >= 100 { return .bad(text, fix: fix) }
             return used >= 80 ? .warn(text, fix: fix) : .ok(text)
         },
         DoctorCheck("log_size", why: "a log that cannot be folded back grows without end, as long as an old read is open") { facts in
             guard let store = facts.store else { return .unknown("not looked at") }
-            let text = "the write-ahead log has \(DoctorWords.bytes(store.walBytes))"
+            let text = "the write-ahead log has \(SizeText.readable(store.walBytes))"
             if store.walBytes > walMax { return .warn(text, fix: "systemctl restart agentd; then look for long reads of apps") }
             return .ok(text)
         },

@@ -79,7 +79,6 @@ extension TimeWindow {
     }
 
     private static func clock(_ minute: Int) -> String {
-        let hour = minute / 60, rest = minute % 60
-        return (hour < 10 ? "0" : "") + String(hour) + ":" + (rest < 10 ? "0" : "") + String(rest)
+        PlainText.digits(Int64(minute / 60), 2) + ":" + PlainText.digits(Int64(minute % 60), 2)
     }
 }

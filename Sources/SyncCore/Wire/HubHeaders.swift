@@ -205,16 +205,11 @@ package enum HTTPDate {
         guard var number = Int(year), (0...9999).contains(number), time.utf8.count == 8 else { return nil }
         // RFC 9110: two digits mean this century unless that is more than 50 years ahead; the project began in 2026.
         if year.utf8.count == 2 { number += number > 76 ? 1900 : 2000 }
-        return RFC3339.timestamp("\(padded(number, 4))-\(padded(month, 2))-\(day.utf8.count == 1 ? "0" : "")\(day)T\(time)Z")
+        return RFC3339.timestamp("\(PlainText.digits(Int64(number), 4))-\(PlainText.digits(Int64(month), 2))-\(day.utf8.count == 1 ? "0" : "")\(day)T\(time)Z")
     }
 
     private static func month(_ name: Substring) -> Int? {
         let names = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
         return names.firstIndex { $0 == name }.map { $0 + 1 }
-    }
-
-    private static func padded(_ number: Int, _ width: Int) -> String {
-        let digits = String(number)
-        return String(repeating: "0", count: max(0, width - digits.utf8.count)) + digits
     }
 }

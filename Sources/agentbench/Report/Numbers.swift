@@ -1,3 +1,5 @@
+import SyncCore
+
 /// Numbers for people.
 extension Double {
     /// Rounded to this number of decimals, with trailing zeros and separated thousands: `12,345.60`.
@@ -8,9 +10,9 @@ extension Double {
         let whole = scaled / Int64(scale)
         let fraction = scaled % Int64(scale)
         let sign = self < 0 && scaled != 0 ? "-" : ""
-        guard decimals > 0 else { return sign + grouped(whole) }
+        guard decimals > 0 else { return sign + PlainText.count(whole) }
         let digits = String(fraction)
-        return sign + grouped(whole) + "." + String(repeating: "0", count: decimals - digits.utf8.count) + digits
+        return sign + PlainText.count(whole) + "." + String(repeating: "0", count: decimals - digits.utf8.count) + digits
     }
 
     /// Three significant digits, more for large numbers: `0.0123`, `1.23`, `12.3`, `1,234`.
@@ -21,14 +23,6 @@ extension Double {
         case 1...: fixed(2)
         case 0: "0"
         default: fixed(4)
-        }
-    }
-
-    private func grouped(_ value: Int64) -> String {
-        let digits = Array(String(value))
-        return digits.indices.reduce(into: "") { text, index in
-            if index > 0, (digits.count - index).isMultiple(of: 3) { text.append(",") }
-            text.append(digits[index])
         }
     }
 }

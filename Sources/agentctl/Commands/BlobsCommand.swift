@@ -55,7 +55,7 @@ struct BlobsCommand: ParsableCommand {
             }
             if !session.isJSON {
                 Output.line(
-                    "\(added.value.id)  \(PlainText.bytes(added.value.size))  \(added.value.digest)"
+                    "\(added.value.id)  \(SizeText.readable(added.value.size))  \(added.value.digest)"
                         + (added.status == 200 ? "  (was here already)" : ""))
                 if let mutation { Output.line("\(mutation.value.id) \(mutation.value.state)") }
             }
@@ -218,7 +218,7 @@ enum BlobWatch {
         let filled = item.percent * 30 / 100
         let bar = String(repeating: "#", count: filled) + String(repeating: ".", count: 30 - filled)
         let why = item.deferral.map { " (\($0.reason))" } ?? ""
-        return "[\(bar)] \(item.percent) %  \(PlainText.bytes(item.offset)) of \(PlainText.bytes(item.size))  \(item.state)\(why)"
+        return "[\(bar)] \(item.percent) %  \(SizeText.readable(item.offset)) of \(SizeText.readable(item.size))  \(item.state)\(why)"
     }
 }
 

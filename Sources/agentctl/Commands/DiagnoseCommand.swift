@@ -39,7 +39,7 @@ struct DiagnoseCommand: AgentCommand {
         if session.isJSON {
             Output.line(JSON.object(["file": .string(name), "bytes": .int(bytes.count)]).json)
         } else {
-            Output.line("\(name)  \(PlainText.bytes(Int64(bytes.count)))")
+            Output.line("\(name)  \(SizeText.readable(Int64(bytes.count)))")
         }
         return 0
     }

@@ -145,7 +145,7 @@ struct JoinCommand: AgentCommand {
     private func clock(_ offset: Duration?) -> String? {
         guard let offset else { return nil }
         if offset.magnitude < .seconds(2) { return ", clocks agree" }
-        return ", its clock differs by \(PlainText.duration(offset.magnitude))"
+        return ", its clock differs by \(DurationText.readable(offset.magnitude))"
     }
 
     private func show(_ lines: [(String, String)]) {
@@ -153,13 +153,9 @@ struct JoinCommand: AgentCommand {
             Output.json(JSON.object(lines.reduce(into: [:]) { $0[$1.0.replacing(" ", with: "_")] = .string($1.1) }).bytes)
             return
         }
-        for (name, text) in lines { Output.line(PlainText.safe(name.padding(to: 12) + text)) }
-        Output.line("next".padding(to: 12) + (root.isEmpty ? "agentctl status" : "start the machine that gets this image"))
+        for (name, text) in lines { Output.line(PlainText.safe(PlainText.padded(name, to: 12) + text)) }
+        Output.line(PlainText.padded("next", to: 12) + (root.isEmpty ? "agentctl status" : "start the machine that gets this image"))
     }
-}
-
-extension String {
-    fileprivate func padding(to width: Int) -> String { self + String(repeating: " ", count: max(1, width - count)) }
 }
 
 /// The files of a join on disk.

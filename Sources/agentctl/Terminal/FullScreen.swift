@@ -1,5 +1,5 @@
 import Glibc
-import LocalAPI
+import SyncCore
 import SyncLinux
 import Synchronization
 

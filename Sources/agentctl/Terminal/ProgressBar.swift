@@ -51,7 +51,7 @@ final class ProgressBar: Sendable {
         let elapsed = max(1, started.duration(to: now).milliseconds)
         let rate = state.lines.saturatingMultiply(1_000) / elapsed
         let counts = "\(PlainText.count(state.lines)) lines, \(PlainText.count(rate)) a second"
-        guard let total, total > 0 else { return PlainText.bytes(state.bytes) + "  " + counts }
+        guard let total, total > 0 else { return SizeText.readable(state.bytes) + "  " + counts }
         let percent = Int(clamping: min(state.bytes, total).saturatingMultiply(100) / total)
         let filled = percent * 30 / 100
         let bar = String(repeating: "#", count: filled) + String(repeating: ".", count: 30 - filled)

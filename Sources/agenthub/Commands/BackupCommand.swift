@@ -1,7 +1,6 @@
 import ArgumentParser
 import Glibc
 import HubServer
-import LocalAPI
 import SyncCore
 import SyncLinux
 
@@ -29,7 +28,7 @@ struct BackupCommand: ParsableCommand {
         try Say.result(
             """
             \(target): head \(manifest.head) of epoch \(manifest.epoch), \
-            \(manifest.hasFiles ? "\(manifest.blobs) files with \(PlainText.bytes(manifest.blobBytes))" : "no files"), \(manifest.hasTokens ? "tokens" : "no tokens"); checked
+            \(manifest.hasFiles ? "\(manifest.blobs) files with \(SizeText.readable(manifest.blobBytes))" : "no files"), \(manifest.hasTokens ? "tokens" : "no tokens"); checked
             """)
     }
 

@@ -1,6 +1,5 @@
 import ArgumentParser
 import HubServer
-import LocalAPI
 import SyncCore
 import SyncLinux
 
@@ -137,11 +136,11 @@ struct DeviceView {
         self.now = now
     }
 
-    private func ago(_ time: Timestamp?) -> String { time.map { PlainText.roughDuration($0.duration(to: now)) } ?? "never" }
+    private func ago(_ time: Timestamp?) -> String { time.map { DurationText.rough($0.duration(to: now)) } ?? "never" }
 
     private var tokenText: String {
         guard case .valid(let end, _) = token else { return token.word }
-        return end.map { PlainText.roughDuration(now.duration(to: $0)) } ?? "no end"
+        return end.map { DurationText.rough(now.duration(to: $0)) } ?? "no end"
     }
 
     // MARK: Many
@@ -181,7 +180,7 @@ struct DeviceView {
         }
         if !offers.isEmpty {
             let names = offers.sorted { $0.device < $1.device }.prefix(5).map { offer in
-                offer.device.text + (offer.endsAt.map { " (for \(PlainText.roughDuration(now.duration(to: $0))))" } ?? "")
+                offer.device.text + (offer.endsAt.map { " (for \(DurationText.rough(now.duration(to: $0))))" } ?? "")
             }
             let more = offers.count > names.count ? " and \(offers.count - names.count) more" : ""
             lines.append("enrolment tokens that nobody has used yet: \(names.joined(separator: ", "))\(more)")

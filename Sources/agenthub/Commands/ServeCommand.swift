@@ -2,7 +2,6 @@ import ArgumentParser
 import Glibc
 import HubPostgres
 import HubServer
-import LocalAPI
 import Logging
 import SyncCore
 import SyncLinux

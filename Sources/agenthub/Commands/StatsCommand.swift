@@ -1,6 +1,5 @@
 import ArgumentParser
 import HubServer
-import LocalAPI
 import SyncCore
 
 /// `agenthub stats`: counts the content of the hub, also beside a running server.
@@ -34,7 +33,7 @@ struct StatsCommand: ParsableCommand {
         ]
         let deviceWidth = stats.devices.map(\.id.text.utf8.count).max() ?? 0
         for device in stats.devices {
-            var line = "  \(padded(device.id.text, deviceWidth))  \(device.counters.applied) applied, seen \(device.lastSeen)"
+            var line = "  \(PlainText.padded(device.id.text, to: deviceWidth))  \(device.counters.applied) applied, seen \(device.lastSeen)"
             if device.clones > 1 { line += ", \(device.clones) times another database took turns: is this identity used twice?" }
             lines.append(line)
         }
@@ -42,7 +41,7 @@ struct StatsCommand: ParsableCommand {
         let entityWidth = stats.entities.map(\.name.text.utf8.count).max() ?? 0
         for entity in stats.entities {
             lines.append(
-                "  \(padded(entity.name.text, entityWidth))  \(entity.records) records, \(entity.tombstones) deleted, \(entity.bytes) bytes"
+                "  \(PlainText.padded(entity.name.text, to: entityWidth))  \(entity.records) records, \(entity.tombstones) deleted, \(entity.bytes) bytes"
             )
         }
         lines.append("blobs      \(stats.blobs), \(stats.blobBytes) bytes")
@@ -64,9 +63,5 @@ struct StatsCommand: ParsableCommand {
         guard let restart = lineage.restart else { return "history    the first one of this database\(since)" }
         let device = restart.device.map { ", shown by \($0)" } ?? ""
         return "history    a new one\(since), from commit \(restart.head): \(restart.cause.sentence)\(device)"
-    }
-
-    private static func padded(_ text: String, _ width: Int) -> String {
-        text + String(repeating: " ", count: max(0, width - text.utf8.count))
     }
 }

@@ -114,8 +114,8 @@ struct ScreenNumberTests {
     func texts(_ text: String) {
         let value = Int64(text) ?? .max
         for value in [value, .min, .max] {
-            #expect(!PlainText.count(value).isEmpty && !PlainText.bytes(value).isEmpty)
-            for duration in [Duration.seconds(value), .milliseconds(value)] { #expect(!PlainText.duration(duration).isEmpty) }
+            #expect(!PlainText.count(value).isEmpty && !SizeText.readable(value).isEmpty)
+            for duration in [Duration.seconds(value), .milliseconds(value)] { #expect(!DurationText.readable(duration).isEmpty) }
             #expect(!PlainText.clock(Timestamp(milliseconds: value), now: Timestamp(milliseconds: 0), offset: .seconds(50_400)).isEmpty)
         }
     }

@@ -1,5 +1,3 @@
-package import SyncCore
-
 /// Numbers, times and outside text in the form for a terminal.
 package enum PlainText {
     /// A number with separators, such as `8,123`.
@@ -13,35 +11,24 @@ package enum PlainText {
         return value < 0 ? "-" + text : text
     }
 
-    /// A size in powers of 1000, with one decimal below 10 of a unit: `230 B`, `4.6 MB`, `18 KB`.
-    package static func bytes(_ value: Int64) -> String {
-        if value < 1_000 { return "\(max(0, value)) B" }
-        var unit: Int64 = 1_000
-        for name in ["KB", "MB", "GB", "TB"] {
-            let tenths = value.saturatingAdd(unit / 20) / (unit / 10)
-            if tenths < 100 { return "\(tenths / 10).\(tenths % 10) \(name)" }
-            let whole = value.saturatingAdd(unit / 2) / unit
-            // A value that rounds to 1000 uses the next unit.
-            if whole < 1_000 || name == "TB" { return "\(whole) \(name)" }
-            unit *= 1_000
-        }
-        return "\(value) B"
+    /// A number with what it counts, in singular or plural: `1 record`, `8,123 records`.
+    ///
+    /// - Parameter many: The plural; without it, `one` with an "s".
+    package static func count(_ value: Int64, _ one: String, _ many: String? = nil) -> String {
+        count(value) + " " + (value == 1 ? one : many ?? one + "s")
     }
 
-    /// A duration such as `38 s`, `41 min`, `3 h 04 min`, `3 d 04 h`; never negative.
-    package static func duration(_ duration: Duration) -> String {
-        let seconds = max(0, duration.components.seconds)
-        switch seconds {
-        case ..<120: return "\(seconds) s"
-        case ..<7_200: return "\(seconds / 60) min"
-        case ..<172_800: return "\(seconds / 3_600) h " + two(seconds / 60 % 60) + " min"
-        default: return "\(seconds / 86_400) d " + two(seconds / 3_600 % 24) + " h"
-        }
+    package static func count(_ value: Int, _ one: String, _ many: String? = nil) -> String { count(Int64(value), one, many) }
+
+    /// A number with at least this many digits, filled up with zeros.
+    package static func digits(_ value: Int64, _ width: Int) -> String {
+        let digits = String(value)
+        return String(repeating: "0", count: max(0, width - digits.utf8.count)) + digits
     }
 
-    /// The first part of ``duration(_:)``, for a quick look: `38 s`, `41 min`, `3 h`, `3 d`.
-    package static func roughDuration(_ duration: Duration) -> String {
-        self.duration(duration).split(separator: " ").prefix(2).joined(separator: " ")
+    /// Text, filled up with spaces to this width, columns; longer text stays as it is.
+    package static func padded(_ text: String, to width: Int) -> String {
+        text + String(repeating: " ", count: max(0, width - columns(text)))
     }
 
     /// The time of day when `time` is on the same day as `now`, otherwise with its date. `Z` marks UTC.
@@ -54,8 +41,6 @@ package enum PlainText {
         if local.prefix(10) == today.prefix(10) { return local.dropFirst(11).prefix(8) + zone }
         return local.prefix(10) + " " + local.dropFirst(11).prefix(5) + zone
     }
-
-    private static func two(_ value: Int64) -> String { value < 10 ? "0\(value)" : "\(value)" }
 
     /// Text from outside, made safe for one line of a screen or a log: `?` for each character that ``TerminalText`` would escape, line
     /// feeds and tabs included.

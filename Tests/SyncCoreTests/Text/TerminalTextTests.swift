@@ -1,4 +1,3 @@
-import LocalAPI
 import SyncCore
 import Testing
 

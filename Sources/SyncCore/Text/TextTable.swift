@@ -66,7 +66,6 @@ package struct TextTable {
     /// The table with a note for each row: in a last column if all of them fit, otherwise below the row, on at most two lines.
     ///
     /// - Precondition: One note for each row.
-    /// - Precondition: One note for each row.
     package func lines(width: Int, notes: [String?], title: String) -> [String] {
         precondition(notes.count == rows.count, "a row has a note or nil")
         var wide = TextTable(columns + [Column(title)])
@@ -94,8 +93,5 @@ package struct TextTable {
     }
 
     /// `text`, clipped or filled up with spaces, in exactly `width` columns.
-    static func padded(_ text: String, to width: Int) -> String {
-        let text = PlainText.clip(text, to: width)
-        return text + String(repeating: " ", count: max(0, width - PlainText.columns(text)))
-    }
+    package static func padded(_ text: String, to width: Int) -> String { PlainText.padded(PlainText.clip(text, to: width), to: width) }
 }

@@ -1,4 +1,4 @@
-import LocalAPI
+import SyncCore
 import Testing
 
 @Suite("Commands for a shell")
