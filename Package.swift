@@ -62,7 +62,7 @@ let package = Package(
         .target(name: "CSQLite", linkerSettings: [.linkedLibrary("sqlite3")]),
         .target(name: "CPostgres", linkerSettings: [.linkedLibrary("pq")]),
         .target(name: "CYAML", linkerSettings: [.linkedLibrary("yaml")]),
-        // The C half of agentbench: floors and load without a line of the product.
+        // The C half of the measurements: floors and load without a line of the product.
         .target(
             name: "CBenchFloors", cSettings: [.define("_GNU_SOURCE")],
             linkerSettings: [.linkedLibrary("sqlite3"), .linkedLibrary("curl"), .linkedLibrary("z")]),
@@ -94,6 +94,10 @@ let package = Package(
         // Holds any server against the protocol, over whatever transport it is handed.
         .target(name: "HubConformance", dependencies: ["SyncCore"], swiftSettings: strict),
 
+        // What a program that measures the agent needs: the agent under test, floors, load, times and tables.
+        .target(
+            name: "BenchKit", dependencies: ["LocalAPI", "SyncCore", "CBenchFloors", arguments], swiftSettings: strict),
+
         // The hub's other engine. A target of its own, so that nothing but agenthub needs libpq.
         .target(
             name: "HubPostgres", dependencies: ["HubServer", "CPostgres"], swiftSettings: strict + ablations + quick),
@@ -108,7 +112,7 @@ let package = Package(
             dependencies: ["HubServer", "HubPostgres", "HubConformance", "SyncYAML", "SyncLinux", "SyncCore", arguments, logging],
             swiftSettings: strict + ablations),
         .executableTarget(
-            name: "agentbench", dependencies: ["LocalAPI", "SyncCore", "CBenchFloors", arguments], swiftSettings: strict),
+            name: "agentbench", dependencies: ["BenchKit", "LocalAPI", "SyncCore", "CBenchFloors", arguments], swiftSettings: strict),
 
         // Tests.
         // What must hold for each reader of bytes from outside; run by FuzzTests with the corpus, and by `fuzz` with libFuzzer.
@@ -138,6 +142,11 @@ let package = Package(
         // An object store of the tests' own.
         .target(
             name: "ObjectStand", dependencies: ["SyncCore", "SyncLinux", "ProcessStand"], path: "Tests/ObjectStand", swiftSettings: strict),
+        // Measures the agent beside brokers and other programs that keep messages (deploy/compare).
+        .target(name: "CPeers", dependencies: ["CBenchFloors"], path: "Tests/CPeers", cSettings: [.define("_GNU_SOURCE")]),
+        .executableTarget(
+            name: "peerbench", dependencies: ["BenchKit", "CPeers", "CBenchFloors", "SyncCore", arguments], path: "Tests/peerbench",
+            swiftSettings: strict),
         // Watches the links of a network namespace that a test has made.
         .executableTarget(name: "linkspy", dependencies: ["SyncLinux", "SyncCore"], path: "Tests/linkspy", swiftSettings: strict),
         .testTarget(

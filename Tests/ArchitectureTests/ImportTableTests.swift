@@ -22,6 +22,7 @@ private let table: [String: Set<String>] = [
     ],
     "HubPostgres": ["HubServer", "CPostgres", "Glibc"],
     "HubConformance": ["SyncCore"],
+    "BenchKit": ["SyncCore", "LocalAPI", "CBenchFloors", "ArgumentParser", "FoundationEssentials", "Glibc"],
 ]
 
 /// Modules that a program leaves alone: each side works without the other one.

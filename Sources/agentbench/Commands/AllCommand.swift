@@ -1,4 +1,5 @@
 import ArgumentParser
+import BenchKit
 import CBenchFloors
 import FoundationEssentials
 import Glibc
@@ -26,7 +27,7 @@ struct AllCommand: ParsableCommand {
     func run() throws {
         let workplace = try Workplace(under: shared.dir)
         defer { workplace.remove() }
-        var table = Table(["figure", "agent", "floor", "ratio", "goal", "", "the floor"], words: [0, 5, 6])
+        var table = TextTable(["figure", "agent", "floor", "ratio", "goal", "", "the floor"], words: [0, 5, 6])
         var results: JSONObject = [:]
         var hasMissed = false
         var failures: [String] = []

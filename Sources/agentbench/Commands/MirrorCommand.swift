@@ -1,4 +1,5 @@
 import ArgumentParser
+import BenchKit
 import CBenchFloors
 import Glibc
 import LocalAPI

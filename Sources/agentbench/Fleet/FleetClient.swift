@@ -1,3 +1,4 @@
+import BenchKit
 import CBenchFloors
 import Glibc
 import SyncCore

@@ -1,3 +1,4 @@
+import BenchKit
 import SyncCore
 
 /// One simulated device: its remaining work, and its handling of answers. It says hello once, and then alternates between a pull and a push

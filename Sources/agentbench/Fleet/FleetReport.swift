@@ -1,4 +1,4 @@
-import LocalAPI
+import BenchKit
 import SyncCore
 
 /// The result of `agentbench fleet`, as a table or as JSON.
@@ -36,7 +36,7 @@ struct FleetReport {
     func publish(asJSON: Bool) { print(asJSON ? json.json : text) }
 
     private var text: String {
-        var table = Table([
+        var table = TextTable([
             "hubs", "requests/s", "mutations/s", "hub CPU", "database CPU", "push p50", "p99", "503", "back after", "lost", "repeated",
         ])
         for row in rows {

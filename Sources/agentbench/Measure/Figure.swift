@@ -1,3 +1,5 @@
+import BenchKit
+
 /// One line of the result: the agent's cost, the floor's cost, and the promised ratio.
 struct Figure {
     enum Unit: String {

@@ -1,3 +1,4 @@
+import BenchKit
 import CBenchFloors
 import Glibc
 
@@ -24,7 +25,7 @@ final class FleetHub {
 
     func start() throws {
         var descriptor: Int32 = -1
-        pid = try agentbench.start(arguments + ["--listen", "127.0.0.1:\(port)"], log: log, output: &descriptor)
+        pid = try BenchKit.start(arguments + ["--listen", "127.0.0.1:\(port)"], log: log, output: &descriptor)
         output = descriptor
         do {
             let line = try readLine(descriptor, of: pid, doing: "agenthub")

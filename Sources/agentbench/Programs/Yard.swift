@@ -1,3 +1,4 @@
+import BenchKit
 import CBenchFloors
 import FoundationEssentials
 import Glibc

@@ -1,4 +1,4 @@
-import LocalAPI
+import BenchKit
 import SyncCore
 
 /// The result of one command, as a table or as JSON.
@@ -27,7 +27,7 @@ struct Report {
     // MARK: For people
 
     private var text: String {
-        var table = Table(
+        var table = TextTable(
             [
                 "figure (median of \(figures.first?.rounds.count ?? 0) rounds)", "agent", "floor", "ratio", "goal", "",
                 "the floor",
@@ -42,7 +42,7 @@ struct Report {
         }
         var parts = [table.text]
         if !distributions.isEmpty {
-            var times = Table(["times in µs", "count", "p50", "p90", "p99", "max"])
+            var times = TextTable(["times in µs", "count", "p50", "p90", "p99", "max"])
             for distribution in distributions {
                 let all = distribution.times
                 times.add(

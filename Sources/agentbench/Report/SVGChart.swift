@@ -1,3 +1,5 @@
+import BenchKit
+
 /// Lines over one time axis, each in a panel of its own, as SVG: enough to detect growth.
 struct SVGChart {
     struct Panel {

@@ -1,3 +1,4 @@
+import BenchKit
 import CBenchFloors
 import FoundationEssentials
 import Glibc
@@ -136,7 +137,7 @@ final class Soak {
     func export(_ entity: BenchEntity) throws -> String {
         let program = try shared.agenthub ?? neighbour("agenthub")
         let file = "\(folder)/\(entity.name).ndjson"
-        let pid = try agentbench.start(
+        let pid = try BenchKit.start(
             ["/bin/sh", "-c", "exec \"$0\" export \"$1\" --data \"$2\" >\"$3\"", program, entity.name, hubFolder, file],
             log: "\(folder)/export.log")
         guard bench_stop(pid, 0, 60_000) == 0, let bytes = FileManager.default.contents(atPath: file) else {

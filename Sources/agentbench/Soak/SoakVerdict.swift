@@ -1,3 +1,4 @@
+import BenchKit
 import SyncCore
 
 /// The result of a soak, as statements that hold or do not.
@@ -59,7 +60,7 @@ struct SoakVerdict {
     }
 
     var text: String {
-        var table = Table(["what", "seen", "limit", ""], words: [0, 3])
+        var table = TextTable(["what", "seen", "limit", ""], words: [0, 3])
         for line in lines {
             table.add([line.title, line.value, line.limit, line.holds.map { $0 ? "holds" : "BROKEN" } ?? "too short to say"])
         }

@@ -1,18 +1,18 @@
 /// Measured times in nanoseconds, exact: every value is kept, without buckets.
-struct Times {
-    let sorted: [UInt64]
+package struct Times {
+    package let sorted: [UInt64]
 
-    init(_ values: [UInt64]) {
+    package init(_ values: [UInt64]) {
         sorted = values.sorted()
     }
 
-    var count: Int { sorted.count }
-    var max: Double { Double(sorted.last ?? 0) }
+    package var count: Int { sorted.count }
+    package var max: Double { Double(sorted.last ?? 0) }
 
     /// The smallest value that is not exceeded by at least that share of the values (nearest rank). 0 when there are none.
     ///
     /// - Parameter share: 0 to 1.
-    func quantile(_ share: Double) -> Double {
+    package func quantile(_ share: Double) -> Double {
         guard !sorted.isEmpty else { return 0 }
         let rank = (share * Double(sorted.count)).rounded(.up)
         return Double(sorted[Swift.min(Swift.max(Int(rank) - 1, 0), sorted.count - 1)])
@@ -20,23 +20,23 @@ struct Times {
 }
 
 /// The times of one operation over all rounds, for the table of latencies.
-struct Distribution {
-    let title: String
+package struct Distribution {
+    package let title: String
     private var values: [UInt64] = []
 
-    init(_ title: String) {
+    package init(_ title: String) {
         self.title = title
     }
 
-    mutating func add(_ times: Times) {
+    package mutating func add(_ times: Times) {
         values += times.sorted
     }
 
-    var times: Times { Times(values) }
+    package var times: Times { Times(values) }
 }
 
 /// The middle value; for an even count the mean of the two middle ones. 0 when there are none.
-func median(_ values: [Double]) -> Double {
+package func median(_ values: [Double]) -> Double {
     let sorted = values.sorted()
     guard let last = sorted.last else { return 0 }
     let middle = sorted.count / 2

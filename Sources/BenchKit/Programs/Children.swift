@@ -1,24 +1,24 @@
-import CBenchFloors
+package import CBenchFloors
 import FoundationEssentials
 import Glibc
 
 /// The program of that name beside this one.
-func neighbour(_ name: String) throws -> String {
+package func neighbour(_ name: String) throws -> String {
     var buffer = [CChar](repeating: 0, count: 4_096)
     let length = readlink("/proc/self/exe", &buffer, buffer.count - 1)
-    guard length > 0 else { throw BenchError("cannot find out where agentbench is: name \(name) with --\(name)") }
+    guard length > 0 else { throw BenchError("cannot find out where this program is: name \(name) with --\(name)") }
     let own = String(decoding: buffer.prefix(length).map { UInt8(bitPattern: $0) }, as: UTF8.self)
     let path = own.split(separator: "/").dropLast().reduce(into: "") { $0 += "/" + $1 } + "/" + name
     guard access(path, X_OK) == 0 else { throw BenchError("\(path) is not there: build it, or name it with --\(name)") }
     return path
 }
 
-func start(_ arguments: [String], environment: [String] = [], log: String) throws -> pid_t {
+package func start(_ arguments: [String], environment: [String] = [], log: String) throws -> pid_t {
     try start(arguments, environment: environment, log: log, outputPointer: nil)
 }
 
 /// - Parameter output: Set to the reading end of the program's standard output.
-func start(_ arguments: [String], environment: [String] = [], log: String, output: inout Int32) throws -> pid_t {
+package func start(_ arguments: [String], environment: [String] = [], log: String, output: inout Int32) throws -> pid_t {
     try start(arguments, environment: environment, log: log, outputPointer: &output)
 }
 
@@ -38,14 +38,14 @@ private func start(
 }
 
 /// The next line of a child's output.
-func readLine(_ descriptor: Int32, of pid: pid_t, doing: String) throws -> String {
+package func readLine(_ descriptor: Int32, of pid: pid_t, doing: String) throws -> String {
     var line = [CChar](repeating: 0, count: 4_096)
     try checked(doing) { bench_read_line(descriptor, pid, 30_000, &line, line.count, $0) }
     return String(decoding: line.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
 }
 
 /// Writes a file that only this user may read.
-func write(_ text: String, to path: String) throws {
+package func write(_ text: String, to path: String) throws {
     let descriptor = open(path, O_CREAT | O_WRONLY | O_TRUNC | O_CLOEXEC, 0o600)
     let bytes = Array(text.utf8)
     defer { close(descriptor) }
@@ -55,7 +55,7 @@ func write(_ text: String, to path: String) throws {
 }
 
 /// The last lines of a log, for an error message.
-func tail(of path: String, lines: Int = 15) -> String {
+package func tail(of path: String, lines: Int = 15) -> String {
     let text = (FileManager.default.contents(atPath: path)).map { String(decoding: $0, as: UTF8.self) } ?? ""
     return text.split(separator: "\n").suffix(lines).map { "  " + $0 }.joined(separator: "\n")
 }

@@ -1,13 +1,14 @@
 // The load for other programs that keep messages: the same rows as for the agent, one request at a time on each connection,
 // and the time until the program says that it has the message.
 
-#include "Internal.h"
+#include "CPeers.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/tcp.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -22,6 +23,12 @@ typedef struct {
     size_t held;
     char error[200];
 } line;
+
+/// Writes the sentence and returns -1, so that callers can `return fail(…)`.
+static int fail(bench_failure *failure, const char *words) {
+    snprintf(failure->text, sizeof failure->text, "%s", words);
+    return -1;
+}
 
 static int broken(line *line, const char *words) {
     snprintf(line->error, sizeof line->error, "%s: %s", words, strerror(errno));
@@ -247,11 +254,11 @@ static void *work(void *argument) {
         if (index >= crew->plan->requests) break;
         char payload[BENCH_PAYLOAD_BYTES];
         bench_payload(index, payload);
-        uint64_t before = now_ns();
+        uint64_t before = bench_now();
         result = protocol.send(line, payload);
-        crew->each[index] = now_ns() - before;
+        crew->each[index] = bench_now() - before;
     }
-    if (result != 0 && atomic_exchange(&crew->has_failed, 1) == 0) fail(crew->failure, "%s", line->error);
+    if (result != 0 && atomic_exchange(&crew->has_failed, 1) == 0) fail(crew->failure, line->error);
     if (line->fd > 0) close(line->fd);
     free(line);
     return NULL;
@@ -266,7 +273,7 @@ int bench_peer_prepare(bench_peer peer, uint16_t port, bench_failure *failure) {
         result = mqtt_connect(&line, "away", 0) == 0 ? mqtt_prepare(&line) : -1;
     }
     if (line.fd > 0) close(line.fd);
-    return result == 0 ? 0 : fail(failure, "%s", line.error);
+    return result == 0 ? 0 : fail(failure, line.error);
 }
 
 int bench_peer_load(const bench_peer_plan *plan, uint64_t *each, uint64_t *nanoseconds, bench_failure *failure) {
@@ -279,9 +286,9 @@ int bench_peer_load(const bench_peer_plan *plan, uint64_t *each, uint64_t *nanos
         if (pthread_create(&threads[i], NULL, work, &workers[i]) != 0) abort();
     }
     pthread_barrier_wait(&crew.start);
-    uint64_t start = now_ns();
+    uint64_t start = bench_now();
     for (int i = 0; i < plan->connections; i++) pthread_join(threads[i], NULL);
-    *nanoseconds = now_ns() - start;
+    *nanoseconds = bench_now() - start;
     pthread_barrier_destroy(&crew.start);
     return crew.has_failed ? -1 : 0;
 }
@@ -296,5 +303,5 @@ int bench_peer_lines(uint16_t port, uint64_t count, bench_failure *failure) {
         result = put(&line, text, (size_t)length);
     }
     if (line.fd > 0) close(line.fd);
-    return result == 0 ? 0 : fail(failure, "%s", line.error);
+    return result == 0 ? 0 : fail(failure, line.error);
 }

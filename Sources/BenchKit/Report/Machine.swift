@@ -3,13 +3,13 @@ import FoundationEssentials
 import Glibc
 
 /// The machine of the measurement: figures mean nothing without it.
-struct Machine {
-    let processor: String
-    let cores: Int
-    let kernel: String
-    let sqlite: String
+package struct Machine {
+    package let processor: String
+    package let cores: Int
+    package let kernel: String
+    package let sqlite: String
 
-    init() {
+    package init() {
         let info =
             FileManager.default.contents(atPath: "/proc/cpuinfo").map { String(decoding: $0, as: UTF8.self) } ?? ""
         processor =

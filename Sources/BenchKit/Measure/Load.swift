@@ -2,10 +2,10 @@ import CBenchFloors
 import Glibc
 
 /// The entities of the measured agent.
-enum BenchEntity: String {
+package enum BenchEntity: String {
     case event, record
 
-    var name: String {
+    package var name: String {
         switch self {
         case .event: "readings"
         case .record: "work_orders"
@@ -17,16 +17,16 @@ enum BenchEntity: String {
 ///
 /// The agent allows 8 connections to a user, so 64 producers are 8 users. Only root can act as them; any other user measures with 8
 /// connections of its own, and the result says so.
-struct Producers {
-    static let perUser = 8
+package struct Producers {
+    package static let perUser = 8
     /// User ids that no distribution assigns; the users need not exist.
     private static let firstUser: UInt32 = 61_000
 
-    let count: Int
-    let users: [UInt32]
-    let shortfall: String?
+    package let count: Int
+    package let users: [UInt32]
+    package let shortfall: String?
 
-    init(wanted: Int) {
+    package init(wanted: Int) {
         if geteuid() == 0 {
             count = wanted
             users = (0..<(wanted + Producers.perUser - 1) / Producers.perUser).map { Producers.firstUser + UInt32($0) }
@@ -41,15 +41,21 @@ struct Producers {
 }
 
 /// Requests to the agent, from an app's side of the socket.
-struct Load {
-    let socket: String
-    let entity: BenchEntity
-    let producers: Producers
+package struct Load {
+    private let socket: String
+    private let entity: BenchEntity
+    package let producers: Producers
+
+    package init(socket: String, entity: BenchEntity, producers: Producers) {
+        self.socket = socket
+        self.entity = entity
+        self.producers = producers
+    }
 
     /// Sends one mutation a request, one request at a time on each connection.
     ///
     /// - Parameter firstRow: Records are named after their row, so runs on one agent need ranges of their own.
-    func requests(_ count: Int, connections: Int, firstRow: UInt64) throws -> Run {
+    package func requests(_ count: Int, connections: Int, firstRow: UInt64) throws -> Run {
         var times = [UInt64](repeating: 0, count: count)
         let result = try run(count, connections: connections, firstRow: firstRow) { plan, result, failure in
             bench_load(plan, &times, result, failure)
@@ -58,10 +64,10 @@ struct Load {
     }
 
     /// Number of requests before the measured time starts, for a load of this size.
-    static func warmup(_ count: Int) -> Int { min(50, count / 10) }
+    package static func warmup(_ count: Int) -> Int { min(50, count / 10) }
 
     /// Sends one stream of NDJSON lines over one connection.
-    func lines(_ count: Int, firstRow: UInt64) throws -> Run {
+    package func lines(_ count: Int, firstRow: UInt64) throws -> Run {
         let result = try run(count, connections: 1, firstRow: firstRow, bench_load_lines)
         return Run(rows: count, nanoseconds: result.nanoseconds, times: Times([]))
     }

@@ -3,7 +3,7 @@ import SyncCore
 /// Numbers for people.
 extension Double {
     /// Rounded to this number of decimals, with trailing zeros and separated thousands: `12,345.60`.
-    func fixed(_ decimals: Int) -> String {
+    package func fixed(_ decimals: Int) -> String {
         guard isFinite, magnitude < 1e15 else { return "\(self)" }
         let scale = (0..<decimals).reduce(1.0) { scale, _ in scale * 10 }
         let scaled = Int64((magnitude * scale).rounded())
@@ -16,7 +16,7 @@ extension Double {
     }
 
     /// Three significant digits, more for large numbers: `0.0123`, `1.23`, `12.3`, `1,234`.
-    var short: String {
+    package var short: String {
         switch magnitude {
         case 100...: fixed(0)
         case 10...: fixed(1)

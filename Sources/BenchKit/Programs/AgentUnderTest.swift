@@ -1,15 +1,15 @@
-import CBenchFloors
+package import CBenchFloors
 import Glibc
-import LocalAPI
+package import LocalAPI
 import SyncCore
 
 /// The real `agentd`, started for a measurement with a state folder of its own.
-final class AgentUnderTest {
+package final class AgentUnderTest {
     /// A port of the loopback address without a listener: the agent finds itself offline at once.
-    static let noHub = "http://127.0.0.1:9"
+    package static let noHub = "http://127.0.0.1:9"
 
-    let socketPath: String
-    let pid: pid_t
+    package let socketPath: String
+    package let pid: pid_t
     private let log: String
     private let configurationFile: String
     /// The whole configuration except the caller's settings.
@@ -23,7 +23,7 @@ final class AgentUnderTest {
     /// - Parameter settings: Further lines of the configuration, complete ones.
     /// - Parameter daysLater: Number of days by which its boot time is ahead, so that retention times of days are over (time_namespaces(7);
     ///   requires root).
-    init(
+    package init(
         program: String?, in folder: String, device: String = "bench", hubURL: String, token: String = "none",
         issuer: String? = nil, producers: Producers, settings: String = "", environment: [String] = [], daysLater: Int = 0
     ) throws {
@@ -53,13 +53,13 @@ final class AgentUnderTest {
     }
 
     /// CPU time that the agent has used since its start, in nanoseconds, all threads.
-    var cpu: UInt64 { bench_process_cpu(pid) }
+    package var cpu: UInt64 { bench_process_cpu(pid) }
 
     /// Sends one request to the agent.
     ///
     /// - Throws: When there is no answer, or one that is not 2xx.
     @discardableResult
-    func call(_ method: String, _ target: String, body: String? = nil, timeout: Duration = .seconds(30)) throws
+    package func call(_ method: String, _ target: String, body: String? = nil, timeout: Duration = .seconds(30)) throws
         -> String
     {
         var status: Int32 = 0
@@ -75,9 +75,9 @@ final class AgentUnderTest {
     }
 
     /// The outbox by the agent's own count.
-    func outbox() throws -> StatusDocument.Outbox { try status().outbox }
+    package func outbox() throws -> StatusDocument.Outbox { try status().outbox }
 
-    func status() throws -> StatusDocument {
+    package func status() throws -> StatusDocument {
         let text = try call("GET", "/v1/status")
         // Text that is no JSON is no status.
         guard let json = try? JSONReader.read(text), let status = StatusDocument(json) else {
@@ -87,7 +87,7 @@ final class AgentUnderTest {
     }
 
     /// Polls the status until the condition holds, for a minute by default.
-    func wait(seconds: Int = 60, until isSo: (StatusDocument) throws -> Bool) throws {
+    package func wait(seconds: Int = 60, until isSo: (StatusDocument) throws -> Bool) throws {
         let end = ContinuousClock.now + .seconds(seconds)
         while true {
             let status = try status()
@@ -100,7 +100,7 @@ final class AgentUnderTest {
     }
 
     /// Adds the agent's own output to an error that `body` throws.
-    func explaining<Result>(_ body: () throws -> Result) throws -> Result {
+    package func explaining<Result>(_ body: () throws -> Result) throws -> Result {
         do {
             return try body()
         } catch {
@@ -112,17 +112,17 @@ final class AgentUnderTest {
     }
 
     /// Applies other settings from now on.
-    func reload(_ settings: String) throws {
+    package func reload(_ settings: String) throws {
         try write(usualConfiguration + settings, to: configurationFile)
         try call("POST", "/v1/config/reload")
     }
 
-    func stop() {
+    package func stop() {
         _ = bench_stop(pid, SIGTERM, 20_000)
     }
 
     /// Ends the agent as a crash or the kernel would.
-    func kill() {
+    package func kill() {
         _ = bench_stop(pid, SIGKILL, 0)
     }
 

@@ -2,14 +2,14 @@ import CBenchFloors
 import Glibc
 
 /// The folder of one measurement. Everything is written below it, so that floor and agent share its file system.
-struct Workplace {
-    let path: String
-    let fileSystem: FileSystem
+package struct Workplace {
+    package let path: String
+    package let fileSystem: FileSystem
 
     /// Creates a folder below `parent` that only this user may enter, and has it removed after a signal as well.
     ///
     /// - Throws: When `parent` cannot be written, or is in memory, where `fdatasync` means nothing.
-    init(under parent: String) throws {
+    package init(under parent: String) throws {
         fileSystem = FileSystem(of: parent)
         guard fileSystem.isDurable else {
             throw BenchError("\(parent) is in memory (\(fileSystem.name)): choose a folder on a disk with --dir")
@@ -24,7 +24,7 @@ struct Workplace {
     }
 
     /// A new empty folder; an old one of that name is removed.
-    func folder(_ name: String) throws -> String {
+    package func folder(_ name: String) throws -> String {
         let folder = "\(path)/\(name)"
         bench_remove_tree(folder)
         guard mkdir(folder, 0o700) == 0 else {
@@ -33,15 +33,15 @@ struct Workplace {
         return folder
     }
 
-    func remove() {
+    package func remove() {
         bench_remove_tree(path)
     }
 }
 
 /// The type of the file system of a folder, by the magic number of statfs(2).
-struct FileSystem {
-    let name: String
-    let isDurable: Bool
+package struct FileSystem {
+    package let name: String
+    package let isDurable: Bool
 
     /// From `linux/magic.h`. Others are named by their number.
     private static let names: [Int64: String] = [
@@ -49,7 +49,7 @@ struct FileSystem {
         0x2fc1_2fc1: "zfs", 0x6969: "nfs", 0x0102_1994: "tmpfs", 0x8584_58f6: "ramfs",
     ]
 
-    init(of path: String) {
+    package init(of path: String) {
         let magic = bench_file_system(path)
         name = FileSystem.names[magic] ?? "0x" + String(magic, radix: 16)
         isDurable = name != "tmpfs" && name != "ramfs"

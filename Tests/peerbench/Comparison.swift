@@ -1,3 +1,4 @@
+import BenchKit
 import SyncCore
 
 /// The observations of one program.
@@ -48,7 +49,7 @@ struct Comparison {
     private var ours: Double { median(rows[0].rates) }
 
     var text: String {
-        var table = Table(
+        var table = TextTable(
             ["program", "p50 µs", "p99 µs", "\(producers.count) producers /s", "agentd / it", "what its yes is worth"],
             words: [0, 5])
         for row in rows {

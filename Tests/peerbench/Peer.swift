@@ -1,4 +1,6 @@
+import BenchKit
 import CBenchFloors
+import CPeers
 import FoundationEssentials
 import Glibc
 

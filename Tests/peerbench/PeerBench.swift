@@ -1,22 +1,27 @@
 import ArgumentParser
+import BenchKit
 import CBenchFloors
 import Glibc
 import SyncCore
 
-/// Compares the agent with programs that are used instead.
-struct CompareCommand: ParsableCommand {
+/// `peerbench`: measures the agent beside programs that are used instead of it.
+///
+/// It is no part of the product: it starts other programs, and knows their protocols and their settings for durability.
+@main
+struct PeerBench: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "compare",
-        abstract: "Measures the agent beside other programs that keep messages, and what each one's acknowledgement is worth.",
+        commandName: "peerbench",
+        abstract: "Measure the agent beside other programs that keep messages, and what each acknowledgement guarantees.",
         discussion: """
-            The same 200 B, one message a request, one request at a time on each connection, in turn on one file system. What \
-            is not installed is left out and named; deploy/compare fetches it without installing anything. Whether a program \
-            syncs before it answers is watched with strace.
+            Every program gets the same messages of 200 B, one in a request and one request at a time on each connection. The \
+            programs take turns on one file system. A program that is not installed is left out, and the table says so. strace \
+            shows whether a program syncs before it answers. deploy/compare fetches the programs without installing anything, \
+            and then runs this one.
             """)
 
     @OptionGroup var shared: SharedOptions
 
-    @Option(help: ArgumentHelp("Where the other programs are: / or a folder with unpacked packages.", valueName: "folder"))
+    @Option(help: ArgumentHelp("Folder of the other programs: / or a folder with unpacked packages.", valueName: "folder"))
     var peers = "/"
 
     private static let watched = 100
