@@ -23,7 +23,8 @@ extension Format where Value == Int {
             "a size from \(SizeText.exact(Int64(range.lowerBound))) to \(SizeText.exact(Int64(range.upperBound)))"
             + ", such as 64KB, 5MB or 10KiB"
         return .text(
-            expected: expected, parse: { text in SizeText.parse(text).flatMap { Int(exactly: $0) }.flatMap { range.contains($0) ? $0 : nil } },
+            expected: expected,
+            parse: { text in SizeText.parse(text).flatMap { Int(exactly: $0) }.flatMap { range.contains($0) ? $0 : nil } },
             write: { .string(SizeText.exact(Int64($0))) })
     }
 

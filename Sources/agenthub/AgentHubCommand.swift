@@ -8,12 +8,12 @@ import SyncLinux
 @main
 struct AgentHubCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "agenthub", abstract: "The hub that devices sync with, and what an operator does with it.",
+        commandName: "agenthub", abstract: "The hub that devices sync with, and the commands for its operator.",
         discussion: """
-            Exit status: 0 fine, 64 wrong usage, 65 a file is not what it should be, 66 there is no such hub, 69 the address \
-            cannot be listened on, 73 the data folder cannot be used, 74 a file cannot be read or written, 75 another agenthub \
-            serves it, 77 it is another user's or the object store refuses us, 78 the entities or credentials are not \
-            accepted.
+            Exit status: 0 success, 64 wrong usage, 65 an input file is invalid or damaged, 66 there is no such hub or device, \
+            69 the address cannot be listened on, 73 the data folder cannot be used, 74 a file cannot be read or written, \
+            75 another agenthub serves the folder, 77 the folder belongs to another user or the object store denies access, \
+            78 the entities or credentials are invalid.
             """,
         version: "agenthub \(ProductVersion.text)",
         subcommands: [

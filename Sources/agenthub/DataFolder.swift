@@ -10,16 +10,17 @@ import SyncLinux
 struct DataFolder: ParsableArguments {
     @Option(
         name: .long,
-        help:
-            "The folder of the hub: database, tokens and files. With --database the files only; all replicas must see the same folder. With --blobs none of the files."
+        help: ArgumentHelp(
+            "Folder of the hub: database, tokens and files. With --database it holds only the files, and all replicas must see the same "
+                + "folder. With --blobs it holds no files.")
     )
     var data: String?
 
     @Option(
         name: .long,
         help: ArgumentHelp(
-            "A database of a PostgreSQL server, in which everything but the files is kept, for any number of replicas. "
-                + "A password belongs into the file that passfile= or PGPASSFILE names.",
+            "Database on a PostgreSQL server for everything but the files. Any number of replicas may share it. Put a password into the "
+                + "file that passfile= or PGPASSFILE names.",
             valueName: "postgres://…"))
     var database: String?
 
@@ -54,7 +55,7 @@ struct DataFolder: ParsableArguments {
             guard access(file, F_OK) == 0 else {
                 if errno == EACCES {
                     throw Failure(
-                        77, "\(folder) may not be opened by this user: run it as the hub's user, such as runuser -u agenthub -- agenthub …")
+                        77, "this user may not open \(folder). Run the command as the hub's user: runuser -u agenthub -- agenthub …")
                 }
                 throw Failure(66, "there is no hub in \(folder)")
             }
@@ -75,8 +76,8 @@ struct DataFolder: ParsableArguments {
 
     /// Advice to the operator about a missing or damaged database.
     var waysBack: String {
-        "Bring back a backup: agenthub restore FOLDER --replace --data \(folder). Without one, move hub.db, hub.db-wal and hub.db-shm "
-            + "away and begin a new history: agenthub serve --new-epoch …; the devices offer again what they still know."
+        "Restore a backup: agenthub restore FOLDER --replace --data \(folder). Without a backup, move hub.db, hub.db-wal and hub.db-shm "
+            + "away and begin a new history: agenthub serve --new-epoch …. The devices then send again what they still have."
     }
 
     // MARK: The mark
@@ -140,7 +141,7 @@ struct DataFolder: ParsableArguments {
         var facts = stat()
         guard stat(folder, &facts) == 0, facts.st_uid != geteuid() else { return }
         let name = getpwuid(facts.st_uid).map { String(cString: $0.pointee.pw_name) } ?? "#\(facts.st_uid)"
-        throw Failure(77, "\(folder) belongs to \(name): runuser -u \(name) -- agenthub …")
+        throw Failure(77, "\(folder) belongs to \(name). Run the command as that user: runuser -u \(name) -- agenthub …")
     }
 
     private func make() throws(Failure) {

@@ -9,24 +9,24 @@ import SyncLinux
 struct ObjectOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "Keep the files in a bucket of an S3-compatible object store, for any number of replicas, instead of in the folder. "
-                + "Its credentials are those of AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or of --s3-credentials.",
+            "Keep the files in a bucket of an S3-compatible object store instead of the folder, for any number of replicas. The "
+                + "credentials are AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or those of --s3-credentials.",
             valueName: "s3://bucket/prefix"))
     var blobs: String?
 
-    @Option(help: ArgumentHelp("Where the object store is; default: Amazon's in the region.", valueName: "url"))
+    @Option(help: ArgumentHelp("URL of the object store; default: Amazon's in the region.", valueName: "url"))
     var s3Endpoint: String?
 
-    @Option(help: ArgumentHelp("Its region; default: us-east-1.", valueName: "name"))
+    @Option(help: ArgumentHelp("Region of the object store; default: us-east-1.", valueName: "name"))
     var s3Region: String?
 
     @Option(
         help: ArgumentHelp(
-            "File with aws_access_key_id and aws_secret_access_key, as Amazon's tools have it, that only this user can read.",
+            "File with aws_access_key_id and aws_secret_access_key, as Amazon's tools write it. No other user may be able to read it.",
             valueName: "file"))
     var s3Credentials: String?
 
-    @Option(help: ArgumentHelp("The only issuers of its certificate to trust, PEM; default: the system's.", valueName: "file"))
+    @Option(help: ArgumentHelp("Trusted issuers of the object store's certificate, PEM; default: the system's.", valueName: "file"))
     var s3Ca: String?
 
     func validate() throws {
@@ -62,7 +62,7 @@ struct ObjectOptions: ParsableArguments {
                 case .away(let error):
                     log.error("the object store does not answer", metadata: ["doing": "\(error.doing)", "error": "\(error.detail)"])
                 case .busy(let error):
-                    log.warning("the object store could not", metadata: ["doing": "\(error.doing)", "error": "\(error.detail)"])
+                    log.warning("the object store failed a request", metadata: ["doing": "\(error.doing)", "error": "\(error.detail)"])
                 case .back: log.notice("the object store answers again")
                 }
             })
@@ -91,8 +91,8 @@ struct ObjectOptions: ParsableArguments {
         guard let key = variable("AWS_ACCESS_KEY_ID"), let secret = variable("AWS_SECRET_ACCESS_KEY") else {
             throw Failure(
                 78,
-                "no credentials for the object store: expected AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment, or --s3-credentials FILE"
-            )
+                "there are no credentials for the object store. Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment, or "
+                    + "give --s3-credentials FILE")
         }
         guard let made = ObjectStoreCredentials(keyID: key, secret: secret, sessionToken: variable("AWS_SESSION_TOKEN")) else {
             throw Failure(

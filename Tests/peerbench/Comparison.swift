@@ -66,8 +66,8 @@ struct Comparison {
         parts.append("fdatasync of 4 KB in the same run: p50 \((flash.times.quantile(0.5) / 1_000).short) µs")
         parts.append(rows.map { "\($0.name): \($0.settings)" }.joined(separator: "\n"))
         parts.append(
-            "\(machine.processor), \(machine.cores) cores, Linux \(machine.kernel), \(workplace.fileSystem.name). 200 B a message; medians of "
-                + "\(rows[0].rates.count) rounds.")
+            "\(machine.processor), \(machine.cores) cores, Linux \(machine.kernel), \(workplace.fileSystem.name). 200 B a message; "
+                + "medians of \(rows[0].rates.count) rounds.")
         if let shortfall = producers.shortfall { parts.append(shortfall) }
         return parts.joined(separator: "\n\n")
     }

@@ -205,7 +205,8 @@ package enum HTTPDate {
         guard var number = Int(year), (0...9999).contains(number), time.utf8.count == 8 else { return nil }
         // RFC 9110: two digits mean this century unless that is more than 50 years ahead; the project began in 2026.
         if year.utf8.count == 2 { number += number > 76 ? 1900 : 2000 }
-        return RFC3339.timestamp("\(PlainText.digits(Int64(number), 4))-\(PlainText.digits(Int64(month), 2))-\(day.utf8.count == 1 ? "0" : "")\(day)T\(time)Z")
+        let date = PlainText.digits(Int64(number), 4) + "-" + PlainText.digits(Int64(month), 2)
+        return RFC3339.timestamp("\(date)-\(day.utf8.count == 1 ? "0" : "")\(day)T\(time)Z")
     }
 
     private static func month(_ name: Substring) -> Int? {

@@ -59,10 +59,11 @@ struct BackupFolder {
     /// - Parameter files: `false` when they are stored elsewhere and have backups of their own.
     /// - Throws: Any error of a step; only a name with `.partial` exists then.
     static func make(_ path: String, of folder: String, files: Bool, at now: Timestamp) throws -> Manifest {
-        guard !BackupFiles.exists(path) else { throw Failure(73, "\(path) is there already: a backup gets a folder of its own") }
+        guard !BackupFiles.exists(path) else { throw Failure(73, "\(path) exists already. A backup needs a new folder") }
         let partial = path + ".partial"
         guard !BackupFiles.exists(partial) else {
-            throw Failure(73, "\(partial) is there: a backup that was interrupted, or one that is being made; remove it if it is not")
+            throw Failure(
+                73, "\(partial) exists: a backup was interrupted, or another one is running. If none is running, remove the folder")
         }
         try BackupFiles.makeFolder(partial)
         do {
@@ -108,7 +109,7 @@ struct BackupFolder {
         }
         // A backup with an unreadable manifest is refused.
         guard let manifest = Manifest((try? JSONReader.read(bytes))?.object) else {
-            throw Failure(65, "\(path)/backup.json is not of a backup that this program knows (expected \(Self.format))")
+            throw Failure(65, "\(path)/backup.json has a format that this program does not know (expected \(Self.format))")
         }
         return manifest
     }
@@ -129,8 +130,8 @@ enum BlobCopy {
         guard BackupFiles.exists(source) else {
             throw Failure(
                 66,
-                "the database speaks of \(wanted.count) files, and \(source) is not there; --without-files is for those that are kept elsewhere"
-            )
+                "\(source) does not exist, but the database refers to \(PlainText.count(wanted.count, "file")). If the files are stored "
+                    + "elsewhere, add --without-files")
         }
         var copied: (count: Int64, bytes: Int64) = (0, 0)
         do throws(BlobError) {
@@ -158,7 +159,7 @@ enum BlobCopy {
         }
         guard incoming.digest() == blob.digest else {
             incoming.discard()
-            throw BlobError(.damaged, doing: "copy the file \(blob.digest)", detail: "what it holds is something else")
+            throw BlobError(.damaged, doing: "copy the file \(blob.digest)", detail: "its content has another digest")
         }
         try incoming.keep(as: blob.digest)
     }

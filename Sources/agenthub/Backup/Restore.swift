@@ -27,7 +27,7 @@ struct Restore {
         try BackupFiles.makeFolder(partial)
         let database = partial + "/hub.db"
         guard try BackupFiles.copy(backup.path + "/hub.db", to: database) == manifest.database else {
-            throw Failure(65, "\(backup.path)/hub.db is damaged: it is not what was put there (its SHA-256 is another one)")
+            throw Failure(65, "\(backup.path)/hub.db is damaged: its SHA-256 differs from the one in backup.json")
         }
         let mark: HubMark
         let facts: HubBackup.Facts

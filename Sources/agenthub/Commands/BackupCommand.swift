@@ -9,12 +9,12 @@ struct BackupCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "backup", abstract: "Copy the hub into a new folder: database, tokens and files, as of one moment.",
         discussion: """
-            A hub that serves goes on meanwhile. The folder has backup.json last of all; one without it is no backup. With \
-            --database the rows are not this command's business: take them with pg_dump, or as the server's operator does.
+            A running hub continues to serve. backup.json is written last: a folder without it is no complete backup. With \
+            --database this command does not copy the rows. Back them up with pg_dump, or as the operator of that server does.
             """)
 
-    @Argument(help: ArgumentHelp("The folder to make. It must not be there.", valueName: "folder")) var target: String
-    @Flag(help: "Leave the files out: they are kept elsewhere, and backed up there.") var withoutFiles = false
+    @Argument(help: ArgumentHelp("New folder for the backup. It must not exist yet.", valueName: "folder")) var target: String
+    @Flag(help: "Leave the files out, because they are stored and backed up elsewhere.") var withoutFiles = false
     @OptionGroup var folder: DataFolder
     @Flag(help: "Print JSON.") var json = false
 
@@ -27,32 +27,37 @@ struct BackupCommand: ParsableCommand {
         if json { return try Say.result(manifest.json.json) }
         try Say.result(
             """
-            \(target): head \(manifest.head) of epoch \(manifest.epoch), \
-            \(manifest.hasFiles ? "\(manifest.blobs) files with \(SizeText.readable(manifest.blobBytes))" : "no files"), \(manifest.hasTokens ? "tokens" : "no tokens"); checked
+            \(target): head \(manifest.head) of epoch \(manifest.epoch), \(BackupCommand.files(manifest)), \
+            \(manifest.hasTokens ? "tokens" : "no tokens"); checked
             """)
+    }
+
+    private static func files(_ manifest: BackupFolder.Manifest) -> String {
+        guard manifest.hasFiles else { return "no files" }
+        return PlainText.count(manifest.blobs, "file") + " with " + SizeText.readable(manifest.blobBytes)
     }
 
     static let notOurs = Failure(
         64,
         """
-        the rows of this hub are a PostgreSQL server's: back them up with pg_dump --format=custom, and the folder of files \
-        after it. To restore: stop all hubs, pg_restore, put the files back, and start one hub with --new-epoch; the devices \
-        offer again what is missing
+        the rows of this hub are on a PostgreSQL server. Back them up with pg_dump --format=custom, and then the folder of files. \
+        To restore, stop all hubs, run pg_restore, put the files back, and start one hub with --new-epoch. The devices then send \
+        again what is missing
         """)
 }
 
 /// `agenthub restore FOLDER`: puts a backup in the hub's place.
 struct RestoreCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "restore", abstract: "Put a backup in the hub's place, as a new history; no hub may serve there.",
+        commandName: "restore", abstract: "Replace the hub of a folder with a backup, as a new history. No hub may be serving the folder.",
         discussion: """
-            Devices then list everything anew and offer again what this hub no longer knows, each once. Tokens that are there \
-            stay: they are newer. A database that is there is kept aside, in a folder that is named in the end. A power cut \
-            leaves the old hub or the new one.
+            The devices then download everything again, and send again what the backup lacks. Each change takes effect once. \
+            Existing tokens stay, because they are newer. An existing database is moved into a folder that the command names in \
+            the end. A power cut leaves either the old hub or the new one.
             """)
 
     @Argument(help: ArgumentHelp("A folder that `agenthub backup` made.", valueName: "folder")) var source: String
-    @Flag(help: "There is a hub already: put the backup in its place.") var replace = false
+    @Flag(help: "Replace a hub that exists already.") var replace = false
     @OptionGroup var folder: DataFolder
     @Flag(help: "Print JSON.") var json = false
 
@@ -70,7 +75,7 @@ struct RestoreCommand: ParsableCommand {
         let restore = Restore(folder: folder.folder)
         try restore.finish()
         guard replace || !BackupFiles.exists(folder.file) else {
-            throw Failure(73, "\(folder.folder) has a hub already: --replace puts the backup in its place, and keeps what is there aside")
+            throw Failure(73, "\(folder.folder) has a hub already. To replace it with the backup and keep it aside, add --replace")
         }
         let outcome = try restore.run(backup, manifest, at: SystemClocks().now().wall)
         if json {
@@ -81,8 +86,8 @@ struct RestoreCommand: ParsableCommand {
                 ]).json)
         }
         var text = "restored the hub of \(manifest.at): head \(outcome.mark.head), now epoch \(outcome.mark.epoch)"
-        if let aside = outcome.aside { text += "\nwhat was there is in \(aside): remove it when all is well" }
-        if outcome.keptTokens { text += "\nthe tokens that were there stay in force" }
+        if let aside = outcome.aside { text += "\nthe replaced hub is in \(aside). Remove that folder when the new hub works" }
+        if outcome.keptTokens { text += "\nthe existing tokens stay valid" }
         try Say.result(text)
     }
 }

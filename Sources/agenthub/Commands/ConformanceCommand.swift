@@ -6,32 +6,33 @@ import SyncLinux
 /// `agenthub conformance URL`: checks a server against the protocol that agents rely on.
 struct ConformanceCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "conformance", abstract: "Hold a server against the sync protocol, and say what it does otherwise.",
+        commandName: "conformance", abstract: "Check a server against the sync protocol, and report deviations.",
         discussion: """
-            Speaks as one device (better one that does nothing else) with a database of its own, and as a second one where it has a token \
-            for that or the server asks for none, writes records of one entity and deletes them again. The entity \
-            must take documents of any content from that device, and rest meanwhile. Optional parts that the server does not \
-            offer are named, and are no failure. Exit status: 0 it conforms, 1 it does not.
+            The command acts as one device with a database of its own; use a device that does nothing else. It also acts as a second \
+            device if it has a token for it, or if the server requires none. It writes records of one entity and deletes them again. The \
+            entity must accept documents of any content from the device, and nothing else may change it meanwhile. Optional parts that \
+            the server does not offer are named, and are no failure. Exit status: 0 the server conforms, 1 it does not.
             """)
 
-    @Argument(help: "Where the server is: http://… or https://…, without /v1.") var url: String
-    @Option(help: ArgumentHelp("The token of a device. Without one, what a server does with a wrong one is not tried.", valueName: "token"))
+    @Argument(help: "URL of the server, http://… or https://…, without /v1.") var url: String
+    @Option(help: ArgumentHelp("Token of a device. Without it, the checks with a wrong token are not tried.", valueName: "token"))
     var token: String?
-    @Option(help: ArgumentHelp("A file with the token, which so is in no list of processes.", valueName: "file")) var tokenFile: String?
-    @Option(help: ArgumentHelp("A file with the token of a second device, for what only two can show.", valueName: "file"))
+    @Option(help: ArgumentHelp("File with the token, which keeps it out of the list of processes.", valueName: "file"))
+    var tokenFile: String?
+    @Option(help: ArgumentHelp("File with the token of a second device, for the checks that need two.", valueName: "file"))
     var otherTokenFile: String?
-    @Option(help: "The device, where no token says it.") var device: DeviceID?
-    @Option(help: "Records of this entity are written and deleted.") var entity = EntityName(trusted: "conformance")
+    @Option(help: "Id of the device, if no token tells it.") var device: DeviceID?
+    @Option(help: "Entity whose records are written and deleted.") var entity = EntityName(trusted: "conformance")
     @Option(help: ArgumentHelp("Issuers of the server's certificate, PEM.", valueName: "file")) var ca: String?
     @Option(help: ArgumentHelp("Certificate of the device, PEM.", valueName: "file")) var cert: String?
-    @Option(help: ArgumentHelp("Its private key, PEM.", valueName: "file")) var key: String?
+    @Option(help: ArgumentHelp("Private key of --cert, PEM.", valueName: "file")) var key: String?
     @Flag(help: "Print JSON.") var json = false
 
     func validate() throws {
         guard url.hasPrefix("http://") || url.hasPrefix("https://"), !url.contains("?"), !url.contains("#") else {
             throw ValidationError("expected http://… or https://…, found \(url)")
         }
-        if token != nil, tokenFile != nil { throw ValidationError("--token and --token-file say the same thing twice") }
+        if token != nil, tokenFile != nil { throw ValidationError("--token and --token-file exclude each other") }
         if (cert == nil) != (key == nil) { throw ValidationError("--cert and --key belong together") }
     }
 

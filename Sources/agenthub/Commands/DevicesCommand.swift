@@ -6,22 +6,23 @@ import SyncLinux
 /// `agenthub devices [DEVICE]`: lists devices, their progress and their backlog, also beside a running server.
 struct DevicesCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "devices", abstract: "List the devices: when they were here, what waits there, and how long their token lasts.",
+        commandName: "devices",
+        abstract: "List the devices: when they were last seen, how many changes wait there, and how long their token lasts.",
         discussion: """
             SEQ is the highest number of a mutation that the hub has seen from the device's present database, and the highest \
-            whose result is on the device's flash. WAITS is what the device said last about its backlog. TOKEN is the time until \
-            the last valid token of the device ends.
+            whose result is on the device's flash. WAITS is the backlog that the device reported last. TOKEN is the time until \
+            the last valid token of the device expires.
 
-            agenthub devices --silent 1d --sort waits    who said nothing for a day, the largest backlog first
+            agenthub devices --silent 1d --sort waits    devices not seen for a day, the largest backlog first
             """)
 
-    @Argument(help: "One device, with all that is known of it.") var device: DeviceID?
+    @Argument(help: "One device, with everything that the hub knows about it.") var device: DeviceID?
     @OptionGroup var folder: DataFolder
-    @Option(help: "In which order: name, seen (the longest silence first), waits (the largest backlog first) or agent (the oldest first).")
+    @Option(help: "Order: name, seen (the longest silence first), waits (the largest backlog first) or agent (the oldest version first).")
     var sort: Order = .name
-    @Option(help: "Only those that were not here for this long, such as 1d or 90m.") var silent: String?
-    @Flag(help: "Only those that said last that something waits there.") var waiting = false
-    @Option(help: "Only those with this version of agentd.") var agent: String?
+    @Option(help: "Only devices that were not seen for this long, such as 1d or 90m.") var silent: String?
+    @Flag(help: "Only devices that reported waiting changes last.") var waiting = false
+    @Option(help: "Only devices with this version of agentd.") var agent: String?
     @Flag(help: "Print JSON.") var json = false
 
     enum Order: String, ExpressibleByArgument, CaseIterable {
@@ -37,21 +38,21 @@ struct DevicesCommand: ParsableCommand {
     func run() throws {
         let now = SystemClocks().now().wall
         let inspector = try folder.inspector()
-        let known: [HubDevice]
+        var devices: [HubDevice]
         do throws(HubError) {
-            known = try inspector.devices(device, at: now)
+            devices = try inspector.devices(device, at: now)
         } catch {
             throw Failure(error)
         }
         let book = try folder.readTokens()
         let tokens = Dictionary(grouping: book.entries.filter { $0.use == .device }, by: \.device)
-        var devices = known
         // A device with a token that has never connected is listed, too.
         for id in tokens.keys where (device == nil || device == id) && !devices.contains(where: { $0.id == id }) {
             devices.append(HubDevice(id: id))
         }
+        let known = devices.count
         devices = chosen(devices, now)
-        if let device, devices.isEmpty { throw Failure(66, "\(device) is not known here") }
+        if let device, devices.isEmpty { throw Failure(66, "this hub does not know \(device)") }
         let views = devices.map { DeviceView($0, TokenState(tokens[$0.id] ?? [], at: now), at: now) }
         if json { return try Say.result((device == nil ? JSON.array(views.map(\.json)) : views[0].json).json) }
         if device != nil { return try Say.result(views[0].lines.joined(separator: "\n")) }
@@ -59,11 +60,11 @@ struct DevicesCommand: ParsableCommand {
         guard let width = LostCommand.terminalWidth else {
             // For a script or a log: complete lines on standard output, notes on standard error.
             for view in views { try Say.result(view.line) }
-            for note in views.flatMap(\.notes) + DeviceView.summary(views, known: known.count, offers, at: now) { Say.error(note) }
+            for note in views.flatMap(\.notes) + DeviceView.summary(views, known: known, offers, at: now) { Say.error(note) }
             return
         }
         let table = views.isEmpty ? [] : DeviceView.table(views, width: width)
-        try Say.result((table + DeviceView.summary(views, known: known.count, offers, at: now)).joined(separator: "\n"))
+        try Say.result((table + DeviceView.summary(views, known: known, offers, at: now)).joined(separator: "\n"))
     }
 
     private func chosen(_ devices: [HubDevice], _ now: Timestamp) -> [HubDevice] {
@@ -170,20 +171,20 @@ struct DeviceView {
     static func summary(_ views: [DeviceView], known: Int, _ offers: [TokenBook.Entry], at now: Timestamp) -> [String] {
         var lines: [String] = []
         if views.isEmpty {
-            lines.append(known == 0 ? "no device was here yet, and none has a token" : "none of \(known) devices is like that")
+            lines.append(known == 0 ? "no device has connected yet, and no device has a token" : "no device matches")
         } else {
             let silent = views.count { $0.device.lastSeen.map { $0.duration(to: now) >= .seconds(86_400) } ?? true }
             let waiting = views.reduce(Int64(0)) { $0.saturatingAdd($1.device.waiting ?? 0) }
             lines.append(
-                "\(PlainText.count(Int64(views.count))) \(views.count == 1 ? "device" : "devices"), \(PlainText.count(Int64(silent))) of them silent for a day; "
-                    + "\(PlainText.count(waiting)) changes wait there")
+                "\(PlainText.count(views.count, "device")), \(PlainText.count(Int64(silent))) of them silent for a day; "
+                    + "\(PlainText.count(waiting, "change waits", "changes wait")) there")
         }
         if !offers.isEmpty {
             let names = offers.sorted { $0.device < $1.device }.prefix(5).map { offer in
                 offer.device.text + (offer.endsAt.map { " (for \(DurationText.rough(now.duration(to: $0))))" } ?? "")
             }
             let more = offers.count > names.count ? " and \(offers.count - names.count) more" : ""
-            lines.append("enrolment tokens that nobody has used yet: \(names.joined(separator: ", "))\(more)")
+            lines.append("enrolment tokens that no device has used yet: \(names.joined(separator: ", "))\(more)")
         }
         return lines
     }
@@ -191,10 +192,10 @@ struct DeviceView {
     /// The problems that need an operator.
     var notes: [String] {
         var notes: [String] = []
-        if device.twins > 1 { notes.append("! \(device.id): \(device.twins) databases speak in turns: two machines use this name") }
-        if case .ended = token { notes.append("! \(device.id): its token has ended -> agenthub token enrol \(device.id)") }
+        if device.twins > 1 { notes.append("! \(device.id): \(device.twins) databases take turns: two machines use this device id") }
+        if case .ended = token { notes.append("! \(device.id): its token has expired -> agenthub token enrol \(device.id)") }
         if case .valid(_, isOverdue: true) = token {
-            notes.append("! \(device.id): its token ends soon and was not refreshed -> agenthub token enrol \(device.id)")
+            notes.append("! \(device.id): its token expires soon and was not refreshed -> agenthub token enrol \(device.id)")
         }
         return notes
     }
@@ -216,14 +217,17 @@ struct DeviceView {
             line("seq", "\(device.maxSeq) seen, \(device.ackedSeq) acknowledged"),
             line(
                 "waits",
-                device.waiting.map { "\($0) mutations, said \(ago(device.waitingAt)) ago" } ?? "unknown: its agent does not say it"),
+                device.waiting.map { "\(PlainText.count($0, "mutation")), reported \(ago(device.waitingAt)) ago" }
+                    ?? "unknown: its agent does not report it"),
             line(
                 "mutations",
-                "\(counters.applied) applied, \(counters.duplicates) duplicates, \(counters.conflicts) conflicts, \(counters.rejected) rejected, \(counters.retried) told to retry"
+                "\(counters.applied) applied, \(counters.duplicates) duplicates, \(counters.conflicts) conflicts, "
+                    + "\(counters.rejected) rejected, \(counters.retried) told to retry"
             ),
             line(
                 "token",
-                tokenEnd.map { "valid until \($0)" } ?? (token == .valid(until: nil, isOverdue: false) ? "valid, does not end" : token.word)
+                tokenEnd.map { "valid until \($0)" }
+                    ?? (token == .valid(until: nil, isOverdue: false) ? "valid, does not expire" : token.word)
             ),
         ]
         if let reported = device.reportedAt { lines.append(line("report", "\(reported) -> agenthub diagnostics show \(device.id)")) }

@@ -5,12 +5,12 @@ import SyncCore
 /// `agenthub diagnostics list|show`: shows the devices' reports after an outage, also beside a running server.
 struct DiagnosticsCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "diagnostics", abstract: "What devices told about themselves after an outage.",
+        commandName: "diagnostics", abstract: "Show the reports that devices sent after an outage.",
         subcommands: [ListReports.self, ShowReports.self])
 }
 
 struct ListReports: ParsableCommand {
-    static let configuration = CommandConfiguration(commandName: "list", abstract: "One line a report: when, who, how it was.")
+    static let configuration = CommandConfiguration(commandName: "list", abstract: "List the reports: number, time, device and state.")
 
     @OptionGroup var folder: DataFolder
     @Flag(help: "Print JSON.") var json = false
@@ -28,30 +28,30 @@ struct ListReports: ParsableCommand {
                     }
                 ).json)
         }
-        if reports.isEmpty { Say.error("no device has told anything") }
+        if reports.isEmpty { Say.error("no device has sent a report") }
         for report in reports {
             let summary = report.summary?.object
             let reasons = summary?["reasons"]?.array?.compactMap(\.text).joined(separator: ", ") ?? ""
             let level = summary?["level"]?.text ?? "unknown"
             try Say.result(
-                "\(report.number)  \(report.at)  \(report.device)  \(level)\(reasons.isEmpty ? "" : ": " + reasons)  \(report.lines.utf8.count) bytes"
-            )
+                "\(report.number)  \(report.at)  \(report.device)  \(level)\(reasons.isEmpty ? "" : ": " + reasons)  "
+                    + "\(report.lines.utf8.count) bytes")
         }
     }
 }
 
 struct ShowReports: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "show", abstract: "The lines of a device's latest report, as it sent them.")
+        commandName: "show", abstract: "Print a device's latest report as the device sent it.")
 
     @Argument(help: "The id of the device.") var device: DeviceID
-    @Option(help: "Another report than the latest, by its number.") var number: Int64?
+    @Option(help: "Number of another report than the latest.") var number: Int64?
     @OptionGroup var folder: DataFolder
 
     func run() throws {
         let reports = try folder.reports(of: device)
         guard let report = number.map({ wanted in reports.first { $0.number == wanted } }) ?? reports.last else {
-            throw Failure(66, "\(device) has told nothing\(number.map { " under the number \($0)" } ?? "")")
+            throw Failure(66, "\(device) has sent no report\(number.map { " with the number \($0)" } ?? "")")
         }
         // Every line is JSON, which has no control characters in it.
         var lines = report.lines[...]

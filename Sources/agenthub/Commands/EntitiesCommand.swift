@@ -5,13 +5,13 @@ import SyncYAML
 /// `agenthub entities check FILE`: checks a file of entities before a hub uses it.
 struct EntitiesCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "entities", abstract: "Look at a file of entities before a hub works by it.", subcommands: [CheckEntities.self])
+        commandName: "entities", abstract: "Check a file of entities before a hub uses it.", subcommands: [CheckEntities.self])
 }
 
 struct CheckEntities: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "check", abstract: "Would `serve --entities` accept this file? Nothing is changed.",
-        discussion: "Everything that is wrong with it is one line with file, line, column and what was expected.")
+        commandName: "check", abstract: "Check whether `serve --entities` accepts this file. Nothing is changed.",
+        discussion: "Each error is one line with the file, line, column and expected value.")
 
     @Argument(help: ArgumentHelp("The file, YAML.", valueName: "file")) var file: String
     @Flag(help: "Print JSON.") var json = false

@@ -30,7 +30,7 @@ struct ExportCommand: ParsableCommand {
             if count == 0 {
                 let known = try inspector.entities().map(\.text).joined(separator: ", ")
                 Say.error(
-                    "there are no records of \(entity); " + (known.isEmpty ? "there are none at all" : "there are records of \(known)"))
+                    "there are no records of \(entity)" + (known.isEmpty ? ", nor of any other entity" : ". There are records of \(known)"))
             }
         } catch {
             throw Failure(error)

@@ -7,21 +7,21 @@ import SyncLinux
 /// `agenthub lost [ENTITY [ID]]`: lists values that lost a conflict, also beside a running server.
 struct LostCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "lost", abstract: "List the values that lost when two devices changed the same, the newest last.",
+        commandName: "lost", abstract: "List the values that lost because two devices changed the same field, the newest last.",
         discussion: """
-            BY is who wrote the value, device and author; STAMP is when. A member of an object is details.size, an element of a set \
-            tags[t-1]. What was decided on a device before it was sent is there: agentctl audit.
+            BY is the device and the author that wrote the value, STAMP is the time. A member of an object is shown as details.size, an \
+            element of a set as tags[t-1]. A decision that a device made before it sent a change is listed there: agentctl audit.
 
-            Records that the hub has and cannot read itself come last, with what is wrong with them: changes of them wait, and no device \
-            is shown them, until they are published anew (agenthub publish) or restored from a backup. To find them, every record of \
-            the entity, or of all, is read. With --json each row says what it is: "kind" is lost or damaged.
+            Records that the hub cannot read come last, with the reason. Changes of them wait, and no device gets them, until they are \
+            published again (agenthub publish) or restored from a backup. To find them, the command reads every record of the entity, or \
+            of all entities. With --json "kind" of each row is lost or damaged.
             """)
 
-    @Argument(help: "Of one entity.") var entity: EntityName?
-    @Argument(help: "Of one record.") var id: RecordID?
-    @Option(help: "How many of the newest.") var limit: Int = 100
+    @Argument(help: "Only values of this entity.") var entity: EntityName?
+    @Argument(help: "Only values of this record.") var id: RecordID?
+    @Option(help: "Number of values to list, the newest ones.") var limit: Int = 100
     @OptionGroup var folder: DataFolder
-    @Flag(help: "Print JSON, with the values whole.") var json = false
+    @Flag(help: "Print JSON, with the complete values.") var json = false
 
     func validate() throws {
         guard (1...Self.limitMax).contains(limit) else { throw ValidationError("--limit: expected 1 to \(Self.limitMax).") }

@@ -9,13 +9,13 @@ import SyncLinux
 struct PublishCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "publish",
-        abstract: "Put records of the hub's own into an entity, such as forms; devices get them with their next sync.",
+        abstract: "Publish records of an entity, such as forms. Devices get them with their next sync.",
         discussion:
-            "Each line is {\"id\":\"…\",\"data\":{…}}; without data, or with null, the record is deleted. The file is read whole before anything is written. A hub that serves --data must not be running; those of --database may."
-    )
+            "Each line is {\"id\":\"…\",\"data\":{…}}. Without data, or with null, the record is deleted. The whole file is read "
+            + "before anything is written. With --data no hub may be running. With --database hubs may run.")
 
     @Argument(help: "The name of the entity.") var entity: EntityName
-    @Argument(help: "NDJSON.") var file: String
+    @Argument(help: "NDJSON file.") var file: String
     @OptionGroup var folder: DataFolder
 
     private static let fileBytesMax = 64 << 20
@@ -37,7 +37,7 @@ struct PublishCommand: ParsableCommand {
         } catch let error as HubError {
             throw Failure(error)
         }
-        try Say.result("\(lines.count) records of \(entity)")
+        try Say.result("\(PlainText.count(lines.count, "record")) of \(entity)")
     }
 
     private func publish(_ lines: [(RecordID, JSONObject?)], _ hub: Hub) throws(HubError) {

@@ -16,59 +16,59 @@ struct ServeCommand: ParsableCommand {
     @OptionGroup var folder: DataFolder
     @OptionGroup var objects: ObjectOptions
 
-    @Option(help: ArgumentHelp("Where to listen; port 0 lets the system choose.", valueName: "host:port"))
+    @Option(help: ArgumentHelp("Address to listen on; port 0 lets the system choose.", valueName: "host:port"))
     var listen = "127.0.0.1:7433"
 
     @Option(help: ArgumentHelp("Certificate chain of the hub, PEM.", valueName: "file"))
     var tlsCert: String?
 
-    @Option(help: ArgumentHelp("Its private key, PEM.", valueName: "file"))
+    @Option(help: ArgumentHelp("Private key of --tls-cert, PEM.", valueName: "file"))
     var tlsKey: String?
 
     @Option(
         help: ArgumentHelp(
-            "Issuers of client certificates, PEM. A device may then show a certificate whose DNS name is its id.", valueName: "file"))
+            "Issuers of client certificates, PEM. A device may then show a certificate whose first DNS name is its id.", valueName: "file"))
     var clientCa: String?
 
-    @Option(help: ArgumentHelp("Settings of entities, YAML, the same keys as the agents'.", valueName: "file"))
+    @Option(help: ArgumentHelp("Settings of entities, YAML, with the keys that agentd.yaml has for them.", valueName: "file"))
     var entities: String?
 
-    @Option(help: ArgumentHelp("Tokens that devices get by enrolment and refresh end after so many days; 0: never.", valueName: "days"))
+    @Option(help: ArgumentHelp("Days until a token from an enrolment or a refresh expires; 0: never.", valueName: "days"))
     var tokenDays = 90
 
     @Option(
         help: ArgumentHelp(
-            "For so many days after its end the last token of a device is still taken for asking for the next one; 0: not at all.",
+            "Days after its expiry in which a device may still exchange its last token for the next one; 0: none.",
             valueName: "days"))
     var tokenGrace = 90
 
     @Option(
         help: ArgumentHelp(
-            "Deletions are remembered for so many days; devices that were away for longer list everything anew.", valueName: "days"))
+            "Days for which deletions are remembered. A device that was away for longer downloads everything again.", valueName: "days"))
     var keepDeletions = 90
 
-    @Option(help: ArgumentHelp("Reports of devices are kept for so many days.", valueName: "days"))
+    @Option(help: ArgumentHelp("Days for which reports of devices are kept.", valueName: "days"))
     var keepReports = 14
 
-    @Option(help: ArgumentHelp("Files that stopped on their way are kept for so many days.", valueName: "days"))
+    @Option(help: ArgumentHelp("Days for which interrupted uploads are kept.", valueName: "days"))
     var keepUploads = 3
 
     @Option(
         help: ArgumentHelp(
-            "Connections at one time, of devices and others; without this option 10000, or as many as the limit of open files allows.",
+            "Most connections at one time; default: 10000, or as many as the limit of open files allows.",
             valueName: "count"))
     var connections: Int?
 
     @Option(
         help: ArgumentHelp(
-            "Connections at one time of one address (of IPv6: one network of 64 bits) that have not shown a credential yet; "
-                + "0: no such limit, for a hub that only a balancer can reach.", valueName: "count"))
+            "Most connections at one time from one address (IPv6: one /64 network) that have not shown a credential yet; "
+                + "0: no limit, for a hub that only a balancer can reach.", valueName: "count"))
     var strangersPerAddress = 128
 
-    @Flag(help: "Ask for no token. Only on a loopback address.")
+    @Flag(help: "Require no token. Only allowed on a loopback address.")
     var open = false
 
-    @Flag(help: "The database was restored from a backup, or is gone: start a new history, so that devices offer again what is missing.")
+    @Flag(help: "Start a new history, because the database was restored or is lost. The devices then send again what is missing.")
     var newEpoch = false
 
     @Flag(help: "Log every request.")
@@ -242,12 +242,13 @@ struct ServeCommand: ParsableCommand {
             do throws(BlobError) {
                 try files.prepare()
             } catch {
-                log.error("no files can be taken yet; each upload tries again", metadata: ["error": "\(error)"])
+                log.error("files cannot be stored yet; each upload tries again", metadata: ["error": "\(error)"])
             }
             hub.settings.uploads = HubUploads(files, limits: limits)
         } else {
             log.notice(
-                "no files are taken", metadata: ["hint": "--data names a folder for them that all replicas see, --blobs an object store"])
+                "uploads of files are refused: there is no place for them",
+                metadata: ["hint": "--data names a folder that all replicas see, --blobs an object store"])
         }
         if let mark, mark.epoch != hub.epoch, !hub.isOlder(than: mark) {
             log.warning(

@@ -8,7 +8,7 @@ struct StatsCommand: ParsableCommand {
         commandName: "stats", abstract: "Count devices, records, mutations and duplicates.")
 
     @OptionGroup var folder: DataFolder
-    @Flag(help: "Also read every record, to find those that the hub cannot read itself.") var check = false
+    @Flag(help: "Also read every record, to find those that the hub cannot read.") var check = false
     @Flag(help: "Print JSON.") var json = false
 
     func run() throws {
@@ -41,8 +41,8 @@ struct StatsCommand: ParsableCommand {
         let entityWidth = stats.entities.map(\.name.text.utf8.count).max() ?? 0
         for entity in stats.entities {
             lines.append(
-                "  \(PlainText.padded(entity.name.text, to: entityWidth))  \(entity.records) records, \(entity.tombstones) deleted, \(entity.bytes) bytes"
-            )
+                "  \(PlainText.padded(entity.name.text, to: entityWidth))  \(PlainText.count(entity.records, "record")), "
+                    + "\(entity.tombstones) deleted, \(entity.bytes) bytes")
         }
         lines.append("blobs      \(stats.blobs), \(stats.blobBytes) bytes")
         lines.append("damaged    " + damaged(stats.damaged))
@@ -50,12 +50,12 @@ struct StatsCommand: ParsableCommand {
     }
 
     private static func damaged(_ damaged: DamagedRecords?) -> String {
-        guard let damaged else { return "not looked for; agenthub stats --check reads every record" }
+        guard let damaged else { return "not checked; agenthub stats --check reads every record" }
         if damaged.count == 0 { return "no record" }
         let shown = damaged.first.prefix(8).map { PlainText.safe("\($0.record) (\($0.detail))") }
         let rest = damaged.count > Int64(shown.count) ? ", …" : ""
-        return "\(damaged.count) records that cannot be read: \(shown.joined(separator: ", "))\(rest). Changes of them wait, and no "
-            + "device is shown them, until they are published anew or restored from a backup; all of them: agenthub lost"
+        return "\(PlainText.count(damaged.count, "record")) that cannot be read: \(shown.joined(separator: ", "))\(rest). Changes of them "
+            + "wait, and no device gets them, until they are published again or restored from a backup. To list all: agenthub lost"
     }
 
     private static func history(_ lineage: HubLineage) -> String {

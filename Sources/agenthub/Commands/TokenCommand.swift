@@ -6,7 +6,7 @@ import SyncLinux
 /// `agenthub token add|enrol|list|readmit|revoke`: manages tokens, also beside a running server.
 struct TokenCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "token", abstract: "Give devices a token, and take it back.",
+        commandName: "token", abstract: "Make, list and revoke the tokens of devices.",
         subcommands: [AddToken.self, EnrolToken.self, ListTokens.self, ReadmitDevice.self, RevokeToken.self])
 }
 
@@ -16,7 +16,7 @@ struct AddToken: ParsableCommand {
         discussion: "A device may have several tokens, so that a new one can be put in place before the old one is revoked.")
 
     @Argument(help: "The id of the device.") var device: DeviceID
-    @Option(help: ArgumentHelp("It ends after so many days. Default: never.", valueName: "days")) var days: Int?
+    @Option(help: ArgumentHelp("Days until it expires; default: never.", valueName: "days")) var days: Int?
     @OptionGroup var folder: DataFolder
 
     func validate() throws {
@@ -37,11 +37,11 @@ struct EnrolToken: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "enrol", abstract: "Make a one-time token with which a device gets its own, and print it.",
         discussion:
-            "Put it where the device looks for its token. The device exchanges it at its first contact, keeps what it gets, and asks for the next one in time."
-    )
+            "Put it into the token file of the device. At its first contact the device exchanges it for a token of its own, which it then "
+            + "refreshes in time.")
 
     @Argument(help: "The id of the device.") var device: DeviceID
-    @Option(help: ArgumentHelp("It can be used for so many hours.", valueName: "hours")) var hours = 168
+    @Option(help: ArgumentHelp("Hours in which it can be used.", valueName: "hours")) var hours = 168
     @OptionGroup var folder: DataFolder
 
     func validate() throws {
@@ -87,7 +87,7 @@ struct ListTokens: ParsableCommand {
 
 struct RevokeToken: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "revoke", abstract: "Shut a device out: none of its present tokens is taken any more.")
+        commandName: "revoke", abstract: "Revoke all present tokens of a device.")
 
     @Argument(help: "The id of the device.") var device: DeviceID
     @OptionGroup var folder: DataFolder
@@ -96,19 +96,19 @@ struct RevokeToken: ParsableCommand {
         var count = 0
         try folder.updateTokens { book in count = book.revoke(device, at: SystemClocks().now().wall) }
         guard count > 0 else { throw Failure(66, "\(device) has no valid token") }
-        Say.error("revoked \(count) token\(count == 1 ? "" : "s") of \(device)")
+        Say.error("revoked \(PlainText.count(count, "token")) of \(device)")
     }
 }
 
 struct ReadmitDevice: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "readmit", abstract: "Let a device come back whose token has ended.",
+        commandName: "readmit", abstract: "Let a device reconnect whose token has expired.",
         discussion:
-            "With its next contact the device shows the token that has ended and gets the next one; nobody needs to go there. "
-            + "agenthub serve --token-grace does the same for all devices for a time.")
+            "At its next contact the device exchanges the expired token for the next one, so no visit is necessary. "
+            + "agenthub serve --token-grace allows the same to all devices for a time.")
 
     @Argument(help: "The id of the device.") var device: DeviceID
-    @Option(help: ArgumentHelp("It may come back within so many days.", valueName: "days")) var days = 30
+    @Option(help: ArgumentHelp("Days in which it may reconnect.", valueName: "days")) var days = 30
     @OptionGroup var folder: DataFolder
 
     func validate() throws {
@@ -119,8 +119,10 @@ struct ReadmitDevice: ParsableCommand {
         var isKnown = false
         let now = SystemClocks().now().wall
         try folder.updateTokens { book in isKnown = book.readmit(device, until: now.advanced(by: .seconds(86_400) * days), at: now) }
-        guard isKnown else { throw Failure(66, "\(device) has no token that has ended and was not revoked; see: agenthub token list") }
-        Say.error("\(device) may come back within \(days) day\(days == 1 ? "" : "s")")
+        guard isKnown else {
+            throw Failure(66, "\(device) has no expired token that was not revoked. List the tokens: agenthub token list")
+        }
+        Say.error("\(device) may reconnect within \(PlainText.count(days, "day"))")
     }
 }
 
