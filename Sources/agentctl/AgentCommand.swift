@@ -71,10 +71,10 @@ struct CommandFailure: Error, Sendable {
     static func notAllowed(socket: String) -> CommandFailure {
         let detail =
             if let group = Environment.group(thatMayOpen: socket) {
-                "\(socket) may not be opened by \(Environment.user): it is for root and the members of the group \(group). "
-                    + "To make \(Environment.user) one of them: sudo usermod -aG \(group) \(Environment.user), then log in again"
+                "\(Environment.user) may not open \(socket). Only root and the members of the group \(group) may. To add "
+                    + "\(Environment.user) to the group: sudo usermod -aG \(group) \(Environment.user), then log in again"
             } else {
-                "\(socket) may not be opened by \(Environment.user): it is for root and its owner alone (socket.mode, socket.group)"
+                "\(Environment.user) may not open \(socket). Only root and its owner may (socket.mode, socket.group)"
             }
         return CommandFailure(exitStatus: 77, problem: Problem("forbidden", status: 0, detail: detail))
     }

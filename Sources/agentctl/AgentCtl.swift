@@ -9,11 +9,11 @@ import SyncLinux
 struct AgentCtl: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "agentctl",
-        abstract: "Ask the Edge Sync Agent on this machine, and give it work.",
+        abstract: "Query and control the Edge Sync Agent on this machine.",
         discussion: """
-            Results go to standard output, everything else to standard error; with --json the result is JSON, also \
-            when it is an error. Exit status: 0 fine, 1 degraded or the answer is no, 2 agent not reachable, 3 \
-            attention needed (status), 64 usage, 77 not allowed.
+            Results go to standard output, everything else to standard error. With --json the result is JSON, and so is an \
+            error. Exit status: 0 success, 1 degraded or the answer is no, 2 agent not reachable, 3 attention needed (status), \
+            64 wrong usage, 77 permission denied.
             """,
         version: "agentctl \(ProductVersion.text)",
         subcommands: [

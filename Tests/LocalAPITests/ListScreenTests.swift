@@ -96,7 +96,7 @@ import Testing
                     records: 297
                 """)
         #expect(AuditScreen.line(Self.decisions[1]) == #"10  2026-11-19T08:00:00.000Z  uid 1000  accept_deletions audits  {"records":297}"#)
-        #expect(AuditScreen.list([], now: Self.now) == ["nothing was decided"])
+        #expect(AuditScreen.list([], now: Self.now) == ["no decisions"])
     }
 
     private static let offline = SyncAnswer.Outcome(

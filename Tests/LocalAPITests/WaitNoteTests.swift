@@ -71,7 +71,7 @@ import Testing
             Synced("the sync is paused until 2026-11-21 06:00Z (in 8 h 19 min) (satellite window): agentctl resume") {
                 $0 = StatusSamples.paused
             },
-            Synced("the sync is paused until somebody resumes it: agentctl resume") {
+            Synced("the sync is paused until it is resumed: agentctl resume") {
                 $0.sync.pause = .init(until: nil, reason: "", uid: 0)
             },
             Synced("the cycle is still running (push); agentctl status shows how it goes") { $0.sync.phase = "push" },

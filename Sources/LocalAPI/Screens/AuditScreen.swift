@@ -5,7 +5,7 @@ package enum AuditScreen {
     package static func list(
         _ items: [AuditAnswer.Item], width: Int = 80, now: Timestamp, offset: Duration = .zero
     ) -> [String] {
-        if items.isEmpty { return [PlainText.clip("nothing was decided", to: width)] }
+        if items.isEmpty { return [PlainText.clip("no decisions", to: width)] }
         var table = TextTable([
             .init("N", .right), .init("WHEN"), .init("WHO"), .init("WHAT"), .init("ABOUT", widthMin: 12),
         ])

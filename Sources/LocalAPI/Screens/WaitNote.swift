@@ -53,7 +53,7 @@ package enum WaitNote {
         func clock(_ time: Timestamp) -> String { PlainText.clock(time, now: now, offset: offset) }
         let sync = document.sync
         if let pause = sync.pause {
-            let end = pause.until.map { "until " + clock($0) + left($0, now) } ?? "until somebody resumes it"
+            let end = pause.until.map { "until " + clock($0) + left($0, now) } ?? "until it is resumed"
             let reason = pause.reason.isEmpty ? "" : " (\(pause.reason))"
             return Hold(text: "the sync is paused \(end)\(reason): agentctl resume")
         }

@@ -126,7 +126,7 @@ struct StatusRows {
         var tone = StatusRow.Tone.plain
         if let pause = sync.pause {
             tone = .warning
-            let until = pause.until.map { "until " + clock($0) } ?? "until somebody resumes it"
+            let until = pause.until.map { "until " + clock($0) } ?? "until it is resumed"
             texts.append("paused \(until), by uid \(pause.uid)" + (pause.reason.isEmpty ? "" : ": " + pause.reason))
         } else if ["settle", "pull", "push"].contains(sync.phase) {
             texts.append("running: " + sync.phase)

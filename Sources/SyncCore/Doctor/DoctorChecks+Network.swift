@@ -228,7 +228,7 @@ extension Doctor {
         DoctorCheck("pause", why: "while the sync is paused nothing leaves this machine") { facts in
             guard let work = facts.work else { return .unknown(noAgent) }
             guard let pause = work.pause, pause.until.map({ $0 > facts.now }) ?? true else { return .ok("not paused") }
-            let until = pause.until.map { "until \($0)" } ?? "until somebody resumes it"
+            let until = pause.until.map { "until \($0)" } ?? "until it is resumed"
             return .warn("paused \(until)" + (pause.reason.isEmpty ? "" : ": \(pause.reason)"), fix: "agentctl resume")
         },
         DoctorCheck("decisions", why: "what was refused or contested keeps its record apart until a person has decided") { facts in

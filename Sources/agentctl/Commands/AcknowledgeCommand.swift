@@ -3,12 +3,12 @@ import LocalAPI
 
 struct AcknowledgeCommand: AgentCommand {
     static let configuration = CommandConfiguration(
-        commandName: "acknowledge", abstract: "Say that somebody has seen an alarm that is over.",
-        discussion: "Status shows what happened to the data, such as epoch_changed, until then, also over restarts.")
+        commandName: "acknowledge", abstract: "Acknowledge an alarm that is over.",
+        discussion: "Until then the status shows an alarm about the data, such as epoch_changed, also after restarts.")
 
     @OptionGroup var global: GlobalOptions
 
-    @Argument(help: "The code of the alarm, as status shows it. Without it: all that are over.") var code: String?
+    @Argument(help: "Code of the alarm, as the status shows it. Default: all alarms that are over.") var code: String?
 
     func run(_ session: Session) async throws -> Int32 {
         let reply = try await session.client.acknowledge(AcknowledgeBody(code: code))

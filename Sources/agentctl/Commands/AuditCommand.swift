@@ -5,11 +5,11 @@ import SyncCore
 struct AuditCommand: AgentCommand {
     static let configuration = CommandConfiguration(
         commandName: "audit",
-        abstract: "Who decided what: retries, discards, pauses, forced syncs, accepted deletions, configurations.")
+        abstract: "List who decided what: retries, discards, pauses, forced syncs, accepted deletions, configurations.")
 
     @OptionGroup var global: GlobalOptions
-    @Option(help: "Only after this number.") var after: Int64?
-    @Option(help: "How many.") var limit: Int = MutationListQuery.limitDefault
+    @Option(help: "Only entries after this number.") var after: Int64?
+    @Option(help: "Number of entries.") var limit: Int = MutationListQuery.limitDefault
 
     func validate() throws { try MutationList.check(limit: limit, after: after) }
 
@@ -24,7 +24,7 @@ struct AuditCommand: AgentCommand {
             view.isTerminal
             ? AuditScreen.list(reply.value.items, width: view.width, now: view.now, offset: view.offset)
             : reply.value.items.map(AuditScreen.line)
-        Output.list(lines, nothing: "nothing was decided")
+        Output.list(lines, nothing: "no decisions")
         if let next = reply.value.next { Output.note("more: agentctl audit --after \(next)") }
         return 0
     }

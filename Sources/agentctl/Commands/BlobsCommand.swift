@@ -7,15 +7,15 @@ import SyncLinux
 struct BlobsCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "blobs",
-        abstract: "Add files, list them, show one, try one again, remove one.",
+        abstract: "Add, list, show, retry or remove files.",
         subcommands: [Add.self, List.self, Show.self, Retry.self, Remove.self], defaultSubcommand: List.self)
 
     struct Add: AgentCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Give the agent a file to keep and to upload.",
+            abstract: "Give the agent a file to store and upload.",
             discussion: """
-                The agent takes its own copy before it answers; the file may change afterwards. With --for and --field \
-                a record shows it: with a placeholder at once, and as uploaded when the bytes are at the hub. The same \
+                The agent makes its own copy before it answers, so the file may change afterwards. With --for and --field \
+                a field of a record refers to it: at once as a placeholder, and as uploaded when the hub has the bytes. The same \
                 bytes twice are one blob.
 
                 agentctl blobs add photo.jpg --for inspections/i-7 --field photo
@@ -23,17 +23,17 @@ struct BlobsCommand: ParsableCommand {
 
         @OptionGroup var global: GlobalOptions
         @Argument(help: "The file, or - for standard input.") var file: String
-        @Option(name: .customLong("for"), help: "The record that shows it, as ENTITY/ID; made if it is not there.")
+        @Option(name: .customLong("for"), help: "Record that refers to it, as ENTITY/ID. It is created if it does not exist.")
         var record: String?
-        @Option(help: "The field of that record.") var field: String?
-        @Option(help: "Media type, such as image/jpeg. Default: by the name's ending.") var type: String?
-        @Option(help: "Name of the file as others see it. Default: its own.") var name: String?
-        @Option(help: "critical, normal or bulk, of the change to the record. Default: the entity's.") var priority: Priority?
-        @Option(help: "Idempotency key of the change to the record, so that it can be asked for again.") var key: String?
-        @Flag(help: "Wait until it is uploaded, with a bar.") var watch = false
+        @Option(help: "Field of that record.") var field: String?
+        @Option(help: "Media type, such as image/jpeg. Default: by the extension of the name.") var type: String?
+        @Option(help: "Name under which others see the file. Default: its own name.") var name: String?
+        @Option(help: "Priority of the change to the record: critical, normal or bulk. Default: the entity's.") var priority: Priority?
+        @Option(help: "Idempotency key of the change to the record, so that the command can be repeated.") var key: String?
+        @Flag(help: "Wait until it is uploaded, with a progress bar.") var watch = false
 
         func validate() throws {
-            if key != nil, record == nil { throw ValidationError("--key goes with --for.") }
+            if key != nil, record == nil { throw ValidationError("--key needs --for.") }
             if (record == nil) != (field == nil) { throw ValidationError("--for and --field belong together.") }
             if let record, Self.read(record) == nil { throw ValidationError("--for: expected ENTITY/ID, such as audits/a-17.") }
             if let type, !BlobAddQuery.isType(type) { throw ValidationError("--type: expected a media type such as image/jpeg.") }
@@ -56,7 +56,7 @@ struct BlobsCommand: ParsableCommand {
             if !session.isJSON {
                 Output.line(
                     "\(added.value.id)  \(SizeText.readable(added.value.size))  \(added.value.digest)"
-                        + (added.status == 200 ? "  (was here already)" : ""))
+                        + (added.status == 200 ? "  (already stored)" : ""))
                 if let mutation { Output.line("\(mutation.value.id) \(mutation.value.state)") }
             }
             guard watch, let id = BlobID(added.value.id) else {
@@ -100,12 +100,13 @@ struct BlobsCommand: ParsableCommand {
     }
 
     struct List: AgentCommand {
-        static let configuration = CommandConfiguration(abstract: "The files, oldest first, with how far they are.")
+        static let configuration = CommandConfiguration(abstract: "List the files and their progress, oldest first.")
 
         @OptionGroup var global: GlobalOptions
-        @Option(help: "pending, uploading, verifying, uploaded, failed or missing; several with commas.") var state: String?
-        @Option(help: "Only after this number.") var after: Int64 = 0
-        @Option(help: "How many.") var limit: Int = MutationListQuery.limitDefault
+        @Option(help: "Only files in these states, separated by commas: pending, uploading, verifying, uploaded, failed or missing.")
+        var state: String?
+        @Option(help: "Only files after this number.") var after: Int64 = 0
+        @Option(help: "Number of files.") var limit: Int = MutationListQuery.limitDefault
 
         private var states: [BlobState]? { state?.split(separator: ",").compactMap { BlobState(rawValue: String($0)) } }
 
@@ -126,18 +127,18 @@ struct BlobsCommand: ParsableCommand {
                 let view = View()
                 let items = reply.value.items
                 Output.list(view.isTerminal ? BlobsScreen.list(items, width: view.width) : items.map(BlobsScreen.line), nothing: "no files")
-                if let next = reply.value.next { Output.note("more: --after \(next)") }
+                if let next = reply.value.next { Output.note("there is more: agentctl blobs list --after \(next)") }
             }
             return 0
         }
     }
 
     struct Show: AgentCommand {
-        static let configuration = CommandConfiguration(abstract: "One file.")
+        static let configuration = CommandConfiguration(abstract: "Show one file.")
 
         @OptionGroup var global: GlobalOptions
         @Argument(help: "The blob's id, such as b-31.") var id: String
-        @Flag(help: "Wait until it is uploaded, with a bar.") var watch = false
+        @Flag(help: "Wait until it is uploaded, with a progress bar.") var watch = false
 
         func run(_ session: Session) async throws -> Int32 {
             let id = try BlobsCommand.id(id)
@@ -153,7 +154,7 @@ struct BlobsCommand: ParsableCommand {
     }
 
     struct Retry: AgentCommand {
-        static let configuration = CommandConfiguration(abstract: "Try a file again that was set aside.")
+        static let configuration = CommandConfiguration(abstract: "Retry the upload of a file that has failed.")
 
         @OptionGroup var global: GlobalOptions
         @Argument(help: "The blob's id, such as b-31.") var id: String
@@ -169,14 +170,14 @@ struct BlobsCommand: ParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Remove a file from this device.",
             discussion: """
-                A file that an open change shows, or a record whose file is not uploaded yet, is not removed: its bytes \
-                are nowhere else. With --force they are given up; the file is then listed as missing, and the same file \
-                can be added again.
+                A file is not removed if an open change refers to it, or a record does and the upload has not ended: its bytes \
+                exist nowhere else. --force gives them up. The file is then listed as missing, and the same file can be added \
+                again.
                 """)
 
         @OptionGroup var global: GlobalOptions
         @Argument(help: "The blob's id, such as b-31.") var id: String
-        @Flag(help: "Also when a record shows it and its bytes are nowhere else.") var force = false
+        @Flag(help: "Also if a record refers to it and its bytes exist nowhere else.") var force = false
 
         func run(_ session: Session) async throws -> Int32 {
             let id = try BlobsCommand.id(id)
@@ -187,7 +188,9 @@ struct BlobsCommand: ParsableCommand {
     }
 
     static func id(_ text: String) throws(CommandFailure) -> BlobID {
-        guard let id = BlobID(text) else { throw CommandFailure.usage("\(PlainText.safe(text)) is no blob: they are named b-31") }
+        guard let id = BlobID(text) else {
+            throw CommandFailure.usage("\(PlainText.safe(text)) is no id of a blob: expected one such as b-31")
+        }
         return id
     }
 }

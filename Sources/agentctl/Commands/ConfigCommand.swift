@@ -11,11 +11,11 @@ struct ConfigCommand: ParsableCommand {
 
     struct Check: AgentCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Is this configuration good? Nothing is changed.",
+            abstract: "Check a configuration. Nothing is changed.",
             discussion:
                 """
-                A running agent is asked, else agentd itself is started to check. Without FILE: the files that the \
-                agent uses.
+                A running agent checks it; without one, agentd is started for the check. Without FILE the files are checked that \
+                the agent uses.
                 """
         )
 
@@ -46,7 +46,7 @@ struct ConfigCommand: ParsableCommand {
 
     struct Show: AgentCommand {
         static let configuration = CommandConfiguration(
-            abstract: "The configuration in force, each key with where it comes from; secrets are masked.")
+            abstract: "Show the configuration in force, each key with its origin. Secrets are masked.")
 
         @OptionGroup var global: GlobalOptions
 
@@ -66,7 +66,7 @@ struct ConfigCommand: ParsableCommand {
 
     struct Reload: AgentCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Read the configuration files again. A bad one changes nothing.")
+            abstract: "Read the configuration files again. An invalid one changes nothing.")
 
         @OptionGroup var global: GlobalOptions
 
@@ -80,7 +80,7 @@ struct ConfigCommand: ParsableCommand {
                     PlainText.safe(changed.isEmpty ? "nothing changed" : "changed: " + changed.joined(separator: ", ")))
                 if !reply.value.restartNeeded.isEmpty {
                     Output.note(
-                        PlainText.safe("a restart is needed for: " + reply.value.restartNeeded.joined(separator: ", ")))
+                        PlainText.safe("restart agentd to apply: " + reply.value.restartNeeded.joined(separator: ", ")))
                 }
             }
             return 0
@@ -103,13 +103,9 @@ enum AgentProgram {
         var pointers: [UnsafeMutablePointer<CChar>?] = arguments.map { strdup($0) }
         pointers.append(nil)
         for path in paths { execvp(path, pointers) }
-        let reason = String(cString: strerror(errno))
+        let error = errno
         for pointer in pointers { free(pointer) }
-        return CommandFailure(
-            exitStatus: 2,
-            problem: Problem(
-                "unreachable", status: 0,
-                detail: "no agent answers, and agentd could not be started to check: \(reason)"))
+        return failure(error)
     }
 
     /// The output of `agentd` with these arguments.
@@ -135,7 +131,8 @@ enum AgentProgram {
         let reason = String(cString: strerror(error))
         return CommandFailure(
             exitStatus: 2,
-            problem: Problem("unreachable", status: 0, detail: "no agent answers, and agentd could not be started to look: \(reason)"))
+            problem: Problem(
+                "unreachable", status: 0, detail: "no agent answers, and agentd could not be started for the check: \(reason)"))
     }
 
     private static func beside(_ name: String) -> String? {

@@ -5,17 +5,17 @@ import SyncCore
 struct ConflictsCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "conflicts",
-        abstract: "What two sides changed and only a person can decide.",
+        abstract: "List, show or resolve conflicts that only a person can decide.",
         subcommands: [List.self, Show.self, Resolve.self], defaultSubcommand: List.self)
 
     struct List: AgentCommand {
-        static let configuration = CommandConfiguration(abstract: "Those that wait for a decision, oldest first.")
+        static let configuration = CommandConfiguration(abstract: "List the conflicts that wait for a decision, oldest first.")
 
         @OptionGroup var global: GlobalOptions
-        @Option(help: "Only in this state; may be repeated. Default: open, which includes stale.") var state: [ConflictState] = []
-        @Option(help: "Only of this entity.") var entity: EntityName?
-        @Option(help: "Only newer than this one.") var after: ConflictID?
-        @Option(help: "How many.") var limit: Int = MutationListQuery.limitDefault
+        @Option(help: "Only conflicts in this state; may be repeated. Default: open, which includes stale.") var state: [ConflictState] = []
+        @Option(help: "Only conflicts of this entity.") var entity: EntityName?
+        @Option(help: "Only conflicts that are newer than this one.") var after: ConflictID?
+        @Option(help: "Number of conflicts.") var limit: Int = MutationListQuery.limitDefault
 
         func validate() throws { try MutationList.check(limit: limit, after: after?.number) }
 
@@ -30,7 +30,7 @@ struct ConflictsCommand: ParsableCommand {
                 Output.list(
                     view.isTerminal ? ConflictScreen.list(items, width: view.width) : items.map(ConflictScreen.line),
                     nothing: "no conflicts")
-                if let next = reply.value.next { Output.note("more: --after c-\(next)") }
+                if let next = reply.value.next { Output.note("there is more: agentctl conflicts list --after c-\(next)") }
             }
             return 0
         }
@@ -38,11 +38,11 @@ struct ConflictsCommand: ParsableCommand {
 
     struct Show: AgentCommand {
         static let configuration = CommandConfiguration(
-            abstract: "One of them: base, local and remote side by side, with who and when.")
+            abstract: "Show one conflict: base, local and remote value side by side, with author and time.")
 
         @OptionGroup var global: GlobalOptions
         @Argument(help: "The conflict's id, such as c-12.") var id: ConflictID
-        @Option(help: "Only this field, with its values whole; may be repeated.") var field: [String] = []
+        @Option(help: "Only this field, with its complete values; may be repeated.") var field: [String] = []
 
         func run(_ session: Session) async throws -> Int32 {
             let reply = try await session.client.conflict(id)
@@ -64,34 +64,35 @@ struct ConflictsCommand: ParsableCommand {
 
     struct Resolve: AgentCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Decide one: a side for all of it, or a choice for each field.",
+            abstract: "Resolve a conflict: one side for all of it, or a choice for each field.",
             discussion: """
                 agentctl conflicts resolve c-12 --local
                 agentctl conflicts resolve c-12 --field finding=remote --value 'notes="both of it"'
 
-                A change of an atomic list never goes without the others: the list waits until all its conflicts are decided, then \
-                what remains of it goes in one commit. To let go of all of it:
+                A change of an atomic list is never sent without the others. The list waits until all its conflicts are resolved, and \
+                the rest of it is then sent in one commit. To drop the whole list:
 
                 agentctl conflicts resolve c-12 --remote --whole
                 """)
 
         @OptionGroup var global: GlobalOptions
         @Argument(help: "The conflict's id, such as c-12.") var id: ConflictID
-        @Flag(help: "The value of this device, for all that is disputed.") var local = false
-        @Flag(help: "The value of the hub, for all that is disputed.") var remote = false
-        @Flag(help: "With --remote: let go of all changes of its atomic list.") var whole = false
-        @Option(help: "FIELD=local or FIELD=remote; may be repeated.") var field: [String] = []
-        @Option(help: "FIELD=JSON, instead of both; may be repeated.") var value: [String] = []
-        @Option(help: "Why; kept in its history.") var comment: String?
-        @Option(help: "Who decides; kept with the change.") var author: String?
-        @Option(help: "The hub's version that was looked at; if it is newer by now, nothing is decided.") var expect: Int64?
+        @Flag(help: "Keep the values of this device, for all disputed fields.") var local = false
+        @Flag(help: "Keep the values of the hub, for all disputed fields.") var remote = false
+        @Flag(help: "With --remote: drop all changes of its atomic list.") var whole = false
+        @Option(help: "Side for a field, FIELD=local or FIELD=remote; may be repeated.") var field: [String] = []
+        @Option(help: "Value for a field instead of both sides, FIELD=JSON; may be repeated.") var value: [String] = []
+        @Option(help: "Reason, kept in the history.") var comment: String?
+        @Option(help: "Person who decides, kept with the change.") var author: String?
+        @Option(help: "Version of the hub on which the decision is based. If the hub has a newer one, nothing is resolved.")
+        var expect: Int64?
 
         func validate() throws {
             let ways = (local ? 1 : 0) + (remote ? 1 : 0) + (field.isEmpty && value.isEmpty ? 0 : 1)
             guard ways == 1 else {
                 throw ValidationError("give --local, or --remote, or a choice for each field with --field and --value")
             }
-            guard !whole || remote else { throw ValidationError("--whole lets go of the whole list: give it with --remote") }
+            guard !whole || remote else { throw ValidationError("--whole drops the whole list. It needs --remote") }
         }
 
         func run(_ session: Session) async throws -> Int32 {

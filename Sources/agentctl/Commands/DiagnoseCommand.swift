@@ -7,13 +7,14 @@ import SyncLinux
 struct DiagnoseCommand: AgentCommand {
     static let configuration = CommandConfiguration(
         commandName: "diagnose",
-        abstract: "Write a file for whoever helps from afar: status, checks, configuration, events, bytes.",
-        discussion:
-            "It holds no document, no record's id and no secret, and is a .tar.gz of at most 1 MB before packing. Look into it before you send it: tar -tzf FILE."
-    )
+        abstract: "Write a diagnostics file for support: status, checks, configuration, events, bytes.",
+        discussion: """
+            It holds no document, no id of a record and no secret. It is a .tar.gz of at most 1 MB before packing. Look into it before \
+            you send it: tar -tzf FILE
+            """)
 
     @OptionGroup var global: GlobalOptions
-    @Option(name: .shortAndLong, help: "Where to write it, or - for standard output. Default: agentd-DEVICE-TIME.tar.gz here.")
+    @Option(name: .shortAndLong, help: "File to write, or - for standard output. Default: agentd-DEVICE-TIME.tar.gz in this folder.")
     var output: String?
 
     func run(_ session: Session) async throws -> Int32 {

@@ -5,11 +5,11 @@ import SyncCore
 struct EnqueueCommand: AgentCommand {
     static let configuration = CommandConfiguration(
         commandName: "enqueue",
-        abstract: "Ask for one change of one record.",
+        abstract: "Queue a change to a record.",
         discussion:
             """
-            It returns when the change is on flash; with --wait, when the hub has decided (exit 1 if it said no, or \
-            nothing in time).
+            The command returns when the change is on flash. With --wait it returns when the hub has decided. Exit status 1: the \
+            hub has rejected the change, or has not answered in time.
 
             agentctl enqueue work_orders wo-1 --data '{"status":"done"}' --wait
             agentctl enqueue readings --action create --data '{"celsius":71.5}'
@@ -24,27 +24,29 @@ struct EnqueueCommand: AgentCommand {
     @Option(help: ArgumentHelp("The fields: a JSON object, @FILE, or - for standard input.", valueName: "json|@file|-"))
     var data: String?
     @Option(help: "critical, normal or bulk. Default: the entity's.") var priority: Priority?
-    @Option(help: "Give up unsent after this time, such as 2h or 14d.") var ttl: DurationArgument?
-    @Option(help: ArgumentHelp("Not before this change is at the hub; may be repeated.", valueName: "id"))
+    @Option(help: "Drop it if it is still unsent after this time, such as 2h or 14d.") var ttl: DurationArgument?
+    @Option(help: ArgumentHelp("Wait until the hub has accepted this change; may be repeated.", valueName: "id"))
     var dependsOn: [MutationKey] = []
-    @Option(help: ArgumentHelp("Only if the record is still as it was read: the etag that `agentctl get` shows.", valueName: "etag"))
+    @Option(help: ArgumentHelp("Only if the record still has this etag, which `agentctl get` shows.", valueName: "etag"))
     var ifMatch: String?
-    @Option(help: "Who asks for it, for people to read.") var author: String?
-    @Option(help: "Idempotency key: the same key with the same change is taken once.") var key: String?
+    @Option(help: "Name of the author, shown to people.") var author: String?
+    @Option(help: "Idempotency key. The same change with the same key is accepted once.") var key: String?
     @Flag(help: "Wait for the hub's verdict.") var wait = false
-    @Option(help: "How long --wait waits.") var timeout: DurationArgument?
+    @Option(help: "Longest wait of --wait.") var timeout: DurationArgument?
 
     func validate() throws {
-        if timeout != nil, !wait { throw ValidationError("--timeout goes with --wait.") }
+        if timeout != nil, !wait { throw ValidationError("--timeout needs --wait.") }
         if id == nil, action ?? .create != .create {
             throw ValidationError("--action \(action?.rawValue ?? "") needs the record's id.")
         }
         if data == nil, action != .delete {
-            throw ValidationError("--data says what the record shall hold; for one without fields: --data '{}'.")
+            throw ValidationError("--data with the fields of the record is missing. For a record without fields: --data '{}'.")
         }
         if let ifMatch {
             guard EntityTags(ifMatch) != nil else { throw ValidationError("--if-match: it " + EntityTags.rule + ".") }
-            guard id != nil, action != .create else { throw ValidationError("--if-match goes with a record that exists.") }
+            guard id != nil, action != .create else {
+                throw ValidationError("--if-match needs an existing record: give its id, and another action than create.")
+            }
         }
     }
 
@@ -59,12 +61,13 @@ struct EnqueueCommand: AgentCommand {
             Output.json(reply.body)
         } else {
             Output.line("\(answer.id) \(answer.state) \(answer.record?.description ?? "")")
-            if reply.status == 200, !wait { Output.note("this key was used before; the answer is the first one") }
+            if reply.status == 200, !wait { Output.note("this key was used before. This is the first answer") }
             for warning in answer.warnings {
-                Output.note(PlainText.safe("warning: \(warning.pointer) \(warning.detail); it was taken all the same (validate: warn)"))
+                let fault = "\(warning.pointer) \(warning.detail)"
+                Output.note(PlainText.safe("warning: \(fault). The change was accepted nevertheless (validate: warn)"))
             }
             for member in answer.kept.members {
-                Output.note(PlainText.safe("\(member.name.text) stays \(member.value.json): its rule (max or min) keeps what is there"))
+                Output.note(PlainText.safe("\(member.name.text) stays \(member.value.json): its rule (max or min) keeps the present value"))
             }
             if answer.durability == .relaxed { Output.note("on flash within a second (durability relaxed)") }
         }

@@ -8,8 +8,8 @@ struct GetCommand: AgentCommand {
         abstract: "Read one record of the local mirror, or list those of an entity.",
         discussion:
             """
-            Always local, never waits for the network. The document goes to standard output, what else is known \
-            about it to standard error. Exit status: 1 where there is no such record, or where it was deleted.
+            The command reads locally and never waits for the network. The document goes to standard output, its version and state \
+            to standard error. Exit status 1: there is no such record, or it was deleted.
 
             agentctl get work_orders wo-1
             """
@@ -19,7 +19,7 @@ struct GetCommand: AgentCommand {
     @Argument(help: "The entity.") var entity: EntityName
     @Argument(help: "The record's id.") var id: RecordID?
     @Option(help: "merged (with open changes), server (as the hub has it), or both.") var view: RecordView = .merged
-    @Option(help: "How many records a list shows.") var limit: Int = RecordListQuery.limitDefault
+    @Option(help: "Number of records in a list.") var limit: Int = RecordListQuery.limitDefault
 
     func validate() throws { try RecordList.check(limit: limit) }
 

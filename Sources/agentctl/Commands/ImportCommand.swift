@@ -7,12 +7,12 @@ import SyncLinux
 struct ImportCommand: AgentCommand {
     static let configuration = CommandConfiguration(
         commandName: "import",
-        abstract: "Ask for one change per line of a file.",
+        abstract: "Queue one change for each line of a file.",
         discussion: """
-            CSV (RFC 4180) needs a header; fields that are numbers by the grammar of JSON become numbers, digit for \
-            digit, everything else and everything in quotes text. NDJSON has one object a line. The file is \
-            streamed; a bad line does not stop it, a full queue or disk does. With --key-prefix the import can be \
-            run again after a cut or a stop: what was taken is not taken twice.
+            CSV (RFC 4180) needs a header. Fields that are numbers by the grammar of JSON become numbers, digit for digit. \
+            Everything else, and everything in quotes, becomes text. NDJSON has one object in each line. The file is streamed. An \
+            invalid line does not stop it; a full queue or disk does. With --key-prefix the import can be repeated after an \
+            interruption: no line is accepted twice.
 
             agentctl import readings readings.csv --id-column serial --key-prefix 2026-11-20-
             """)
@@ -23,14 +23,14 @@ struct ImportCommand: AgentCommand {
     @Option(help: "csv or ndjson. Default: by the file's name; ndjson for standard input.") var format: ImportPlan.Format?
     @Option(help: "create, update, upsert or delete.") var action: NewMutation.Action = .create
     @Option(help: "The column or member that names the record.") var idColumn: String?
-    @Option(help: "Before the value of --id-column; without that, before the number of the row.") var idPrefix: String?
-    @Option(help: "Idempotency key of each line: this and the line's number.") var keyPrefix: String?
+    @Option(help: "Prefix of the value of --id-column, or of the number of the row without it.") var idPrefix: String?
+    @Option(help: "Prefix of the idempotency key of each line. The number of the line follows it.") var keyPrefix: String?
     @Option(help: "critical, normal or bulk. Default: the entity's.") var priority: Priority?
-    @Option(help: "Give up unsent after this time, such as 2h or 14d.") var ttl: DurationArgument?
+    @Option(help: "Drop changes that are still unsent after this time, such as 2h or 14d.") var ttl: DurationArgument?
 
     func validate() throws {
         if format == nil, file != "-", formatByName == nil {
-            throw ValidationError("\(file) ends neither in .csv nor in .ndjson or .jsonl: say --format.")
+            throw ValidationError("\(file) does not end in .csv, .ndjson or .jsonl. Give --format.")
         }
         if action != .create, idColumn == nil, idPrefix == nil {
             throw ValidationError("--action \(action.rawValue) needs --id-column or --id-prefix.")
@@ -69,25 +69,25 @@ struct ImportCommand: AgentCommand {
         let more = failed - Int64(report.failures.count)
         if more > 0 { Output.note("and \(PlainText.count(more)) more") }
         var text = "\(PlainText.count(outcome.accepted)) accepted"
-        if outcome.repeated > 0 { text += " (\(PlainText.count(outcome.repeated)) were there already)" }
+        if outcome.repeated > 0 { text += " (\(PlainText.count(outcome.repeated)) already accepted before)" }
         Output.line(text + ", \(PlainText.count(failed)) failed")
-        let again = keyPrefix == nil ? "" : "; run it again with the same --key-prefix"
+        let again = keyPrefix == nil ? "" : ". Repeat the import with the same --key-prefix"
         if !outcome.isComplete {
-            Output.note("the stream was cut: lines without an answer were not taken" + again)
+            Output.note("the connection was lost. Lines without an answer were not accepted" + again)
         } else if let stop = report.stop {
             Output.note(
                 PlainText.safe(
-                    "stopped at line \(stop.line), which was not taken: \(stop.problem.detail). \(LocalProblem.hint(stop.problem))"))
+                    "stopped at line \(stop.line), which was not accepted: \(stop.problem.detail). \(LocalProblem.hint(stop.problem))"))
             // Answers come in the order of the lines: all lines before that one have theirs.
             let rest =
                 if keyPrefix != nil {
-                    "then run it again with the same --key-prefix"
+                    "then repeat the import with the same --key-prefix"
                 } else if report.takenAfterStop == 0 {
                     "then import the lines from \(stop.line) on"
                 } else {
-                    "of the lines behind it \(PlainText.count(report.takenAfterStop)) were taken: import the others"
+                    "\(PlainText.count(report.takenAfterStop)) of the lines after it were accepted: import the others"
                 }
-            Output.note(rest + "; what was taken is safe")
+            Output.note(rest + "; the accepted lines are safe")
         }
     }
 

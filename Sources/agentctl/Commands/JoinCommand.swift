@@ -7,35 +7,36 @@ import SyncLinux
 struct JoinCommand: AgentCommand {
     static let configuration = CommandConfiguration(
         commandName: "join",
-        abstract: "Connect this machine to a hub, in one go.",
+        abstract: "Connect this machine to a hub.",
         discussion: """
-            Asks the hub first, so that a wrong URL, token, authority or clock changes nothing. Then it writes \
+            The command asks the hub first, so a wrong URL, token, authority or clock changes nothing. Then it writes \
             /etc/credstore/hub-token, /etc/credstore/hub-proxy (with --proxy-credentials), /etc/agentd/hub-ca.pem (with --ca) \
-            and /etc/agentd/conf.d/90-join.yaml, \
-            restarts agentd and waits for the first sync. Where that fails, the files are put back as they were. \
-            Run again, it changes nothing. It takes the rights of root.
+            and /etc/agentd/conf.d/90-join.yaml, restarts agentd and waits for the first sync. If that fails, it restores the \
+            files. A second run changes nothing. The command needs the rights of root.
             """)
 
     @OptionGroup var global: GlobalOptions
-    @Argument(help: "Where the hub is: https://HOST or https://HOST:PORT.", transform: JoinCommand.url) var url: ServiceURL
-    @Argument(help: "What `agenthub token enrol DEVICE` (or add) printed; @FILE or - (standard input) hides it from others.")
+    @Argument(help: "URL of the hub: https://HOST or https://HOST:PORT.", transform: JoinCommand.url) var url: ServiceURL
+    @Argument(help: "Token that `agenthub token enrol DEVICE` (or add) printed. @FILE or - (standard input) hides it from others.")
     var token: String
-    @Option(help: "Certificates in PEM that vouch for the hub. Default: those of the system.") var ca: String?
-    @Option(help: ArgumentHelp("The proxy that leads to the hub.", valueName: "http://host:port"), transform: JoinCommand.url) var proxy:
+    @Option(help: "Trusted issuers of the hub's certificate, PEM. Default: the system's.") var ca: String?
+    @Option(help: ArgumentHelp("Proxy on the way to the hub.", valueName: "http://host:port"), transform: JoinCommand.url) var proxy:
         ServiceURL?
-    @Option(help: ArgumentHelp("File with USER:PASSWORD for the proxy, which only you can read.", valueName: "file")) var proxyCredentials:
-        String?
-    @Option(help: "The name of this device. Default: the one of a one-time token, or one that the agent makes of the machine's id.")
+    @Option(help: ArgumentHelp("File with USER:PASSWORD for the proxy. No other user may be able to read it.", valueName: "file"))
+    var proxyCredentials: String?
+    @Option(help: "Name of this device. Default: the name in a one-time token, or one derived from the machine's id.")
     var device: DeviceID?
-    @Option(help: "Write below this folder, for an image of another machine; nothing is started then.") var root: String = ""
+    @Option(help: "Write below this folder, for the image of another machine, and start nothing.") var root: String = ""
 
     func validate() throws {
         guard url.isSecure || url.isLoopback else {
             throw ValidationError(
-                "\(url): http:// is for a hub on this machine alone; a hub's address is https://HOST or https://HOST:PORT.")
+                "\(url): http:// is only allowed for a hub on this machine. Give https://HOST or https://HOST:PORT.")
         }
-        if let proxy, proxy.isSecure || !proxy.path.isEmpty { throw ValidationError("\(proxy): a proxy's address is http://HOST:PORT.") }
-        if proxyCredentials != nil, proxy == nil { throw ValidationError("--proxy-credentials needs --proxy http://HOST:PORT beside it.") }
+        if let proxy, proxy.isSecure || !proxy.path.isEmpty {
+            throw ValidationError("\(proxy): expected the address of a proxy, http://HOST:PORT.")
+        }
+        if proxyCredentials != nil, proxy == nil { throw ValidationError("--proxy-credentials needs --proxy http://HOST:PORT.") }
     }
 
     private static func url(_ text: String) throws -> ServiceURL {
@@ -51,7 +52,8 @@ struct JoinCommand: AgentCommand {
             throw CommandFailure(
                 exitStatus: 77,
                 problem: Problem(
-                    "forbidden", status: 0, detail: "join writes into /etc and restarts agentd: run it as root (sudo agentctl join …)"))
+                    "forbidden", status: 0,
+                    detail: "join writes into /etc and restarts agentd, which needs root. Run: sudo agentctl join …"))
         }
         let token = try secret()
         let authorities = try ca.map { try InputFile.contents(of: $0, max: 1 << 20) }
@@ -103,7 +105,7 @@ struct JoinCommand: AgentCommand {
             text = String(decoding: bytes, as: UTF8.self).split(whereSeparator: \.isWhitespace).first.map(String.init) ?? ""
         }
         guard DeviceMessages.isToken(text) else {
-            throw CommandFailure.usage("the token is not one: expected up to 512 visible characters, without spaces")
+            throw CommandFailure.usage("the token is invalid: expected up to 512 visible characters without spaces")
         }
         return text
     }
@@ -120,7 +122,7 @@ struct JoinCommand: AgentCommand {
     private func derived() throws -> DeviceID {
         let id = try MachineIdentity(calls: LinuxFileCalls()).machineID()
         guard let device = DeviceID.derived(fromMachineID: id) else {
-            throw CommandFailure.failed("join", "/etc/machine-id does not hold an id: say the name of this device, --device NAME")
+            throw CommandFailure.failed("join", "/etc/machine-id does not hold an id. Name this device: --device NAME")
         }
         return device
     }
@@ -130,13 +132,13 @@ struct JoinCommand: AgentCommand {
     /// Waits until the agent serves, and requests a cycle.
     @discardableResult
     private func firstSync(_ session: Session) async throws -> String {
-        var last = "agentd did not tell how it ended"
+        var last = "agentd did not report its result"
         // Its links may not be known yet in the first moment.
         for attempt in 0..<5 {
             if attempt > 0 { sleep(1) }
             let outcome = try await session.client.sync(SyncBody(SyncRequest(isForced: true), waits: true)).value.outcome
             guard let outcome else { continue }
-            if outcome.result == "ok" { return "ok, \(PlainText.count(outcome.pulled)) records pulled" }
+            if outcome.result == "ok" { return "ok, \(PlainText.count(outcome.pulled, "record")) pulled" }
             last = outcome.detail ?? outcome.result
         }
         throw CommandFailure.failed("join", "the first sync did not succeed: \(last). The files are as they were")
@@ -211,7 +213,7 @@ private struct JoinFiles {
     func check() throws {
         let (status, text) = try AgentProgram.judgement()
         guard status == 0 else {
-            throw CommandFailure.failed("join", "the configuration is not accepted then: \(text). The files are as they were")
+            throw CommandFailure.failed("join", "agentd does not accept the new configuration: \(text). The files are as they were")
         }
     }
 

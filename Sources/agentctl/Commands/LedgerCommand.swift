@@ -5,7 +5,7 @@ import SyncCore
 struct LedgerCommand: AgentCommand {
     static let configuration = CommandConfiguration(
         commandName: "ledger",
-        abstract: "The bytes that went over each link, by purpose and day, and the budgets.",
+        abstract: "Show the bytes that went over each link, by purpose and day, and the budgets.",
         discussion: """
             Days and months are those of UTC.
 
@@ -15,7 +15,7 @@ struct LedgerCommand: AgentCommand {
     @OptionGroup var global: GlobalOptions
     @Option(help: "Only over this link.") var link: LinkName?
     @Option(help: "From this day, such as 2026-11-19.") var from: CalendarDay?
-    @Option(help: "To this day, itself included.") var to: CalendarDay?
+    @Option(help: "To this day, inclusive.") var to: CalendarDay?
     @Option(help: "day or month.") var by: LedgerQuery.Period = .day
 
     func validate() throws {

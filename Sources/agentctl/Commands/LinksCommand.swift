@@ -6,11 +6,11 @@ import SyncLinux
 struct LinksCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "links",
-        abstract: "The network interfaces: which one carries the sync, what it costs, what is left.",
+        abstract: "Show the network interfaces: which one carries the sync, its cost and the rest of its budget.",
         subcommands: [List.self, Hint.self], defaultSubcommand: List.self)
 
     struct List: AgentCommand {
-        static let configuration = CommandConfiguration(abstract: "All links that could carry the sync.")
+        static let configuration = CommandConfiguration(abstract: "List all links that could carry the sync.")
 
         @OptionGroup var global: GlobalOptions
 
@@ -23,10 +23,10 @@ struct LinksCommand: ParsableCommand {
 
     struct Hint: AgentCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Tell the agent what a link costs, for scripts and people who know it better.",
+            abstract: "Tell the agent what a link costs, for scripts and people who know it.",
             discussion: """
-                It replaces what was said before, and stands behind the configuration. The interface need not be there \
-                yet. Without --ttl it lasts a week, or until the machine is started again.
+                A hint replaces the earlier one. The configuration overrides it. The interface may come later. Without --ttl the \
+                hint lasts a week, or until the machine restarts.
 
                 agentctl links hint wwan0 --metered --roaming --ttl 8h
                 """)
@@ -35,15 +35,15 @@ struct LinksCommand: ParsableCommand {
         @Argument(help: "The interface, such as wwan0.") var interface: LinkName
         @Flag(help: "Whether its bytes cost money.") var metered: Metered?
         @Flag(help: "Whether its modem is abroad.") var roaming: Roaming?
-        @Option(help: "For this long, such as 1h; at most 7d.") var ttl: DurationArgument?
-        @Flag(help: "Take the hint back.") var clear = false
+        @Option(help: "Life of the hint, such as 1h; at most 7d.") var ttl: DurationArgument?
+        @Flag(help: "Remove the hint.") var clear = false
 
         func validate() throws {
             if clear, metered != nil || roaming != nil || ttl != nil {
-                throw ValidationError("--clear takes a hint back; it goes without the others.")
+                throw ValidationError("--clear removes a hint. It cannot be combined with other options.")
             }
             if !clear, metered == nil, roaming == nil {
-                throw ValidationError("Say what holds: --metered, --unmetered, --roaming, --home or --clear.")
+                throw ValidationError("Give one of --metered, --unmetered, --roaming, --home or --clear.")
             }
             if let life = ttl?.duration, life < .seconds(1) || life > LinkHintBody.lifeMax {
                 throw ValidationError("--ttl must be from 1s to 7d.")
@@ -79,6 +79,7 @@ extension Session {
     func noteAbsent(_ name: LinkName) async {
         // Without the list there is no basis for a warning.
         guard let links = try? await client.links().value.items.map(\.name), !links.contains(name.text) else { return }
-        Output.note(PlainText.safe("agentctl: there is no link \(name.text) now; there are \(links.sorted().joined(separator: ", "))"))
+        let present = links.sorted().joined(separator: ", ")
+        Output.note(PlainText.safe("agentctl: there is no link \(name.text) now. The present links are \(present)"))
     }
 }

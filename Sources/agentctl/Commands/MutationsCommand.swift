@@ -5,19 +5,19 @@ import SyncCore
 struct MutationsCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "mutations",
-        abstract: "List, show, repeat, discard or take back changes.",
+        abstract: "List, show, retry, discard or cancel changes.",
         subcommands: [List.self, Show.self, Retry.self, Discard.self, Cancel.self], defaultSubcommand: List.self)
 
     struct List: AgentCommand {
-        static let configuration = CommandConfiguration(abstract: "The changes in the order they were accepted.")
+        static let configuration = CommandConfiguration(abstract: "List the changes in the order of their acceptance.")
 
         @OptionGroup var global: GlobalOptions
-        @Option(help: "Only in this state; may be repeated.") var state: [MutationState] = []
-        @Option(help: "Only of this entity.") var entity: EntityName?
-        @Option(help: "Only of this record.") var record: RecordID?
-        @Option(help: "Only of this app; `me` is the one that asks.") var app: AppName?
-        @Option(help: "Only after this seq.") var after: Int64?
-        @Option(help: "How many.") var limit: Int = MutationListQuery.limitDefault
+        @Option(help: "Only changes in this state; may be repeated.") var state: [MutationState] = []
+        @Option(help: "Only changes of this entity.") var entity: EntityName?
+        @Option(help: "Only changes of this record.") var record: RecordID?
+        @Option(help: "Only changes of this app; `me` is the calling app.") var app: AppName?
+        @Option(help: "Only changes after this seq.") var after: Int64?
+        @Option(help: "Number of changes.") var limit: Int = MutationListQuery.limitDefault
 
         func validate() throws { try MutationList.check(limit: limit, after: after) }
 
@@ -31,7 +31,7 @@ struct MutationsCommand: ParsableCommand {
     }
 
     struct Show: AgentCommand {
-        static let configuration = CommandConfiguration(abstract: "One change with its history.")
+        static let configuration = CommandConfiguration(abstract: "Show one change with its history.")
 
         @OptionGroup var global: GlobalOptions
         @Argument(help: "The change's id.") var id: MutationKey
@@ -44,13 +44,13 @@ struct MutationsCommand: ParsableCommand {
 
     struct Retry: AgentCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Ask again for a refused, parked or expired change, corrected if needed.",
+            abstract: "Retry a rejected, parked or expired change, with corrections if needed.",
             discussion: """
-                It becomes a new change with a new id; the old one is resolved by it. It rests on what its author had seen of the \
-                record: what others wrote since then is compared with it as if it had arrived late.
+                The retry is a new change with a new id, which resolves the old one. It is merged against the version that its author \
+                had seen, with all later changes of others.
 
-                Without an id it asks for all refused changes of that code and entity for whose data each --where holds. With --dry-run \
-                it prints them and asks for none.
+                Without an id the command retries all rejected changes of that code and entity whose data fulfil each --where. With \
+                --dry-run it only prints them.
 
                 agentctl mutations retry ID --data '{"status":"open"}' --cascade
                 agentctl mutations retry --code validation --where status:eq:opne --map status='"open"' --dry-run
@@ -58,29 +58,29 @@ struct MutationsCommand: ParsableCommand {
 
         @OptionGroup var global: GlobalOptions
         @Argument(help: "The change's id.") var id: MutationKey?
-        @Option(help: "Fields that replace all that the refused change did with them, as a JSON object.") var data: String?
-        @Flag(help: "Also repeat what fell only because this one did, and the rest of its atomic list.") var cascade = false
-        @Flag(help: "All refused changes.") var all = false
-        @Option(help: "Those that were refused with this code, such as validation.") var code: String?
-        @Option(help: "Those of this entity.") var entity: EntityName?
+        @Option(help: "Corrected fields, a JSON object. They replace what the rejected change did with these fields.") var data: String?
+        @Flag(help: "Also retry the changes that were rejected because of this one, and the rest of its atomic list.") var cascade = false
+        @Flag(help: "All rejected changes.") var all = false
+        @Option(help: "Changes that were rejected with this code, such as validation.") var code: String?
+        @Option(help: "Changes of this entity.") var entity: EntityName?
         @Option(
-            name: .customLong("where"), help: ArgumentHelp("Those for whose data this holds; may be repeated.", valueName: "field:op:value")
-        )
+            name: .customLong("where"),
+            help: ArgumentHelp("Changes whose data fulfil this condition; may be repeated.", valueName: "field:op:value"))
         var conditions: [Condition] = []
-        @Option(help: ArgumentHelp("A field that is set in each; may be repeated.", valueName: "field=json")) var map: [String] = []
-        @Flag(help: "Print which changes would be asked for, and ask for none.") var dryRun = false
+        @Option(help: ArgumentHelp("Field to set in each of them; may be repeated.", valueName: "field=json")) var map: [String] = []
+        @Flag(help: "Print the changes, and retry none.") var dryRun = false
 
         func validate() throws {
             let isMany = all || code != nil || entity != nil || !conditions.isEmpty
             guard (id != nil) != isMany else {
                 throw ValidationError(
                     isMany
-                        ? "An id stands alone; the other options choose many."
-                        : "Say which: an id, --all, --code, --entity or --where field:op:value.")
+                        ? "Give an id, or options that choose many changes, not both."
+                        : "Choose changes: an id, --all, --code, --entity or --where field:op:value.")
             }
-            if isMany, data != nil { throw ValidationError("--data goes with an id; for many, --map field=json sets a field in each.") }
+            if isMany, data != nil { throw ValidationError("--data needs an id. For many changes, --map field=json sets a field in each.") }
             if id != nil, !map.isEmpty || dryRun {
-                throw ValidationError("--map and --dry-run go with --all, --code, --entity or --where.")
+                throw ValidationError("--map and --dry-run need --all, --code, --entity or --where.")
             }
             for text in map where BulkRetry.correction(text) == nil {
                 throw ValidationError("--map \(text): expected a field, = and JSON, such as status='\"open\"' or count=3.")
@@ -121,33 +121,33 @@ struct MutationsCommand: ParsableCommand {
                     guard item.state == MutationState.rejected.name, bulk.chooses(item) else { continue }
                     count += 1
                     guard !dryRun else {
-                        Output.line(bulk.line(item, "would repeat"))
+                        Output.line(bulk.line(item, "would retry"))
                         continue
                     }
                     do throws(AgentError) {
                         let reply = try await session.client.retry(MutationKey(trusted: item.id), bulk.body(cascades: cascade))
-                        Output.line(bulk.line(item, "repeated as \(reply.value.id):"))
+                        Output.line(bulk.line(item, "retried as \(reply.value.id):"))
                     } catch {
                         failed += 1
-                        Output.note("agentctl: \(item.id) was not repeated: \(error.detail)")
+                        Output.note("agentctl: \(item.id) was not retried: \(error.detail)")
                     }
                 }
                 if page.next == nil { break }
             }
             Output.note(
                 count == 0
-                    ? "no refused change is like that" : dryRun ? "\(count) would be repeated" : "\(count - failed) of \(count) repeated")
+                    ? "no rejected change matches" : dryRun ? "\(count) would be retried" : "\(count - failed) of \(count) retried")
             return failed == 0 ? 0 : 1
         }
     }
 
     struct Discard: AgentCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Let a refused or parked change go; its value is lost.")
+            abstract: "Discard a rejected or parked change. Its value is lost.")
 
         @OptionGroup var global: GlobalOptions
         @Argument(help: "The change's id.") var id: MutationKey
-        @Option(help: "Why; kept in its history.") var reason: String = ""
+        @Option(help: "Reason, kept in the history.") var reason: String = ""
 
         func run(_ session: Session) async throws -> Int32 {
             let reply = try await session.client.discard(id, DiscardBody(reason: reason))
@@ -158,8 +158,9 @@ struct MutationsCommand: ParsableCommand {
 
     struct Cancel: AgentCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Take back a change that was not sent yet.",
-            discussion: "Its atomic list goes with it, and later changes of a record that it was to create. All of them are printed.")
+            abstract: "Cancel a change that was not sent yet.",
+            discussion:
+                "Its atomic list is cancelled with it, and later changes of a record that it would create. All of them are printed.")
 
         @OptionGroup var global: GlobalOptions
         @Argument(help: "The change's id.") var id: MutationKey

@@ -6,20 +6,20 @@ import SyncLinux
 struct PauseCommand: AgentCommand {
     static let configuration = CommandConfiguration(
         commandName: "pause",
-        abstract: "Stop talking to the hub; taking work and reading go on.",
+        abstract: "Stop the exchange with the hub. Apps can still queue changes and read.",
         discussion: """
-            It lasts over restarts, until its end or `agentctl resume`.
+            A pause survives restarts. It lasts until its end or `agentctl resume`.
 
             agentctl pause --for 2h --reason "changing the modem"
             """)
 
     @OptionGroup var global: GlobalOptions
-    @Option(name: .customLong("for"), help: "For this long, such as 30m or 2h.") var length: DurationArgument?
-    @Option(help: "Until this time, such as 2026-11-21T06:00:00Z.") var until: TimeArgument?
-    @Option(help: "Why; status shows it.") var reason: String = ""
+    @Option(name: .customLong("for"), help: "Length of the pause, such as 30m or 2h.") var length: DurationArgument?
+    @Option(help: "End of the pause, such as 2026-11-21T06:00:00Z.") var until: TimeArgument?
+    @Option(help: "Reason, which the status shows.") var reason: String = ""
 
     func validate() throws {
-        if length != nil, until != nil { throw ValidationError("--for and --until say the same thing twice.") }
+        if length != nil, until != nil { throw ValidationError("--for and --until exclude each other.") }
     }
 
     func run(_ session: Session) async throws -> Int32 {
@@ -28,7 +28,7 @@ struct PauseCommand: AgentCommand {
         if session.isJSON {
             Output.json(reply.body)
         } else {
-            Output.line("paused " + (reply.value.pause?.until.map { "until \($0)" } ?? "until somebody resumes it"))
+            Output.line("paused " + (reply.value.pause?.until.map { "until \($0)" } ?? "until it is resumed"))
         }
         return 0
     }

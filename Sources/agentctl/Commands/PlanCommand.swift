@@ -5,10 +5,10 @@ import SyncCore
 struct PlanCommand: AgentCommand {
     static let configuration = CommandConfiguration(
         commandName: "plan",
-        abstract: "What would be sent, and what would wait, if …? Nothing is sent for it.",
+        abstract: "Show what would be sent and what would wait under other conditions. Nothing is sent.",
         discussion: """
-            What is not said is as it is now; without any option it tells about right now. For example, what still \
-            goes over the modem on a low battery: agentctl plan --link wwan0 --metered --battery 12%
+            Conditions without an option are the present ones. For example, this shows what is still sent over the modem on a low \
+            battery: agentctl plan --link wwan0 --metered --battery 12%
             """)
 
     @OptionGroup var global: GlobalOptions

@@ -4,7 +4,7 @@ import LocalAPI
 struct PowerCommand: AgentCommand {
     static let configuration = CommandConfiguration(
         commandName: "power",
-        abstract: "What feeds this machine, and whether the sync holds back for it.")
+        abstract: "Show the power supply of this machine, and whether the sync waits because of it.")
 
     @OptionGroup var global: GlobalOptions
 

@@ -7,8 +7,8 @@ struct QueryCommand: AgentCommand {
         commandName: "query",
         abstract: "Find records of an entity in the local mirror.",
         discussion: """
-            A condition is field:op:value with op one of eq ne lt le gt ge in prefix exists; all of them must hold. \
-            A value that is a JSON number, true, false, null or a text in quotes is that, anything else is text.
+            A condition is field:op:value with op one of eq ne lt le gt ge in prefix exists. A record must fulfil all conditions. A \
+            value is read as JSON if it is a number, true, false, null or a text in quotes. Anything else is text.
 
             agentctl query work_orders --where status:eq:open --where due:lt:2026-12-01 --sort due --limit 20
             """)
@@ -18,11 +18,11 @@ struct QueryCommand: AgentCommand {
     @Option(
         name: .customLong("where"), help: ArgumentHelp("A condition; may be repeated.", valueName: "field:op:value"))
     var conditions: [Condition] = []
-    @Option(parsing: .unconditionalSingleValue, help: "A field to sort by, -field to go down; may be repeated.")
+    @Option(parsing: .unconditionalSingleValue, help: "Field to sort by, -field for descending order; may be repeated.")
     var sort: [SortArgument] = []
     @Option(help: "A field to show; may be repeated. Default: all.") var fields: [FieldArgument] = []
-    @Option(help: "How many records.") var limit: Int = RecordListQuery.limitDefault
-    @Option(help: "Go on after the page that said so.") var cursor: String?
+    @Option(help: "Number of records.") var limit: Int = RecordListQuery.limitDefault
+    @Option(help: "Continue after the page that printed this cursor.") var cursor: String?
     @Flag(help: "Show deleted records too.") var includeDeleted = false
     @Flag(help: "Show which index the query uses and how many records it reads, instead of the records.") var explain = false
 

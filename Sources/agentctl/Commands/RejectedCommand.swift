@@ -5,28 +5,29 @@ import SyncCore
 struct RejectedCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "rejected",
-        abstract: "What the hub refused or the agent parked, and waits for a person.",
+        abstract: "List, show or acknowledge rejected and parked changes, which need a decision.",
         subcommands: [List.self, Show.self, Acknowledge.self], defaultSubcommand: List.self)
 
     struct List: AgentCommand {
-        static let configuration = CommandConfiguration(abstract: "All of them, oldest first.")
+        static let configuration = CommandConfiguration(abstract: "List all of them, oldest first.")
 
         @OptionGroup var global: GlobalOptions
-        @Option(help: "Only after this seq.") var after: Int64?
-        @Option(help: "How many.") var limit: Int = MutationListQuery.limitDefault
+        @Option(help: "Only changes after this seq.") var after: Int64?
+        @Option(help: "Number of changes.") var limit: Int = MutationListQuery.limitDefault
 
         func validate() throws { try MutationList.check(limit: limit, after: after) }
 
         func run(_ session: Session) async throws -> Int32 {
             let query = MutationListQuery(states: MutationListQuery.needingAttention, after: after, limit: limit)
-            MutationList.show(try await session.client.mutations(query), nothing: "nothing was refused or parked", asJSON: session.isJSON)
+            let page = try await session.client.mutations(query)
+            MutationList.show(page, nothing: "no change was rejected or parked", asJSON: session.isJSON)
             return 0
         }
     }
 
     struct Show: AgentCommand {
         static let configuration = CommandConfiguration(
-            abstract: "One of them: the value, why it was refused, what can be done.")
+            abstract: "Show one of them: the value, the reason of the rejection and the possible next steps.")
 
         @OptionGroup var global: GlobalOptions
         @Argument(help: "The change's id.") var id: MutationKey
@@ -40,11 +41,11 @@ struct RejectedCommand: ParsableCommand {
     }
 
     struct Acknowledge: AgentCommand {
-        static let configuration = CommandConfiguration(abstract: "Seen; the refused value is let go.")
+        static let configuration = CommandConfiguration(abstract: "Acknowledge a rejection and drop the rejected value.")
 
         @OptionGroup var global: GlobalOptions
         @Argument(help: "The change's id.") var id: MutationKey
-        @Option(help: "Why; kept in its history.") var reason: String = ""
+        @Option(help: "Reason, kept in the history.") var reason: String = ""
 
         func run(_ session: Session) async throws -> Int32 {
             let reply = try await session.client.discard(id, DiscardBody(reason: reason))

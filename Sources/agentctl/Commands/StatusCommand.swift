@@ -6,12 +6,13 @@ import SyncLinux
 struct StatusCommand: AgentCommand {
     static let configuration = CommandConfiguration(
         commandName: "status",
-        abstract: "Is the work safe, does it flow, if not why, and what will it cost?",
-        discussion: "Exit status: 0 all well, 1 degraded, 2 agent not reachable, 3 a person has to act.")
+        abstract: "Show whether the work is safe, whether it is sent, why not, and what it will cost.",
+        discussion: "Exit status: 0 OK, 1 degraded, 2 agent not reachable, 3 attention needed.")
 
     @OptionGroup var global: GlobalOptions
-    @Flag(help: "One line.") var brief = false
-    @Flag(help: "On the whole screen, with graphs, every two seconds until q; without a terminal one after the other.") var watch = false
+    @Flag(help: "Print one line.") var brief = false
+    @Flag(help: "Fill the screen, with graphs, every two seconds until q. Without a terminal, print one status after the other.")
+    var watch = false
 
     func run(_ session: Session) async throws -> Int32 {
         guard watch else { return show(try await session.client.status()) }

@@ -5,19 +5,19 @@ import SyncCore
 struct SyncCommand: AgentCommand {
     static let configuration = CommandConfiguration(
         commandName: "sync",
-        abstract: "Talk to the hub now.",
+        abstract: "Sync with the hub now.",
         discussion:
             """
-            --force goes past metered links, battery, time windows and backoff, never past Retry-After, refused \
-            credentials or a used-up budget.
+            --force overrides metered links, battery, time windows and backoff. It never overrides Retry-After, refused \
+            credentials or an exhausted budget.
             """
     )
 
     @OptionGroup var global: GlobalOptions
     @Option(help: "all, push, pull or full (list everything again).") var scope: SyncRequest.Scope = .all
-    @Flag(help: "Go past what the policy would wait for.") var force = false
+    @Flag(help: "Override the policy.") var force = false
     @Flag(help: "List everything again and remove what the hub no longer has: --scope full.") var full = false
-    @Flag(help: "Remove the records that were kept because the hub no longer had suspiciously many (mass_delete).")
+    @Flag(help: "Remove the records that were kept because suspiciously many had vanished from the hub (mass_delete).")
     var acceptDeletions = false
     @Flag(help: "Return when the cycle has ended; exit 1 if it failed.") var wait = false
 
@@ -36,7 +36,7 @@ struct SyncCommand: AgentCommand {
             let lines = view.isTerminal ? SyncScreen.render(outcome, width: view.width) : [SyncScreen.line(outcome)]
             for line in lines { Output.line(line) }
             if !force, outcome.deferred.values.contains(where: WaitNote.yieldsToForce) {
-                Output.note("agentctl: agentctl sync --force would send that too")
+                Output.note("agentctl: to send that too: agentctl sync --force")
             }
         }
         return outcome.result == "ok" ? 0 : 1

@@ -5,17 +5,18 @@ import SyncCore
 struct UndoCommand: AgentCommand {
     static let configuration = CommandConfiguration(
         commandName: "undo",
-        abstract: "Take back a change that the hub has.",
+        abstract: "Undo a change that the hub has accepted.",
         discussion: """
-            A new change does the opposite. It leaves alone what others have changed since then, and it says what it leaves.
+            The undo is a new change with the opposite effect. It leaves fields alone that others have changed since then, and names \
+            them.
 
-            A created record is deleted, and a counter is counted back. For everything else the agent must have kept what was there \
-            before: it does so for entities with undo: true. agentctl mutations cancel takes back what was not sent yet.
+            A created record is deleted, and a counter is counted back. For everything else the agent must have the earlier values, \
+            which it keeps for entities with undo: true. For a change that was not sent yet: agentctl mutations cancel ID
             """)
 
     @OptionGroup var global: GlobalOptions
     @Argument(help: "The change's id.") var id: MutationKey
-    @Flag(help: "Show what would be taken back, and change nothing.") var dryRun = false
+    @Flag(help: "Show what would be undone, and change nothing.") var dryRun = false
 
     func run(_ session: Session) async throws -> Int32 {
         let reply = try await session.client.undo(id, UndoBody(isTrial: dryRun))

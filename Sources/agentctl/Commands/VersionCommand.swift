@@ -4,7 +4,7 @@ import SyncCore
 
 struct VersionCommand: AgentCommand {
     static let configuration = CommandConfiguration(
-        commandName: "version", abstract: "The version of this program and of the agent that runs.")
+        commandName: "version", abstract: "Print the versions of this program and of the running agent.")
 
     @OptionGroup var global: GlobalOptions
 

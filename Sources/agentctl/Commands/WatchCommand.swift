@@ -6,18 +6,18 @@ import SyncLinux
 struct WatchCommand: AgentCommand {
     static let configuration = CommandConfiguration(
         commandName: "watch",
-        abstract: "Follow what happens, one line an event, until interrupted.",
+        abstract: "Print events as they happen, one line each, until interrupted.",
         discussion:
             """
-            A restart of the agent is bridged: nothing is missed, unless it is no longer kept, which shows as the \
-            event reset.
+            The command continues after a restart of the agent without missing an event. If the agent no longer has some, it sends \
+            the event reset.
 
             agentctl watch --type mutation --entity work_orders
             """
     )
 
     @OptionGroup var global: GlobalOptions
-    @Option(help: "Only this kind of event; may be repeated.") var type: [EventType] = []
+    @Option(help: "Only this type of event; may be repeated.") var type: [EventType] = []
     @Option(help: "Only events of this entity.") var entity: EntityName?
     @Option(help: "Begin after the event with this id. Default: now.") var after: String?
 

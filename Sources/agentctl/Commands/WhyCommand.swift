@@ -5,11 +5,11 @@ import SyncCore
 struct WhyCommand: AgentCommand {
     static let configuration = CommandConfiguration(
         commandName: "why",
-        abstract: "Why does this change, or this file, wait, and what would let it go?",
-        discussion: "`agentctl enqueue` prints the id, `agentctl mutations list` shows those that wait.")
+        abstract: "Explain why a change or a file waits, and until when.",
+        discussion: "`agentctl enqueue` prints the id. `agentctl mutations list` shows the waiting changes.")
 
     @OptionGroup var global: GlobalOptions
-    @Argument(help: "The change's id, or a blob's.") var id: MutationKey
+    @Argument(help: "Id of the change or of the blob.") var id: MutationKey
 
     func run(_ session: Session) async throws -> Int32 {
         let reply = try await session.client.why(id)
