@@ -122,7 +122,7 @@ extension Hub {
             // log. In the database file, written and synced anew, it is safe.
             if fresh.database is SQLiteDatabase {
                 guard try fresh.database.number("PRAGMA wal_checkpoint(TRUNCATE)") == 0 else {
-                    throw DatabaseError(.busy, doing: "write the log into the database", detail: "somebody reads from it")
+                    throw DatabaseError(.busy, doing: "write the log into the database", detail: "another connection reads from it")
                 }
             }
             let loaded = try Hub.load(fresh, &random)

@@ -433,7 +433,7 @@ package final class Hub {
         // it once more uncompressed, and then learns the exact error.
         guard let inflated else {
             throw HubRefusal(
-                Problem("malformed", status: 400, detail: "the body is not whole, valid gzip, or inflates beyond all measure"))
+                Problem("malformed", status: 400, detail: "the body is not complete, valid gzip, or inflates beyond the limit"))
         }
         return inflated
     }

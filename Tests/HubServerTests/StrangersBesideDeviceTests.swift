@@ -244,7 +244,7 @@ struct StrangersBesideDeviceTests {
             }
             let one = try await running.send(.post, "/v1/sync/push", body: Array(#"{"mutations":[]}"#.utf8))
             #expect(one.status == 503)
-            #expect(Problem(try JSONReader.read(one.body)).detail == "this device asks too much at once")
+            #expect(Problem(try JSONReader.read(one.body)).detail == "this device has too many requests in progress")
             #expect(try await running.push([Sent("k", .create)], device: .two).map(\.verdict.word) == ["accepted"])
             for client in wild {
                 try client.send(#"{"mutations":[]}"#)

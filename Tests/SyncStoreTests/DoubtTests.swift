@@ -73,7 +73,7 @@ struct DoubtTests {
     // MARK: - The hub knows the key with other content
 
     private static func mismatch(_ key: MutationKey, _ original: String?, _ current: HubState?) -> PushResult {
-        var problem = Problem("idempotency-mismatch", status: 422, detail: "this key came before and asked for something else")
+        var problem = Problem("idempotency-mismatch", status: 422, detail: "this key was used before for another change")
         problem.members["original"] = original.map { .string($0) }
         return PushResult(key: key, verdict: .rejected(problem, current: current))
     }
@@ -145,7 +145,7 @@ struct DoubtTests {
         try agent.answer(.rejected(first.key))
         let second = try agent.store.retry(first.key, by: agent.app, at: agent.now)
         #expect(try agent.claim().map(\.supersedes) == [[first.key]])
-        let problem = Problem("already-decided", status: 409, detail: "the mutation was decided before, and that is done")
+        let problem = Problem("already-decided", status: 409, detail: "the mutation was decided before")
         try agent.answer(PushResult(key: second.key, verdict: .rejected(problem, current: Self.there)))
         let third = try agent.store.retry(second.key, by: agent.app, at: agent.now)
         let sent = try agent.claim()
@@ -170,7 +170,7 @@ struct DoubtTests {
         try agent.answer(.rejected(first.key))
         let second = try agent.store.retry(first.key, fix: ["w": 7], by: agent.app, at: agent.now)
         #expect(try agent.claim().map(\.operations) == [#"[{"field":"n","op":"inc","value":3}]"#])
-        let problem = Problem("already-decided", status: 409, detail: "the mutation was decided before, and that is done")
+        let problem = Problem("already-decided", status: 409, detail: "the mutation was decided before")
         try agent.answer(PushResult(key: second.key, verdict: .rejected(problem, current: Self.there)))
         _ = try agent.store.retry(second.key, by: agent.app, at: agent.now)
         let sent = try agent.claim()

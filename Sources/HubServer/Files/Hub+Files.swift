@@ -46,7 +46,7 @@ extension Hub {
         guard let row = try own(request, caller) else { throw HubRefusal(Hub.noUpload) }
         guard row.expiresAt > now else {
             try drop(row, uploads)
-            throw HubRefusal(Problem("upload-expired", status: 410, detail: "nobody went on with this upload in time"))
+            throw HubRefusal(Problem("upload-expired", status: 410, detail: "the upload was not continued in time"))
         }
         switch request.method {
         case "HEAD": return try show(row, request, uploads, at: now)
@@ -63,13 +63,13 @@ extension Hub {
         _ request: HubRequest, _ caller: HubGate.Caller, _ uploads: HubUploads, at now: Timestamp
     ) throws(HubRefusal) -> HubResponse {
         guard let length = Tus.count(request.headers[Tus.length]) else {
-            throw Hub.malformed("Upload-Length is missing or no number: this hub wants to know it beforehand")
+            throw Hub.malformed("Upload-Length is missing or no number: this hub requires the length in advance")
         }
         guard length <= uploads.limits.fileBytes else {
-            throw HubRefusal(Problem("too-large", status: 413, detail: "a file may have \(uploads.limits.fileBytes) bytes"))
+            throw HubRefusal(Problem("too-large", status: 413, detail: "a file may have at most \(uploads.limits.fileBytes) bytes"))
         }
         let text = request.headers[Tus.metadata] ?? ""
-        guard let metadata = Tus.metadata(text) else { throw Hub.malformed("Upload-Metadata does not read") }
+        guard let metadata = Tus.metadata(text) else { throw Hub.malformed("Upload-Metadata is malformed") }
         var expected: BlobDigest?
         if let said = metadata["sha256"] {
             expected = BlobDigest(hex: said)
@@ -79,7 +79,7 @@ extension Hub {
         guard used.open < uploads.limits.deviceUploads, used.bytes.saturatingAdd(length) <= uploads.limits.deviceBytes else {
             throw HubRefusal(
                 Problem(
-                    "quota", status: 507, detail: "the files of this device use what it may have (\(used.bytes) bytes)", retryAfter: 3_600))
+                    "quota", status: 507, detail: "the files of this device use its whole quota (\(used.bytes) bytes)", retryAfter: 3_600))
         }
         if let free = uploads.storage.freeBytes(), free - length < uploads.limits.freeBytes {
             throw HubRefusal(Problem("disk-full", status: 507, detail: "the hub has \(free) bytes free", retryAfter: 600))
@@ -203,7 +203,7 @@ extension Hub {
 
     private func checksum(_ request: HubRequest) throws(HubRefusal) -> UploadGrant.Checksum? {
         guard let text = request.headers[Tus.checksum] else { return nil }
-        guard let sum = Tus.checksum(text) else { throw Hub.malformed("Upload-Checksum does not read") }
+        guard let sum = Tus.checksum(text) else { throw Hub.malformed("Upload-Checksum is malformed") }
         guard sum.algorithm == "sha256" else { throw Hub.malformed("this hub checks sha256 only") }
         return UploadGrant.Checksum(algorithm: sum.algorithm, bytes: sum.bytes)
     }
@@ -234,7 +234,7 @@ extension Hub {
             try querying { () throws(DatabaseError) in try store.deleteUpload(row.id) }
             let found = end.digest?.description ?? ""
             throw HubRefusal(
-                Problem("digest-mismatch", status: 422, detail: "what arrived is \(found), not \(row.expected?.description ?? "")"))
+                Problem("digest-mismatch", status: 422, detail: "the received file is \(found), not \(row.expected?.description ?? "")"))
         }
         if let refusal = end.refusal {
             // The database is right, unless the file has fewer bytes.
@@ -281,7 +281,7 @@ extension Hub {
         return response
     }
 
-    static let noBlob = Problem("not-found", status: 404, detail: "this device has brought no such file")
+    static let noBlob = Problem("not-found", status: 404, detail: "this device has uploaded no such file")
 
     // MARK: Housekeeping
 
@@ -349,7 +349,7 @@ enum UploadBody {
                 uploads.undo(grant)
                 return UploadEnd(
                     offset: grant.offset,
-                    refusal: Problem("checksum-mismatch", status: 460, detail: "the piece is not what its checksum says"))
+                    refusal: Problem("checksum-mismatch", status: 460, detail: "the piece does not match its checksum"))
             }
         }
         switch uploads.finish(grant) {
@@ -363,7 +363,7 @@ enum UploadBody {
         case .fenced:
             return UploadEnd(
                 offset: grant.offset,
-                refusal: Problem("upload-taken-over", status: 409, detail: "another request goes on with this upload"))
+                refusal: Problem("upload-taken-over", status: 409, detail: "another request continues this upload"))
         case .failed(let error) where error.code == .damaged:
             // Fewer bytes are on disk than the database says, so the upload begins again.
             var end = UploadEnd(offset: 0, refusal: Problem("offset-conflict", status: 409, detail: error.description))

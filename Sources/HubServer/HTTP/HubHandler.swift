@@ -137,7 +137,7 @@ final class HubHandler: HTTPHandler {
             guard isBeyondLimit(exchange.request.peer) else { return answer(refusal, to: request, exchange) }
             worker.figures.limitedEnrolments.add(1, ordering: .relaxed)
             let problem = Problem(
-                "too-many-attempts", status: 429, detail: "too many enrolments with a token that is not good", retryAfter: 10)
+                "too-many-attempts", status: 429, detail: "too many enrolments with an invalid token", retryAfter: 10)
             // Each further attempt then costs a connection, and an address has few of them.
             answer(HubResponse(problem), to: request, exchange, closes: true)
         }
@@ -183,7 +183,7 @@ final class HubHandler: HTTPHandler {
     }
 
     private func overloaded(_ seconds: Int, _ isOwn: Bool) -> HubResponse {
-        let detail = isOwn ? "this device asks too much at once" : "too much is being asked at the moment"
+        let detail = isOwn ? "this device has too many requests in progress" : "the hub has too many requests in progress"
         return HubResponse(Problem("overloaded", status: 503, detail: detail, retryAfter: seconds))
     }
 

@@ -10,10 +10,10 @@ extension HubNotice {
                 "cause": "\(cause.rawValue)", "before": "\(from)", "epoch": "\(to)", "head": "\(head)",
             ]
             if let device { metadata["device"] = "\(device)" }
-            log.warning("a new history begins: \(cause.sentence); devices offer again what is missing", metadata: metadata)
+            log.warning("a new history begins: \(cause.sentence); devices send again what is missing", metadata: metadata)
         case .unproved(let device, let version, let head):
             log.warning(
-                "a device has seen a version that this history has not reached, and shows no proof; nothing follows for others",
+                "a device has seen a version that this history has not reached, and shows no proof; other devices are not affected",
                 metadata: ["device": "\(device)", "version": "\(version)", "head": "\(head)"])
         case .returned(let device, let replica):
             log.warning(

@@ -154,7 +154,10 @@ package final class HubService: Sendable {
             guard isDue.withLock({ $0.spend(at: .now()) }) else { return }
             log.warning(
                 "connections are closed to make room for others",
-                metadata: ["peer": "\(peer)", "hint": "agenthub_connections_closed_total counts them; told once a minute at most"])
+                metadata: [
+                    "peer": "\(peer)",
+                    "hint": "agenthub_connections_closed_total counts them; this line is written once a minute at most",
+                ])
         }
         if let identity {
             configuration.configureTLS = { try $0.pipeline.syncOperations.addHandler(identity.handler()) }
@@ -182,7 +185,7 @@ package final class HubService: Sendable {
         do throws(HubError) {
             return try hub.reader()
         } catch {
-            log.warning("what only reads shares the connection that writes", metadata: ["error": "\(error)"])
+            log.warning("requests that only read share the connection that writes", metadata: ["error": "\(error)"])
             return nil
         }
     }

@@ -72,8 +72,8 @@ package struct HubTLS: Sendable, Hashable {
             throw HubError(
                 .badCertificate, doing: "use \(keyFile)",
                 detail:
-                    "it is not the key of the certificate in \(certificateFile) (\(error)); expected the key that this certificate was made for"
-            )
+                    "it is not the key of the certificate in \(certificateFile) (\(error)); expected the key that this certificate was "
+                    + "made for")
         }
         return Context(context: context, endsAt: Timestamp(milliseconds: end * 1_000))
     }

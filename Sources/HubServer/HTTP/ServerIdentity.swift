@@ -73,15 +73,15 @@ final class ServerIdentity: Sendable {
         case .renewed(let end):
             log.notice("certificate renewed", metadata: ["file": "\(files.certificateFile)", "ends": "\(RFC3339.text(end))"])
         case .unusable(let detail):
-            log.error("the new certificate cannot be used, the hub goes on with the one it has", metadata: ["error": "\(detail)"])
+            log.error("the new certificate cannot be used; the hub keeps the present one", metadata: ["error": "\(detail)"])
         }
         guard isWarningDue(at: now) else { return }
         let end = endsAt
         log.warning(
-            end <= now ? "the certificate has ended: no device can reach this hub" : "the certificate ends soon",
+            end <= now ? "the certificate has expired: no device can reach this hub" : "the certificate expires soon",
             metadata: [
                 "file": "\(files.certificateFile)", "ends": "\(RFC3339.text(end))",
-                "hint": "renew \(files.certificateFile) and \(files.keyFile); the hub reads them again by itself",
+                "hint": "renew \(files.certificateFile) and \(files.keyFile); the hub reads them again automatically",
             ])
     }
 

@@ -33,7 +33,7 @@ final class ServiceFigures: Sendable {
         if let endsAt = certificateEnd.withLock({ $0 })?() {
             page.family(
                 "agenthub_certificate_end_timestamp_seconds", .gauge,
-                "When the first certificate of the chain that TLS shows ends, Unix time.",
+                "Expiry of the first certificate of the TLS chain, Unix time.",
                 [([:], endsAt.milliseconds / 1_000)])
         }
         if let counts = connections.withLock({ $0 })?() {
@@ -53,14 +53,14 @@ final class ServiceFigures: Sendable {
         }
         page.family(
             "agenthub_overloaded_total", .counter,
-            "Requests answered 503 because too much was asked, in all or by one device, since the start.",
+            "Requests answered 503 because too many were in progress, in all or of one device, since the start.",
             [
                 (["by": "all"], overloaded.load(ordering: .relaxed)),
                 (["by": "device"], overloadedByDevice.load(ordering: .relaxed)),
             ])
         page.family(
             "agenthub_enrolments_refused_total", .counter,
-            "Enrolments with a token that is not good, and those that came too often, since the start.",
+            "Enrolments refused because of an invalid token or too many attempts, since the start.",
             [
                 (["reason": "token"], failedEnrolments.load(ordering: .relaxed)),
                 (["reason": "rate"], limitedEnrolments.load(ordering: .relaxed)),

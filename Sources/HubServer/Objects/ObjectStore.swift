@@ -230,18 +230,22 @@ package final class ObjectStore: Sendable {
     private func words(_ refusal: Refusal) -> String {
         let said = refusal.words
         switch refusal.code {
-        case "InvalidAccessKeyId": return "it does not know the access key \(credentials.keyID) (\(said)): expected one of this store"
+        case "InvalidAccessKeyId":
+            return "the store does not know the access key \(credentials.keyID) (\(said)): expected one of this store"
         case "SignatureDoesNotMatch":
             return
-                "the secret is not that of the access key \(credentials.keyID) (\(said)): expected its own, and the store's region, not \(place.region), if that is another"
+                "the secret does not belong to the access key \(credentials.keyID) (\(said)): expected its own secret, and the region of "
+                + "the store, if it is not \(place.region)"
         case "AccessDenied":
             return
-                "the access key \(credentials.keyID) may not do that (\(said)): expected one that may list the bucket, read, write and delete below the prefix, and abort multipart uploads"
+                "the access key \(credentials.keyID) may not do that (\(said)): expected one that may list the bucket, read, write and "
+                + "delete below the prefix, and abort multipart uploads"
         case "NoSuchBucket": return "there is no bucket \(place.bucket) (\(said)): expected one that exists"
         case "RequestTimeTooSkewed": return "the clocks of this machine and of the store differ (\(said)): expected less than 15 minutes"
         case "AuthorizationHeaderMalformed", "PermanentRedirect":
             return
-                "the bucket is in another region than \(place.region), or at another endpoint (\(said)): expected --s3-region and --s3-endpoint of the bucket"
+                "the bucket is in another region than \(place.region), or at another endpoint (\(said)): expected --s3-region and "
+                + "--s3-endpoint of the bucket"
         default: return "it answers \(said)"
         }
     }

@@ -97,8 +97,8 @@ package struct ObjectStoreCredentials: Sendable, CustomStringConvertible {
                 throw HubError(
                     .badStorage, doing: doing,
                     detail:
-                        "line \(index + 1): expected \(names.joined(separator: ", ")), each once, as NAME = VALUE, under [default] or nothing"
-                )
+                        "line \(index + 1): expected \(names.joined(separator: ", ")), each once, as NAME = VALUE, under [default] or "
+                        + "nothing")
             }
         }
         guard

@@ -83,11 +83,11 @@ extension Hub {
             ].map { (["verdict": $0.0], $0.1) })
         page.family("agenthub_requests_total", .counter, "Requests by path and status, since the start.", traffic.samples)
         page.histogram(
-            "agenthub_transaction_seconds", "Turns at the database: reading and writing what waited, the commit included.", transactionTimes
+            "agenthub_transaction_seconds", "Transactions with all requests that waited, the commit included.", transactionTimes
         )
         if let figures { add(figures, to: &page) }
         if let free = settings.freeBytes?() {
-            page.family("agenthub_disk_free_bytes", .gauge, "Left on the disk of the database.", [([:], free)])
+            page.family("agenthub_disk_free_bytes", .gauge, "Free bytes on the disk of the database.", [([:], free)])
         }
         if let isReachable = settings.uploads?.storage.isReachable {
             page.family(
@@ -114,29 +114,30 @@ extension Hub {
 
     private func add(_ figures: HubFigures, to page: inout MetricsPage) {
         page.family(
-            "agenthub_devices", .gauge, "Devices by when they were here last.",
+            "agenthub_devices", .gauge, "Devices by the time when they were last seen.",
             [("day", figures.day), ("week", figures.week), ("earlier", figures.earlier)].map { (["seen": $0.0], $0.1) })
         page.family(
-            "agenthub_cloned_devices", .gauge, "Devices of which two databases spoke in turns within a day.", [([:], figures.clones)])
-        page.family("agenthub_waiting_mutations", .gauge, "Mutations that wait on devices, as these said last.", [([:], figures.waiting)])
-        page.family("agenthub_uploads_open", .gauge, "Files that have not arrived whole.", [([:], figures.uploads)])
+            "agenthub_cloned_devices", .gauge, "Devices whose id two databases used in turns within a day.", [([:], figures.clones)])
+        page.family(
+            "agenthub_waiting_mutations", .gauge, "Mutations that wait on devices, by their last reports.", [([:], figures.waiting)])
+        page.family("agenthub_uploads_open", .gauge, "Uploads that are not complete.", [([:], figures.uploads)])
         guard let size = figures.size else { return }
         page.family("agenthub_database_bytes", .gauge, "Size of the database's file.", [([:], size.bytes)])
-        page.family("agenthub_database_free_bytes", .gauge, "Of these, what nothing uses.", [([:], size.freeBytes)])
+        page.family("agenthub_database_free_bytes", .gauge, "Unused bytes in the database's file.", [([:], size.freeBytes)])
     }
 
     private func addHousekeeping(to page: inout MetricsPage) {
         page.family(
-            "agenthub_housekeeping_timestamp_seconds", .gauge, "When old things were dropped last, Unix time; 0: not since the start.",
+            "agenthub_housekeeping_timestamp_seconds", .gauge, "Time of the last housekeeping, Unix time; 0: none since the start.",
             [([:], housekept.at.map { $0.milliseconds / 1_000 } ?? 0)])
         page.family(
-            "agenthub_dropped_total", .counter, "What was kept long enough, since the start, by kind.",
+            "agenthub_dropped_total", .counter, "Entries dropped after their retention, since the start, by kind.",
             [
                 ("deletion", housekept.deletions), ("rejection", housekept.rejections), ("report", housekept.reports),
                 ("upload", housekept.uploads),
             ].map { (["kind": $0.0], $0.1) })
         page.family(
-            "agenthub_reclaimed_bytes_total", .counter, "What the database's file gave back to the file system, since the start.",
+            "agenthub_reclaimed_bytes_total", .counter, "Bytes that the database's file returned to the file system, since the start.",
             [([:], housekept.bytes)])
     }
 }

@@ -38,7 +38,7 @@ package struct HubGate: Sendable {
             throw HubGate.unauthenticated("the enrolment token is not known here")
         }
         if entry.revokedAt != nil { throw HubGate.blocked }
-        guard !entry.isOver(at: now) else { throw HubGate.unauthenticated("the enrolment token was used, or has ended") }
+        guard !entry.isOver(at: now) else { throw HubGate.unauthenticated("the enrolment token was used, or has expired") }
         return entry
     }
 
@@ -99,7 +99,7 @@ package struct HubGate: Sendable {
     }
 
     static var blocked: HubRefusal {
-        HubRefusal(Problem("device-blocked", status: 403, detail: "this device was shut out by an operator"))
+        HubRefusal(Problem("device-blocked", status: 403, detail: "an operator has revoked the tokens of this device"))
     }
 
     /// Only the holder of the token's secret gets this answer. By the time of the refresh the device knows that it may request the next
@@ -107,8 +107,8 @@ package struct HubGate: Sendable {
     private static func ended(_ entry: TokenBook.Entry, _ end: Timestamp, mayReturn: Bool) -> HubRefusal {
         let next =
             mayReturn
-            ? "it is still good for asking for the next one" : "an operator can let the device in: agenthub token readmit \(entry.device)"
-        return unauthenticated("the token of this device ended at \(end); \(next)") { headers in
+            ? "it can still be exchanged for the next one" : "an operator can let the device in: agenthub token readmit \(entry.device)"
+        return unauthenticated("the token of this device expired at \(end); \(next)") { headers in
             guard mayReturn else { return }
             headers[HubHeader.tokenEnds] = String(end.milliseconds)
             headers[HubHeader.tokenRefresh] = String((entry.refreshAt ?? end).milliseconds)

@@ -155,7 +155,7 @@ struct PushBatch {
         for older in mutation.supersedes where try known(older)?.ending == .accepted {
             // The database went back, and its earlier decision has arrived: two answers to one question cannot both count.
             let problem = Problem(
-                "already-decided", status: 409, detail: "the mutation \(older) was decided before, and that is done")
+                "already-decided", status: 409, detail: "the mutation \(older) was decided before")
             return PushResult(key: item.key, verdict: .rejected(problem, current: try load(mutation.record).state))
         }
         if blocked.contains(mutation.record) {
@@ -294,7 +294,7 @@ struct PushBatch {
             // The ending of the first mutation, and the present record: without them the device cannot tell whether its own change is
             // included.
             let problem = Problem(
-                "idempotency-mismatch", status: 422, detail: "this key came before and asked for something else",
+                "idempotency-mismatch", status: 422, detail: "this key was used before for another change",
                 members: ["original": .string(known.original.rawValue)])
             guard let name = item.record, let rules = rules[name.entity], rules.kind != .event else {
                 return PushResult(key: item.key, verdict: .rejected(problem, current: nil))

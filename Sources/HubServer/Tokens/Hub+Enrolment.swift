@@ -35,7 +35,7 @@ extension Hub {
         guard let header = request.headers["Authorization"], let token = header.split(separator: " ").last.map(String.init),
             let entry = settings.tokens?.find(token)
         else {
-            throw HubRefusal(Problem("malformed", status: 400, detail: "there is no token to be refreshed: none was shown"))
+            throw HubRefusal(Problem("malformed", status: 400, detail: "the request shows no token that could be refreshed"))
         }
         return try issue(for: entry, status: 200, at: now)
     }

@@ -202,7 +202,7 @@ struct ObjectBlobsTests {
     @Test(
         "A store that refuses us is refused at the start, with what is wrong and what was expected",
         arguments: [
-            ("InvalidAccessKeyId", "does not know the access key"), ("SignatureDoesNotMatch", "not that of the access key"),
+            ("InvalidAccessKeyId", "does not know the access key"), ("SignatureDoesNotMatch", "does not belong to the access key"),
             ("NoSuchBucket", "there is no bucket files"), ("AccessDenied", "may not do that"),
         ])
     func refused(_ code: String, _ words: String) throws {
