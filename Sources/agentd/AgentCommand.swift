@@ -10,20 +10,20 @@ import SyncYAML
 @main
 struct AgentCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "agentd", abstract: "Keeps what apps ask for, and brings it to the hub when it should.",
+        commandName: "agentd", abstract: "Store the changes of apps, and sync them with the hub.",
         discussion: """
-            Exit status: 0 stopped as asked, 2 another agentd holds the state folder, 64 wrong usage, 70 a fault of its \
-            own, 73 the state folder cannot be used, 78 the configuration is not accepted.
+            Exit status: 0 stopped as requested, 2 another agentd uses the state folder, 64 wrong usage, 70 internal error, \
+            73 the state folder cannot be used, 78 the configuration is invalid.
             """,
         version: "agentd \(AgentVersion.current)")
 
-    @Option(help: "The configuration file; `conf.d/*.yaml` beside it is laid over it.")
+    @Option(help: "Configuration file. The files `conf.d/*.yaml` beside it override its keys.")
     var config = "/etc/agentd/agentd.yaml"
 
-    @Flag(help: "Read the configuration, say what is wrong with it, and exit.")
+    @Flag(help: "Check the configuration, print its errors, and exit.")
     var check = false
 
-    @Flag(help: "Look at what can be seen without a running agent, print it as JSON, and exit.")
+    @Flag(help: "Run the checks that need no running agent, print them as JSON, and exit.")
     var doctor = false
 
     mutating func run() throws {

@@ -48,8 +48,8 @@ struct LastGoodFiles: Sendable {
             write(bytes, usual + ownName, log)
         } else {
             log.notice(
-                "a damaged configuration will stop the start: no copy of it stands where a start looks for one",
-                metadata: ["folder": "\(usual)", "expected": "store.path there, or STATE_DIRECTORY set to a folder that is there"])
+                "no copy of the configuration is kept where a start looks for one: if the files get damaged, agentd cannot start",
+                metadata: ["folder": "\(usual)", "expected": "store.path in that folder, or STATE_DIRECTORY set to an existing folder"])
         }
     }
 
