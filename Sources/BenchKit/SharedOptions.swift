@@ -5,16 +5,16 @@ package struct SharedOptions: ParsableArguments {
     @Flag(help: "Print one JSON object instead of a table.")
     package var json = false
 
-    @Flag(help: "Fewer rounds and smaller loads: shows that it works, measures little.")
+    @Flag(help: "Fewer rounds and smaller loads, to see that it works. The figures say little.")
     package var quick = false
 
     @Flag(help: "Exit with 1 when a goal is missed.")
     package var check = false
 
-    @Option(help: ArgumentHelp("How often floor and agent take turns.", valueName: "count"))
+    @Option(help: ArgumentHelp("Number of rounds, in each of which the programs take turns.", valueName: "count"))
     package var rounds: Int?
 
-    @Option(help: ArgumentHelp("Folder for everything that is written. Must not be in memory.", valueName: "folder"))
+    @Option(help: ArgumentHelp("Folder for everything that is written. It must not be in memory.", valueName: "folder"))
     package var dir = "/var/tmp"
 
     @Option(help: ArgumentHelp("The agent to measure; default: next to this program.", valueName: "program"))

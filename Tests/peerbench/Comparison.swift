@@ -23,7 +23,7 @@ struct CompareRow {
 
     /// The value of its acknowledgement, by observation.
     var worth: String {
-        guard !isMissing else { return "not to be had here" }
+        guard !isMissing else { return "not installed here" }
         // A line of syslog over TCP gets no answer.
         if name == Peer.syslogNG.rawValue {
             return "nothing is acknowledged; "
@@ -50,7 +50,7 @@ struct Comparison {
 
     var text: String {
         var table = TextTable(
-            ["program", "p50 µs", "p99 µs", "\(producers.count) producers /s", "agentd / it", "what its yes is worth"],
+            ["program", "p50 µs", "p99 µs", "\(producers.count) producers /s", "agentd / it", "what its acknowledgement guarantees"],
             words: [0, 5])
         for row in rows {
             let times = row.alone.times

@@ -9,7 +9,7 @@ package func neighbour(_ name: String) throws -> String {
     guard length > 0 else { throw BenchError("cannot find out where this program is: name \(name) with --\(name)") }
     let own = String(decoding: buffer.prefix(length).map { UInt8(bitPattern: $0) }, as: UTF8.self)
     let path = own.split(separator: "/").dropLast().reduce(into: "") { $0 += "/" + $1 } + "/" + name
-    guard access(path, X_OK) == 0 else { throw BenchError("\(path) is not there: build it, or name it with --\(name)") }
+    guard access(path, X_OK) == 0 else { throw BenchError("\(path) does not exist: build it, or name it with --\(name)") }
     return path
 }
 

@@ -20,7 +20,7 @@ struct EnqueueCommand: ParsableCommand {
 
     @OptionGroup var shared: SharedOptions
 
-    @Option(help: "Which kind of entity: an event is an outbox row, a record also has a row of the mirror.")
+    @Option(help: "Kind of entity: an event is an outbox row, a record also has a row of the mirror.")
     var kind = Kind.both
 
     private static let producers = 64

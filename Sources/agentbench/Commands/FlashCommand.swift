@@ -22,15 +22,15 @@ struct FlashCommand: ParsableCommand {
         let workplace = try Workplace(under: shared.dir)
         defer { workplace.remove() }
         guard let disk = OwnDisk(in: workplace.path, megabytes: 1_024) else {
-            return Talk.say("skipped: a disk of our own takes root, losetup and mkfs.ext4")
+            return Talk.say("skipped: a disk for the measurement needs root, losetup and mkfs.ext4")
         }
         defer { disk.remove() }
         let count = shared.quick ? 5_000 : 50_000, seconds = shared.quick ? 10 : 60
         let producers = Producers(wanted: 64)
         var report = Report(command: "flash", workplace: workplace)
         report.note(
-            "\(count) events by \(producers.count) producers until they are at the hub; relaxed: 10 a second for \(seconds) s, one a request."
-        )
+            "\(count) events by \(producers.count) producers until they are at the hub. Relaxed: 10 a second for \(seconds) s, one in a "
+                + "request.")
         let floorWords = "SQLite, 64 rows a transaction"
         var durable = Figure(
             id: "flash_durable", title: "durable, until settled and pruned: a mutation", unit: .bytes, floor: floorWords, goal: .atMost(2.5)

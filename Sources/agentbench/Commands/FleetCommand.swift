@@ -21,8 +21,8 @@ struct FleetCommand: ParsableCommand {
     @Option(help: ArgumentHelp("Pushes of each device, in each of the two runs.", valueName: "count")) var pushes = 4
     @Option(help: ArgumentHelp("Mutations of a push.", valueName: "count")) var mutations = 20
     @Option(help: ArgumentHelp("Connections at one time.", valueName: "count")) var connections = 128
-    @Option(help: ArgumentHelp("How long the hubs are away, in milliseconds.", valueName: "ms")) var outage = 2_000
-    @Option(help: ArgumentHelp("Only this: sqlite, postgres-1 or postgres-2.", valueName: "case")) var only: String?
+    @Option(help: ArgumentHelp("Length of the outage, milliseconds.", valueName: "ms")) var outage = 2_000
+    @Option(help: ArgumentHelp("Measure only this case: sqlite, postgres-1 or postgres-2.", valueName: "case")) var only: String?
     @Flag(help: "Print one JSON object instead of a table.") var json = false
     @Option(help: ArgumentHelp("Folder for everything that is written. Must not be in memory.", valueName: "folder")) var dir = "/var/tmp"
     @Option(help: ArgumentHelp("The hub to measure; default: next to agentbench.", valueName: "program")) var agenthub: String?

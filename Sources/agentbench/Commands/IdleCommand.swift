@@ -23,7 +23,7 @@ struct IdleCommand: ParsableCommand {
         let seconds = shared.quick ? 10 : 60, rest = shared.quick ? 20 : 120
         var report = Report(command: "idle", workplace: workplace)
         report.note("The size is that of the shipped program only when it was built with --static-swift-stdlib.")
-        report.note("\(seconds) s are looked at, after \(rest) s of rest. Nobody asks the agent anything meanwhile.")
+        report.note("Measured for \(seconds) s after \(rest) s of rest. The agent gets no request meanwhile.")
         let floor = "sleep(1)"
         var wakeUps = Figure(id: "idle_wakeups", title: "wake-ups a minute", unit: .count, floor: floor, goal: .below(0))
         var anonymous = Figure(id: "idle_anonymous", title: "own memory", unit: .bytes, floor: floor, goal: .below(6 * 1_048_576))

@@ -60,8 +60,8 @@ struct MirrorCommand: ParsableCommand {
                 read.add(
                     floor: floor,
                     agent: try median(repeats) { try agent.call("GET", "/v1/records/\(BenchEntity.record.name)?limit=100") })
-                let body =
-                    #"{"entity":"\#(BenchEntity.record.name)","where":{"field":"sensor","op":"eq","value":"pump-07/bearing-1"},"limit":100}"#
+                let filter = #"{"field":"sensor","op":"eq","value":"pump-07/bearing-1"}"#
+                let body = #"{"entity":"\#(BenchEntity.record.name)","where":\#(filter),"limit":100}"#
                 query.add(floor: floor, agent: try median(repeats) { try agent.call("POST", "/v1/query", body: body) })
             }
         }

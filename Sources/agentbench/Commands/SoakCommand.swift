@@ -27,7 +27,7 @@ struct SoakCommand: ParsableCommand {
     @Option(help: ArgumentHelp("Draws queue, memory, descriptors, log and flash bytes into this file.", valueName: "file"))
     var svg: String?
 
-    @Option(help: ArgumentHelp("Decides what happens when.", valueName: "number"))
+    @Option(help: ArgumentHelp("Seed of the schedule.", valueName: "number"))
     var seed: UInt64 = 1
 
     func validate() throws {
@@ -85,7 +85,7 @@ struct SoakCommand: ParsableCommand {
             ],
             bands: soak.bands, marks: soak.deaths,
             legend:
-                "orange: cable out   blue: wrong wall clock   green: slow line, NAT, proxy, dead address or budget   red: killed or restarted (first half)"
-        )
+                "orange: cable out   blue: wrong wall clock   green: slow line, NAT, proxy, dead address or budget   "
+                + "red: killed or restarted (first half)")
     }
 }

@@ -41,11 +41,11 @@ struct SoakVerdict {
         let early = flash(life.prefix(life.count / 2)), late = flash(life.suffix(life.count / 2))
         lines = [
             Line(
-                title: "readings that were answered for and are not at the hub", value: "\(judged.lost)", limit: "0",
+                title: "acknowledged readings that are not at the hub", value: "\(judged.lost)", limit: "0",
                 holds: judged.lost == 0),
-            Line(title: "readings that are there twice", value: "\(judged.twice)", limit: "0", holds: judged.twice == 0),
+            Line(title: "readings that are at the hub twice", value: "\(judged.twice)", limit: "0", holds: judged.twice == 0),
             Line(
-                title: "readings that nobody was answered for", value: "\(judged.foreign)", limit: "0", holds: judged.foreign == 0
+                title: "readings at the hub without an acknowledgement", value: "\(judged.foreign)", limit: "0", holds: judged.foreign == 0
             ),
             Line(
                 title: "work orders with another content than the last answer", value: "\(judged.wrong)", limit: "0",
