@@ -77,7 +77,9 @@ extension ConformanceRun {
     private func checkVerify() async {
         var digest = EntityDigest()
         var cursor: String?
-        await check("verify-same", "A8", "POST /v1/sync/verify names no bucket to whoever has the same records with the same versions.") {
+        await check(
+            "verify-same", "A8", "POST /v1/sync/verify names no bucket to a device that has the same records with the same versions."
+        ) {
             try offered(VerifyMessages.capability)
             var after: RecordID?
             var pages = 0

@@ -29,8 +29,8 @@ extension ConformanceRun {
             try require(found.count == 1, "\(kept) is there \(found.count) times")
             try require(
                 found[0].record.version == newest && found[0].record.data["n"]?.int == 2,
-                "\(kept) is there with version \(found[0].record.version), not \(newest), and the document \(JSON.object(found[0].record.data).json)"
-            )
+                "\(kept) is there with version \(found[0].record.version), not \(newest), and the document "
+                    + JSON.object(found[0].record.data).json)
             let deletions = pages.flatMap(\.deletions).filter { $0.id == gone }
             try require(
                 deletions.map(\.version) == [deleted],
@@ -86,7 +86,7 @@ extension ConformanceRun {
             let answer = try await pull([], namesEntities: true)
             guard let names = answer.entities else { throw Deviation("no entities in the answer") }
             try require(names.contains(settings.entity), "\(settings.entity) is not among \(names.prefix(20).map(\.text))")
-            try require(try await pull([]).entities == nil, "entities although nobody asked for them")
+            try require(try await pull([]).entities == nil, "entities although the request did not ask for them")
             return "\(names.count) entities"
         }
         await check("pull-epoch", "A3", "A pull tells epoch and head.") {

@@ -46,7 +46,7 @@ extension ConformanceRun {
                 "the document is \(seen.map { JSON.object($0.record.data).json } ?? "gone")")
             return "version \(next)"
         }
-        await check("push-merge", "A4, D", "An update on an old base changes what nobody else changed since; both changes stay.") {
+        await check("push-merge", "A4, D", "An update on an old base changes what no other device changed since; both changes stay.") {
             guard version > 0 else { throw NotTried("the create failed") }
             _ = try await accept(mutation(.update, id, ["added": "by an old base"], base: version))
             let seen = try await stored(id)
@@ -235,7 +235,8 @@ extension ConformanceRun {
         }
         await check(
             "push-delete-absent", "A6, A7",
-            "A delete of a record that is not there is accepted. In a new history it may have to wait for the device that made the record (retry: dependency-missing)."
+            "A delete of a record that is not there is accepted. In a new history it may have to wait for the device that made the "
+                + "record (retry: dependency-missing)."
         ) {
             let verdict = try await verdict(mutation(.delete, newRecord()))
             if tombstone > 0 { _ = try await accept(mutation(.delete, id, base: tombstone)) }
@@ -262,7 +263,8 @@ extension ConformanceRun {
         }
         await check(
             "push-deleted-whole", "D4",
-            "An update that had not seen the deletion brings all of the record back, or is refused as deleted, or is a conflict about $delete. In a new history it may have to wait (retry: dependency-missing)."
+            "An update that had not seen the deletion brings all of the record back, or is refused as deleted, or is a conflict about "
+                + "$delete. In a new history it may have to wait (retry: dependency-missing)."
         ) {
             let id = newRecord()
             let version = try await accept(mutation(.create, id, ["n": 1, "kept": "whole"]))

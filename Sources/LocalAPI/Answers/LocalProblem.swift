@@ -107,8 +107,8 @@ package enum LocalProblem: String, Sendable, CaseIterable {
         }
         if known == .queueFull, let setting = problem.members["setting"]?.text { return known.hint + ", or raise " + setting }
         if known == .linked, let blob = problem.members["blob"]?.text {
-            return
-                "wait until it is uploaded (`agentctl blobs show \(PlainText.safe(blob))`), or give its bytes up: `agentctl blobs remove \(PlainText.safe(blob)) --force`"
+            let id = PlainText.safe(blob)
+            return "wait until it is uploaded (`agentctl blobs show \(id)`), or give its bytes up: `agentctl blobs remove \(id) --force`"
         }
         guard known == .alreadySent, let state = problem.members["state"]?.text.flatMap({ MutationState(name: $0) }) else {
             return known.hint

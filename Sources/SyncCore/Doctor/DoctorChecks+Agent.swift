@@ -113,7 +113,8 @@ extension Doctor {
             guard let configuration = facts.configuration else { return .unknown("not read") }
             if !configuration.undocumented.isEmpty {
                 return .warn(
-                    "no strategy is written down for \(configuration.undocumented.joined(separator: ", ")); the later change wins, field by field",
+                    "no strategy is written down for \(configuration.undocumented.joined(separator: ", ")); the later change wins, "
+                        + "field by field",
                     fix: "give entities.NAME.strategy, or its fields, in the configuration")
             }
             if !configuration.unknownEntities.isEmpty {

@@ -119,9 +119,8 @@ extension Doctor {
             guard let hub = facts.hub else { return .unknown(noAgent) }
             guard let ends = hub.tokenEndsAt else { return .ok("the hub names no end of it") }
             if let refreshAt = hub.tokenRefreshAt, refreshAt > facts.now {
-                return .ok(
-                    "the token is good for \(DurationText.rough(facts.now.duration(to: ends))), and is refreshed in \(DurationText.rough(facts.now.duration(to: refreshAt)))"
-                )
+                let life = DurationText.rough(facts.now.duration(to: ends))
+                return .ok("the token is good for \(life), and is refreshed in \(DurationText.rough(facts.now.duration(to: refreshAt)))")
             }
             return end(
                 "the token", ends, facts.now,

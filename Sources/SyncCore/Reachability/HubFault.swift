@@ -130,7 +130,8 @@ package struct HubPlace: Hashable, Sendable {
     }
 
     package var proxyCredentialsCommand: String {
-        "put USER:PASSWORD into \(proxyCredentialsFile ?? "hub.proxy_credentials_file"), mode 600, owned by the agent's user, then: agentctl sync --force"
+        "put USER:PASSWORD into \(proxyCredentialsFile ?? "hub.proxy_credentials_file"), mode 600, owned by the agent's user, then: "
+            + "agentctl sync --force"
     }
 }
 
@@ -167,6 +168,7 @@ extension HubFault {
                 "at the hub: agenthub token readmit \(words[index + 1].prefix { $0 != ")" && $0 != "," && $0 != ";" }); then: agentctl sync"
         }
         return
-            "at the hub: agenthub token add \(place.device); put what it prints into \(place.tokenFile ?? "hub.token_file"), then: agentctl sync"
+            "at the hub: agenthub token add \(place.device); put what it prints into \(place.tokenFile ?? "hub.token_file"), then: "
+            + "agentctl sync"
     }
 }

@@ -72,8 +72,8 @@ struct Planning {
                 Problem(
                     "validation", status: 422,
                     detail:
-                        "nothing is known of the record, and the backend wants all of it: rest.entities.\(mutation.record.entity) has no read"
-                ))
+                        "nothing is known of the record, and the backend wants all of it: "
+                        + "rest.entities.\(mutation.record.entity) has no read"))
         }
         for operation in task.content.operations where known != nil && !Fold.fits(operation, operation.target(in: known)) {
             return .refused(

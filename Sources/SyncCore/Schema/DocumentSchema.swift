@@ -112,16 +112,16 @@ extension DocumentSchema.Node {
                 guard let text = value.text, let read = LinearPattern(text) else {
                     throw Self.problem(
                         place,
-                        "must be a regular expression of at most \(LinearPattern.lengthMax) characters without back references and look-around"
-                    )
+                        "must be a regular expression of at most \(LinearPattern.lengthMax) characters without back references and "
+                            + "look-around")
                 }
                 pattern = read
             case "title", "description": break
             default:
                 throw Self.problem(
                     place,
-                    "is not known; known are type, properties, required, items, enum, minimum, maximum, maxLength, pattern, title, description"
-                )
+                    "is not known; known are type, properties, required, items, enum, minimum, maximum, maxLength, pattern, title, "
+                        + "description")
             }
         }
     }

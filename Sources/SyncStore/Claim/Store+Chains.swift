@@ -34,8 +34,8 @@ extension Store {
         if let walked = try walkChains(behind: seqs), walked <= Limits.chainLinks { return walked }
         throw Refusal.validation(
             pointer,
-            "it would be the last of more than \(Limits.chainLinks) mutations that wait one behind the other; enqueue it when some of them are accepted"
-        )
+            "it would be the last of more than \(Limits.chainLinks) mutations that wait one behind the other; enqueue it when some of "
+                + "them are accepted")
     }
 
     /// The estimated length; `nil` when one of the lengths is not known.

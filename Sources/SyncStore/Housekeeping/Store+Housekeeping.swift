@@ -150,12 +150,16 @@ extension Store {
                 SELECT rid FROM record WHERE gone_age IS NOT NULL AND gone_age < ? AND status = 0 LIMIT ?)
             """, .int(age - Self.tombstonesKeptFor.milliseconds), .int(Self.sliceRows))
         let audits = try database.run(
-            "DELETE FROM audit WHERE n IN (SELECT n FROM (SELECT n, age FROM audit ORDER BY n LIMIT ?) WHERE age < ?) AND n < (SELECT max(n) FROM audit)",
-            .int(Self.sliceRows), .int(age - Self.auditKeptFor.milliseconds))
+            """
+            DELETE FROM audit WHERE n IN (SELECT n FROM (SELECT n, age FROM audit ORDER BY n LIMIT ?) WHERE age < ?)
+                AND n < (SELECT max(n) FROM audit)
+            """, .int(Self.sliceRows), .int(age - Self.auditKeptFor.milliseconds))
         try closeAnswered()
         try database.run(
-            "DELETE FROM conflict WHERE cid IN (SELECT cid FROM conflict WHERE closed_age < ? AND cid < (SELECT max(cid) FROM conflict) LIMIT ?)",
-            .int(age - Self.auditKeptFor.milliseconds), .int(Self.sliceRows))
+            """
+            DELETE FROM conflict WHERE cid IN (
+                SELECT cid FROM conflict WHERE closed_age < ? AND cid < (SELECT max(cid) FROM conflict) LIMIT ?)
+            """, .int(age - Self.auditKeptFor.milliseconds), .int(Self.sliceRows))
         try forgetRequeued()
         return max(keys, tombstones, audits)
     }
