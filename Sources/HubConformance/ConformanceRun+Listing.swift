@@ -42,7 +42,7 @@ extension ConformanceRun {
                 zip(ids, ids.dropFirst()).allSatisfy { $0 < $1 }, "not in the order of ids, or an id twice: \(ids.prefix(6).map(\.text))")
             let missing = Set(records.keys).symmetricDifference(ours)
             try require(missing.isEmpty, "listed or there, but not both: \(missing.sorted().prefix(5).map(\.text))")
-            return "\(ours.count) records of this run"
+            return PlainText.count(ours.count, "record") + " of this run"
         }
         await check("snapshot-feed", "A8", "From the cursor of a listing the feed has what changes afterwards.") {
             let start = try await listing(after: nil, limit: 1).startCursor

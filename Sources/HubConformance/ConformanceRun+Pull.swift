@@ -36,7 +36,7 @@ extension ConformanceRun {
                 deletions.map(\.version) == [deleted],
                 "the deletion of version \(deleted) is there with the versions \(deletions.map(\.version))")
             try require(!records.contains { $0.id == gone }, "the deleted record is there as a record")
-            return "\(records.count) records of this run"
+            return PlainText.count(records.count, "record") + " of this run"
         }
         await check(
             "pull-paging", "A3", "Small pages give the same as large ones; none has more than twice its limit, and the cursor moves on."

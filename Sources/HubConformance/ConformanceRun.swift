@@ -329,7 +329,7 @@ package actor ConformanceRun {
                 records[id] = nil
                 gone += 1
             }
-            return "\(gone) records deleted"
+            return PlainText.count(gone, "record") + " deleted"
         }
         for id in records.keys.sorted() { left.append("record \(settings.entity)/\(id)") }
         left.append("tombstones and keys that begin with \(prefix): they stay as long as the server keeps such")

@@ -185,19 +185,16 @@ package struct ResolveAnswer: Hashable, Sendable {
 
         /// A text for people, such as `its atomic list: 2 changes go on together, 1 change was let go`.
         package var sentence: String {
-            func changes(_ count: Int, _ one: String, _ many: String) -> String {
-                count == 1 ? "1 change \(one)" : "\(count) changes \(many)"
-            }
             var parts: [String] = []
-            if goOn > 0 { parts.append(goOn == 1 ? "1 change goes on" : "\(goOn) changes go on together") }
+            if goOn > 0 { parts.append(PlainText.count(goOn, "change goes on", "changes go on together")) }
             if wait > 0 {
                 let verb = waitsFor.count == 1 ? "is" : "are"
                 let reason =
                     waitsFor.isEmpty
                     ? "until the others of the list may go" : "until \(waitsFor.joined(separator: ", ")) \(verb) decided"
-                parts.append(changes(wait, "waits", "wait") + " " + reason)
+                parts.append(PlainText.count(wait, "change waits ", "changes wait ") + reason)
             }
-            if letGo > 0 { parts.append(changes(letGo, "was", "were") + " let go") }
+            if letGo > 0 { parts.append(PlainText.count(letGo, "change was let go", "changes were let go")) }
             return "its atomic list: " + (parts.isEmpty ? "nothing is left to do" : parts.joined(separator: ", "))
         }
     }

@@ -87,7 +87,7 @@ package enum ConflictScreen {
         let values = rows([field.base.map { text($0) } ?? "-", value(field.local), value(field.remote)])
         var lines = [PlainText.clip(PlainText.safe(field.name), to: width), cells(["BASE", "LOCAL", "REMOTE"])] + values.shown
         if values.left > 0 {
-            let left = "  … \(PlainText.count(Int64(values.left))) lines more: agentctl conflicts show \(id) --field \(field.name)"
+            let left = "  … \(PlainText.count(values.left, "line")) more: agentctl conflicts show \(id) --field \(field.name)"
             lines += wrapped(left, width)
         }
         let people = rows(["", who(field.local, now, offset), who(field.remote, now, offset)]).shown

@@ -91,6 +91,14 @@ struct DevicesCommand: ParsableCommand {
     }
 }
 
+extension HubCounters {
+    /// The numbers of mutations by verdict, in one line.
+    var words: String {
+        "\(applied) applied, \(PlainText.count(duplicates, "duplicate")), \(PlainText.count(conflicts, "conflict")), \(rejected) rejected, "
+            + "\(retried) told to retry"
+    }
+}
+
 /// The state of a device's credential.
 enum TokenState: Equatable {
     /// The device never had a token: it shows a certificate, or the hub requires none.
@@ -208,7 +216,6 @@ struct DeviceView {
 
     var lines: [String] {
         func line(_ name: String, _ text: String) -> String { name + String(repeating: " ", count: 10 - name.count) + text }
-        let counters = device.counters
         var lines = [
             line("device", device.id.text),
             line("seen", device.lastSeen.map { "\(ago($0)) ago (\($0)), first \(device.firstSeen?.description ?? "then")" } ?? "never"),
@@ -219,11 +226,7 @@ struct DeviceView {
                 "waits",
                 device.waiting.map { "\(PlainText.count($0, "mutation")), reported \(ago(device.waitingAt)) ago" }
                     ?? "unknown: its agent does not report it"),
-            line(
-                "mutations",
-                "\(counters.applied) applied, \(counters.duplicates) duplicates, \(counters.conflicts) conflicts, "
-                    + "\(counters.rejected) rejected, \(counters.retried) told to retry"
-            ),
+            line("mutations", device.counters.words),
             line(
                 "token",
                 tokenEnd.map { "valid until \($0)" }

@@ -23,12 +23,10 @@ struct StatsCommand: ParsableCommand {
     }
 
     private static func text(_ stats: HubStats) -> String {
-        let counters = stats.counters
         var lines = [
             "head \(stats.head), epoch \(stats.epoch)",
             history(stats.lineage),
-            "mutations  \(counters.applied) applied, \(counters.duplicates) duplicates, \(counters.conflicts) conflicts, "
-                + "\(counters.rejected) rejected, \(counters.retried) told to retry; \(stats.keys) keys remembered",
+            "mutations  \(stats.counters.words); \(PlainText.count(stats.keys, "key")) remembered",
             "devices    \(stats.devices.count)",
         ]
         let deviceWidth = stats.devices.map(\.id.text.utf8.count).max() ?? 0
