@@ -16,7 +16,7 @@ import HubServer
 /// REPEATABLE READ would fix the snapshot when they begin to wait, and fail whenever another writer committed meanwhile. Readers run
 /// REPEATABLE READ: one snapshot for the number and for the rows. An engine with a stricter isolation, such as SERIALIZABLE, is right as
 /// well; the hub repeats transactions that it refuses (40001).
-final class PostgresDatabase: Database {
+final class PostgresDatabase: HubDatabase {
     private let connection: PostgresConnection
     private(set) var isInTransaction = false
     private var setStatements = SetStatements()

@@ -2,7 +2,7 @@ import CPostgres
 package import HubServer
 
 /// A PostgreSQL database, or one of an engine with the same protocol and SQL, for any number of hubs at once.
-package struct PostgresPlace: DatabasePlace {
+package struct PostgresPlace: HubDatabasePlace {
     /// Contains no password.
     package let description: String
     package let url: String
@@ -60,7 +60,7 @@ package struct PostgresPlace: DatabasePlace {
     /// `true` when the URL has a password in it, which every user of this machine can read in the list of processes.
     package let hasPassword: Bool
 
-    package func open() throws(DatabaseError) -> any Database {
+    package func open() throws(DatabaseError) -> any HubDatabase {
         let database = PostgresDatabase(try connect())
         #if ABLATIONS
             database.locksHub = locksHub
@@ -69,7 +69,7 @@ package struct PostgresPlace: DatabasePlace {
         return database
     }
 
-    package func openForReading() throws(DatabaseError) -> any Database {
+    package func openForReading() throws(DatabaseError) -> any HubDatabase {
         let database = PostgresDatabase(try connect())
         guard try PostgresSchema.present(database) != nil else {
             throw DatabaseError(.foreign, doing: "open \(description)", detail: "it is not the database of a hub")

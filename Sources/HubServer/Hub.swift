@@ -15,7 +15,7 @@ package final class Hub {
         /// The database file; its folder must exist.
         case file(String)
         /// A database that other hubs may serve at the same time.
-        case shared(any DatabasePlace)
+        case shared(any HubDatabasePlace)
     }
 
     package struct Settings: Sendable {
@@ -135,7 +135,7 @@ package final class Hub {
     }
 
     /// The state behind a ``HubReader``: the same settings, and a connection that only reads.
-    init(readingBeside hub: Hub, _ database: any DatabasePlace) throws(HubError) {
+    init(readingBeside hub: Hub, _ database: any HubDatabasePlace) throws(HubError) {
         (place, settings, random, generation, onlyReads) = (hub.place, hub.settings, hub.random, hub.generation, true)
         (state, lineage) = (hub.state, hub.lineage)
         settings.tokensRead = nil
@@ -502,7 +502,7 @@ extension Hub {
 }
 
 extension Hub.Place {
-    var database: any DatabasePlace {
+    var database: any HubDatabasePlace {
         switch self {
         case .memory: SQLiteDatabase.Place.memory
         case .file(let path): SQLiteDatabase.Place.file(path)

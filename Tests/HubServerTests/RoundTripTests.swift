@@ -72,14 +72,14 @@ private final class Trip {
         options = StoreOptions(device: .one, bootID: "boot", rules: book, capacity: StoreCapacity(), seed: seed, ablations: ablations)
         var others = options
         others.device = .two
-        other = try Store(try SyncStore.Database.inMemory(), others, at: now)
+        other = try Store(try Database.inMemory(), others, at: now)
         random = SeededRandom(seed: seed &+ 1)
         try open()
     }
 
     private func open() throws {
         opened = nil
-        opened = try Store(try SyncStore.Database.open(path: folder.appendingPathComponent("agent.db").path), options, at: now)
+        opened = try Store(try Database.open(path: folder.appendingPathComponent("agent.db").path), options, at: now)
     }
 
     private var store: Store {

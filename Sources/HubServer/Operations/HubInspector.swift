@@ -14,12 +14,12 @@ package struct HubInspector {
     }
 
     /// - Throws: The same errors as ``init(file:)``.
-    package init(_ place: some DatabasePlace) throws(HubError) {
+    package init(_ place: some HubDatabasePlace) throws(HubError) {
         do throws(DatabaseError) { store = HubStore(try place.openForReading()) } catch { throw HubError(error) }
     }
 
     /// Runs `body` in a reading transaction, which sees one moment.
-    func reading<T>(_ body: (any Database) throws(DatabaseError) -> T) throws(HubError) -> T {
+    func reading<T>(_ body: (any HubDatabase) throws(DatabaseError) -> T) throws(HubError) -> T {
         do throws(DatabaseError) {
             return try store.database.reading { () throws(DatabaseError) in try body(store.database) }
         } catch {

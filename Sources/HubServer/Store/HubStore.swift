@@ -2,7 +2,7 @@ import SyncCore
 
 /// The rows of the hub's database as values. It knows SQL and the columns, and decides nothing.
 final class HubStore {
-    let database: any Database
+    let database: any HubDatabase
     private let hubQuery: String
     private let feedQuery: String
     let newestQuery: LookUp
@@ -17,7 +17,7 @@ final class HubStore {
     /// Holds back the writes of a transaction's requests; `nil`: all rows are written at once.
     var group: WriteGroup?
 
-    init(_ database: any Database, ablations: Ablations = .none) {
+    init(_ database: any HubDatabase, ablations: Ablations = .none) {
         self.database = database
         self.ablations = ablations
         hubQuery = """

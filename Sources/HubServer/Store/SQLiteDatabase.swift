@@ -2,8 +2,8 @@ import CSQLite
 import SyncCore
 
 /// One connection to an SQLite database: a file of this process alone, or memory.
-final class SQLiteDatabase: Database {
-    enum Place: DatabasePlace, Hashable {
+final class SQLiteDatabase: HubDatabase {
+    enum Place: HubDatabasePlace, Hashable {
         case memory
         /// Reads and writes; created if it does not exist.
         case file(String)
@@ -17,8 +17,8 @@ final class SQLiteDatabase: Database {
             }
         }
 
-        func open() throws(DatabaseError) -> any Database { try SQLiteSchema.open(self) }
-        func openForReading() throws(DatabaseError) -> any Database { try SQLiteSchema.openForReading(self) }
+        func open() throws(DatabaseError) -> any HubDatabase { try SQLiteSchema.open(self) }
+        func openForReading() throws(DatabaseError) -> any HubDatabase { try SQLiteSchema.openForReading(self) }
     }
 
     let spelling = SQLSpelling(byFeed: " INDEXED BY record_feed", isFeedByExpression: false, tokens: "0")

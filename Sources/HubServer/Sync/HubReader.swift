@@ -8,14 +8,14 @@ import Synchronization
 /// database is an older copy, the first use of a token, a damaged row that was not reported yet, a database that fails.
 package final class HubReader: @unchecked Sendable {
     // Unchecked: one thread uses it, and receives it once. It shares only the generation with the writing hub.
-    private let place: any DatabasePlace
+    private let place: any HubDatabasePlace
     private let hub: Hub
     private let generation: HubGeneration
     private var opened: Int64
     private var reopening = Reopening()
 
     /// - Throws: When the database cannot be opened a second time.
-    init(beside hub: Hub, _ place: any DatabasePlace) throws(HubError) {
+    init(beside hub: Hub, _ place: any HubDatabasePlace) throws(HubError) {
         self.place = place
         generation = hub.generation
         opened = generation.value

@@ -11,7 +11,7 @@ import Testing
 @Suite("Plans of a server", .needsPostgres)
 struct PostgresPlanTests {
     /// Keeps the connection that a hub opens, so that a test can ask about its statements.
-    private final class Watched: DatabasePlace {
+    private final class Watched: HubDatabasePlace {
         let place: PostgresPlace
         let opened = Mutex<[any Sendable]>([])
 
@@ -19,18 +19,18 @@ struct PostgresPlanTests {
 
         var description: String { place.description }
 
-        func open() throws(DatabaseError) -> any Database {
+        func open() throws(DatabaseError) -> any HubDatabase {
             let database = try place.open()
             opened.withLock { $0.append(Held(database: database)) }
             return database
         }
 
-        func openForReading() throws(DatabaseError) -> any Database { try place.openForReading() }
+        func openForReading() throws(DatabaseError) -> any HubDatabase { try place.openForReading() }
     }
 
     /// Used by one thread, that of the test.
     private struct Held: @unchecked Sendable {
-        let database: any Database
+        let database: any HubDatabase
     }
 
     private struct Plan: CustomStringConvertible {
@@ -41,7 +41,7 @@ struct PostgresPlanTests {
     }
 
     /// The plans of all statements that the connection has prepared, made without values.
-    private static func plans(_ database: any Database) throws -> [Plan] {
+    private static func plans(_ database: any HubDatabase) throws -> [Plan] {
         let statements = try database.all("SELECT name, statement, cardinality(parameter_types) FROM pg_prepared_statements ORDER BY name")
         {
             ($0.text(0), $0.text(1), Int($0.int(2)))
@@ -68,7 +68,7 @@ struct PostgresPlanTests {
         statement.hasPrefix("SELECT coalesce(max(version), 0) FROM mutation_key") || statement.hasPrefix("SELECT count(*) FROM record")
     }
 
-    private static func check(_ database: any Database, _ when: String) throws {
+    private static func check(_ database: any HubDatabase, _ when: String) throws {
         let plans = try Self.plans(database)
         #expect(plans.count >= 12, "\(when): only \(plans.count) statements were seen")
         for plan in plans where !isRare(plan.statement) {

@@ -9,7 +9,7 @@ import SyncCore
 ///   difference that counts NULL, `CAST(?1 AS TEXT) IS NULL` for a value whose type no other part of the statement tells.
 /// - Columns hold INTEGER of 64 bits, TEXT ordered by its bytes, and bytes; no expression stores a Boolean in a column.
 /// Differences outside the subset are in ``SQLSpelling``, and each engine has its own schema.
-package protocol Database: AnyObject {
+package protocol HubDatabase: AnyObject {
     var spelling: SQLSpelling { get }
     /// Other processes write here too: data that was read in one transaction may have changed in the next.
     var isShared: Bool { get }
@@ -91,16 +91,16 @@ extension SQLSpelling {
 }
 
 /// The location of a hub's rows, and the connections to it.
-package protocol DatabasePlace: Sendable {
+package protocol HubDatabasePlace: Sendable {
     /// For the log and for messages; contains no secret.
     var description: String { get }
     /// Opens the serving connection, and updates the schema.
-    func open() throws(DatabaseError) -> any Database
+    func open() throws(DatabaseError) -> any HubDatabase
     /// Opens a connection that only reads, beside those that write.
-    func openForReading() throws(DatabaseError) -> any Database
+    func openForReading() throws(DatabaseError) -> any HubDatabase
 }
 
-extension Database {
+extension HubDatabase {
     /// Runs one statement for its changes.
     func run(_ sql: String, _ values: DatabaseValue...) throws(DatabaseError) {
         try write(sql, values)
