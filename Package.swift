@@ -67,14 +67,18 @@ let package = Package(
             name: "CBenchFloors", cSettings: [.define("_GNU_SOURCE")],
             linkerSettings: [.linkedLibrary("sqlite3"), .linkedLibrary("curl"), .linkedLibrary("z")]),
         .target(name: "CClockWarp", path: "Tests/CClockWarp", cSettings: [.define("_GNU_SOURCE")]),
+        .target(name: "CSyncThreads"),
         .target(name: "CSyncLinux", linkerSettings: ["curl", "z", "ssl", "crypto"].map { .linkedLibrary($0) }),
 
         // Core: pure, values in, values out.
         .target(name: "SyncCore", swiftSettings: strict + ablations + quick),
 
+        // Threads and waiting for them. It knows nothing of the rest.
+        .target(name: "SyncThreads", dependencies: ["CSyncThreads"], swiftSettings: strict + quick),
+
         // Adapters: one technology each.
-        .target(name: "SyncStore", dependencies: ["SyncCore", "CSQLite"], swiftSettings: strict + ablations + quick),
-        .target(name: "SyncLinux", dependencies: ["SyncCore", "CSyncLinux", logging], swiftSettings: strict),
+        .target(name: "SyncStore", dependencies: ["SyncCore", "SyncThreads", "CSQLite"], swiftSettings: strict + ablations + quick),
+        .target(name: "SyncLinux", dependencies: ["SyncCore", "SyncThreads", "CSyncLinux", logging], swiftSettings: strict),
         .target(name: "SyncHTTP", dependencies: ["CSyncLinux", nio, nioPosix, nioHTTP1], swiftSettings: strict),
         .target(name: "SyncYAML", dependencies: ["SyncCore", "CYAML"], swiftSettings: strict),
         .target(name: "LocalAPI", dependencies: ["SyncCore"], swiftSettings: strict),
@@ -104,7 +108,7 @@ let package = Package(
 
         // Programs: parse arguments, build, run.
         .executableTarget(
-            name: "agentd", dependencies: ["Agent", "SyncLinux", arguments, logging], swiftSettings: strict + ablations),
+            name: "agentd", dependencies: ["Agent", "SyncLinux", "SyncThreads", arguments, logging], swiftSettings: strict + ablations),
         .executableTarget(
             name: "agentctl", dependencies: ["LocalAPI", "SyncLinux", "SyncCore", arguments], swiftSettings: strict),
         .executableTarget(
@@ -124,7 +128,7 @@ let package = Package(
             path: "Tests/FuzzKit", swiftSettings: strict),
         .testTarget(name: "FuzzTests", dependencies: ["FuzzKit"], exclude: ["Corpus"], swiftSettings: strict),
         .target(
-            name: "SimulationKit", dependencies: ["SyncCore", "SyncStore", "HubServer"], path: "Tests/SimulationKit",
+            name: "SimulationKit", dependencies: ["SyncCore", "SyncStore", "SyncThreads", "HubServer"], path: "Tests/SimulationKit",
             swiftSettings: strict + ablations + quick),
         // Numbers from outside that break arithmetic, put into every message.
         .target(name: "NumbersKit", dependencies: ["SyncCore"], path: "Tests/NumbersKit", swiftSettings: strict),
@@ -134,6 +138,7 @@ let package = Package(
         // Complains when a fake server of the tests is asked the same without end.
         .target(name: "RepetitionOracle", path: "Tests/RepetitionOracle", swiftSettings: strict),
         .testTarget(name: "SyncCoreTests", dependencies: ["SyncCore", "RepetitionOracle"], swiftSettings: strict + ablations),
+        .testTarget(name: "SyncThreadsTests", dependencies: ["SyncThreads"], swiftSettings: strict),
         .testTarget(name: "SyncStoreTests", dependencies: ["SyncStore", "SyncCore", "ExampleKit", "CSQLite"], swiftSettings: strict),
         // Starts programs of others.
         .target(name: "ProcessStand", path: "Tests/ProcessStand", swiftSettings: strict),

@@ -28,10 +28,6 @@ void csl_limit_arenas(int count) {
     mallopt(M_ARENA_MAX, count);
 }
 
-void csl_name_thread(const char *name) {
-    prctl(PR_SET_NAME, name, 0, 0, 0);
-}
-
 int csl_file_system_magic(const char *path, uint32_t *magic) {
     struct statfs status;
     int result;

@@ -7,6 +7,7 @@ import SyncCore
 import SyncHTTP
 import SyncLinux
 import SyncStore
+import SyncThreads
 import SyncYAML
 import Synchronization
 
@@ -30,7 +31,7 @@ final class DaemonRunner {
     private let clock: ClockMonitor?
     private let crashes: CrashFile
     private let heartbeat: Heartbeat?
-    private let end = EndSignal()
+    private let end = Promise<Void>()
     private let restart: RestartWish
 
     init(
@@ -99,7 +100,7 @@ final class DaemonRunner {
             case .fatal(let error):
                 vault.noteDamage(error)
                 restart.make()
-                end.fire()
+                end.fulfil()
             case .commitFailed, .readFailed, .unusable, .wentOn: break
             }
             loop.execute { box.agent?.assumeIsolated { $0.note(incident) } }
@@ -204,8 +205,8 @@ final class DaemonRunner {
         do {
             signals = try SignalSource { signal in
                 switch signal {
-                case .terminate, .interrupt: ended.fire()
-                case .hangUp: if !ended.isFired { reloads.request() }
+                case .terminate, .interrupt: ended.fulfil()
+                case .hangUp: if !ended.isFulfilled { reloads.request() }
                 }
             }
             if case .damaged(let reason) = vault.state {
@@ -308,18 +309,15 @@ final class DaemonRunner {
 
     /// Stores the identity and progress of this database. Without it a later loss is noticed later, which does not prevent serving.
     private func keepIdentity() {
-        let answer = Mutex<Result<StoreMarker, StoreError>?>(nil)
-        let done = EndSignal()
+        let answer = Promise<Result<StoreMarker, StoreError>>()
         writer.run { store, now throws(StoreError) in
             let facts = try store.reads.facts(at: now)
             return StoreMarker(replica: facts.replica, acknowledged: facts.lastSeq)
         } completion: { result in
-            answer.withLock { $0 = result }
-            done.fire()
+            answer.fulfil(result)
         }
-        done.wait()
         do {
-            guard let marker = try answer.withLock({ $0 })?.get() else { return }
+            let marker = try answer.wait().get()
             vault.note(marker)
             try identity.write(marker)
         } catch {

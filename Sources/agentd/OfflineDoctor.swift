@@ -4,8 +4,8 @@ import LocalAPI
 import SyncCore
 import SyncLinux
 import SyncStore
+import SyncThreads
 import SyncYAML
-import Synchronization
 
 /// The checks that are possible without a running agent: configuration, files, disk, and the database, which is only read.
 ///
@@ -106,14 +106,8 @@ enum OfflineDoctor {
     }
 
     private static func wait<Value: Sendable>(_ ask: (@escaping @Sendable (Value) -> Void) -> Void) -> Value {
-        let answer = Mutex<Value?>(nil)
-        let done = EndSignal()
-        ask { value in
-            answer.withLock { $0 = value }
-            done.fire()
-        }
-        done.wait()
-        guard let value = answer.withLock({ $0 }) else { preconditionFailure("the question ended without an answer") }
-        return value
+        let answer = Promise<Value>()
+        ask { answer.fulfil($0) }
+        return answer.wait()
     }
 }

@@ -4,6 +4,7 @@ import NIOPosix
 import SyncCore
 import SyncHTTP
 import SyncLinux
+import SyncThreads
 
 /// Answers apps while there is no usable configuration (``ConfigurationStandby``), and checks for one.
 ///
@@ -29,10 +30,10 @@ struct StandbyServer {
 
     /// - Parameter isConfigured: Returns whether there is a usable configuration by now.
     func run(until isConfigured: () -> Bool) throws -> End {
-        let ended = EndSignal()
+        let ended = Promise<Void>()
         let signals = try SignalSource { signal in
             switch signal {
-            case .terminate, .interrupt: ended.fire()
+            case .terminate, .interrupt: ended.fulfil()
             // The files are checked all the time.
             case .hangUp: break
             }
@@ -51,7 +52,7 @@ struct StandbyServer {
         if standby.isStarted { say(.ready) }
         let clocks = SystemClocks()
         let began = clocks.now().instant
-        while !ended.wait(atMost: Self.pace) {
+        while ended.wait(atMost: Self.pace) == nil {
             if isConfigured() { return .configured }
             if let patience = standby.patience, began.duration(to: clocks.now().instant) >= patience { return .outOfPatience }
             if notifier?.watchdogTimeout != nil { say(.watchdog) }

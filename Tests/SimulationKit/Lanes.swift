@@ -1,4 +1,5 @@
 import Glibc
+import SyncThreads
 import Synchronization
 
 /// Numbers handed out one after the other to a few threads, which work on them side by side.
@@ -15,19 +16,10 @@ enum Lanes {
     /// - Parameter body: Returns whether to go on.
     static func run(_ numbers: Range<UInt64>, lanes: Int, _ body: @escaping @Sendable (UInt64) -> Bool) {
         let work = Work(numbers, body)
-        var threads: [pthread_t] = []
-        for _ in 1..<max(1, lanes) {
-            let context = Unmanaged.passRetained(work)
-            var thread = pthread_t()
-            let start: @convention(c) (UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? = { context in
-                if let context { Unmanaged<Work>.fromOpaque(context).takeRetainedValue().run() }
-                return nil
-            }
-            // Without another thread this one does all of it.
-            if pthread_create(&thread, nil, start, context.toOpaque()) == 0 { threads.append(thread) } else { context.release() }
-        }
+        // Without another thread this one does all of it.
+        let threads = (1..<max(1, lanes)).compactMap { try? OwnThread(name: "lane \($0)") { work.run() } }
         work.run()
-        for thread in threads { pthread_join(thread, nil) }
+        for thread in threads { thread.join() }
     }
 
     private final class Work: Sendable {

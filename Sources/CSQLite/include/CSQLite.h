@@ -3,7 +3,6 @@
 
 #include <malloc.h>
 #include <sqlite3.h>
-#include <sys/prctl.h>
 
 #include "Seal.h"
 
@@ -22,11 +21,6 @@ static inline int csqlite_count_no_memory(void) { return sqlite3_config(SQLITE_C
 // Swift does not import variadic functions: the switches of a connection that take one int.
 static inline int csqlite_switch(sqlite3 *database, int option, int on) {
     return sqlite3_db_config(database, option, on, (int *)0);
-}
-
-// Gives the calling thread a name of at most 15 bytes, which tools show. Otherwise a thread has that of the one that made it.
-static inline void csqlite_name_thread(const char *name) {
-    prctl(PR_SET_NAME, name, 0, 0, 0);
 }
 
 // Frees the pages that a connection keeps, and gives back to the system what the C library holds of all that was freed

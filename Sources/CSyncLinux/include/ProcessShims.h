@@ -6,9 +6,6 @@
 
 // What the Swift importer leaves out: variadic calls and those behind _GNU_SOURCE.
 
-/// The name of the calling thread in /proc/self/task/*/comm; the kernel keeps 15 bytes.
-void csl_name_thread(const char *name);
-
 /// f_type of statfs(2). Returns 0 or errno.
 int csl_file_system_magic(const char *path, uint32_t *magic);
 

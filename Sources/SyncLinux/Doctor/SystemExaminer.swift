@@ -1,6 +1,7 @@
 import CSyncLinux
 import Glibc
 package import SyncCore
+import SyncThreads
 
 /// Collects the facts about this machine that the doctor needs. It only reads, and its answer never holds a byte of a secret.
 ///
@@ -211,7 +212,7 @@ extension SystemExaminer {
         _ questions: DoctorQuestions, _ notifier: ReadinessNotifier?, _ answer: @escaping @Sendable (DoctorFacts.System?) -> Void
     ) {
         do throws(LinuxError) {
-            _ = try OwnThread(name: "doctor") {
+            _ = try OwnThread.start("doctor") {
                 var system = examine(questions)
                 Self.addProcess(to: &system, notifier)
                 answer(system)

@@ -1,6 +1,7 @@
 import CSyncLinux
 import Glibc
 import SyncCore
+import SyncThreads
 import Synchronization
 
 /// The thread that owns curl's multi handle and all transfers.
@@ -94,7 +95,7 @@ final class CurlLoop: @unchecked Sendable {
         inbox = Mutex(Inbox(multi: MultiHandle(pointer: multi)))
         do throws(LinuxError) {
             // The thread keeps the loop alive until the command to stop.
-            let started = try OwnThread(name: name) { [self] in run() }
+            let started = try OwnThread.start(name) { [self] in run() }
             thread.withLock { $0 = started }
         } catch {
             curl_multi_cleanup(multi)

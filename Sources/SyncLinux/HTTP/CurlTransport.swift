@@ -1,4 +1,5 @@
 package import SyncCore
+import SyncThreads
 import Synchronization
 
 /// HTTP by libcurl: HTTP/1.1 and 2, TLS by OpenSSL, TCP and Unix sockets.
@@ -51,9 +52,9 @@ package final class CurlTransport: HTTPTransport, WaitingTransport {
         let order = CurlLoop.Order(
             id: lastID.wrappingAdd(1, ordering: .relaxed).newValue, request: request, sink: .whole,
             cancellation: CurlLoop.Cancellation())
-        let answer = Handover()
-        loop.start(order) { answer.put($0) }
-        return try answer.take().get()
+        let answer = Promise<Result<HTTPResponse, TransportError>>()
+        loop.start(order) { answer.fulfil($0) }
+        return try answer.wait().get()
     }
 
     /// Closes the connections that no transfer uses, because after a change of links they lead nowhere. Active transfers go on. It returns

@@ -1,5 +1,6 @@
 import CSyncLinux
 import Glibc
+import SyncThreads
 import Synchronization
 
 /// Finds the hub's addresses, for the route lookups of ``NetlinkMonitor``.
@@ -28,7 +29,7 @@ package final class HubResolver: Sendable {
         self.mailbox = mailbox
         guard NumericAddress(host) == nil else { return }
         // No other thread joins this one: it may be in the middle of a query, and ends after it.
-        _ = try OwnThread(name: "resolver") { Self.run(host, mailbox) }
+        _ = try OwnThread.start("resolver") { Self.run(host, mailbox) }
     }
 
     deinit {

@@ -1,6 +1,7 @@
 import CSyncLinux
 import Glibc
 package import SyncCore
+import SyncThreads
 import Synchronization
 
 /// Watches the interfaces by rtnetlink (rtnetlink(7)), without privileges and without wake-ups while nothing changes.
@@ -48,7 +49,7 @@ package final class NetlinkMonitor: LinkMonitor {
         let mailbox = try Mailbox<NetlinkLoop.Command>()
         let counted = Counted()
         let loop = try NetlinkLoop(settings, mailbox: mailbox, counted: counted, report: report)
-        thread = try OwnThread(name: "links") { loop.run() }
+        thread = try OwnThread.start("links") { loop.run() }
         self.mailbox = mailbox
         self.counted = counted
     }

@@ -1,6 +1,7 @@
 import CSyncLinux
 import Glibc
 import SyncCore
+import SyncThreads
 import Synchronization
 
 /// Listens to the kernel's broadcast about changes of devices, by default of power supplies. An event is only a reason to read sysfs again,
@@ -35,7 +36,7 @@ package final class UeventMonitor: Sendable {
         let mailbox = try Mailbox<Void>()
         let loop = UeventLoop(
             socket: socket, mailbox: mailbox, subsystems: subsystems, interval: interval, onChange: onChange)
-        thread = try OwnThread(name: "uevents") { loop.run() }
+        thread = try OwnThread.start("uevents") { loop.run() }
         self.mailbox = mailbox
     }
 

@@ -1,5 +1,6 @@
 import CSyncLinux
 import Glibc
+import SyncThreads
 
 /// Reports that the wall clock was set to another time, or that the machine comes back from suspend. A plan made by a clock may then miss
 /// its time. It has one thread, which sleeps until that happens.
@@ -15,7 +16,7 @@ package final class ClockMonitor: Sendable {
         let mailbox: Mailbox<Void>
         do throws(LinuxError) {
             mailbox = try Mailbox<Void>()
-            thread = try OwnThread(name: "clock") { Self.run(timer, mailbox, onStep) }
+            thread = try OwnThread.start("clock") { Self.run(timer, mailbox, onStep) }
         } catch {
             close(timer)
             throw error

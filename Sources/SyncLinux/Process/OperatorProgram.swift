@@ -1,6 +1,7 @@
 import CSyncLinux
 import Glibc
 import SyncCore
+import SyncThreads
 
 /// Runs a program that the operator has named. Only its exit status counts: its standard input and output are `/dev/null`.
 package enum OperatorProgram {
@@ -32,7 +33,7 @@ package enum OperatorProgram {
     ) {
         do throws(LinuxError) {
             // No other thread joins this one: it ends with the program.
-            _ = try OwnThread(name: "program") { onEnd(runToEnd(path, argument, limit)) }
+            _ = try OwnThread.start("program") { onEnd(runToEnd(path, argument, limit)) }
         } catch {
             onEnd(.notStarted("\(error)"))
         }

@@ -1,5 +1,6 @@
 import CSyncLinux
 import Glibc
+import SyncThreads
 
 /// Handles some signals on a separate thread. Only one object may exist in a process: all handlers write to one pipe.
 final class SignalListener: Sendable {
@@ -23,7 +24,7 @@ final class SignalListener: Sendable {
             precondition(result == 0, "sigaction: \(Errno(number: result))")
         }
         do throws(LinuxError) {
-            thread = try OwnThread(name: "signals") { Self.listen(to: reader, numbers, onSignal) }
+            thread = try OwnThread.start("signals") { Self.listen(to: reader, numbers, onSignal) }
         } catch {
             for number in numbers { _ = csl_release_signal(number) }
             // The writing end stays open, as in ``close()``.

@@ -1,4 +1,5 @@
 import CSyncLinux
+import SyncThreads
 
 /// A check that the system has threads left.
 package enum SpareThreads {
@@ -14,7 +15,7 @@ package enum SpareThreads {
             for thread in threads { thread.join() }
         }
         for _ in 0..<count {
-            threads.append(try OwnThread(name: "spare") { while csl_wait_readable(end.descriptor, -1, -1) & 1 == 0 {} })
+            threads.append(try OwnThread.start("spare") { while csl_wait_readable(end.descriptor, -1, -1) & 1 == 0 {} })
         }
     }
 }

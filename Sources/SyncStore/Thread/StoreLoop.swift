@@ -1,5 +1,6 @@
 import Glibc
 import SyncCore
+import SyncThreads
 
 /// The loop of the store's thread: it takes work, does it in a transaction, commits, and reports.
 final class StoreLoop {
@@ -92,7 +93,7 @@ final class StoreLoop {
             switch taken {
             case .value(let jobs):
                 work(jobs)
-                quietAt = StoreThread<[Job]>.monotonicNow() + quietAfter.nanoseconds
+                quietAt = MonotonicTime.now() + quietAfter.nanoseconds
             case .timeOut: wakeUp()
             case .closed:
                 commit()
@@ -121,7 +122,7 @@ final class StoreLoop {
 
     private func goOn(_ store: Store) {
         // If it fails, or there is no room for it, it waits like all other work.
-        goesOnAt = StoreThread<[Job]>.monotonicNow() + retryAfter.nanoseconds
+        goesOnAt = MonotonicTime.now() + retryAfter.nanoseconds
         guard begin(store) else { return }
         var failure: StoreError?
         isDoing(true) {
@@ -131,7 +132,7 @@ final class StoreLoop {
         if let failure, failure.code == .corrupt || failure.code == .notADatabase { return giveUp(done, failure) }
         if let failure, failure.isFailedRead { return readAgain(done, failure) }
         if failure == nil { waiting.append(done) }
-        quietAt = StoreThread<[Job]>.monotonicNow() + quietAfter.nanoseconds
+        quietAt = MonotonicTime.now() + quietAfter.nanoseconds
         if commit(), failure == nil { goesOnAt = nil }
     }
 
@@ -182,7 +183,7 @@ final class StoreLoop {
         relaxed += waiting.reduce(0) { $0 + $1.relaxed }
         tell(waiting, nil)
         waiting.removeAll(keepingCapacity: true)
-        deadline = deadline ?? StoreThread<[Job]>.monotonicNow() + StoreWriter.relaxedDelay.nanoseconds
+        deadline = deadline ?? MonotonicTime.now() + StoreWriter.relaxedDelay.nanoseconds
     }
 
     private func begin(_ store: Store) -> Bool {
@@ -334,7 +335,7 @@ final class StoreLoop {
             retryAt = nil
             return incident(.fatal(error))
         }
-        retryAt = StoreThread<[Job]>.monotonicNow() + retryAfter.nanoseconds
+        retryAt = MonotonicTime.now() + retryAfter.nanoseconds
         // The same error again is not reported.
         if failure?.code != before { incident(.unusable(error)) }
     }
@@ -388,7 +389,7 @@ final class StoreLoop {
 
     private func wait(after error: StoreError) {
         failure = error
-        retryAt = StoreThread<[Job]>.monotonicNow() + retryAfter.nanoseconds
+        retryAt = MonotonicTime.now() + retryAfter.nanoseconds
     }
 
     private func lookForFiles() {

@@ -1,5 +1,6 @@
 import Glibc
 package import SyncCore
+import SyncThreads
 
 /// Reads on a connection and a thread of its own, each for at most 2 s. It never checkpoints and never writes. Reads that may scan
 /// everything have another connection and thread, so that no short one waits for them. Each of the two is made with its first read.
@@ -88,10 +89,10 @@ package final class StoreReader: @unchecked Sendable {
             let result: Result<Value, StoreError>
             do throws(StoreError) {
                 let database = try connection.get()
-                let end = StoreThread<Box>.monotonicNow() + limit.nanoseconds
+                let end = MonotonicTime.now() + limit.nanoseconds
                 // One transaction, because the parts of an answer belong to one moment.
                 result = .success(
-                    try database.bounded(by: { StoreThread<Box>.monotonicNow() > end }) { () throws(StoreError) in
+                    try database.bounded(by: { MonotonicTime.now() > end }) { () throws(StoreError) in
                         try database.execute("BEGIN")
                         // Nothing was written. The COMMIT fails where SQLite has ended the transaction by itself, after an error that is
                         // reported.
@@ -178,7 +179,7 @@ package final class StoreReader: @unchecked Sendable {
                 if again == .withoutLog { connection = nil }
             }
             if !box.keepsConnection { connection = nil }
-            quietAt = connection == nil ? nil : StoreThread<Box>.monotonicNow() + quietAfter.nanoseconds
+            quietAt = connection == nil ? nil : MonotonicTime.now() + quietAfter.nanoseconds
         }
     }
 

@@ -1,4 +1,5 @@
 package import SyncCore
+import SyncThreads
 import Synchronization
 
 /// The thread that owns the store.
@@ -67,22 +68,17 @@ package final class StoreWriter: @unchecked Sendable {
 
     /// Opens the store on its thread, and waits for that. After a failure it may be started again, in any of the three ways.
     package func start() throws(StoreError) -> StoreOpening {
-        let opened = Mutex<Result<StoreOpening, StoreError>?>(nil)
-        let answer = StoreThread(false, name: "store writer")
+        let opened = Promise<Result<StoreOpening, StoreError>>()
         try thread.start { [self] in
             let loop = makeLoop()
             do throws(StoreError) {
-                let opening = try loop.begin()
-                opened.withLock { $0 = .success(opening) }
-                _ = answer.change { $0 = true }
+                opened.fulfil(.success(try loop.begin()))
                 loop.run(thread)
             } catch {
-                opened.withLock { $0 = .failure(error) }
-                _ = answer.change { $0 = true }
+                opened.fulfil(.failure(error))
             }
         }
-        _ = answer.wait(until: nil) { $0 ? true : nil }
-        guard let result = opened.withLock({ $0 }) else { preconditionFailure("the store thread said nothing") }
+        let result = opened.wait()
         // The thread has nothing more to do; the next attempt makes a new one.
         if case .failure = result { thread.join() }
         return try result.get()
@@ -93,12 +89,12 @@ package final class StoreWriter: @unchecked Sendable {
             open: open, time: time, retryAfter: retryAfter, quietAfter: quietAfter, deliver: deliver, incident: incident,
             measured: { [self] duration in measuredCommits.withLock { $0.add(duration) } },
             isDoing: { [self] isJob, work in
-                let began = StoreThread<[Job]>.monotonicNow()
+                let began = MonotonicTime.now()
                 busySince.store(began, ordering: .relaxed)
                 work()
                 busySince.store(0, ordering: .relaxed)
                 guard isJob else { return }
-                let duration = Duration.nanoseconds(StoreThread<[Job]>.monotonicNow() - began)
+                let duration = Duration.nanoseconds(MonotonicTime.now() - began)
                 measuredJobs.withLock { $0.add(duration) }
             })
     }
@@ -109,7 +105,7 @@ package final class StoreWriter: @unchecked Sendable {
     /// Time that the thread has spent on the present job or commit; `nil` while it has none.
     package var heldFor: Duration? {
         let began = busySince.load(ordering: .relaxed)
-        return began == 0 ? nil : .nanoseconds(max(0, StoreThread<[Job]>.monotonicNow() - began))
+        return began == 0 ? nil : .nanoseconds(max(0, MonotonicTime.now() - began))
     }
 
     /// Durations of commits since the start, including the wait for the medium.

@@ -1,0 +1,7 @@
+#include "CSyncThreads.h"
+
+#include <sys/prctl.h>
+
+void csth_name_thread(const char *name) {
+    prctl(PR_SET_NAME, name, 0, 0, 0);
+}
