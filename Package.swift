@@ -76,8 +76,11 @@ let package = Package(
         // Threads and waiting for them. It knows nothing of the rest.
         .target(name: "SyncThreads", dependencies: ["CSyncThreads"], swiftSettings: strict + quick),
 
+        // One connection to SQLite, for the store and the hub.
+        .target(name: "SyncSQLite", dependencies: ["SyncCore", "CSQLite"], swiftSettings: strict + quick),
+
         // Adapters: one technology each.
-        .target(name: "SyncStore", dependencies: ["SyncCore", "SyncThreads", "CSQLite"], swiftSettings: strict + ablations + quick),
+        .target(name: "SyncStore", dependencies: ["SyncCore", "SyncThreads", "SyncSQLite"], swiftSettings: strict + ablations + quick),
         .target(name: "SyncLinux", dependencies: ["SyncCore", "SyncThreads", "CSyncLinux", logging], swiftSettings: strict),
         .target(name: "SyncHTTP", dependencies: ["CSyncLinux", nio, nioPosix, nioHTTP1], swiftSettings: strict),
         .target(name: "SyncYAML", dependencies: ["SyncCore", "CYAML"], swiftSettings: strict),
@@ -139,6 +142,7 @@ let package = Package(
         .target(name: "RepetitionOracle", path: "Tests/RepetitionOracle", swiftSettings: strict),
         .testTarget(name: "SyncCoreTests", dependencies: ["SyncCore", "RepetitionOracle"], swiftSettings: strict + ablations),
         .testTarget(name: "SyncThreadsTests", dependencies: ["SyncThreads"], swiftSettings: strict),
+        .testTarget(name: "SyncSQLiteTests", dependencies: ["SyncSQLite", "CSQLite"], swiftSettings: strict),
         .testTarget(name: "SyncStoreTests", dependencies: ["SyncStore", "SyncCore", "ExampleKit", "CSQLite"], swiftSettings: strict),
         // Starts programs of others.
         .target(name: "ProcessStand", path: "Tests/ProcessStand", swiftSettings: strict),

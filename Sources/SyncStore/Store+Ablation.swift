@@ -1,4 +1,5 @@
 import SyncCore
+import SyncSQLite
 
 // Faults that a test build can cause on purpose (SyncCore/Ablation.swift).
 

@@ -1,4 +1,5 @@
 package import SyncCore
+import SyncSQLite
 
 extension Store {
     /// Performs a command of the engine. A command that fails returns `.failed` and has changed nothing.

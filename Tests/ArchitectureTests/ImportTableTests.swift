@@ -6,7 +6,8 @@ import Testing
 private let table: [String: Set<String>] = [
     "SyncCore": [],
     "SyncThreads": ["CSyncThreads", "Glibc", "Synchronization"],
-    "SyncStore": ["SyncCore", "SyncThreads", "CSQLite", "Glibc", "Synchronization"],
+    "SyncSQLite": ["SyncCore", "CSQLite", "Glibc"],
+    "SyncStore": ["SyncCore", "SyncThreads", "SyncSQLite", "Glibc", "Synchronization"],
     "SyncLinux": ["SyncCore", "SyncThreads", "CSyncLinux", "FoundationEssentials", "Glibc", "Logging", "Synchronization"],
     "SyncHTTP": ["CSyncLinux", "NIOCore", "NIOPosix", "NIOHTTP1", "Glibc", "Synchronization"],
     "SyncYAML": ["SyncCore", "CYAML", "Glibc"],

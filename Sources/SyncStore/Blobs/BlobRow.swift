@@ -1,4 +1,5 @@
 package import SyncCore
+import SyncSQLite
 
 /// One row of `blob` with the places that show the file.
 package struct BlobRow: Hashable, Sendable {
@@ -118,8 +119,7 @@ extension StoreReads {
             """)
         defer { statement.reset() }
         var rows: [BlobRow] = []
-        try statement.bind([])
-        while try statement.step() {
+        while try database.step(statement) {
             guard let digest = BlobDigest(hex: statement.text(1)), let state = BlobState(number: statement.int(3)) else { continue }
             var progress = UploadProgress()
             progress.offset = statement.int(7)

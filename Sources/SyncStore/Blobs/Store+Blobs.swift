@@ -1,4 +1,5 @@
 package import SyncCore
+import SyncSQLite
 
 // Files. Their bytes lie outside of the database, named by their digest, and are complete before their row is written. A row without bytes
 // is therefore a loss from outside, and bytes without a row are not needed.

@@ -1,4 +1,5 @@
 import SyncCore
+import SyncSQLite
 
 /// Chooses one batch, front to back.
 ///
@@ -42,10 +43,9 @@ struct ClaimSelection {
             """
             SELECT p.*, m.* FROM mutation m INDEXED BY mutation_ready JOIN payload p ON p.seq = m.seq
             WHERE m.ready = 1 AND m.priority <= ? ORDER BY m.priority, m.seq
-            """)
-        try ready.bind([.int(limits.leastPriority.rawValue)])
+            """, [.int(limits.leastPriority.rawValue)])
         defer { ready.reset() }
-        var next = try ready.step() ? ClaimRow(ready) : nil
+        var next = try store.database.step(ready) ? ClaimRow(ready) : nil
         while true {
             let candidate: ClaimRow
             if let follower = followers.min, next.map({ follower < Follower($0.outbox) }) ?? true {
@@ -55,7 +55,7 @@ struct ClaimSelection {
                 candidate = row
             } else if let first = next {
                 candidate = first
-                next = try ready.step() ? ClaimRow(ready) : nil
+                next = try store.database.step(ready) ? ClaimRow(ready) : nil
             } else {
                 return
             }
@@ -266,7 +266,7 @@ struct ClaimSelection {
         }
 
         /// - Parameter row: `payload.action`, then `mutation.*`.
-        init(_ row: Statement) {
+        init(_ row: SQLiteStatement) {
             self.init(outbox: OutboxRow(row, at: 1), action: MutationAction(number: row.int(0)))
         }
     }

@@ -1,4 +1,5 @@
 package import SyncCore
+import SyncSQLite
 
 extension Store {
     /// Claims the next batch. Invariant: a mutation is committed as sent, with the highest sent `seq`, before its bytes leave.
@@ -198,7 +199,7 @@ struct ClaimRow {
     var unit: Int64 { outbox.unit }
 
     /// - Parameter row: `payload.*`, then `mutation.*`.
-    init(_ row: Statement) {
+    init(_ row: SQLiteStatement) {
         payload = Payload(row, at: 0)
         outbox = OutboxRow(row, at: Payload.columnCount)
         isSound = Payload.isSound(row, at: 0)

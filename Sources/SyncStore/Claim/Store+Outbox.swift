@@ -1,4 +1,5 @@
 import SyncCore
+import SyncSQLite
 
 // Changes of state. All of them happen here, so that row, counters and journal cannot disagree.
 

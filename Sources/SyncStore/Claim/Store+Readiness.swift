@@ -1,4 +1,5 @@
 import SyncCore
+import SyncSQLite
 
 // Readiness of mutations is updated with each change instead of being computed when a batch is made. So a claim costs as much as it takes,
 // whatever waits in front of it: a million rows behind a conflict are not read.

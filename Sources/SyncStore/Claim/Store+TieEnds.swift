@@ -1,4 +1,5 @@
 package import SyncCore
+import SyncSQLite
 
 // Ends ties when the mutation that others are tied to has ended. The end is recorded with the change of state and carried out after the
 // operation has written everything else, because it may affect any record.

@@ -1,4 +1,5 @@
 import SyncCore
+import SyncSQLite
 
 // Ties: which mutation waits for which (PROTOCOL C6). A mutation is tied to those that must be accepted before it: the ones that it names
 // in `depends_on`, and the creates of its parents. A tie is written only while such a mutation is open on this device. Almost no mutation

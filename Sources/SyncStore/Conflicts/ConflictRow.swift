@@ -1,4 +1,5 @@
 package import SyncCore
+import SyncSQLite
 
 /// One row of `conflict`: a mutation that cannot continue without a person's decision, with both sides.
 struct ConflictRow {
@@ -58,7 +59,7 @@ struct ConflictRow {
         openedMS = wall.milliseconds
     }
 
-    init(_ row: Statement, at first: Int32 = 0) {
+    init(_ row: SQLiteStatement, at first: Int32 = 0) {
         cid = row.int(first)
         rid = row.int(first + 1)
         eid = row.int(first + 2)

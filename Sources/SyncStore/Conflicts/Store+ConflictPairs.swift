@@ -1,4 +1,5 @@
 import SyncCore
+import SyncSQLite
 
 // Pairs disputed mutations with open conflicts: each has one, and no other mutation has any. Two causes may have broken this: versions
 // before 5 stored only the mutation, and a rescued database has only the readable rows of both.

@@ -1,4 +1,5 @@
 package import SyncCore
+import SyncSQLite
 
 // Decisions of people about conflicts, and conflicts that end without one.
 

@@ -1,4 +1,5 @@
 import SyncCore
+import SyncSQLite
 
 /// The small numbers that rows use for entities and apps, all in memory.
 struct Names {

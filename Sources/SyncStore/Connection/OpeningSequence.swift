@@ -1,5 +1,6 @@
 import Glibc
 import SyncCore
+import SyncSQLite
 
 /// Prepares a file as a writable database: settings, schema, and the state of the previous run.
 ///
@@ -82,7 +83,7 @@ struct OpeningSequence {
         var header = [UInt8](repeating: 0, count: 100)
         let count = pread(descriptor, &header, header.count, 0)
         guard count >= 0 else {
-            throw StoreError(.ioError, doing: place, detail: "errno \(errno)", result: StoreError.failedRead)
+            throw StoreError(.ioError, doing: place, detail: "errno \(errno)", result: SQLiteError.failedRead)
         }
         return Array(header.prefix(count))
     }
@@ -149,7 +150,7 @@ struct OpeningSequence {
     /// header that says so may be damaged too.
     private func sealPages() throws(StoreError) {
         let reserved = database.reservedBytes
-        if reserved != Database.sealBytes {
+        if reserved != PageSeal.bytes {
             guard reserved == 0, try MetaTable(database).text(MetaTable.sealed) == nil else {
                 throw StoreError(.corrupt, doing: place, detail: "its header says that \(reserved) bytes of each page are reserved")
             }

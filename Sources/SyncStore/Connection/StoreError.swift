@@ -1,4 +1,5 @@
 package import SyncCore
+import SyncSQLite
 
 /// The reason why the store could not perform an operation. Its partial effects are undone before the error is thrown, unless the code is
 /// `.unknownOutcome`.
@@ -68,7 +69,7 @@ package struct StoreError: Error, Hashable, Sendable, CustomStringConvertible {
     }
 
     /// The medium could not read the data. The next read may succeed, so this alone is no damage.
-    package var isFailedRead: Bool { code == .ioError && result == Self.failedRead }
+    package var isFailedRead: Bool { code == .ioError && result == SQLiteError.failedRead }
 
     /// `true` when the same call can succeed later, unchanged.
     package var isRetryable: Bool {

@@ -1,4 +1,5 @@
 import SyncCore
+import SyncSQLite
 
 /// Gaps that keep ids unique. Every id of the store is used once in the life of a database, or is random.
 ///

@@ -1,4 +1,5 @@
 import SyncCore
+import SyncSQLite
 
 /// One row of `mutation`: the state of a mutation.
 struct OutboxRow {
@@ -33,7 +34,7 @@ struct OutboxRow {
 
     static let columnCount: Int32 = 22
 
-    init(_ row: Statement, at first: Int32 = 0) {
+    init(_ row: SQLiteStatement, at first: Int32 = 0) {
         seq = row.int(first)
         state = MutationState(rawValue: Int(clamping: row.int(first + 1))) ?? .held
         priority = Priority(rawValue: Int(clamping: row.int(first + 2))) ?? .normal

@@ -1,4 +1,5 @@
 import SyncCore
+import SyncSQLite
 
 /// One row of `payload`: the content of a mutation. It never changes after it was sent. Before that, a later edit
 /// (``Store/coalesce(_:_:_:)``) and a rebase may change it.
@@ -56,37 +57,41 @@ struct Payload {
             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             """)
         defer { row.reset() }
-        try row.bind(1, seq)
-        try row.bind(2, eid)
-        try row.bind(3, aid)
-        try row.bind(4, uid)
-        try row.bind(5, Int64(action.number))
-        try row.bind(6, Int64(priority.rawValue))
-        try row.bind(7, baseVersion)
-        try row.bind(8, Int64(clock.number))
-        try row.bind(9, bid)
-        try row.bind(10, bootMS)
-        try row.bind(11, createdMS)
-        try row.bind(12, ttlAge)
-        try row.bind(13, bytes)
-        try row.bind(14, coalesces ? 1 : 0)
-        try row.bind(15, key)
-        try row.bind(16, id)
-        try row.bind(17, hlc)
-        try row.bind(18, author)
-        try row.bind(19, gid)
-        try row.bind(20, depends)
-        try row.bind(21, supersedes)
-        try row.bind(22, data)
-        try row.bind(23, unset)
-        try row.bind(24, operations)
-        try row.bind(25, baseFields)
-        try row.bind(26, blobs)
-        try row.bind(27, appKey)
-        try row.bind(28, Int64(checksum))
-        try row.bind(29, firstDigest)
-        try row.bind(30, stamps)
-        _ = try row.step()
+        do throws(SQLiteError) {
+            try row.bind(1, seq)
+            try row.bind(2, eid)
+            try row.bind(3, aid)
+            try row.bind(4, uid)
+            try row.bind(5, Int64(action.number))
+            try row.bind(6, Int64(priority.rawValue))
+            try row.bind(7, baseVersion)
+            try row.bind(8, Int64(clock.number))
+            try row.bind(9, bid)
+            try row.bind(10, bootMS)
+            try row.bind(11, createdMS)
+            try row.bind(12, ttlAge)
+            try row.bind(13, bytes)
+            try row.bind(14, coalesces ? 1 : 0)
+            try row.bind(15, key)
+            try row.bind(16, id)
+            try row.bind(17, hlc)
+            try row.bind(18, author)
+            try row.bind(19, gid)
+            try row.bind(20, depends)
+            try row.bind(21, supersedes)
+            try row.bind(22, data)
+            try row.bind(23, unset)
+            try row.bind(24, operations)
+            try row.bind(25, baseFields)
+            try row.bind(26, blobs)
+            try row.bind(27, appKey)
+            try row.bind(28, Int64(checksum))
+            try row.bind(29, firstDigest)
+            try row.bind(30, stamps)
+            _ = try row.step()
+        } catch {
+            throw StoreError(error)
+        }
     }
 
     private var checksum: UInt32 {
@@ -127,7 +132,7 @@ struct Payload {
     /// Returns whether the row matches its checksum.
     ///
     /// - Parameter first: Column of `seq`; the others follow in their order.
-    static func isSound(_ row: Statement, at first: Int32) -> Bool {
+    static func isSound(_ row: SQLiteStatement, at first: Int32) -> Bool {
         var digest = CRC32C()
         for column in first..<(first + firstText) { digest.update(row.isNull(column) ? .min : row.int(column)) }
         for column in (first + firstText)...(first + lastText) { digest.update(field: row.bytes(column)) }
@@ -136,7 +141,7 @@ struct Payload {
     }
 
     /// Reads a row; a damaged one is read as far as possible.
-    init(_ row: Statement, at first: Int32) {
+    init(_ row: SQLiteStatement, at first: Int32) {
         seq = row.int(first)
         eid = row.int(first + 1)
         aid = row.int(first + 2)

@@ -1,4 +1,5 @@
 import SyncCore
+import SyncSQLite
 
 /// Handles an app's own idempotency key: the same request twice counts once, also when the first answer was lost.
 extension Store {

@@ -1,4 +1,5 @@
 import SyncCore
+import SyncSQLite
 
 extension Store {
     /// Finds room for one more mutation.

@@ -1,4 +1,5 @@
 import SyncCore
+import SyncSQLite
 
 // Merges an edit into the edit before it, as long as that was not sent (PROTOCOL C6). SyncCore/Outbox/Coalescing.swift computes the result.
 // This file decides whether the merge is allowed, because both rows are here.

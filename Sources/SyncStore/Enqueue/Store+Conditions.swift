@@ -1,4 +1,5 @@
 package import SyncCore
+import SyncSQLite
 
 // Facts that other parts of the agent need after a restart.
 extension Store {

@@ -1,4 +1,5 @@
 import SyncCore
+import SyncSQLite
 
 /// The result of the decision about an enqueue. Nothing was written yet.
 ///

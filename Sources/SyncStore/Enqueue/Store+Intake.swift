@@ -1,4 +1,5 @@
 import SyncCore
+import SyncSQLite
 
 // Accepts a new event with one append to `payload` and nothing else: no narrow row, index, counter or journal. That is a third of the pages
 // that a small transaction would write otherwise, and telemetry at ten events a second needs it. All of the rest follows from the rows

@@ -1,4 +1,5 @@
 package import SyncCore
+import SyncSQLite
 
 /// The result of undoing a mutation.
 package struct Undone: Sendable {

@@ -1,4 +1,5 @@
 import SyncCore
+import SyncSQLite
 
 extension Store {
     /// Appends a new event without any other write.
@@ -102,7 +103,7 @@ extension Store {
 
     func currentBoot() throws(StoreError) -> Int64 {
         if let boot { return boot }
-        let text = SQLValue.text(options.bootID)
+        let text = SQLiteValue.text(options.bootID)
         try database.run("INSERT INTO boot (name) VALUES (?) ON CONFLICT DO NOTHING", text)
         let found = try database.number("SELECT bid FROM boot WHERE name = ?", text) ?? 0
         boot = found

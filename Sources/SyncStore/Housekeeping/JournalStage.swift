@@ -1,4 +1,5 @@
 import SyncCore
+import SyncSQLite
 
 /// Collects the events of a transaction until its end: one row for each kind of event instead of one for each event.
 struct JournalStage {

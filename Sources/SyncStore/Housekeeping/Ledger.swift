@@ -1,4 +1,5 @@
 import SyncCore
+import SyncSQLite
 
 /// The numbers that change in every transaction, in memory and in the table `counter`.
 ///

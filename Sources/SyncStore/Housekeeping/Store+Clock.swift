@@ -1,4 +1,5 @@
 package import SyncCore
+import SyncSQLite
 
 // Assigns the stamps of mutations (PROTOCOL A11, D5).
 //

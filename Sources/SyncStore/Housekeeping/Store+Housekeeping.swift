@@ -1,4 +1,5 @@
 package import SyncCore
+import SyncSQLite
 
 /// Positions of the slow sweeps. They are in memory only: after a restart the sweeps begin again, which costs only time.
 struct HousekeepingSweep {

@@ -1,4 +1,5 @@
 import SyncCore
+import SyncSQLite
 
 /// The declared indexes in the database, also those that are no longer declared. As long as an index exists, each change of a record
 /// updates it.

@@ -1,4 +1,5 @@
 package import SyncCore
+import SyncSQLite
 
 extension Store {
     /// Writes a record and its index keys. Invariant: a complete index has exactly one key for each record that is shown, and that key

@@ -1,4 +1,5 @@
 package import SyncCore
+import SyncSQLite
 
 /// The access path of a query to its records, and its cost.
 package struct RecordAccess: Hashable, Sendable {
@@ -184,8 +185,8 @@ extension StoreReads {
     /// The first or the last key of a range.
     private func end(_ xid: Int64, _ range: IndexWay.Range, isLast: Bool) throws(StoreError) -> IndexKey? {
         guard range.low < range.high else { return nil }
-        let values: (SQLValue, SQLValue, SQLValue) = (.int(xid), .blob(range.low.bytes), .blob(range.high.bytes))
-        let read = { (row: Statement) throws(StoreError) -> IndexKey in IndexKey(bytes: row.blob(0)) }
+        let values: (SQLiteValue, SQLiteValue, SQLiteValue) = (.int(xid), .blob(range.low.bytes), .blob(range.high.bytes))
+        let read = { (row: SQLiteStatement) throws(StoreError) -> IndexKey in IndexKey(bytes: row.blob(0)) }
         return isLast
             ? try database.first(
                 "SELECT key FROM index_entry WHERE xid = ? AND key >= ? AND key < ? ORDER BY key DESC LIMIT 1", values.0, values.1,

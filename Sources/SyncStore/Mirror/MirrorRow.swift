@@ -1,4 +1,5 @@
 import SyncCore
+import SyncSQLite
 
 /// One row of `record`: the hub's document, and the view of it with the open mutations.
 struct MirrorRow {
@@ -52,7 +53,7 @@ struct MirrorRow {
         isNew = true
     }
 
-    init(_ row: Statement, at first: Int32 = 0) {
+    init(_ row: SQLiteStatement, at first: Int32 = 0) {
         rid = row.int(first)
         eid = row.int(first + 1)
         id = row.text(first + 2)

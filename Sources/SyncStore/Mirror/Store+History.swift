@@ -1,4 +1,5 @@
 package import SyncCore
+import SyncSQLite
 
 // Handles a hub whose history is not the one that our versions and cursors belong to: it was restored from a backup or made anew (PROTOCOL
 // A6). Mutations that the old history had answered are offered again with their old keys; then the mirror is listed again. The engine asks

@@ -1,4 +1,5 @@
 import SyncCore
+import SyncSQLite
 
 extension Store {
     /// Adds a record to the set of those that are written at the end.

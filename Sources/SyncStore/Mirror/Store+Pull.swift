@@ -1,4 +1,5 @@
 package import SyncCore
+import SyncSQLite
 
 extension Store {
     /// Entities to pull, with their cursors and listings, in the order of ``RuleBook/seedOrder(of:)``.

@@ -1,4 +1,5 @@
 import SyncCore
+import SyncSQLite
 
 // Every new document of the hub arrives here and is merged with the mutations that wait for its record (PROTOCOL C7).
 

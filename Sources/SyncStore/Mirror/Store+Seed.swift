@@ -1,4 +1,5 @@
 import SyncCore
+import SyncSQLite
 
 // The records that a new device needs first, before everything else is listed (PROTOCOL A8, ``SeedFilter``).
 extension Store {

@@ -1,4 +1,5 @@
 package import SyncCore
+import SyncSQLite
 
 // Complete listings by id (PROTOCOL A8). Each page is applied in one transaction together with its position, so that a listing continues
 // after any crash. Listed records get the listing's number. Records that were not listed and are no newer than its beginning are removed.
@@ -82,7 +83,7 @@ extension Store {
     }
 
     /// - Parameter row: cursor, whether it is listed by id, snap_after, buckets, from column `first` on.
-    static func position(_ entity: EntityName, _ row: Statement, at first: Int32 = 0) -> StreamPosition {
+    static func position(_ entity: EntityName, _ row: SQLiteStatement, at first: Int32 = 0) -> StreamPosition {
         var position = StreamPosition(entity: entity, cursor: row.optionalText(first))
         if row.bool(first + 1) {
             position.listing = StreamPosition.Listing(

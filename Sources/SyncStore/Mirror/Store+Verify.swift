@@ -1,4 +1,5 @@
 import SyncCore
+import SyncSQLite
 
 extension Store {
     /// Recomputes all data that is maintained step by step and compares it; for tests and for `doctor`. Reads every row.
@@ -51,10 +52,9 @@ extension Store {
     private func verifyRows() throws(StoreError) -> [String] {
         var found: [String] = []
         func expectNone(_ sentence: String, _ sql: StaticString, _ values: Int64...) throws(StoreError) {
-            let statement = try database.statement(sql)
-            try statement.bind(values.map { .int($0) })
+            let statement = try database.statement(sql, values.map { .int($0) })
             defer { statement.reset() }
-            while try statement.step() { found.append("\(sentence): \(statement.int(0))") }
+            while try database.step(statement) { found.append("\(sentence): \(statement.int(0))") }
         }
         try expectNone(
             "a mutation without its payload",

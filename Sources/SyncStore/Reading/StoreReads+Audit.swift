@@ -1,4 +1,5 @@
 package import SyncCore
+import SyncSQLite
 
 /// One recorded decision of a person or an app: author, time, action and target.
 package struct AuditEntry: Hashable, Sendable {

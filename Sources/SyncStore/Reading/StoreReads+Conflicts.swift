@@ -1,4 +1,5 @@
 package import SyncCore
+import SyncSQLite
 
 /// A conflict that waits for a person, or has ended (PROTOCOL B5).
 package struct ConflictSnapshot: Hashable, Sendable {
@@ -42,7 +43,7 @@ extension StoreReads {
         let numbers = states.map { "\($0.rawValue)" }.joined(separator: ", ")
         var sql = "\(Self.conflictSQL) WHERE c.cid > ? AND c.state IN (\(numbers))"
         if states.allSatisfy(\.isOpen) { sql += " AND c.\(StateSet.openConflict.sql)" }
-        var values: [SQLValue] = [.int(query.after)]
+        var values: [SQLiteValue] = [.int(query.after)]
         if let entity = query.entity {
             sql += " AND e.name = ?"
             values.append(.text(entity.text))
@@ -50,12 +51,11 @@ extension StoreReads {
         sql += " ORDER BY c.cid LIMIT ?"
         let limit = min(max(1, query.limit), 1_000)
         values.append(.int(limit))
-        let statement = try database.composed(sql)
+        let statement = try database.composed(sql, values)
         defer { statement.reset() }
-        try statement.bind(values)
         var items: [ConflictSnapshot] = []
         var bytes = 0
-        while bytes < Self.pageBytes, try statement.step() {
+        while bytes < Self.pageBytes, try database.step(statement) {
             items.append(Self.snapshot(of: statement))
             for column in 0..<statement.columnCount { bytes += statement.byteCount(column) }
         }
@@ -63,10 +63,9 @@ extension StoreReads {
     }
 
     package func conflict(_ cid: Int64) throws(StoreError) -> ConflictSnapshot? {
-        let statement = try database.composed("\(Self.conflictSQL) WHERE c.cid = ?")
+        let statement = try database.composed("\(Self.conflictSQL) WHERE c.cid = ?", [.int(cid)])
         defer { statement.reset() }
-        try statement.bind([.int(cid)])
-        return try statement.step() ? Self.snapshot(of: statement) : nil
+        return try database.step(statement) ? Self.snapshot(of: statement) : nil
     }
 
     /// Number of conflicts that wait for a decision.
@@ -84,7 +83,7 @@ extension StoreReads {
         LEFT JOIN app a ON a.aid = p.aid LEFT JOIN payload i ON i.seq = c.into_seq
         """
 
-    private static func snapshot(of row: Statement) -> ConflictSnapshot {
+    private static func snapshot(of row: SQLiteStatement) -> ConflictSnapshot {
         let conflict = ConflictRow(row)
         let names = ConflictRow.columnCount
         return ConflictSnapshot(

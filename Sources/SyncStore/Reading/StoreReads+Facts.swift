@@ -1,4 +1,5 @@
 package import SyncCore
+import SyncSQLite
 
 // Facts for status and metrics.
 extension StoreReads {
@@ -22,7 +23,7 @@ extension StoreReads {
             nextAttempt: next.flatMap { age in ages?.wall(of: age, at: now) }, lastSeq: ledger[.nextSeq] - 1,
             maxSentSeq: ledger[.maxSentSeq], ackedSeq: ledger[.ackedSeq], bytes: (pages - freePages) * 4_096,
             fileBytes: pages * 4_096, walBytes: database.walFileBytes, freePages: freePages,
-            schema: try database.number("PRAGMA user_version") ?? 0, sqlite: Database.libraryVersion,
+            schema: try database.number("PRAGMA user_version") ?? 0, sqlite: SQLiteConnection.libraryVersion,
             relaxedLost: ledger[.relaxedLost], tailLost: ledger[.tailLost],
             isSeeded: try meta.text("seeded") == "1")
     }

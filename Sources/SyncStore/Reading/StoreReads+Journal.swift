@@ -1,4 +1,5 @@
 import SyncCore
+import SyncSQLite
 
 // Reads the journal. One row holds many events; they are separated here and completed with the present facts of their mutations and
 // records.
@@ -37,7 +38,7 @@ extension StoreReads {
         var type: String?
         var items: String
 
-        init(_ row: Statement) {
+        init(_ row: SQLiteStatement) {
             first = row.int(0)
             count = row.int(1)
             at = Timestamp(milliseconds: row.int(2))

@@ -1,4 +1,5 @@
 import SyncCore
+import SyncSQLite
 
 // Queries over the mirror. Conditions and order are those of the core and are evaluated here, not in SQL. Numbers of any length compare
 // exactly, text compares by its bytes, and a filter means the same everywhere in the product. An index (`StoreReads+Access.swift`) only

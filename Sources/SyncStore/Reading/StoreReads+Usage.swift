@@ -1,4 +1,5 @@
 package import SyncCore
+import SyncSQLite
 
 /// Selects a part of the ledger (`GET /v1/usage`).
 package struct UsageQuery: Hashable, Sendable {

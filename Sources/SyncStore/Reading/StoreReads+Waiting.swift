@@ -1,4 +1,5 @@
 package import SyncCore
+import SyncSQLite
 
 /// The reason why a pending mutation waits, apart from links and policy.
 package enum Obstacle: Hashable, Sendable {

@@ -1,4 +1,5 @@
 package import SyncCore
+import SyncSQLite
 
 /// All reads, on the writing connection or on a reader's own.
 ///
@@ -60,7 +61,7 @@ package struct StoreReads {
             LEFT JOIN mutation j ON j.seq = m.into_seq
             WHERE p.seq > ?
             """
-        var values: [SQLValue] = [.int(max(query.after, try firstPossible(query.states) - 1))]
+        var values: [SQLiteValue] = [.int(max(query.after, try firstPossible(query.states) - 1))]
         if !query.states.isEmpty {
             let states = query.states.map { String($0.rawValue) }.sorted().joined(separator: ", ")
             sql += " AND coalesce(m.state, 0) IN (\(states))"
@@ -90,12 +91,11 @@ package struct StoreReads {
         sql += " ORDER BY p.seq LIMIT ?"
         let limit = min(max(1, query.limit), 1_000)
         values.append(.int(limit))
-        let statement = try database.composed(sql)
+        let statement = try database.composed(sql, values)
         defer { statement.reset() }
-        try statement.bind(values)
         var page = MutationPage(items: [], next: nil)
         var bytes = 0
-        while bytes < Self.pageBytes, try statement.step() {
+        while bytes < Self.pageBytes, try database.step(statement) {
             page.items.append(MutationSnapshot(statement, ages, at: now))
             for column in 0..<statement.columnCount { bytes += statement.byteCount(column) }
         }
@@ -161,11 +161,11 @@ package struct StoreReads {
     /// - Returns: Its complaints; empty when there are none.
     /// - Throws: A failed read when the medium could not read a page.
     package func check() throws(StoreError) -> [String] {
-        let failedReads = Database.failedReads
+        let failedReads = SQLiteConnection.failedReads
         let complaints = try database.all("PRAGMA quick_check") { row throws(StoreError) in row.text(0) }
         // SQLite reports a page that it could not read as a complaint, although the next read may succeed.
-        guard Database.failedReads == failedReads else {
-            throw StoreError(.ioError, doing: "check the database", detail: complaints.first ?? "", result: StoreError.failedRead)
+        guard SQLiteConnection.failedReads == failedReads else {
+            throw StoreError(.ioError, doing: "check the database", detail: complaints.first ?? "", result: SQLiteError.failedRead)
         }
         return complaints == ["ok"] ? [] : complaints
     }
@@ -173,7 +173,7 @@ package struct StoreReads {
 
 extension MutationSnapshot {
     /// - Parameter row: `payload.*`, `mutation.*` (NULL for a new event), entity, app, key and state of the mutation that replaces it.
-    init(_ row: Statement, _ ages: AgeClock?, at now: Moment) {
+    init(_ row: SQLiteStatement, _ ages: AgeClock?, at now: Moment) {
         var payload = Payload(row, at: 0)
         // No content is shown rather than content that no app has sent.
         let isSound = Payload.isSound(row, at: 0)

@@ -1,5 +1,6 @@
 import Glibc
 package import SyncCore
+import SyncSQLite
 
 /// The result of the rescue of a damaged database.
 package struct StoreRescue: Hashable, Sendable {
@@ -52,7 +53,7 @@ package struct DatabaseRescue {
     /// - Precondition: No connection to the database is open.
     package func run(reason: String, at now: Moment) throws(StoreError) -> StoreRescue {
         guard PageFile.canBeRead(path) else {
-            throw StoreError(.ioError, doing: "read \(path)", detail: "the disk gives no page of it", result: StoreError.failedRead)
+            throw StoreError(.ioError, doing: "read \(path)", detail: "the disk gives no page of it", result: SQLiteError.failedRead)
         }
         let source = try quarantine.take(path, replica: options.marker?.replica)
         let fresh = path + ".new"

@@ -1,4 +1,5 @@
 import SyncCore
+import SyncSQLite
 
 /// One page of a database, read as a tree page. It reads only its own bytes and the pages that `PageFile` hands it.
 ///
@@ -20,7 +21,7 @@ struct Page {
     struct Row {
         /// The rowid; 0 in a table without rowids.
         var rowid: Int64
-        var values: [SQLValue]
+        var values: [SQLiteValue]
         /// All pages of the row are intact.
         var isWhole: Bool
     }
@@ -92,11 +93,11 @@ struct Page {
 /// A row in SQLite's record format (https://www.sqlite.org/fileformat2.html, section 2.1): the length of the header, a type for each
 /// column, then the values.
 enum Record {
-    static func read(_ bytes: [UInt8]) -> [SQLValue]? {
+    static func read(_ bytes: [UInt8]) -> [SQLiteValue]? {
         var header = ByteReader(bytes, at: 0)
         guard let size = header.varint(), size >= 1, size <= Int64(bytes.count) else { return nil }
         var body = ByteReader(bytes, at: Int(size))
-        var values: [SQLValue] = []
+        var values: [SQLiteValue] = []
         while header.place < Int(size) {
             guard let type = header.varint(), let value = value(type, &body), values.count < 100 else { return nil }
             values.append(value)
@@ -104,7 +105,7 @@ enum Record {
         return header.place == Int(size) ? values : nil
     }
 
-    private static func value(_ type: Int64, _ body: inout ByteReader) -> SQLValue? {
+    private static func value(_ type: Int64, _ body: inout ByteReader) -> SQLiteValue? {
         switch type {
         case 0: return .null
         case 1...6: return body.integer([0, 1, 2, 3, 4, 6, 8][Int(type)]).map { .int($0) }

@@ -1,6 +1,6 @@
-import CSQLite
 import Glibc
 import SyncCore
+import SyncSQLite
 
 /// The pages of a database file that SQLite may refuse to read, with the pages of its log applied.
 ///
@@ -19,7 +19,7 @@ final class PageFile {
     /// `true` when the pages of the file end with a seal each (`Seal.h`).
     private(set) var isSealed = false
     /// Bytes of a page that hold content.
-    var usableBytes: Int { isSealed ? Self.pageSize - Database.sealBytes : Self.pageSize }
+    var usableBytes: Int { isSealed ? Self.pageSize - PageSeal.bytes : Self.pageSize }
 
     private let file: Int32
     private let log: Int32
@@ -51,22 +51,20 @@ final class PageFile {
         guard number >= 1, number <= count else { return nil }
         if let place = places[number], let bytes = Self.read(log, at: place) { return Page(number: number, bytes: bytes, isWhole: true) }
         return filePage(number).map { bytes in
-            Page(number: number, bytes: bytes, isWhole: !isSealed || Self.isSealed(bytes, number))
+            Page(number: number, bytes: bytes, isWhole: !isSealed || PageSeal.isIntact(bytes, number: number))
         }
     }
 
     private func filePage(_ number: Int) -> [UInt8]? { Self.read(file, at: Int64(number - 1) * Int64(Self.pageSize)) }
-
-    private static func isSealed(_ bytes: [UInt8], _ number: Int) -> Bool { csqlite_is_sealed(bytes, UInt32(number)) != 0 }
 
     /// Returns whether the pages carry seals. One page with a correct seal is proof enough, because the header itself may be damaged.
     /// Without such a page, the header decides.
     private func findSeals() -> Bool {
         let inFile = Int(Self.size(file) / Int64(Self.pageSize))
         let found = (1...max(1, min(inFile, Self.pagesAsked))).contains { number in
-            filePage(number).map { Self.isSealed($0, number) } ?? false
+            filePage(number).map { PageSeal.isIntact($0, number: number) } ?? false
         }
-        return found || page(1).map { Int($0.bytes[20]) == Database.sealBytes } ?? false
+        return found || page(1).map { Int($0.bytes[20]) == PageSeal.bytes } ?? false
     }
 
     private static let pagesAsked = 100

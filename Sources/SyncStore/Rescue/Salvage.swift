@@ -1,4 +1,5 @@
 import SyncCore
+import SyncSQLite
 
 /// Copies every readable row of a damaged database into a new one with the same tables.
 ///
@@ -13,7 +14,7 @@ import SyncCore
 struct Salvage {
     private let pages: PageFile
     private let target: Database
-    private var statements: [String: Statement] = [:]
+    private var statements: [String: SQLiteStatement] = [:]
     /// Names and numbers of columns of the tables to fill.
     private let columns: [String: [String]]
     /// Number of cells and rows of our tables that could not be used.
@@ -33,7 +34,7 @@ struct Salvage {
             let info = try target.prepare("PRAGMA table_info(\"\(name)\")")
             defer { info.finalize() }
             var found: [String] = []
-            while try info.step() { found.append(info.text(1)) }
+            while try target.step(info) { found.append(info.text(1)) }
             columns[name] = found
         }
         self.columns = columns
@@ -115,7 +116,7 @@ struct Salvage {
         return (names.filter { columns[$0.value] != nil }, names.compactMapValues { Self.named[$0] })
     }
 
-    private static func guess(_ values: [SQLValue]) -> String? {
+    private static func guess(_ values: [SQLiteValue]) -> String? {
         switch values.count {
         // Before version 11 the last column is missing, before version 5 the last two.
         case 28...Int(Payload.columnCount): "payload"
@@ -126,7 +127,7 @@ struct Salvage {
         }
     }
 
-    private mutating func take(_ rowid: Int64, _ values: [SQLValue], into table: String) throws(StoreError) {
+    private mutating func take(_ rowid: Int64, _ values: [SQLiteValue], into table: String) throws(StoreError) {
         guard let columns = columns[table], !values.isEmpty, values.count <= columns.count else {
             damaged += 1
             return
@@ -142,13 +143,13 @@ struct Salvage {
             statement = try target.prepare("INSERT OR IGNORE INTO \"\(table)\" (\(names)) VALUES (\(places))")
             statements[key] = statement
         }
-        do throws(StoreError) {
+        do throws(SQLiteError) {
             try statement?.bind(values)
             _ = try statement?.step()
             statement?.reset()
         } catch {
             // A value of a type that does not match its column, or a failed check: this is no row as we wrote it.
-            guard error.code == .constraint || error.code == .other else { throw error }
+            guard error.cause == .constraint || error.cause == .other else { throw StoreError(error) }
             damaged += 1
         }
     }

@@ -1,4 +1,5 @@
 import SyncCore
+import SyncSQLite
 
 /// Makes a consistent database of rows that were salvaged one by one: incomplete rows are removed, and references between rows agree again.
 /// After that, a ``Store`` can be opened on it.

@@ -1,4 +1,5 @@
 package import SyncCore
+import SyncSQLite
 
 // Prepares the requests to an existing backend. A request that changes something is in the table `attempt` before it leaves. It is stored
 // with the claim where it follows from local data, and by ``Store/keepAttempt(_:of:at:)`` where the record had to be read first. So after a

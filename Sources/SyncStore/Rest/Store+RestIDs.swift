@@ -1,4 +1,5 @@
 import SyncCore
+import SyncSQLite
 
 // Ids and versions of an existing backend (PROTOCOL A13), in the table `idmap`. Locally and for apps, a record keeps the id that it was
 // made with. Its id and the references to it are rewritten in requests and answers.

@@ -1,4 +1,5 @@
 package import SyncCore
+import SyncSQLite
 
 extension Store {
     /// Records the results of mutations at an existing backend. Invariant: state, base, view, counters and journal change together, with

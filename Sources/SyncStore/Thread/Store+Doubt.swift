@@ -1,4 +1,5 @@
 import SyncCore
+import SyncSQLite
 
 // The database file may be an older copy that was put back. Then the mutations that wait in it may have been sent since, and the hub may
 // know their keys with later content. This device cannot tell. The hub can, with its first answer to a push: it refuses one whose

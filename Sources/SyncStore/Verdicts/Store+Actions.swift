@@ -1,4 +1,5 @@
 package import SyncCore
+import SyncSQLite
 
 // Actions of people and apps on single mutations. Retries are in `Store+Retry.swift`.
 

@@ -1,4 +1,5 @@
 package import SyncCore
+import SyncSQLite
 
 // Time to live (PROTOCOL B2): a mutation that could not be sent in time is never sent. A critical mutation does not expire, and neither
 // does one that was sent, because the hub decides its outcome.

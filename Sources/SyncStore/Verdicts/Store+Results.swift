@@ -1,4 +1,5 @@
 package import SyncCore
+import SyncSQLite
 
 extension Store {
     /// Records the hub's verdicts. Invariant: state, base, view, status, counters, clock and journal change together.

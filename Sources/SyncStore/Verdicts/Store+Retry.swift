@@ -1,4 +1,5 @@
 package import SyncCore
+import SyncSQLite
 
 // Retries parked and refused mutations (PROTOCOL B2, C5).
 //

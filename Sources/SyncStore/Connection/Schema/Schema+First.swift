@@ -1,4 +1,5 @@
 import SyncCore
+import SyncSQLite
 
 extension Schema {
     /// Completes version 1 as the very first programs wrote it. There a mutation has no size, one index covers both settled mutations and
@@ -8,7 +9,7 @@ extension Schema {
         // Asked once in the life of a database, so the statement is not kept.
         let question = try database.prepare("SELECT 1 FROM pragma_table_info('mutation') WHERE name = 'bytes'")
         defer { question.finalize() }
-        guard try !question.step() else { return }
+        guard try !database.step(question) else { return }
         question.reset()
         let before = "seq, state, priority, eid, aid, rid"
         let after =

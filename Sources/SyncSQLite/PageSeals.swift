@@ -1,0 +1,34 @@
+import CSQLite
+
+// The seals of the pages are explained in `Seal.h`.
+extension SQLiteConnection {
+    /// Reserves room for the seals in a database that has no page yet, or that VACUUM is about to rewrite.
+    package func reserveSeals() {
+        guard place != .memory else { return }
+        // For a database that has its format already, the result is no error: VACUUM uses the request.
+        _ = csqlite_reserve_seals(handle)
+    }
+
+    /// Bytes at the end of each page that SQLite does not use.
+    package var reservedBytes: Int { Int(csqlite_reserved(handle)) }
+
+    /// `true` when every page that is read from the file is compared with its seal.
+    package var checksSeals: Bool { csqlite_checks_seals(handle) != 0 }
+}
+
+/// The seal at the end of a page.
+package enum PageSeal {
+    package static let bytes = Int(CSQLITE_SEAL_BYTES)
+    /// Size of a page with a seal, bytes.
+    package static let pageBytes = Int(CSQLITE_PAGE_BYTES)
+
+    /// Returns whether a page ends with its seal.
+    ///
+    /// - Parameters:
+    ///   - page: All ``pageBytes`` bytes.
+    ///   - number: Number of the page, from 1.
+    package static func isIntact(_ page: [UInt8], number: Int) -> Bool {
+        precondition(page.count == pageBytes, "a part of a page says nothing about the page")
+        return csqlite_is_sealed(page, UInt32(number)) != 0
+    }
+}
