@@ -95,7 +95,7 @@ let package = Package(
             dependencies: ["SyncCore", "SyncStore", "SyncHTTP", "SyncYAML", "LocalAPI", nio, nioPosix, nioHTTP1, logging],
             swiftSettings: strict),
         .target(
-            name: "HubServer", dependencies: ["SyncCore", "SyncHTTP", "CSQLite", nio, nioPosix, nioHTTP1, nioSSL, logging],
+            name: "HubServer", dependencies: ["SyncCore", "SyncHTTP", "SyncSQLite", nio, nioPosix, nioHTTP1, nioSSL, logging],
             swiftSettings: strict + ablations + quick),
 
         // Holds any server against the protocol, over whatever transport it is handed.

@@ -19,7 +19,7 @@ private let table: [String: Set<String>] = [
         "Synchronization",
     ],
     "HubServer": [
-        "SyncCore", "SyncHTTP", "CSQLite", "NIOCore", "NIOPosix", "NIOHTTP1", "NIOSSL", "Logging", "Glibc",
+        "SyncCore", "SyncHTTP", "SyncSQLite", "NIOCore", "NIOPosix", "NIOHTTP1", "NIOSSL", "Logging", "Glibc",
         "Synchronization",
     ],
     "HubPostgres": ["HubServer", "CPostgres", "Glibc"],

@@ -1,5 +1,4 @@
-import CSQLite
-import SyncCore
+import SyncSQLite
 
 /// One connection to an SQLite database: a file of this process alone, or memory.
 final class SQLiteDatabase: HubDatabase {
@@ -24,46 +23,26 @@ final class SQLiteDatabase: HubDatabase {
     let spelling = SQLSpelling(byFeed: " INDEXED BY record_feed", isFeedByExpression: false, tokens: "0")
     var isShared: Bool { false }
 
-    private let connection: OpaquePointer
-    private var statements: [String: OpaquePointer] = [:]
-
-    /// Setup of the library, once in a process.
-    private static let isSetUp = csqlite_count_no_memory() == SQLITE_OK && csqlite_register_sealing() == SQLITE_OK
+    private let connection: SQLiteConnection
 
     init(_ place: Place) throws(DatabaseError) {
-        _ = Self.isSetUp
-        let (path, flags): (String, Int32) =
+        let path: SQLiteConnection.Place =
             switch place {
-            case .memory: (":memory:", SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE)
-            case .file(let path): (path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE)
-            case .readOnly(let path): (path, SQLITE_OPEN_READONLY)
+            case .memory: .memory
+            case .file(let path): .writing(path)
+            case .readOnly(let path): .reading(path)
             }
-        var opened: OpaquePointer?
-        // Its pages have no seals, but a read that fails is no damage, and a quota is a full disk (`Seal.h`).
-        let way = place == .memory ? nil : CSQLITE_SEALING
-        let code = sqlite3_open_v2(path, &opened, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, way)
-        guard code == SQLITE_OK, let opened else {
-            let message = opened.map { String(cString: sqlite3_errmsg($0)) } ?? "out of memory"
-            sqlite3_close_v2(opened)
-            throw DatabaseError(code, doing: "open \(path)", detail: message)
-        }
-        connection = opened
-        sqlite3_busy_timeout(connection, SQLiteDatabase.busyMilliseconds)
+        connection = try DatabaseError.of { () throws(SQLiteError) in try SQLiteConnection(path) }
+        connection.wait(forLockMS: SQLiteDatabase.busyMilliseconds)
     }
 
     private static let busyMilliseconds: Int32 = 5_000
-
-    deinit {
-        forgetStatements()
-        sqlite3_close_v2(connection)
-    }
 
     // MARK: Statements
 
     /// Runs statements that have no values and whose rows do not matter.
     func execute(_ sql: String) throws(DatabaseError) {
-        let code = sqlite3_exec(connection, sql, nil, nil, nil)
-        guard code == SQLITE_OK else { throw failure(code, sql) }
+        try DatabaseError.of { () throws(SQLiteError) in try connection.execute(sql) }
     }
 
     func write(_ sql: String, _ values: [DatabaseValue]) throws(DatabaseError) {
@@ -95,14 +74,13 @@ final class SQLiteDatabase: HubDatabase {
 
     /// To be called before the database below the statements is replaced.
     func forgetStatements() {
-        for statement in statements.values { sqlite3_finalize(statement) }
-        statements = [:]
+        connection.forgetStatements()
     }
 
     /// Each statement was complete when it returned.
     func settle() {}
 
-    func changes() -> Int { Int(sqlite3_changes64(connection)) }
+    func changes() -> Int { connection.changes }
 
     func size() throws(DatabaseError) -> DatabaseSize? {
         let page = try number("PRAGMA page_size")
@@ -121,13 +99,13 @@ final class SQLiteDatabase: HubDatabase {
 
     // MARK: Transactions
 
-    var isInTransaction: Bool { sqlite3_get_autocommit(connection) == 0 }
+    var isInTransaction: Bool { connection.isInTransaction }
 
     /// The file has one writer, and IMMEDIATE makes it this transaction from its beginning.
     func begin(_ purpose: TransactionPurpose) throws(DatabaseError) {
         guard purpose != .reading else { return try execute("BEGIN") }
-        if purpose == .writingIfFree { sqlite3_busy_timeout(connection, Int32(TransactionPurpose.busyMilliseconds)) }
-        defer { sqlite3_busy_timeout(connection, SQLiteDatabase.busyMilliseconds) }
+        if purpose == .writingIfFree { connection.wait(forLockMS: Int32(TransactionPurpose.busyMilliseconds)) }
+        defer { connection.wait(forLockMS: SQLiteDatabase.busyMilliseconds) }
         try execute("BEGIN IMMEDIATE")
     }
 
@@ -136,65 +114,42 @@ final class SQLiteDatabase: HubDatabase {
     func rollback() throws(DatabaseError) { try execute("ROLLBACK") }
 
     private func step(
-        _ sql: String, _ values: [DatabaseValue], _ body: (SQLiteRow) -> Bool
+        _ sql: String, _ values: [DatabaseValue], _ body: (SQLiteStatement) -> Bool
     ) throws(DatabaseError) {
-        let statement = try prepared(sql)
-        defer {
-            sqlite3_reset(statement)
-            sqlite3_clear_bindings(statement)
-        }
-        for (index, value) in values.enumerated() {
-            let code = value.bind(to: statement, at: Int32(index + 1))
-            guard code == SQLITE_OK else { throw failure(code, sql) }
-        }
-        while true {
-            let code = sqlite3_step(statement)
-            switch code {
-            case SQLITE_ROW: if !body(SQLiteRow(statement: statement)) { return }
-            case SQLITE_DONE: return
-            default: throw failure(code, sql)
+        do throws(SQLiteError) {
+            let statement = try connection.statement(of: sql)
+            defer {
+                statement.reset()
+                statement.forgetValues()
             }
+            var place: Int32 = 1
+            for value in values {
+                switch value {
+                case .null: try statement.bind(place, Int64?.none)
+                case .int(let value): try statement.bind(place, value)
+                case .text(let value): try statement.bind(place, value)
+                case .blob(let bytes): try statement.bind(place, bytes)
+                }
+                place += 1
+            }
+            while try statement.step() {
+                if !body(statement) { return }
+            }
+        } catch {
+            throw DatabaseError(error)
         }
-    }
-
-    private func prepared(_ sql: String) throws(DatabaseError) -> OpaquePointer {
-        if let statement = statements[sql] { return statement }
-        var statement: OpaquePointer?
-        let code = sqlite3_prepare_v3(connection, sql, -1, UInt32(SQLITE_PREPARE_PERSISTENT), &statement, nil)
-        guard code == SQLITE_OK, let statement else { throw failure(code, sql) }
-        statements[sql] = statement
-        return statement
-    }
-
-    private func failure(_ code: Int32, _ sql: String) -> DatabaseError {
-        DatabaseError(code, doing: String(sql.prefix(60)), detail: String(cString: sqlite3_errmsg(connection)))
     }
 
     // MARK: Copies
 
     /// The whole database as bytes.
     func serialize() throws(DatabaseError) -> [UInt8] {
-        var size: sqlite3_int64 = 0
-        guard let bytes = sqlite3_serialize(connection, "main", &size, 0) else {
-            throw DatabaseError(SQLITE_NOMEM, doing: "copy the database", detail: "out of memory")
-        }
-        defer { sqlite3_free(bytes) }
-        return Array(UnsafeBufferPointer(start: bytes, count: Int(size)))
+        try DatabaseError.of { () throws(SQLiteError) in try connection.serialize() }
     }
 
-    /// Copies all of it into another database, as it is at one moment (https://www.sqlite.org/backup.html).
+    /// Copies all of it into another database, as it is at one moment.
     func copy(into target: SQLiteDatabase) throws(DatabaseError) {
-        guard let backup = sqlite3_backup_init(target.connection, "main", connection, "main") else {
-            throw target.failure(sqlite3_errcode(target.connection), "begin a copy of the database")
-        }
-        // One step, so that one read transaction sees all of it; another writer does not affect it.
-        let code = sqlite3_backup_step(backup, -1)
-        let ended = sqlite3_backup_finish(backup)
-        guard code == SQLITE_DONE, ended == SQLITE_OK else {
-            throw DatabaseError(
-                ended == SQLITE_OK ? code : ended, doing: "copy the database",
-                detail: String(cString: sqlite3_errstr(ended == SQLITE_OK ? code : ended)))
-        }
+        try DatabaseError.of { () throws(SQLiteError) in try connection.copy(into: target.connection) }
     }
 
     /// Writes the log back into the file.
@@ -205,71 +160,30 @@ final class SQLiteDatabase: HubDatabase {
 
     /// Replaces the content of an in-memory database.
     func deserialize(_ bytes: [UInt8]) throws(DatabaseError) {
-        guard let copy = sqlite3_malloc64(UInt64(bytes.count)) else {
-            throw DatabaseError(SQLITE_NOMEM, doing: "install a copy", detail: "out of memory")
-        }
-        bytes.withUnsafeBytes { copy.copyMemory(from: $0.baseAddress ?? UnsafeRawPointer(copy), byteCount: bytes.count) }
-        let flags = UInt32(SQLITE_DESERIALIZE_FREEONCLOSE | SQLITE_DESERIALIZE_RESIZEABLE)
-        let code = sqlite3_deserialize(
-            connection, "main", copy.assumingMemoryBound(to: UInt8.self), sqlite3_int64(bytes.count),
-            sqlite3_int64(bytes.count), flags)
-        guard code == SQLITE_OK else { throw failure(code, "install a copy") }
+        try DatabaseError.of { () throws(SQLiteError) in try connection.deserialize(bytes) }
     }
 }
 
-extension DatabaseValue {
-    fileprivate func bind(to statement: OpaquePointer, at index: Int32) -> Int32 {
-        switch self {
-        case .null: return sqlite3_bind_null(statement, index)
-        case .int(let value): return sqlite3_bind_int64(statement, index, value)
-        case .text(var value):
-            return value.withUTF8 { bytes in
-                bytes.withMemoryRebound(to: CChar.self) { characters in
-                    // A nil pointer would bind NULL: the empty text needs an address.
-                    characters.baseAddress.map { csqlite_bind_text(statement, index, $0, Int32(clamping: bytes.count)) }
-                        ?? csqlite_bind_text(statement, index, "", 0)
-                }
-            }
-        case .blob(let bytes):
-            return bytes.withUnsafeBytes { buffer in
-                buffer.baseAddress.map { csqlite_bind_blob(statement, index, $0, Int32(clamping: bytes.count)) }
-                    ?? sqlite3_bind_zeroblob(statement, index, 0)
-            }
-        }
-    }
-}
-
-/// The present row of a statement of SQLite.
-private struct SQLiteRow: DatabaseRow {
-    let statement: OpaquePointer
-
-    func isNull(_ column: Int32) -> Bool { sqlite3_column_type(statement, column) == SQLITE_NULL }
-
-    func int(_ column: Int32) -> Int64 { sqlite3_column_int64(statement, column).asStored }
-
-    func text(_ column: Int32) -> String { String(decoding: bytes(column), as: UTF8.self) }
-
-    func blob(_ column: Int32) -> [UInt8] { Array(bytes(column)) }
-
-    private func bytes(_ column: Int32) -> UnsafeRawBufferPointer {
-        UnsafeRawBufferPointer(
-            start: sqlite3_column_blob(statement, column), count: Int(sqlite3_column_bytes(statement, column)))
-    }
-}
+extension SQLiteStatement: DatabaseRow {}
 
 extension DatabaseError {
-    /// - Parameter code: A result code of SQLite.
-    fileprivate init(_ code: Int32, doing: String, detail: String) {
+    fileprivate init(_ error: SQLiteError) {
         let kind: Kind =
-            switch code & 0xFF {
-            case SQLITE_BUSY, SQLITE_LOCKED: .busy
-            case SQLITE_FULL: .full
-            case SQLITE_IOERR: .io
-            case SQLITE_CORRUPT, SQLITE_NOTADB: .corrupt
-            case SQLITE_READONLY, SQLITE_PERM, SQLITE_AUTH: .readOnly
-            case SQLITE_CANTOPEN: .cannotOpen
-            default: .other
+            switch error.cause {
+            case .corrupt, .notADatabase: .corrupt
+            // After a failed call the state on disk is unknown, whatever the reason: the hub opens the database again.
+            case _ where error.isFailedCall: .io
+            case .busy: .busy
+            case .full: .full
+            case .io: .io
+            case .readOnly: .readOnly
+            case .cannotOpen: .cannotOpen
+            case .constraint, .outOfMemory, .interrupted, .other: .other
             }
-        self.init(kind, doing: doing, detail: detail)
+        self.init(kind, doing: error.doing, detail: error.detail)
+    }
+
+    fileprivate static func of<Value>(_ body: () throws(SQLiteError) -> Value) throws(DatabaseError) -> Value {
+        do throws(SQLiteError) { return try body() } catch { throw DatabaseError(error) }
     }
 }
