@@ -63,8 +63,12 @@ typedef struct {
     sqlite3_file *real;
     /// The database itself, and not its log or its journal.
     int is_database;
+    /// The header was read or written.
+    int is_known;
     /// The header says that there is room for seals.
     int seals;
+    /// End of the pages that were written before the header was known.
+    sqlite3_int64 early;
     /// Up to here the file was seen to reach.
     sqlite3_int64 end;
 } SealedFile;
@@ -74,6 +78,7 @@ static inline sqlite3_file *real_of(sqlite3_file *file) { return ((SealedFile *)
 // Room that was reserved stays so: what says otherwise later is damage, and no reason to look away.
 static void note_header(SealedFile *me, const uint8_t *header) {
     if (memcmp(header, "SQLite format 3", 16) != 0) return;
+    me->is_known = 1;
     if ((header[16] << 8 | header[17]) == PAGE && header[20] == SEAL) me->seals = 1;
 }
 
@@ -141,11 +146,27 @@ static int fill(SealedFile *me, sqlite3_int64 until) {
     return result;
 }
 
+// A new file with more pages than SQLite keeps in memory gets most of them before its first one, which has the header (VACUUM INTO).
+static int seal_early(SealedFile *me) {
+    int result = SQLITE_OK;
+    for (sqlite3_int64 place = PAGE; result == SQLITE_OK && place < me->early; place += PAGE) {
+        uint8_t page[PAGE];
+        result = read_real(me, page, PAGE, place);
+        if (result != SQLITE_OK && result != SQLITE_IOERR_SHORT_READ) return result;
+        seal(page, (uint32_t)(place / PAGE + 1));
+        result = write_real(me, page, PAGE, place);
+    }
+    if (result == SQLITE_OK) me->early = 0;
+    return result;
+}
+
 static int seal_write(sqlite3_file *file, const void *bytes, int count, sqlite3_int64 place) {
     SealedFile *me = (SealedFile *)file;
     if (me->is_database && place == 0 && count >= HEADER) note_header(me, bytes);
+    if (me->is_database && !me->is_known && me->early < place + count) me->early = place + count;
     if (!me->seals || count != PAGE || place % PAGE != 0) return write_real(me, bytes, count, place);
-    int result = fill(me, place);
+    int result = seal_early(me);
+    if (result == SQLITE_OK) result = fill(me, place);
     if (result != SQLITE_OK) return result;
     uint8_t page[PAGE];
     memcpy(page, bytes, PAGE);

@@ -99,9 +99,20 @@ struct ConnectionTests {
         try connection.execute("VACUUM")
         #expect(try connection.checkpoint(truncating: true))
         #expect(connection.reservedBytes == PageSeal.bytes && connection.checksSeals)
-        let bytes = file.bytes
-        for number in 1...bytes.count / PageSeal.pageBytes {
-            #expect(PageSeal.isIntact(Array(bytes[(number - 1) * PageSeal.pageBytes..<number * PageSeal.pageBytes]), number: number))
-        }
+        #expect(file.brokenPages == [])
+    }
+
+    @Test("Every page of a new file has its seal, also when most pages are written before the first one")
+    func early() throws {
+        let (file, copy) = (try DatabaseFile(), try DatabaseFile("copy.db"))
+        let connection = try file.opened(sealed: true)
+        try connection.run(
+            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000) INSERT INTO t SELECT i, zeroblob(900) FROM n")
+        // SQLite writes what does not fit, and keeps the first page to the end.
+        try connection.execute("PRAGMA cache_size = 10")
+        try connection.run("VACUUM INTO ?", .text(copy.path))
+        #expect(copy.bytes.count > 400 * PageSeal.pageBytes)
+        #expect(copy.brokenPages == [])
+        #expect(try SQLiteConnection(.reading(copy.path)).column("PRAGMA integrity_check") == [.text("ok")])
     }
 }

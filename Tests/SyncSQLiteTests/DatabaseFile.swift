@@ -21,6 +21,14 @@ final class DatabaseFile {
 
     var bytes: [UInt8] { FileManager.default.contents(atPath: path).map { [UInt8]($0) } ?? [] }
 
+    /// Numbers of the pages that do not end with their seal.
+    var brokenPages: [Int] {
+        let bytes = bytes
+        return (1...max(1, bytes.count / PageSeal.pageBytes)).filter { number in
+            !PageSeal.isIntact(Array(bytes[(number - 1) * PageSeal.pageBytes..<number * PageSeal.pageBytes]), number: number)
+        }
+    }
+
     func write(_ bytes: [UInt8]) throws {
         try Data(bytes).write(to: URL(fileURLWithPath: path))
     }
