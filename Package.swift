@@ -169,9 +169,8 @@ let package = Package(
         .testTarget(
             name: "HubServerTests",
             dependencies: [
-                "HubServer", "HubPostgres", "HubConformance", "PostgresStand", "ObjectStand", "SyncHTTP", "SyncLinux", "SyncStore",
-                "SyncYAML", "SyncCore", "NumbersKit", "ExampleKit", "CSQLite", nio, nioPosix, nioSSL,
-                logging,
+                "HubServer", "HubPostgres", "HubConformance", "PostgresStand", "ObjectStand", "SyncHTTP", "SyncLinux", "SyncSQLite",
+                "SyncStore", "SyncYAML", "SyncCore", "NumbersKit", "ExampleKit", nio, nioPosix, nioSSL, logging,
             ],
             exclude: ["Certificates"], swiftSettings: strict + ablations),
         .testTarget(

@@ -1,4 +1,5 @@
 import CSQLite
+import Glibc
 
 // The seals of the pages are explained in `Seal.h`.
 extension SQLiteConnection {
@@ -21,6 +22,10 @@ package enum PageSeal {
     package static let bytes = Int(CSQLITE_SEAL_BYTES)
     /// Size of a page with a seal, bytes.
     package static let pageBytes = Int(CSQLITE_PAGE_BYTES)
+    /// Largest database of an earlier version that is rewritten at an opening to get seals, bytes.
+    package static let sealedAtOnce: Int64 = 8 << 20
+    /// Number of pages that are asked whether a file has seals.
+    package static let pagesAsked = 100
 
     /// Returns whether a page ends with its seal.
     ///
@@ -30,5 +35,17 @@ package enum PageSeal {
     package static func isIntact(_ page: [UInt8], number: Int) -> Bool {
         precondition(page.count == pageBytes, "a part of a page says nothing about the page")
         return csqlite_is_sealed(page, UInt32(number)) != 0
+    }
+
+    /// Returns whether any of the first pages of a file ends with its seal. One is proof enough that the file has seals, also when its
+    /// header says that it has none.
+    package static func isAny(in path: String) -> Bool {
+        let file = open(path, O_RDONLY | O_CLOEXEC)
+        guard file >= 0 else { return false }
+        defer { close(file) }
+        var page = [UInt8](repeating: 0, count: pageBytes)
+        return (1...pagesAsked).contains { number in
+            pread(file, &page, pageBytes, off_t((number - 1) * pageBytes)) == pageBytes && isIntact(page, number: number)
+        }
     }
 }

@@ -253,9 +253,7 @@ package final class SQLiteConnection {
         let stepped = sqlite3_backup_step(backup, -1)
         let finished = sqlite3_backup_finish(backup)
         guard stepped == SQLITE_DONE, finished == SQLITE_OK else {
-            let result = finished == SQLITE_OK ? stepped : finished
-            throw SQLiteError(
-                SQLiteError.cause(of: result, system: 0), doing: doing, detail: String(cString: sqlite3_errstr(result)), result: result)
+            throw SQLiteError(result: finished == SQLITE_OK ? stepped : finished, on: nil, doing: doing)
         }
     }
 

@@ -47,13 +47,19 @@ package struct SQLiteError: Error, Hashable, Sendable, CustomStringConvertible {
         let isCall = [SQLITE_IOERR, SQLITE_CANTOPEN].contains(result & 0xFF)
         // For other results the connection has the number of an earlier call.
         let system = isCall ? handle.map { sqlite3_system_errno($0) } ?? 0 : 0
-        let message = String(cString: handle == nil ? sqlite3_errstr(result) : sqlite3_errmsg(handle))
+        let message = Self.message(of: result, on: handle)
         let cause = Self.cause(of: result, system: system)
         if cause == .cannotOpen, let path = handle.flatMap({ sqlite3_db_filename($0, "main") }), Self.lacksInodes(path) {
             self.init(.full, doing: doing, detail: "\(message) (no inode is free)", result: result)
             return
         }
         self.init(cause, doing: doing, detail: system == 0 ? message : "\(message) (errno \(system))", result: result)
+    }
+
+    private static func message(of result: Int32, on handle: OpaquePointer?) -> String {
+        // SQLite calls it an error of the disk.
+        if csqlite_is_broken_seal(result) != 0 { return "a page is not as it was written: its seal does not match" }
+        return String(cString: handle == nil ? sqlite3_errstr(result) : sqlite3_errmsg(handle))
     }
 
     /// The beginning of a statement, which tells which one it is.

@@ -143,6 +143,13 @@ extension EndToEnd {
                 #expect(FileManager.default.contents(atPath: data + "/hub.db") == before)
                 try FileManager.default.removeItem(atPath: copy + "/backup.json")
                 #expect(try await hub(["restore", copy, "--replace", "--data", data], stand).status == 66)
+                // One bit of the hub's own database: no backup is made of it.
+                var own = try #require(before)
+                own[own.count - 2_000] ^= 1
+                try own.write(to: URL(fileURLWithPath: data + "/hub.db"))
+                let none = try await hub(["backup", copy + "1", "--data", data], stand)
+                #expect(none.status == 73 && none.talk.contains("a page is not as it was written"), "\(none.talk)")
+                #expect(!FileManager.default.fileExists(atPath: copy + "1"))
                 let elsewhere = try await hub(["backup", copy + "2", "--database", "postgres://nowhere/x"], stand)
                 #expect(elsewhere.status == 64 && elsewhere.talk.contains("pg_dump"))
             }
@@ -158,10 +165,14 @@ extension EndToEnd {
                 await stand.stopHub()
                 let serve = ["serve", "--data", data, "--listen", "127.0.0.1:0", "--open"]
                 for ending in ["-wal", "-shm"] { try? FileManager.default.removeItem(atPath: data + "/hub.db" + ending) }
-                try Data(repeating: 0x5A, count: 8_192).write(to: URL(fileURLWithPath: data + "/hub.db"))
-                let damaged = try await hub(serve, stand)
-                #expect(damaged.status == 73, "\(damaged.talk)")
-                #expect(damaged.talk.contains(data + "/hub.db") && damaged.talk.contains("agenthub restore"), "\(damaged.talk)")
+                var flipped = try #require(FileManager.default.contents(atPath: data + "/hub.db"))
+                flipped[2_000] ^= 1
+                for bytes in [flipped, Data(repeating: 0x5A, count: 8_192)] {
+                    try bytes.write(to: URL(fileURLWithPath: data + "/hub.db"))
+                    let damaged = try await hub(serve, stand)
+                    #expect(damaged.status == 73, "\(damaged.talk)")
+                    #expect(damaged.talk.contains(data + "/hub.db") && damaged.talk.contains("agenthub restore"), "\(damaged.talk)")
+                }
                 try Data().write(to: URL(fileURLWithPath: data + "/hub.db"))
                 let empty = try await hub(serve, stand)
                 #expect(empty.status == 66, "\(empty.talk)")

@@ -1,7 +1,7 @@
-import CSQLite
 import Foundation
 import HubServer
 import SyncCore
+import SyncSQLite
 import Testing
 
 /// What an operator's hand may do to the database of a hub: every table emptied, every column of every table set to what no program
@@ -34,25 +34,25 @@ struct AnyStatementTests {
     }
 
     private static func run(_ sql: String, _ path: String) -> Bool {
-        var handle: OpaquePointer?
-        defer { sqlite3_close_v2(handle) }
-        guard sqlite3_open_v2(path, &handle, SQLITE_OPEN_READWRITE, nil) == SQLITE_OK else { return false }
-        sqlite3_busy_timeout(handle, 2_000)
-        return sqlite3_exec(handle, sql, nil, nil, nil) == SQLITE_OK
+        do throws(SQLiteError) {
+            let connection = try SQLiteConnection(.writing(path))
+            connection.wait(forLockMS: 2_000)
+            try connection.execute(sql)
+            return true
+        } catch {
+            return false
+        }
     }
 
     private static func texts(_ sql: String, _ path: String) -> [String] {
-        var handle: OpaquePointer?, statement: OpaquePointer?
-        defer {
-            sqlite3_finalize(statement)
-            sqlite3_close_v2(handle)
-        }
-        guard sqlite3_open_v2(path, &handle, SQLITE_OPEN_READONLY, nil) == SQLITE_OK,
-            sqlite3_prepare_v2(handle, sql, -1, &statement, nil) == SQLITE_OK
-        else { return [] }
         var found: [String] = []
-        while sqlite3_step(statement) == SQLITE_ROW {
-            if let text = sqlite3_column_text(statement, 0) { found.append(String(cString: text)) }
+        do throws(SQLiteError) {
+            let connection = try SQLiteConnection(.reading(path))
+            let statement = try connection.statement(of: sql)
+            defer { statement.reset() }
+            while try statement.step() { found.append(statement.text(0)) }
+        } catch {
+            return []
         }
         return found
     }

@@ -1,7 +1,7 @@
-import CSQLite
 import Foundation
 import HubServer
 import SyncCore
+import SyncSQLite
 import Testing
 
 /// A database that was replaced by an older copy, and nobody said so (PROTOCOL A6).
@@ -385,12 +385,8 @@ private final class TemporaryFolder {
 
     deinit { try? FileManager.default.removeItem(atPath: path) }  // Left behind, it is in the way of nobody.
 
-    /// What an operator types at a shell of SQLite.
+    /// What an operator's hand may do. The pages that it writes have their seals, or the hub would refuse them.
     func run(_ sql: String, in file: String) throws {
-        var handle: OpaquePointer?
-        defer { sqlite3_close(handle) }
-        guard sqlite3_open("\(path)/\(file)", &handle) == SQLITE_OK, sqlite3_exec(handle, sql, nil, nil, nil) == SQLITE_OK else {
-            throw HubBench.Unexpected(HubResponse(status: 0, body: Array(String(cString: sqlite3_errmsg(handle)).utf8)))
-        }
+        try SQLiteConnection(.writing("\(path)/\(file)")).execute(sql)
     }
 }

@@ -1,10 +1,10 @@
-import CSQLite
 import Foundation
 import HubPostgres
 import HubServer
 import PostgresStand
+import SyncSQLite
 
-/// A database that outlives its hub, and a second way into its rows, past all code of the hub.
+/// A database that outlives its hub, and a second way into its rows, past all code of the hub. Pages that it writes have their seals.
 final class HubRows {
     let place: Hub.Place
     private let file: String?
@@ -45,10 +45,8 @@ final class HubRows {
             try PostgresServer.shared.get().query(sql, schema: PostgresServer.schema(of: shared.url))
             return
         }
-        var opened: OpaquePointer?
-        defer { sqlite3_close_v2(opened) }
-        guard sqlite3_open_v2(file, &opened, SQLITE_OPEN_READWRITE, nil) == SQLITE_OK else { throw Failure(what: "open \(file)") }
-        sqlite3_busy_timeout(opened, 5_000)
-        guard sqlite3_exec(opened, sql, nil, nil, nil) == SQLITE_OK else { throw Failure(what: String(cString: sqlite3_errmsg(opened))) }
+        let connection = try SQLiteConnection(.writing(file))
+        connection.wait(forLockMS: 5_000)
+        try connection.execute(sql)
     }
 }

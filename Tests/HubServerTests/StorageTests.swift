@@ -1,6 +1,7 @@
 import Foundation
 import HubServer
 import SyncCore
+import SyncSQLite
 import Testing
 
 /// What is on the disk, and when.
@@ -100,10 +101,8 @@ final class StorageTests {
     @Test("A database of a newer version is refused and left as it was")
     func newerSchema() throws {
         do { _ = try HubBench(place: .file(file)) }
-        var bytes = try Data(contentsOf: URL(fileURLWithPath: file))
-        // user_version: four bytes at offset 60 of the header (SQLite file format, 1.3).
-        bytes[63] = 99
-        try bytes.write(to: URL(fileURLWithPath: file))
+        try SQLiteConnection(.writing(file)).execute("PRAGMA user_version = 99")
+        let bytes = try Data(contentsOf: URL(fileURLWithPath: file))
         #expect(#expect(throws: HubError.self) { try HubBench(place: .file(file)) }?.code == .foreignDatabase)
         #expect(try Data(contentsOf: URL(fileURLWithPath: file)) == bytes)
         #expect(#expect(throws: HubError.self) { try HubInspector(file: file) }?.code == .foreignDatabase)

@@ -68,6 +68,7 @@ package enum HubBackup {
             throw DatabaseError(
                 .foreign, doing: "check \(path)", detail: "it has schema \(schema), this program knows up to \(SQLiteSchema.version)")
         }
+        try SQLiteSchema.checkHeader(database, path)
         let verdict = try database.text("PRAGMA quick_check(1)")
         guard verdict == "ok" else { throw damaged(verdict) }
         let row = try database.first("SELECT epoch, head FROM hub") { ($0.text(0), $0.int(1)) }

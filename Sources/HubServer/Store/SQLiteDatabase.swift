@@ -140,6 +140,35 @@ final class SQLiteDatabase: HubDatabase {
         }
     }
 
+    // MARK: Seals
+
+    var reservedBytes: Int { connection.reservedBytes }
+    var checksSeals: Bool { connection.checksSeals }
+
+    /// Reserves room for the seals of the pages in a database that has no page yet.
+    func reserveSeals() {
+        connection.reserveSeals()
+    }
+
+    /// Rewrites the database with room for seals.
+    ///
+    /// - Returns: `false` when there is no room for that on the disk or in memory; nothing has changed then.
+    func rewriteWithSeals() throws(DatabaseError) -> Bool {
+        do throws(SQLiteError) {
+            connection.reserveSeals()
+            try connection.execute("VACUUM")
+            return true
+        } catch {
+            guard error.cause == .full || error.cause == .outOfMemory else { throw DatabaseError(error) }
+            return false
+        }
+    }
+
+    /// Writes the log back into the file, as far as readers allow it.
+    func writeBack() throws(DatabaseError) {
+        _ = try DatabaseError.of { () throws(SQLiteError) in try connection.checkpoint(truncating: true) }
+    }
+
     // MARK: Copies
 
     /// The whole database as bytes.

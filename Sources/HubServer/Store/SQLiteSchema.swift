@@ -15,9 +15,9 @@ enum SQLiteSchema {
 
     /// Settings of the writing connection. FULL: an answer is a promise that survives a power cut.
     ///
-    /// `page_size` and `auto_vacuum` must come before the switch to WAL, after which they are silently ignored.
+    /// `auto_vacuum` must come before the switch to WAL, after which it is silently ignored, as `page_size` is.
     static let pragmas = """
-        PRAGMA page_size=4096; PRAGMA auto_vacuum=INCREMENTAL; PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;
+        PRAGMA auto_vacuum=INCREMENTAL; PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;
         PRAGMA foreign_keys=ON; PRAGMA temp_store=MEMORY; PRAGMA cache_size=-16000; PRAGMA mmap_size=0;
         PRAGMA secure_delete=OFF; PRAGMA journal_size_limit=16777216; PRAGMA wal_autocheckpoint=1000;
         PRAGMA cell_size_check=ON; PRAGMA trusted_schema=OFF;
@@ -146,6 +146,9 @@ enum SQLiteSchema {
             throw DatabaseError(
                 .foreign, doing: "open the database", detail: "it has schema \(present), this program knows up to \(version)")
         }
+        try database.execute("PRAGMA page_size=4096")
+        // The first page says that there are seals. The line above would take the room back.
+        if isEmpty { database.reserveSeals() }
         try database.execute(pragmas)
         if case .file = place {
             guard try database.text("PRAGMA journal_mode") == "wal", try database.number("PRAGMA synchronous") == 2 else {
@@ -157,6 +160,7 @@ enum SQLiteSchema {
             try database.execute(
                 "BEGIN IMMEDIATE; \(step) PRAGMA application_id=\(applicationID); PRAGMA user_version=\(index + 1); COMMIT;")
         }
+        if case .file(let path) = place { try sealPages(database, path) }
         return database
     }
 
@@ -174,6 +178,7 @@ enum SQLiteSchema {
             throw DatabaseError(
                 .foreign, doing: "open \(path)", detail: "it has schema \(present), this program reads \(version)")
         }
+        try checkHeader(database, path)
         return database
     }
 }

@@ -143,9 +143,6 @@ struct OpeningSequence {
         database.isSet = true
     }
 
-    /// Largest database of an earlier version that is rewritten in memory to get seals, bytes.
-    private static let sealedAtOnce: Int64 = 8 << 20
-
     /// Gives every page a seal that shows whether it is intact. The fact is also stored inside (`Store.takeUp`), because the byte of the
     /// header that says so may be damaged too.
     private func sealPages() throws(StoreError) {
@@ -154,7 +151,7 @@ struct OpeningSequence {
             guard reserved == 0, try MetaTable(database).text(MetaTable.sealed) == nil else {
                 throw StoreError(.corrupt, doing: place, detail: "its header says that \(reserved) bytes of each page are reserved")
             }
-            guard (Int64(try database.pragma("page_count")) ?? 0) * 4_096 <= Self.sealedAtOnce else { return }
+            guard (Int64(try database.pragma("page_count")) ?? 0) * 4_096 <= PageSeal.sealedAtOnce else { return }
             do throws(StoreError) {
                 database.reserveSeals()
                 try database.execute("VACUUM")

@@ -61,13 +61,11 @@ final class PageFile {
     /// Without such a page, the header decides.
     private func findSeals() -> Bool {
         let inFile = Int(Self.size(file) / Int64(Self.pageSize))
-        let found = (1...max(1, min(inFile, Self.pagesAsked))).contains { number in
+        let found = (1...max(1, min(inFile, PageSeal.pagesAsked))).contains { number in
             filePage(number).map { PageSeal.isIntact($0, number: number) } ?? false
         }
         return found || page(1).map { Int($0.bytes[20]) == PageSeal.bytes } ?? false
     }
-
-    private static let pagesAsked = 100
 
     // MARK: - The log
 
@@ -127,7 +125,7 @@ final class PageFile {
         guard file >= 0 else { return errno == ENOENT }
         defer { Glibc.close(file) }
         let pages = Int(size(file) / Int64(pageSize))
-        return pages == 0 || (0..<min(pages, pagesAsked)).contains { read(file, at: Int64($0 * pageSize)) != nil }
+        return pages == 0 || (0..<min(pages, PageSeal.pagesAsked)).contains { read(file, at: Int64($0 * pageSize)) != nil }
     }
 }
 
