@@ -17,11 +17,16 @@ final class PostgresConnection {
     /// Tag and row count of the last completed statement.
     private(set) var lastTag = ""
     private(set) var lastCount = 0
+    /// Set by libpq, see ``isUnreplicated``.
+    private let unreplicated: UnsafeMutablePointer<Bool>
     /// The server or the network path is lost; this connection cannot be used again.
     private(set) var isBroken = false
 
     /// `true` while a sent statement has no known outcome.
     var isWaiting: Bool { !awaited.isEmpty }
+
+    /// `true` when a commit of this connection has ended without the standby that the server is told to wait for.
+    var isUnreplicated: Bool { unreplicated.pointee }
 
     /// `true` when the server supports a time limit for waiting on a lock.
     private(set) var knowsLockTimeout = false
@@ -64,10 +69,12 @@ final class PostgresConnection {
             throw DatabaseError(.lost, doing: doing, detail: "out of memory")
         }
         connection = opened
+        unreplicated = .allocate(capacity: 1)
+        unreplicated.initialize(to: false)
         guard PQstatus(opened) == CONNECTION_OK else {
             throw DatabaseError(.lost, doing: doing, detail: Self.line(PQerrorMessage(opened)))
         }
-        cpostgres_silence(opened)
+        cpostgres_receive_notices(opened, unreplicated)
         try set("statement_timeout", patience.statementMilliseconds)
         knowsLockTimeout = try set("lock_timeout", patience.lockMilliseconds)
         try set("idle_in_transaction_session_timeout", patience.idleMilliseconds)
@@ -78,7 +85,10 @@ final class PostgresConnection {
         guard PQenterPipelineMode(opened) == 1 else { throw broken(doing) }
     }
 
-    deinit { PQfinish(connection) }
+    deinit {
+        PQfinish(connection)
+        unreplicated.deallocate()
+    }
 
     @discardableResult
     private func set(_ name: String, _ milliseconds: Int) throws(DatabaseError) -> Bool {

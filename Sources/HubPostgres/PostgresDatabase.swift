@@ -16,6 +16,9 @@ import HubServer
 /// REPEATABLE READ would fix the snapshot when they begin to wait, and fail whenever another writer committed meanwhile. Readers run
 /// REPEATABLE READ: one snapshot for the number and for the rows. An engine with a stricter isolation, such as SERIALIZABLE, is right as
 /// well; the hub repeats transactions that it refuses (40001).
+///
+/// **Standbys.** Where the server commits to a standby, too (`synchronous_standby_names`), COMMIT returns when the standby has it. A person
+/// who cancels that wait makes the server answer COMMIT for a change that is on one machine alone; it is not taken for a commit.
 final class PostgresDatabase: HubDatabase {
     private let connection: PostgresConnection
     private(set) var isInTransaction = false
@@ -58,6 +61,9 @@ final class PostgresDatabase: HubDatabase {
         // When a statement of the transaction has failed, COMMIT is a ROLLBACK and no error.
         guard connection.lastTag == "COMMIT" else {
             throw DatabaseError(.other, doing: "COMMIT", detail: "the server answered \(connection.lastTag)")
+        }
+        guard !connection.isUnreplicated else {
+            throw DatabaseError(.lost, doing: "COMMIT", detail: "its wait for a standby was cancelled; only the primary has the change")
         }
         isInTransaction = false
     }

@@ -85,6 +85,26 @@ struct ServerFailureTests {
         #expect(try hub.hub.stats().counters.applied == 3)
     }
 
+    @Test("A commit whose wait for its standby is cancelled is not acknowledged, and the repeated push waits for the standby")
+    func withoutStandby() throws {
+        let server = try PostgresServer()
+        let bench = try ReplicaBench(server)
+        let hub = try bench.hub()
+        _ = try hub.verdict(Sent("k-1", .create))
+        try server.query("ALTER SYSTEM SET synchronous_standby_names = 'absent'")
+        try server.query("SELECT pg_reload_conf()")
+        try server.wait("SELECT current_setting('synchronous_standby_names') = 'absent'")
+        let push = [Sent("k-2", seq: 2, .create, id: "a-2")]
+        let pushing = Worker { try bench.hub(seed: 2).push(push).status }
+        let isWaiting = "FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND application_name = 'agenthub'"
+        try server.wait("SELECT count(*) > 0 \(isWaiting)")
+        try server.query("SELECT pg_cancel_backend(pid) \(isWaiting)")
+        #expect(try pushing.join() == 503, "the server has answered COMMIT, and a warning")
+        try server.query("ALTER SYSTEM RESET synchronous_standby_names")
+        try server.query("SELECT pg_reload_conf()")
+        #expect(try hub.verdicts(push).map(\.verdict.word) == ["duplicate"])
+    }
+
     @Test("Where the server says that two transactions met, the push is done again, and takes effect once")
     func serializationFailures() throws {
         let bench = try ReplicaBench()
