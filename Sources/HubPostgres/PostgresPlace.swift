@@ -65,6 +65,10 @@ package struct PostgresPlace: HubDatabasePlace {
         #if ABLATIONS
             database.locksHub = locksHub
         #endif
+        // A standby accepts connections and reads. The hub would answer nothing but 503 over it, and call itself ready.
+        guard try database.number("SELECT CASE WHEN pg_is_in_recovery() THEN 1 ELSE 0 END") == 0 else {
+            throw DatabaseError(.lost, doing: "open \(description)", detail: "the server is a standby")
+        }
         try PostgresSchema.update(database)
         return database
     }

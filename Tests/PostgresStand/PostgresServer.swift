@@ -86,6 +86,12 @@ package final class PostgresServer: Sendable {
         try Self.run(Self.asServer + ["\(programs)/pg_ctl", "--pgdata", "\(folder)/data", "--mode", mode, "--wait", "stop"])
     }
 
+    /// While it is stopped: from its next start on it accepts readers alone, until `pg_promote()`.
+    package func makeStandby() throws {
+        try Data().write(to: URL(fileURLWithPath: "\(folder)/data/standby.signal"))
+        if geteuid() == 0 { chown("\(folder)/data/standby.signal", Self.nobody, Self.nobody) }
+    }
+
     // MARK: Asking
 
     /// Of a new, empty schema, for one hub or its replicas.

@@ -85,6 +85,26 @@ struct ServerFailureTests {
         #expect(try hub.hub.stats().counters.applied == 3)
     }
 
+    @Test("A standby is no place for a hub: it calls itself not ready, and goes on when the standby is promoted")
+    func standby() throws {
+        let server = try PostgresServer()
+        let bench = try ReplicaBench(server)
+        let hub = try bench.hub()
+        _ = try hub.verdict(Sent("k-1", .create))
+        try server.stop(mode: "fast")
+        try server.makeStandby()
+        try server.start()
+        let push = [Sent("k-2", seq: 2, .create, id: "a-2")]
+        #expect(hub.push(push).status == 503)
+        hub.now = hub.now.advanced(by: .seconds(10))
+        #expect(hub.send("GET", "/readyz").status == 503)
+        let error = #expect(throws: HubError.self) { try bench.hub() }
+        #expect(error?.description.contains("the server is a standby") == true, "\(error?.description ?? "")")
+        try server.query("SELECT pg_promote()")
+        hub.now = hub.now.advanced(by: .seconds(10))
+        #expect(try hub.verdicts(push).map(\.verdict.word) == ["accepted"])
+    }
+
     @Test("A commit whose wait for its standby is cancelled is not acknowledged, and the repeated push waits for the standby")
     func withoutStandby() throws {
         let server = try PostgresServer()
