@@ -95,10 +95,10 @@ final class PostgresConnection {
         try set(name, String(milliseconds))
     }
 
-    /// Changes a setting of the session. Engines without it wait a little longer, or write bytes in another form, which fails where it is
+    /// Changes a setting of the session. Servers without it wait a little longer, or write bytes in another form, which fails where it is
     /// read; they can still be used.
     ///
-    /// - Returns: `true` when the engine knows the setting.
+    /// - Returns: `true` when the server knows the setting.
     @discardableResult
     private func set(_ name: String, _ value: String) throws(DatabaseError) -> Bool {
         let result = PQexec(connection, "SET \(name) = '\(value)'")

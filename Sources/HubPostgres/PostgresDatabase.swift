@@ -7,15 +7,13 @@ import HubServer
 /// SQLite's BEGIN IMMEDIATE, and everything that is proved about SQLite holds here too. The next writer starts only when the earlier
 /// commits are visible, and a reader whose snapshot has commit number N has all below it.
 ///
-/// Rejected alternatives: an advisory lock, which CockroachDB lacks and poolers break; a sequence with a feed that stops at the oldest
-/// running transaction. The latter needs `pg_snapshot_xmin`, hence PostgreSQL itself, and lets one hanging transaction stop every pull. The
-/// cost of the lock is parallel writing: transactions of the replicas come one after the other. Each holds up to 64 pushes, so their total
-/// work matters, not their number.
+/// Rejected alternatives: an advisory lock, which poolers break; a sequence with a feed that stops at the oldest running transaction, which
+/// lets one hanging transaction stop every pull. The cost of the lock is parallel writing: transactions of the replicas come one after the
+/// other. Each holds up to 64 pushes, so their total work matters, not their number.
 ///
 /// **Isolation.** Writers run READ COMMITTED: after they have the lock they read the newest state, and no other writer can change it.
 /// REPEATABLE READ would fix the snapshot when they begin to wait, and fail whenever another writer committed meanwhile. Readers run
-/// REPEATABLE READ: one snapshot for the number and for the rows. An engine with a stricter isolation, such as SERIALIZABLE, is right as
-/// well; the hub repeats transactions that it refuses (40001).
+/// REPEATABLE READ: one snapshot for the number and for the rows. A transaction that the server refuses (40001) is repeated.
 ///
 /// **Standbys.** Where the server commits to a standby, too (`synchronous_standby_names`), COMMIT returns when the standby has it. A person
 /// who cancels that wait makes the server answer COMMIT for a change that is on one machine alone; it is not taken for a commit.
@@ -131,7 +129,7 @@ final class PostgresDatabase: HubDatabase {
         return connection.lastCount
     }
 
-    /// The server's administrator has better figures; compatible engines may not have the function.
+    /// The server's administrator has better figures.
     func size() throws(DatabaseError) -> DatabaseSize? { nil }
 
     /// Runs work on whole tables, which may take any time.

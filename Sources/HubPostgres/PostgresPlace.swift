@@ -1,7 +1,7 @@
 import CPostgres
 package import HubServer
 
-/// A PostgreSQL database, or one of an engine with the same protocol and SQL, for any number of hubs at once.
+/// A PostgreSQL database, for any number of hubs at once.
 package struct PostgresPlace: HubDatabasePlace {
     /// Contains no password.
     package let description: String

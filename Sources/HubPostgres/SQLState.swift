@@ -4,8 +4,7 @@ import HubServer
 enum SQLState {
     static func kind(of state: String) -> DatabaseError.Kind {
         switch state {
-        // Serialization failure, deadlock: the same transaction can succeed next time. CockroachDB and YugabyteDB report these more often
-        // than PostgreSQL.
+        // Serialization failure, deadlock: the same transaction can succeed next time.
         case "40001", "40P01": .contended
         // Lock not available, and statement timeout, which here means waiting.
         case "55P03", "57014": .busy
