@@ -100,6 +100,30 @@ struct SnapshotTests {
         #expect(try agent.store.verify() == [])
     }
 
+    @Test("Only what is newer in its own record counts as a commit of ours that left nothing to pull; a list counts once")
+    func ownCommits() throws {
+        let agent = try TestAgent()
+        try agent.pull([("a", 1 << 40, ["v": 1]), ("b", 3, ["v": 1])], head: 90)
+        let plain = [try agent.update("a", ["v": 2]).key, try agent.update("b", ["v": 2]).key]
+        _ = try agent.claim()
+        #expect(try agent.answer(.accepted(plain[0], 1 << 40 + 5), .accepted(plain[1], 4)).commits == 2)
+        let list = try agent.list([
+            TestAgent.mutation(.update, "a", ["v": 3]), TestAgent.mutation(.update, "b", ["v": 3]), TestAgent.mutation(.create, "c"),
+        ]).map(\.key)
+        _ = try agent.claim()
+        #expect(
+            try agent.answer(.accepted(list[0], 1 << 40 + 6), .accepted(list[1], 5), .accepted(list[2], 1)).commits == 1,
+            "one commit has all members")
+        let shown = try agent.update("a", ["v": 4]).key, late = try agent.update("b", ["v": 4]).key
+        let gone = try agent.delete("c").key, event = try agent.event().key
+        _ = try agent.claim()
+        let record = HubRecord(version: 1 << 40 + 9, data: ["v": 4, "w": 1])
+        #expect(
+            try agent.answer(
+                .accepted(shown, 1 << 40 + 9, record: record), .accepted(late, 5), .accepted(gone, 0), .accepted(event, 91)
+            ).commits == 1, "the event alone")
+    }
+
     // MARK: - The guard
 
     private func guarded(_ count: Int) throws -> TestAgent {

@@ -169,6 +169,9 @@ package struct ResultsSummary: Hashable, Sendable {
     package var retried = 0
     /// Number of results for keys that were not in flight; they are ignored.
     package var unknown = 0
+    /// Commits of the hub that these results brought and that left nothing to pull: one for each accepted mutation whose record was not
+    /// shown, or for its atomic list, if its version is newer than the one that the mirror had of the record.
+    package var commits = 0
     /// Earliest time at which any mutation of the outbox that waits for its own retry can go.
     package var retryAt: Timestamp?
     /// Work that stayed only because of its size when the next batch was chosen.

@@ -94,7 +94,7 @@ extension SyncEngine {
         case .pushing(let batch, _):
             let response = try results(body, of: batch)
             endTrial(&effects)
-            noteOwnCommits(response)
+            cycle?.pushedHead = response.head
             sizer.succeeded(batch, after: sent.duration(to: moment.instant), growing: true)
             // A mutation without a verdict is still in flight: the next cycle settles it.
             if response.results.count < batch.mutations.count { timer.wish(.again(at: moment.instant), now: moment.instant) }

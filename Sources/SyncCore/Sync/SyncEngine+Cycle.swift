@@ -100,6 +100,7 @@ extension SyncEngine {
             if batch == nil { watchdog.drained(downTo: least) }
             pushOrEnd(batch, at: moment, &effects)
         case (.recordingResults(let least), .resultsApplied(let summary, let next)):
+            noteOwnCommits(summary.commits)
             record(summary, at: moment)
             if cycle?.verdicts == 0 { return unanswered(at: moment, &effects) }
             guard let least else {
@@ -467,14 +468,11 @@ extension SyncEngine {
     }
 
     /// If every commit since the known head is one of our own, everything is still known: the echoes can wait for the next periodic pull.
-    mutating func noteOwnCommits(_ response: PushResponse) {
-        guard let known = knownHead else { return }
-        seenHead = max(seenHead ?? 0, response.head)
-        var own: Set<Int64> = []
-        for result in response.results {
-            if case .accepted(let version, _, nil, _) = result.verdict, version > known { own.insert(version) }
-        }
-        if response.head.saturatingSubtract(known) == Int64(own.count) { knownHead = response.head }
+    /// Versions do not show that, because they are not numbers of the feed. The head rises by at least one with each commit.
+    mutating func noteOwnCommits(_ count: Int) {
+        guard let known = knownHead, let head = cycle?.pushedHead else { return }
+        seenHead = max(seenHead ?? 0, head)
+        if head.saturatingSubtract(known) == Int64(count) { knownHead = head }
     }
 
     func isRegressed(_ hubSeq: Int64?) -> Bool {

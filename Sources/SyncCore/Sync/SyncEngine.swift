@@ -149,6 +149,8 @@ package struct SyncEngine: Sendable {
         var isTrial = false
         var pages = 0
         var unasked: [StreamPosition] = []
+        /// The head of the newest answer to a push.
+        var pushedHead: Int64?
         /// The head of the cycle's first pull answer: everything up to it has been read when the last page is in.
         var pulledHead: Int64?
         /// A stream answered with an error of its own, so the pull is incomplete.

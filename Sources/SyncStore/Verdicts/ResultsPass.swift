@@ -40,12 +40,20 @@ struct ResultsPass {
     var doneEvents: [OutboxRow] = []
     /// Atomic lists with members among the results.
     var groups: Set<ClosedRange<Int64>> = []
+    /// Atomic lists whose commit is counted.
+    private var counted: Set<ClosedRange<Int64>> = []
     /// Records with a mutation that did not get through. Mutations sent behind it return to the queue.
     var returned: [Int64: Int64] = [:]
     /// Mutations whose record is shown again by the next verdict about that record.
     var shownAgain: Set<Int64> = []
     /// Records whose waiting mutations have not been rebased onto the hub's document yet.
     var unmet: [Int64: UnmetRemote] = [:]
+
+    /// Counts the commit of an accepted mutation (``ResultsSummary/commits``). The members of an atomic list share one.
+    mutating func countCommit(of row: OutboxRow) {
+        if let group = row.group, !counted.insert(group).inserted { return }
+        summary.commits += 1
+    }
 }
 
 /// The hub's document of a record that several verdicts of one answer have shown in turn. Waiting mutations are rebased only onto the last

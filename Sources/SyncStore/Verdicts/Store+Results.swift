@@ -138,8 +138,12 @@ extension Store {
     func accept(
         _ row: OutboxRow, version: Int64, serverID: String?, record: HubRecord?, _ pass: inout ResultsPass
     ) throws(StoreError) {
-        guard let rid = row.rid, var touched = pass.records[rid] else { return try done(row, &pass) }
+        guard let rid = row.rid, var touched = pass.records[rid] else {
+            pass.countCommit(of: row)
+            return try done(row, &pass)
+        }
         if let serverID { touched.row.serverID = serverID }
+        if record == nil, version > touched.row.baseVersion { pass.countCommit(of: row) }
         if let record {
             // Members of an atomic list share one version, and each shows the record after it. The last one counts.
             if record.version > touched.row.baseVersion || (row.group != nil && record.version == touched.row.baseVersion) {

@@ -400,7 +400,7 @@ struct EngineCycleTests {
     func newHead() {
         let batch = Rig.batch(1...1)
         var rig = Rig.pushing(batch)
-        // Ours is version 12; somebody else's 11 came in between.
+        // Ours is commit 12; somebody else's 11 came in between.
         rig.answer(Rig.push(Rig.accepted(batch, from: 12), head: 12))
         rig.stored(.resultsApplied(Rig.summary(done: 1), next: nil))
         rig.keepHouse()
@@ -423,6 +423,18 @@ struct EngineCycleTests {
         rig.wake()
         rig.stored(.batch(nil, retryAt: nil))
         #expect(rig.asked == "claim")
+    }
+
+    @Test("The version of a record is no place in the feed: whether a commit is our own is counted, and not read off its number")
+    func ownCommitsAreCounted() {
+        let batch = Rig.batch(1...2)
+        for (version, commits, isCaughtUp) in [(1, 2, true), (1 << 40, 2, true), (11, 1, false)] as [(Int64, Int, Bool)] {
+            var rig = Rig.pushing(batch)
+            rig.answer(Rig.push(Rig.accepted(batch, from: version), head: 12))
+            rig.stored(.resultsApplied(Rig.summary(done: 2, commits: commits), next: nil))
+            rig.keepHouse()
+            #expect(rig.engine.isCaughtUp == isCaughtUp, "from version \(version), \(commits) commits")
+        }
     }
 
     @Test("A stream that answers with an error of its own means that we do not have everything")

@@ -405,9 +405,13 @@ extension EngineRig {
         Batch(mutations: seqs.map { mutation($0) }, ackedSeq: seqs.lowerBound - 1, maxSentSeq: seqs.upperBound)
     }
 
-    static func summary(done: Int = 0, rejected: Int = 0, retried: Int = 0, conflicted: [EntityName] = []) -> ResultsSummary {
+    /// - Parameter commits: Commits of our own; `nil`: one for each mutation that is done.
+    static func summary(
+        done: Int = 0, rejected: Int = 0, retried: Int = 0, conflicted: [EntityName] = [], commits: Int? = nil
+    ) -> ResultsSummary {
         var summary = ResultsSummary()
         summary.done = done
+        summary.commits = commits ?? done
         summary.rejected = rejected
         summary.retried = retried
         summary.conflicted = conflicted

@@ -175,6 +175,7 @@ struct EngineWorld {
                 } else {
                     accepted.append(result.key)
                     summary.done += 1
+                    if case .accepted = result.verdict { summary.commits += 1 }
                 }
             }
             rig.stored(.resultsApplied(summary, next: next.flatMap { inFlight.isEmpty ? claim($0) : nil }))
