@@ -100,6 +100,49 @@ struct SnapshotTests {
         #expect(try agent.store.verify() == [])
     }
 
+    @Test(
+        "What a listing did not show is gone, unless the hub has changed it since the listing began, whatever the versions are",
+        arguments: [1, 1 << 40] as [Int64])
+    func changedMeanwhile(_ version: Int64) throws {
+        let agent = try TestAgent()
+        try agent.pull([("a", version, ["v": 1]), ("b", version, ["v": 1]), ("d", version, ["v": 1])], head: 90)
+        let before = try agent.create("0").key
+        _ = try agent.claim()
+        try agent.store.restartStreams([Self.audit], at: agent.now)
+        // Accepted and deleted again by somebody else, both before the listing begins.
+        try agent.answer(.accepted(before, version))
+        _ = try agent.store.applySnapshot(page([("c", version, ["v": 1])], hasMore: true), at: agent.now)
+        // The listing has passed these ids when the hub tells of them.
+        let made = try agent.create("1").key
+        let changed = try agent.update("a", ["v": 2]).key
+        _ = try agent.claim()
+        try agent.answer(
+            .accepted(made, version), .accepted(changed, version + 1, record: HubRecord(version: version + 1, data: ["v": 2, "w": 1])))
+        let applied = try agent.store.applySnapshot(page([("d", version, ["v": 1])]), at: agent.now)
+        #expect(applied.summary.deletions == 2)
+        #expect(try agent.view("0") == nil && agent.view("b") == nil)
+        #expect(try agent.view("1") != nil && agent.view("c") != nil && agent.view("d") != nil)
+        #expect(try agent.view("a") == #"{"v":2,"w":1}"#)
+        // The next listing asks anew.
+        try agent.store.restartStreams([Self.audit], at: agent.now)
+        #expect(try agent.store.applySnapshot(page([("d", version, ["v": 1])]), at: agent.now).summary.deletions == 3)
+        #expect(try agent.store.verify() == [])
+    }
+
+    @Test("A listing that an older program began is begun anew, because that program did not mark what changed meanwhile")
+    func begunByAnOlderProgram() throws {
+        let folder = try TemporaryFolder()
+        let agent = try TestAgent(in: folder)
+        try agent.pull([("a", 1, ["v": 1]), ("z", 2, ["v": 1])], head: 2)
+        try agent.store.restartStreams([Self.audit], at: agent.now)
+        _ = try agent.store.applySnapshot(page([("a", 1, ["v": 1])], hasMore: true), at: agent.now)
+        try RawDatabase(folder.database).rows("UPDATE stream SET listing_head = 100")
+        let applied = try agent.store.applySnapshot(page([]), at: agent.now)
+        #expect(applied.position.listing == StreamPosition.Listing() && applied.summary == PullSummary())
+        #expect(try agent.view("z") != nil)
+        #expect(try agent.store.applySnapshot(page([("a", 1, ["v": 1])]), at: agent.now).summary.deletions == 1)
+    }
+
     @Test("Only what is newer in its own record counts as a commit of ours that left nothing to pull; a list counts once")
     func ownCommits() throws {
         let agent = try TestAgent()

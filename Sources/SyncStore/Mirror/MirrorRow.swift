@@ -26,6 +26,8 @@ struct MirrorRow {
     var serverID: String?
     /// Number of accepted local writes and changes of ``document``; it never falls and is part of the etag.
     private(set) var edit: Int64 = 0
+    /// The version as it was read or saved.
+    private var knownVersion: Int64 = 0
     /// The document as it was read, to detect a change when the row is saved.
     private var knownDocument: String?
     private var isEdited = false
@@ -75,7 +77,7 @@ struct MirrorRow {
                 digest.update(field: row.bytes(first + 14))
                 digest.update(field: row.bytes(first + 15))
             } != row.int(first + 12)
-        knownDocument = document
+        (knownDocument, knownVersion) = (document, baseVersion)
         indexed = shown
     }
 
@@ -105,6 +107,9 @@ struct MirrorRow {
 
     /// `true` when the hub has or had the record, or an open mutation creates it.
     var isKnown: Bool { baseVersion != 0 || base != nil || status != .synced }
+
+    /// The hub has told of another version than the one that was read.
+    var hasOtherVersion: Bool { baseVersion > 0 && baseVersion != knownVersion }
 
     /// The version that reads show and that conditions are compared with: a version of an older history (-1) is no version, as
     /// if the hub had never shown the record.
@@ -156,7 +161,7 @@ struct MirrorRow {
             document.map { text in knownDocument.map { $0.utf8.elementsEqual(text.utf8) } ?? false } ?? (knownDocument == nil)
         if isEdited || !isSameDocument { edit += 1 }
         isEdited = false
-        knownDocument = document
+        (knownDocument, knownVersion) = (document, baseVersion)
         let sum = MirrorRow.checksum(eid: eid, id: id, version: baseVersion) { digest in
             digest.update(field: base)
             digest.update(field: view)

@@ -48,6 +48,7 @@ extension Store {
     /// Folds, writes and reports every touched record, and makes its next mutation ready. Invariant: view, status and readiness follow from
     /// base and open mutations.
     func finish(_ records: TouchedRecords) throws(StoreError) {
+        var listings: [Int64: Listing?] = [:]
         for var touched in records.inOrder {
             // A synced record has no open mutations, so its base is the view.
             if touched.row.status != .synced {
@@ -62,6 +63,11 @@ extension Store {
             let isGone = touched.row.status == .synced && touched.row.isDeleted
             touched.row.goneAge = isGone ? touched.row.goneAge ?? age : nil
             touched.row.updatedMS = now.wall.milliseconds
+            if touched.row.hasOtherVersion {
+                let eid = touched.row.eid
+                if listings[eid] == nil { listings[eid] = .some(try listing(of: eid)) }
+                if let listing = listings[eid] ?? nil { touched.row.gen = listing.gen }
+            }
             try save(&touched.row)
             journal.add(.record(touched.row.isDeleted ? .delete : .upsert, touched.source), touched.row.rid)
             if touched.row.status != .synced { try refreshReadiness(ofRecord: touched.row.rid) }

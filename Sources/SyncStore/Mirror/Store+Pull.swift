@@ -45,7 +45,7 @@ extension Store {
             try prepareForChange()
             for page in response.pages where isPulled(page.entity) {
                 try beginWholeList(of: page.entity)
-                try apply(try localised(page), head: rest == nil ? response.head : ledger[.restVersion], &summary)
+                try apply(try localised(page), &summary)
             }
             if let standing = response.standing { try keep(standing) }
             if let leftOut = response.leftOut { try keep(leftOut) }
@@ -86,11 +86,11 @@ extension Store {
 
     // MARK: - One page
 
-    private func apply(_ page: StreamPage, head: Int64, _ summary: inout PullSummary) throws(StoreError) {
+    private func apply(_ page: StreamPage, _ summary: inout PullSummary) throws(StoreError) {
         let eid = try names.entity(page.entity, in: database)
         // The first pull of an entity is a listing like any other.
         try database.run("INSERT INTO stream (eid, gen, listing) VALUES (?, 1, 1) ON CONFLICT DO NOTHING", .int(eid))
-        let listing = try beginListing(eid, head: head)
+        let listing = try beginListing(eid)
         if let total = page.total {
             try database.run("UPDATE stream SET seed_total = ? WHERE eid = ?", .int(total), .int(eid))
         }
@@ -204,22 +204,33 @@ extension Store {
 
     // MARK: - Listings
 
+    /// A complete listing, or the first pull of an entity. At its end, records whose `gen` is lower are treated as deleted.
     struct Listing {
         var gen: Int64
-        /// The hub's newest commit when the listing began. A newer record may be missing in it without being deleted.
-        var head: Int64
     }
 
-    private func beginListing(_ eid: Int64, head: Int64) throws(StoreError) -> Listing? {
-        let found = try database.first(
-            "SELECT gen, coalesce(listing_head, -1) FROM stream WHERE eid = ? AND listing = 1", .int(eid)
-        ) { row throws(StoreError) in Listing(gen: row.int(0), head: row.int(1)) }
-        guard var listing = found else { return nil }
-        if listing.head < 0 {
-            listing.head = head
-            try database.run("UPDATE stream SET listing_head = ? WHERE eid = ?", .int(head), .int(eid))
+    private func beginListing(_ eid: Int64) throws(StoreError) -> Listing? {
+        let listing = try database.first("SELECT gen FROM stream WHERE eid = ? AND listing = 1", .int(eid)) { row throws(StoreError) in
+            Listing(gen: row.int(0))
         }
+        if listing != nil { try markBegun(eid) }
         return listing
+    }
+
+    /// Notes that the first page of a listing is here. From now on a record of which the hub tells otherwise is marked as seen
+    /// (``listing(of:)``).
+    func markBegun(_ eid: Int64) throws(StoreError) {
+        try database.run("UPDATE stream SET listing_head = 0 WHERE eid = ? AND listing_head IS NULL", .int(eid))
+    }
+
+    /// The listing whose first page is here; `nil` if there is none.
+    ///
+    /// A verdict may bring a record that such a listing has passed already. Its version does not tell that: versions of one record are
+    /// comparable with each other, and with nothing else.
+    func listing(of eid: Int64) throws(StoreError) -> Listing? {
+        try database.first(
+            "SELECT gen FROM stream WHERE eid = ? AND listing = 1 AND listing_head IS NOT NULL", .int(eid)
+        ) { row throws(StoreError) in Listing(gen: row.int(0)) }
     }
 
     /// Marks records that the hub has and cannot read, so that the end of the listing does not treat them as deleted.
@@ -235,9 +246,8 @@ extension Store {
     ) throws(StoreError) {
         var missing = try database.all(
             """
-            SELECT rid, id FROM record
-            WHERE eid = ? AND gen < ? AND base_version <> 0 AND base_version <= ? AND base IS NOT NULL
-            """, .int(eid), .int(listing.gen), .int(listing.head)
+            SELECT rid, id FROM record WHERE eid = ? AND gen < ? AND base_version <> 0 AND base IS NOT NULL
+            """, .int(eid), .int(listing.gen)
         ) { row throws(StoreError) in
             if let only, !only.contains(EntityDigest.bucket(of: RecordID(trusted: row.text(1)))) { return nil }
             return row.int(0)

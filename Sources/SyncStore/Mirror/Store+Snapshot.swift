@@ -2,7 +2,8 @@ package import SyncCore
 import SyncSQLite
 
 // Complete listings by id (PROTOCOL A8). Each page is applied in one transaction together with its position, so that a listing continues
-// after any crash. Listed records get the listing's number. Records that were not listed and are no newer than its beginning are removed.
+// after any crash. Listed records get the listing's number, and so do those whose version the hub has changed since it began. All other
+// records are removed.
 
 extension Store {
     /// Applies one page of a listing. Invariant: the position of the listing is committed only together with its page. At the end of a
@@ -22,52 +23,55 @@ extension Store {
             if page.isSeed { return try applySeed(page, &summary) }
             let eid = try names.entity(page.entity, in: database)
             // A late page of a listing that has ended.
-            guard var listing = try snapshot(eid) else { return }
-            if listing.head < 0 {
-                listing.head = page.startVersion
-                listing.cursor = page.startCursor
+            guard var snapshot = try snapshot(eid) else { return }
+            let listing = Listing(gen: snapshot.gen)
+            if let head = snapshot.head {
+                // It was begun by an older program, which did not mark what the hub changed meanwhile, or its beginning is lost.
+                guard head == 0, snapshot.cursor != nil else { return try restartStream(eid) }
+            } else {
+                snapshot.cursor = page.startCursor
+                try markBegun(eid)
                 try database.run(
-                    """
-                    UPDATE stream SET listing_head = ?, snap_cursor = ?, seed_total = coalesce(?, seed_total), listing_deleted = ?
-                    WHERE eid = ?
-                    """, .int(page.startVersion), .text(page.startCursor), .optional(page.total), .optional(page.deletedTotal), .int(eid))
+                    "UPDATE stream SET snap_cursor = ?, seed_total = coalesce(?, seed_total), listing_deleted = ? WHERE eid = ?",
+                    .text(page.startCursor), .optional(page.total), .optional(page.deletedTotal), .int(eid))
             }
-            try apply(page.records, eid: eid, listing: Listing(gen: listing.gen, head: listing.head), &summary)
-            try spare(page.unreadable, eid: eid, Listing(gen: listing.gen, head: listing.head))
+            try apply(page.records, eid: eid, listing: listing, &summary)
+            try spare(page.unreadable, eid: eid, listing)
             if page.hasMore {
                 try database.run(
                     "UPDATE stream SET snap_after = ?, last_pull_ms = ? WHERE eid = ?", .optional(page.after?.text),
                     .int(now.wall.milliseconds), .int(eid))
                 return
             }
-            let cursor = options.ablations.contains(.cursorAtEnd) ? page.startCursor : listing.cursor
-            let only = listing.buckets.map { Set($0) }
-            try endListing(of: page.entity, eid, Listing(gen: listing.gen, head: listing.head), only: only, &summary)
+            let cursor = options.ablations.contains(.cursorAtEnd) ? page.startCursor : snapshot.cursor
+            let only = snapshot.buckets.map { Set($0) }
+            try endListing(of: page.entity, eid, listing, only: only, &summary)
             // Unlisted buckets are known only by the feed, which continues where it was.
-            guard listing.buckets == nil else { return }
+            guard snapshot.buckets == nil else { return }
             try database.run(
-                "UPDATE stream SET cursor = ?, last_pull_ms = ? WHERE eid = ?", .text(cursor), .int(now.wall.milliseconds), .int(eid))
+                "UPDATE stream SET cursor = ?, last_pull_ms = ? WHERE eid = ?", .optional(cursor), .int(now.wall.milliseconds), .int(eid))
         }
         return (summary, try position(of: page.entity))
     }
 
     private struct Snapshot {
         var gen: Int64
-        /// The hub's newest commit when the listing began; -1 before the first page.
-        var head: Int64
-        var cursor: String
+        /// `nil` before the first page, then 0. Older programs stored the hub's head.
+        var head: Int64?
+        /// The cursor of the listing's beginning; `nil` before the first page.
+        var cursor: String?
         var buckets: [UInt8]?
     }
 
     private func snapshot(_ eid: Int64) throws(StoreError) -> Snapshot? {
         try database.first(
             """
-            SELECT gen, coalesce(listing_head, -1), coalesce(snap_cursor, ''), buckets FROM stream
-            WHERE eid = ? AND listing = 1 AND snapshot = 1
+            SELECT gen, listing_head, snap_cursor, buckets FROM stream WHERE eid = ? AND listing = 1 AND snapshot = 1
             """, .int(eid)
         ) { row throws(StoreError) in
             Snapshot(
-                gen: row.int(0), head: row.int(1), cursor: row.text(2), buckets: row.optionalText(3).map { Self.buckets($0) })
+                gen: row.int(0), head: row.optionalInt(1), cursor: row.optionalText(2),
+                buckets: row.optionalText(3).map { Self.buckets($0) })
         }
     }
 
