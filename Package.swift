@@ -135,6 +135,8 @@ let package = Package(
             swiftSettings: strict + ablations + quick),
         // Numbers from outside that break arithmetic, put into every message.
         .target(name: "NumbersKit", dependencies: ["SyncCore"], path: "Tests/NumbersKit", swiftSettings: strict),
+        // A server whose versions are counters of each record, made of a hub.
+        .target(name: "VersionsKit", dependencies: ["SyncCore"], path: "Tests/VersionsKit", swiftSettings: strict),
         // The worked examples of deploy/api/PROTOCOL.md, for the tests of each side.
         .target(name: "ExampleKit", dependencies: ["SyncCore"], path: "Tests/ExampleKit", swiftSettings: strict),
         .testTarget(name: "ArchitectureTests", swiftSettings: strict),
@@ -170,7 +172,7 @@ let package = Package(
             name: "HubServerTests",
             dependencies: [
                 "HubServer", "HubPostgres", "HubConformance", "PostgresStand", "ObjectStand", "SyncHTTP", "SyncLinux", "SyncSQLite",
-                "SyncStore", "SyncYAML", "SyncCore", "NumbersKit", "ExampleKit", nio, nioPosix, nioSSL, logging,
+                "SyncStore", "SyncYAML", "SyncCore", "NumbersKit", "ExampleKit", "VersionsKit", nio, nioPosix, nioSSL, logging,
             ],
             exclude: ["Certificates"], swiftSettings: strict + ablations),
         .testTarget(

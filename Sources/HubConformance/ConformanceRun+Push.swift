@@ -8,7 +8,7 @@ extension ConformanceRun {
                 .get, "/v1/sync/snapshot?" + SnapshotMessages.query(SnapshotRequest(entity: settings.entity, after: nil, limit: 1)))
             let page = try SnapshotMessages.readResponse(try body(response))
             began = page.startCursor
-            return "cursor of \(page.startCursor.utf8.count) bytes, version \(page.startVersion)"
+            return "cursor of \(page.startCursor.utf8.count) bytes, head \(page.startVersion)"
         }
         await checkAccepted()
         await checkRepeats()
@@ -19,7 +19,7 @@ extension ConformanceRun {
     private func checkAccepted() async {
         let id = newRecord()
         var version: Int64 = 0
-        await check("push-create", "A4", "A create is accepted, with the commit number as its version, and can be read.") {
+        await check("push-create", "A4", "A create is accepted, and can be read in the version that its verdict says.") {
             version = try await accept(mutation(.create, id, ["status": "open", "notes": "first"]))
             let seen = try await stored(id)
             try require(
@@ -45,6 +45,24 @@ extension ConformanceRun {
                 seen?.record.data["status"]?.text == "done" && seen?.record.data["notes"]?.text == "first",
                 "the document is \(seen.map { JSON.object($0.record.data).json } ?? "gone")")
             return "version \(next)"
+        }
+        await check(
+            "push-versions-rise", "A4",
+            """
+            The version of a record rises with each of its changes, with its deletion and with its return. It need not be dense, nor be \
+            comparable with the version of another record or with Sync-Head.
+            """
+        ) {
+            let id = newRecord()
+            var versions = [try await accept(mutation(.create, id, ["n": 0]))]
+            for n in 1...3 { versions.append(try await accept(mutation(.update, id, ["n": .int(Int64(n))], base: versions[n - 1]))) }
+            versions.append(try await accept(mutation(.delete, id, base: versions[3])))
+            versions.append(try await accept(mutation(.create, id, ["n": 5], base: versions[4])))
+            let words = versions.map { String($0) }.joined(separator: ", ")
+            try require(versions[0] > 0 && zip(versions, versions.dropFirst()).allSatisfy { $0 < $1 }, "versions \(words)")
+            let listed = try await stored(id)?.record.version
+            try require(listed == versions[5], "versions \(words), and it is listed in \(listed.map { String($0) } ?? "none")")
+            return "versions \(words)"
         }
         await check("push-merge", "A4, D", "An update on an old base changes what no other device changed since; both changes stay.") {
             guard version > 0 else { throw NotTried("the create failed") }

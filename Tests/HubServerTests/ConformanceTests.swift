@@ -6,6 +6,7 @@ import SyncCore
 import SyncLinux
 import Synchronization
 import Testing
+import VersionsKit
 
 /// `agenthub conformance`: the real hub passes every check, and each of many small mistakes of a server is noticed.
 @Suite("Conformance", .eachEngine)
@@ -24,10 +25,30 @@ struct ConformanceTests {
         struct HubBox: @unchecked Sendable {
             // Unchecked: used under the lock alone.
             var hub: Hub
+            var versions: RecordVersions?
+
+            mutating func answer(_ request: HTTPRequest) -> HTTPResponse {
+                let hub = hub
+                func ask(_ request: HTTPRequest) -> HTTPResponse {
+                    var body: [UInt8] = []
+                    if case .bytes(let bytes) = request.body { body = bytes }
+                    let target = String(request.url.dropFirst("http://hub".utf8.count))
+                    let asked = HubRequest(request.method.rawValue, target, headers: request.headers, body: body)
+                    let answer = hub.handle(asked, at: Clock().now().wall)
+                    return HTTPResponse(status: answer.status, headers: answer.headers, body: answer.body)
+                }
+                let received = versions?.atHub(request) ?? request
+                let answer = ask(received)
+                return versions?.onWire(answer, to: received, asking: ask) ?? answer
+            }
         }
 
-        init(_ hub: Hub, alter: @escaping @Sendable (inout HTTPRequest) -> Void = { _ in }, spoil: @escaping Spoil = { _, _ in }) {
-            self.hub = Mutex(HubBox(hub: hub))
+        /// - Parameter countsByRecord: The versions of a record are counters of its own.
+        init(
+            _ hub: Hub, countsByRecord: Bool = false, alter: @escaping @Sendable (inout HTTPRequest) -> Void = { _ in },
+            spoil: @escaping Spoil = { _, _ in }
+        ) {
+            self.hub = Mutex(HubBox(hub: hub, versions: countsByRecord ? RecordVersions() : nil))
             self.alter = alter
             self.spoil = spoil
         }
@@ -35,12 +56,8 @@ struct ConformanceTests {
         func send(_ request: HTTPRequest) async throws(TransportError) -> HTTPResponse {
             var request = request
             alter(&request)
-            var body: [UInt8] = []
-            if case .bytes(let bytes) = request.body { body = bytes }
-            let target = String(request.url.dropFirst("http://hub".utf8.count))
-            let asked = HubRequest(request.method.rawValue, target, headers: request.headers, body: body)
-            let answer = hub.withLock { $0.hub.handle(asked, at: Clock().now().wall) }
-            var response = HTTPResponse(status: answer.status, headers: answer.headers, body: answer.body)
+            let asked = request
+            var response = hub.withLock { $0.answer(asked) }
             spoil(request, &response)
             return response
         }
@@ -139,6 +156,18 @@ struct ConformanceTests {
         for name in ["push-delete-absent", "push-deleted-whole"] {
             #expect(report.results.first { $0.name == name }?.seen == "waits for the record's device")
         }
+    }
+
+    @Test("A server whose versions are counters of each record passes every check, and its versions are not those of the feed")
+    func countsByRecord() async throws {
+        var seen: [[String]] = []
+        for countsByRecord in [false, true] {
+            let (hub, token, other) = try Self.hub(rules: Self.ofMembers)
+            let report = await Self.report(Wire(hub, countsByRecord: countsByRecord), token: token, other: other)
+            #expect(Self.wrong(report) == [])
+            seen.append(report.results.filter { $0.name == "push-versions-rise" || $0.name == "verify-differs" }.map(\.seen))
+        }
+        #expect(seen[0].count == 2 && seen[0][0] != seen[1][0] && seen[0][1] == seen[1][1], "\(seen)")
     }
 
     /// An object that is merged, with a count in it.
@@ -313,6 +342,21 @@ struct ConformanceTests {
                     result["status"] = "accepted"
                     result["version"] = 1
                 }
+            }),
+        Mistake(
+            what: "lets the versions of a record fall", noticedBy: "push-versions-rise",
+            spoil: results { result in
+                if let version = result["version"]?.int, version > 0 { result["version"] = .int(1 << 40 - version) }
+            }),
+        Mistake(
+            what: "counts the versions of a record anew after its deletion", noticedBy: "push-versions-rise",
+            spoil: { request, response in
+                guard case .bytes(let bytes) = request.body, let push = (try? JSONReader.read(bytes))?.object else { return }
+                let again = (push["mutations"]?.array ?? []).compactMap(\.object).filter {
+                    $0["action"]?.text == "create" && $0["base_version"]?.int ?? 0 > 0
+                }.compactMap { $0["idempotency_key"]?.text }
+                let change = results { if again.contains($0["idempotency_key"]?.text ?? "") { $0["version"] = 1 } }
+                change(request, &response)
             }),
         Mistake(what: "has no current record in a duplicate", noticedBy: "push-duplicate", spoil: results { $0["current"] = nil }),
         Mistake(
