@@ -131,7 +131,8 @@ let package = Package(
             path: "Tests/FuzzKit", swiftSettings: strict),
         .testTarget(name: "FuzzTests", dependencies: ["FuzzKit"], exclude: ["Corpus"], swiftSettings: strict),
         .target(
-            name: "SimulationKit", dependencies: ["SyncCore", "SyncStore", "SyncThreads", "HubServer"], path: "Tests/SimulationKit",
+            name: "SimulationKit", dependencies: ["SyncCore", "SyncStore", "SyncThreads", "HubServer", "VersionsKit"],
+            path: "Tests/SimulationKit",
             swiftSettings: strict + ablations + quick),
         // Numbers from outside that break arithmetic, put into every message.
         .target(name: "NumbersKit", dependencies: ["SyncCore"], path: "Tests/NumbersKit", swiftSettings: strict),

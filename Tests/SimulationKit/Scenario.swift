@@ -49,6 +49,9 @@ package struct Scenario: Sendable, Hashable {
     /// The time of faults. Then they stop, and everything must drain.
     package var faultsFor: Duration
 
+    /// The versions of a record are counters of its own, and say nothing about other records or the feed.
+    package var countsByRecord: Bool
+
     /// All that apps do is about this entity, and as urgent as the rest of it; `nil`: about all of them.
     var focus: EntityName?
 
@@ -79,6 +82,9 @@ package struct Scenario: Sendable, Hashable {
         if random.fraction() < 0.3 { faults.insert(.failedSync) }
         if random.fraction() < 0.3 { faults.insert(.repeated) }
         if random.fraction() < 0.3 { faults.insert(.rollback) }
+        // From a generator of its own, so that a seed stays what it was in all else.
+        var other = SeededRandom(seed: seed &* 0xD134_2543_DE82_EF95 &+ 5)
+        countsByRecord = Int.random(in: 0..<4, using: &other) == 0
         if let toward { lead(to: toward) }
     }
 
@@ -156,6 +162,7 @@ package struct Scenario: Sendable, Hashable {
         if operations != drawn.operations { settings.append(("SIMULATION_OPERATIONS", "\(operations)")) }
         if records != drawn.records { settings.append(("SIMULATION_RECORDS", "\(records)")) }
         if faultsFor != drawn.faultsFor { settings.append(("SIMULATION_SECONDS", "\(faultsFor.milliseconds / 1_000)")) }
+        if countsByRecord != drawn.countsByRecord { settings.append(("SIMULATION_COUNTERS", "\(countsByRecord)")) }
         if let toward { settings.append(("SIMULATION_TOWARD", toward.rawValue)) }
         if !ablations.isEmpty { settings.append(("SIMULATION_ABLATIONS", list(ablations.map(\.rawValue)))) }
         return settings
@@ -175,6 +182,7 @@ package struct Scenario: Sendable, Hashable {
         operations = number("SIMULATION_OPERATIONS") ?? operations
         records = number("SIMULATION_RECORDS") ?? records
         faultsFor = number("SIMULATION_SECONDS").map { .seconds($0) } ?? faultsFor
+        countsByRecord = setting("SIMULATION_COUNTERS").flatMap { Bool($0) } ?? countsByRecord
     }
 
     /// The one command for it.

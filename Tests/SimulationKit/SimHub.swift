@@ -1,5 +1,6 @@
 import HubServer
 import SyncCore
+import VersionsKit
 
 /// The real hub over an in-memory database, with somebody who watches it through its own front door.
 final class SimHub {
@@ -20,6 +21,8 @@ final class SimHub {
     /// The newest commit before the last request.
     private(set) var headBefore: Int64 = 0
     let tokens: [String]
+    /// What agents are shown as the versions of records, if these are counters of each record; `nil`: the hub's commit numbers.
+    var versions: RecordVersions?
     /// What stands beside the database; at most a second behind it, but never ahead.
     var mark: HubMark?
     private var markedAt: Timestamp?
@@ -44,6 +47,7 @@ final class SimHub {
         settings.ablations = ablations
         settings.offerTime = Simulation.offerTime
         writesMarkAtOnce = scenario.toward == .markIgnored
+        if scenario.countsByRecord { versions = RecordVersions() }
         seeds = SeededRandom(seed: random.next())
         hub = try Hub(.memory, settings: settings, random: SeededRandom(seed: seeds.next()))
         epochSeen = hub.epoch
@@ -61,17 +65,42 @@ final class SimHub {
         return causes
     }
 
+    /// - Parameter request: In the hub's versions, as the answer is.
     func handle(_ request: HTTPRequest, at now: Timestamp) -> HTTPResponse {
+        headBefore = hub.head
+        let response = answer(to: request, at: now)
+        head = max(head, response.headers[HubHeader.head].flatMap { Int64($0) } ?? 0)
+        if writesMarkAtOnce || markedAt.map({ $0.advanced(by: .seconds(1)) <= now }) ?? true { (mark, markedAt) = (hub.mark, now) }
+        return response
+    }
+
+    private func answer(to request: HTTPRequest, at now: Timestamp) -> HTTPResponse {
         var body: [UInt8] = []
         if case .bytes(let bytes) = request.body { body = bytes }
-        headBefore = hub.head
         let target = request.url.dropFirst(Simulation.hubURL.utf8.count)
         let response = hub.handle(
             HubRequest(request.method.rawValue, String(target), headers: request.headers, body: body), at: now)
-        head = max(head, response.headers[HubHeader.head].flatMap { Int64($0) } ?? 0)
-        if writesMarkAtOnce || markedAt.map({ $0.advanced(by: .seconds(1)) <= now }) ?? true { (mark, markedAt) = (hub.mark, now) }
         return HTTPResponse(status: response.status, headers: response.headers, body: response.body)
     }
+
+    // MARK: Versions
+
+    /// The request of an agent in the hub's versions.
+    func received(_ request: HTTPRequest) -> HTTPRequest { versions?.atHub(request) ?? request }
+
+    /// The hub's answer as an agent is shown it.
+    func shown(_ response: HTTPResponse, to request: HTTPRequest, at now: Timestamp) -> HTTPResponse {
+        versions?.onWire(response, to: request) { answer(to: $0, at: now) } ?? response
+    }
+
+    /// The version of a record as agents know it; `nil` when none was told.
+    func shown(_ version: Int64, of name: RecordName) -> Int64? {
+        guard let versions else { return version }
+        return versions.onWire(version, of: name)
+    }
+
+    /// The commit number of a version as an agent knows it; -1 when it was told of none.
+    func commit(_ version: Int64, of name: RecordName) -> Int64 { versions?.atHub(version, of: name) ?? version }
 
     var epoch: String { hub.epoch }
     /// It is an older copy, and goes on in the history of the newer one: the epoch in which that is so.
@@ -89,6 +118,7 @@ final class SimHub {
     /// Another database, with nothing in it.
     func replace() throws(HubError) {
         hub = try Hub(.memory, settings: settings, random: SeededRandom(seed: seeds.next()))
+        if versions != nil { versions = RecordVersions() }
         listen()
     }
 

@@ -183,7 +183,7 @@ extension Simulation {
             query.limit = 1_000
             let page = try Broken.none { try store.reads.records(query) }
             for item in page.items where item.status == .synced {
-                guard let present = hub.records[item.name], present.version == item.version else { continue }
+                guard let present = hub.records[item.name], hub.shown(present.version, of: item.name) == item.version else { continue }
                 let base = try Broken.none { try JSONReader.read(item.base ?? "null") }
                 guard base.object == present.data else {
                     throw Broken(

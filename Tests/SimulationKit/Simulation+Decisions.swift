@@ -114,6 +114,7 @@ extension Simulation {
                     )
                 }
                 let known = oracle.values.history[conflict.record] ?? []
+                let remoteVersion = hub.commit(conflict.remoteVersion, of: conflict.record)
                 // Who created the record had seen nothing, and of one that was frozen for long nobody can tell.
                 var isBlind = side.base == nil
                 if isBlind, let key = conflict.mutation, let number = byKey[key], [.update, .delete].contains(operations[number].action) {
@@ -126,13 +127,13 @@ extension Simulation {
                     isBlind = isOwn || isSent
                 }
                 // What nobody had ever written before, nobody had seen.
-                if side.base == nil, known.allSatisfy({ $0.value == nil || $0.version >= conflict.remoteVersion }) { isBlind = true }
+                if side.base == nil, known.allSatisfy({ $0.value == nil || $0.version >= remoteVersion }) { isBlind = true }
                 // Who makes a record anew after deleting it has seen what the hub still holds.
                 if side.base == side.remote.value { isBlind = true }
                 // What was seen in a history that has ended is in no history any more.
                 if !scenario.faults.isDisjoint(with: [.hubRestore, .rollback]) { isBlind = true }
                 // When a record was deleted that a listing does not name any more, nobody can tell.
-                let before = side.remote.isDeleted ? conflict.remoteVersion + 1 : conflict.remoteVersion
+                let before = side.remote.isDeleted ? remoteVersion + 1 : remoteVersion
                 guard isBlind || known.contains(where: { $0.value == side.base && $0.version < before }) else {
                     throw Broken(
                         "a conflict shows what both had seen",

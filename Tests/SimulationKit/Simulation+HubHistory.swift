@@ -1,6 +1,7 @@
 import HubServer
 import SyncCore
 import SyncStore
+import VersionsKit
 
 // What strikes the hub's own history: backups that are put back, a hub that is made anew; and a device that becomes two.
 extension Simulation {
@@ -12,13 +13,14 @@ extension Simulation {
         var applied: [Int]
         /// What stood beside the database.
         var mark: HubMark?
+        var versions: RecordVersions?
     }
 
     func backUpHub() throws(Broken) {
         guard hub.isUp else { return }
         if hubImages.count == 4 { hubImages.remove(at: Int.random(in: 0..<4, using: &random)) }
         let copy = try Broken.none { try hub.hub.copy() }
-        hubImages.append(HubImage(copy: copy, oracle: oracle, applied: operations.map(\.applied), mark: hub.mark))
+        hubImages.append(HubImage(copy: copy, oracle: oracle, applied: operations.map(\.applied), mark: hub.mark, versions: hub.versions))
         say("the hub is backed up")
     }
 
@@ -47,6 +49,7 @@ extension Simulation {
 
     private func goBack(to image: HubImage) {
         oracle.goBack(to: image.oracle)
+        hub.versions = image.versions
         for index in operations.indices { operations[index].applied = index < image.applied.count ? image.applied[index] : 0 }
     }
 

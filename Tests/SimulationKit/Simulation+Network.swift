@@ -85,10 +85,12 @@ extension Simulation {
         if let other = answerInsteadOfHub(flight) {
             response = other
         } else {
-            response = hub.handle(flight.request, at: hubTime)
+            var received = flight
+            received.request = hub.received(flight.request)
+            response = hub.handle(received.request, at: hubTime)
             noteHistory()
-            try note(response, to: flight)
-            response = damaged(response, to: flight)
+            try note(response, to: received)
+            response = damaged(hub.shown(response, to: received.request, at: hubTime), to: flight)
         }
         if strikes(.hubCrash, 0.01) { return stopHub() }
         if flight.isCopy { return }

@@ -111,6 +111,7 @@ package final class Simulation {
     package var elapsed: Duration { Instant(nanoseconds: 0).duration(to: now) }
 
     package func run() throws(Broken) {
+        if scenario.countsByRecord { count("histories with versions by record") }
         for agent in agents { plan(.starts(agent: agent.index), in: chance(upTo: .seconds(2))) }
         plan(.appActs, in: chance(upTo: .seconds(5)))
         plan(.weather, in: chance(upTo: .seconds(10)))

@@ -57,7 +57,7 @@ struct SimulationTests {
             "listings", "pages of listings", "comparisons",
             "hub files replaced", "hub folders replaced", "older files noticed by the mark", "histories begun by cursor",
             "histories begun by receipt", "waits for what is missing",
-            "lost values told",
+            "lost values told", "histories with versions by record",
         ]
         + Commit.allCases.filter { ![.look, .requeue, .history].contains($0) }.flatMap {
             ["deaths before the commit of \($0.rawValue)", "deaths after the commit of \($0.rawValue)"]
