@@ -146,7 +146,8 @@ let package = Package(
         .testTarget(name: "SyncCoreTests", dependencies: ["SyncCore", "RepetitionOracle"], swiftSettings: strict + ablations),
         .testTarget(name: "SyncThreadsTests", dependencies: ["SyncThreads"], swiftSettings: strict),
         .testTarget(name: "SyncSQLiteTests", dependencies: ["SyncSQLite", "CSQLite"], swiftSettings: strict),
-        .testTarget(name: "SyncStoreTests", dependencies: ["SyncStore", "SyncCore", "ExampleKit", "CSQLite"], swiftSettings: strict),
+        .testTarget(
+            name: "SyncStoreTests", dependencies: ["SyncStore", "SyncCore", "ExampleKit", "CSQLite"], swiftSettings: strict + ablations),
         // Starts programs of others.
         .target(name: "ProcessStand", path: "Tests/ProcessStand", swiftSettings: strict),
         // A PostgreSQL server of the tests' own.

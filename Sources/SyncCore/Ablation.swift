@@ -14,6 +14,8 @@ package enum Ablation: String, Sendable, CaseIterable {
     case duplicateReplaysStored
     /// A complete listing does not remove the records that it did not contain.
     case sweepSkipped
+    /// The version of a record is compared with the hub's head, as if it were a place in the feed.
+    case versionsAsPlaces
     /// Tombstones are dropped without raising the horizon.
     case horizonIgnored
     /// The answer to the app leaves before the commit.

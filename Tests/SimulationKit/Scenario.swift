@@ -98,6 +98,11 @@ package struct Scenario: Sendable, Hashable {
             faults.subtract([.portal, .auth, .poison, .hubCrash, .crash, .powerCut, .restore, .link, .metered, .pause, .diskFull])
             (agents, operations, records, page) = (3, 60, 8, 1)
             (pullInterval, fullSync, faultsFor) = (.seconds(20), .seconds(7 * 86_400), .seconds(240))
+        case .versionsAsPlaces:
+            // A device misses a deletion, and the listing that tells of it meets versions beyond the hub's head.
+            faults = [.collect, .link, .lostAnswer]
+            (agents, operations, records, pullInterval, faultsFor) = (3, 60, 8, .seconds(20), .seconds(240))
+            countsByRecord = true
         case .sentCoalesced:
             // An app changes again what left already, and whose answer did not say what became of it.
             faults = [.missingResults, .failed, .busy, .link]

@@ -143,6 +143,18 @@ struct SnapshotTests {
         #expect(try agent.store.applySnapshot(page([("a", 1, ["v": 1])]), at: agent.now).summary.deletions == 1)
     }
 
+    #if ABLATIONS
+        @Test("A version that is compared with the hub's head keeps a deleted record in the mirror", arguments: [7, 1 << 40] as [Int64])
+        func comparedWithHead(_ version: Int64) throws {
+            let agent = try TestAgent(ablations: Ablations([.versionsAsPlaces]))
+            try agent.pull([("a", version, ["v": 1]), ("b", version, ["v": 1])], head: 90)
+            try agent.store.restartStreams([Self.audit], at: agent.now)
+            var last = page([("a", version, ["v": 1])])
+            last.standing = HubStanding(epoch: "e", replica: agent.store.replica, head: 90, seq: 0)
+            #expect(try agent.store.applySnapshot(last, at: agent.now).summary.deletions == (version > 90 ? 0 : 1))
+        }
+    #endif
+
     @Test("Only what is newer in its own record counts as a commit of ours that left nothing to pull; a list counts once")
     func ownCommits() throws {
         let agent = try TestAgent()
