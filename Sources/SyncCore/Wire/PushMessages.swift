@@ -135,7 +135,7 @@ package struct PushResult: Hashable, Sendable {
 
 /// A record as the hub sends it: always the complete document.
 package struct HubRecord: Hashable, Sendable {
-    /// The commit number of its last change.
+    /// Rises with each change of the record. It compares only with another version of the same record, not with a head.
     package var version: Int64
     package var data: JSONObject
     package var hlc: String?
