@@ -85,7 +85,7 @@ enum Daemon {
         }
         for warning in state.warnings { log.warning("state folder", metadata: ["detail": "\(warning)"]) }
         do {
-            let runner = try DaemonRunner(loaded, config: config, state: state, log: log, notifier)
+            let runner = try DaemonRunner(DaemonStart(loaded: loaded, config: config, state: state, log: log, notifier: notifier))
             return runner.run(insteadOf: refused)
         } catch {
             Say.error("\(error)")

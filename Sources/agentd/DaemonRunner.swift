@@ -3,13 +3,24 @@ import Glibc
 import Logging
 import NIOCore
 import NIOPosix
-import SyncCore
 import SyncHTTP
 import SyncLinux
 import SyncStore
 import SyncThreads
 import SyncYAML
 import Synchronization
+
+/// The inputs of one run.
+struct DaemonStart {
+    let loaded: LoadedConfiguration
+    /// The main file of the configuration.
+    let config: String
+    let state: StateDirectory
+    let log: Logger
+    let notifier: ReadinessNotifier?
+
+    var configuration: AgentConfiguration { loaded.configuration }
+}
 
 /// One run of the agent, from the open state folder to the exit status.
 final class DaemonRunner {
@@ -32,167 +43,38 @@ final class DaemonRunner {
     private let crashes: CrashFile
     private let heartbeat: Heartbeat?
     private let end = Promise<Void>()
-    private let restart: RestartWish
+    private let restart = RestartWish()
 
-    init(
-        _ loaded: LoadedConfiguration, config: String, state: StateDirectory, log: Logger, _ notifier: ReadinessNotifier?
-    ) throws {
-        self.loaded = loaded
-        self.state = state
-        self.log = log
-        self.notifier = notifier
-        let configuration = loaded.configuration
-        let machine = MachineIdentity(calls: LinuxFileCalls())
-        let bootID = try machine.bootID()
-        let device = try configuration.hub.device ?? Self.derivedDevice(machine)
-        let clocks = SystemClocks()
-        let seed = systemRandomSeed()
-        log.info("starting", metadata: ["version": "\(AgentVersion.current)", "device": "\(device)", "seed": "\(seed)"])
+    init(_ start: DaemonStart) throws {
+        (loaded, state, log, notifier) = (start.loaded, start.state, start.log, start.notifier)
+        let machine = try Machine(start.configuration)
+        log.info(
+            "starting", metadata: ["version": "\(AgentVersion.current)", "device": "\(machine.device)", "seed": "\(machine.seed)"])
 
-        // The event loops end the process when no thread is available: this check reports it first, with a better message.
-        try SpareThreads.check(Self.threads)
-        group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
+        group = try Self.makeLoops()
         let loop = group.next()
         executor = LoopExecutor(loop)
         transport = try CurlTransport()
-        let deliver: StoreWriter.Deliver = { calls in loop.execute { for call in calls { call() } } }
+
+        let known = Self.openIdentity(start)
+        (identity, identityDamage) = (known.file, known.damage)
+        vault = Self.makeVault(start, machine, known.marker)
         let box = AgentBox()
-        identity = IdentityFile(stateFolder: state.path)
-        let known = identity.read()
-        if case .damaged(let error) = known {
-            identityDamage = "\(error)"
-            log.error("the identity file is damaged; it is written anew", metadata: ["error": "\(error)"])
-            identity.moveAside()
-        } else {
-            identityDamage = nil
-        }
-        var options = StoreOptions(
-            device: device, bootID: bootID, rules: configuration.rules, capacity: configuration.storeCapacity, seed: seed,
-            marker: known.marker)
-        options.clockTrust = SystemClocks.isSynchronised ? .synced : .unsynced
-        options.fullSync.interval = configuration.sync.fullSync
-        options.rest = configuration.restMapping
-        #if ABLATIONS
-            // Faults that the test of power cuts causes on purpose, to prove that it detects them.
-            if let names = getenv("AGENTD_ABLATIONS") { options.ablations = Ablations(names: String(cString: names)) }
-        #endif
-        let vault = Vault(stateFolder: state.path, ballastBytes: Int64(configuration.store.ballastBytes), options)
-        self.vault = vault
-        let end = end
-        let restart = RestartWish()
-        self.restart = restart
-        var retryAfter = StoreWriter.retryAfter
-        #if ABLATIONS
-            if let text = getenv("AGENTD_STORE_RETRY_MS"), let count = Int64(String(cString: text)) { retryAfter = .milliseconds(count) }
-        #endif
-        let identity = identity
-        let incident: @Sendable (StoreWriter.Incident) -> Void = { incident in
-            switch incident {
-            case .usableAgain(let opening): vault.note(opening)
-            case .restored:
-                // Files beside the database may have been removed with it.
-                do throws(LinuxError) {
-                    try state.holdAgain()
-                } catch {
-                    log.error("the lock of the state folder was not taken anew", metadata: ["error": "\(error)"])
-                }
-                vault.noteAgain(in: identity)
-            case .fatal(let error):
-                vault.noteDamage(error)
-                restart.make()
-                end.fulfil()
-            case .commitFailed, .readFailed, .unusable, .wentOn: break
-            }
-            loop.execute { box.agent?.assumeIsolated { $0.note(incident) } }
-        }
-        writer = StoreWriter(
-            time: clocks, retryAfter: retryAfter, deliver: deliver, incident: incident,
-            open: { now throws(StoreError) in try vault.open(at: now) })
-        try vault.start(writer)
-        reader = StoreReader(path: vault.path, time: clocks, deliver: deliver) { [writer] damage in
-            if damage.isFailedRead { return writer.doubt(damage) }
-            // A database that a newer or another program has written is not judged here.
-            if case .open = vault.state { incident(.fatal(damage)) }
-        }
-        let credentials = HubCredentials(configuration.hub)
-        let kept = LastGoodFiles(config: config)
-        lastGood = kept
-        var environment = AgentEnvironment(
-            transport: transport, compressor: ZlibCompressor(), time: clocks, bootID: bootID, seed: seed,
-            token: { try credentials.token() },
-            // `try?`: an unknown value is reported as such; a full disk shows at the next write.
-            freeBytes: { (try? state.freeSpace())?.freeBytes },
-            accounts: SystemAccounts.accounts, configurationFiles: { ConfigurationLoader.files(main: config) },
-            keepLastGood: { kept.keep($0, in: state.path, log) }, log: log)
-        environment.diskRetryAfter = retryAfter
-        environment.blobs = BlobFiles(at: state.path + "/blobs")
-        environment.hash = { FileHash() }
-        environment.secret = { file in try HubCredentials.secret(file) }
-        let transport = transport
+        let incidents = StoreIncidents(
+            state: state, identity: identity, vault: vault, end: end, restart: restart, box: box, loop: loop, log: log)
+        (writer, reader) = try Self.makeStore(vault, incidents, loop)
+
+        lastGood = LastGoodFiles(config: start.config)
         crashes = CrashFile(stateFolder: state.path)
-        let count = CrashCount(after: crashes.read(), boot: bootID, at: clocks.now().instant)
-        crashes.write(count)
-        environment.deaths = count.deaths
-        environment.trials = TrialFiles(stateFolder: state.path, log).keeper
-        environment.tokenKeeper = KeptTokenFile(stateFolder: state.path).keeper
-        environment.examine = { questions, answer in
-            SystemExaminer.ofThisProcess.examine(credentials.completing(questions), notifier, answer)
-        }
-        if count.isSafeMode {
-            environment.safeMode = .init(deaths: count.deaths, holds: CrashCount.window)
-        }
-        do throws(LinuxError) {
-            environment.links = try Self.netlink(configuration, log)
-        } catch {
-            log.error("the links are not watched; one that costs nothing is assumed", metadata: ["error": "\(error)"])
-            environment.linksUnwatched = "\(error)"
-        }
-        environment.power = SysfsPowerMonitor { error in
-            log.warning("changes of the power supply are not heard of; it is read every minute", metadata: ["error": "\(error)"])
-        }
-        environment.resolve = HubAddresses(log).resolve
-        environment.closeIdleConnections = { transport.closeIdleConnections() }
-        environment.runProgram = { path, argument, onEnd in
-            OperatorProgram.run(path, argument: argument, limit: .seconds(60)) { onEnd($0.isGood, "\($0)") }
-        }
-        environment.installedFile = { InstalledFile.read($0) }
-        environment.takeLeftover = { transport.takeLeftover() }
-        environment.carried = { InterfaceCounters.carried(by: $0) }
-        environment.localOffset = { LocalTime.offset(at: $0) }
-        environment.wallIsSynchronised = { SystemClocks.isSynchronised }
+        let count = Self.countStart(crashes, machine)
+        let environment = Self.makeEnvironment(start, machine, transport, lastGood, count)
         agent = Agent(
-            .init(configuration: loaded, device: device, store: writer, reader: reader), environment: environment,
+            .init(configuration: loaded, device: machine.device, store: writer, reader: reader), environment: environment,
             executor: executor)
         box.put(agent)
         heartbeat = Heartbeat(notifier, executor: executor, store: writer)
-        do throws(LinuxError) {
-            clock = try ClockMonitor { loop.execute { box.agent?.assumeIsolated { $0.clockStepped() } } }
-        } catch {
-            log.warning("steps of the clock are not heard of", metadata: ["error": "\(error)"])
-            clock = nil
-        }
+        clock = Self.watchClock(box, loop, log)
         if case .open(let opening) = vault.state { keepIdentity(after: opening) }
-    }
-
-    /// Number of threads: loop, files, curl, store, reader, links, power, clock, signals and the resolver.
-    private static let threads = 10
-
-    private static func netlink(_ configuration: AgentConfiguration, _ log: Logger) throws(LinuxError) -> NetlinkMonitor {
-        var settings = NetlinkMonitor.Settings()
-        settings.sysfsRoot = configuration.power.sysfsRoot
-        return try NetlinkMonitor(settings) { error in
-            log.warning("the links cannot be read", metadata: ["error": "\(error)"])
-        }
-    }
-
-    private static func derivedDevice(_ machine: MachineIdentity) throws -> DeviceID {
-        let id = try machine.machineID()
-        guard let device = DeviceID.derived(fromMachineID: id) else {
-            throw LinuxError(
-                .malformed, doing: "derive the device id", path: "/etc/machine-id",
-                expected: "32 hexadecimal digits, or hub.device in the configuration")
-        }
-        return device
     }
 
     /// - Returns: The exit status.
@@ -324,76 +206,4 @@ final class DaemonRunner {
             log.error("the identity file was not written", metadata: ["error": "\(error)"])
         }
     }
-
-    private static func endpoint(_ socket: AgentConfiguration.Socket) throws(HTTPServerError) -> HTTPEndpoint {
-        try HTTPEndpoint.activated().first ?? .unix(path: socket.path, mode: socket.mode, group: socket.group?.id)
-    }
-}
-
-/// Reads the configuration again after SIGHUP, at the pace of ``ReloadPace``. A request during the start waits for its end: a reload
-/// reports to the service manager that the agent is ready, and that must be true then.
-private final class Reloads: Sendable {
-    private let pace = Mutex(ReloadPace())
-    private let start = Mutex((isOver: false, isWanted: false))
-    private let agent: Agent
-    private let notifier: ReadinessNotifier?
-    private let clocks = SystemClocks()
-
-    init(_ agent: Agent, _ notifier: ReadinessNotifier?) {
-        self.agent = agent
-        self.notifier = notifier
-    }
-
-    /// Called when the agent serves.
-    func open() {
-        let isWanted = start.withLock { start in
-            start.isOver = true
-            return start.isWanted
-        }
-        if isWanted { request() }
-    }
-
-    /// Called on the thread of the signals.
-    func request() {
-        let isOver = start.withLock { start in
-            start.isWanted = true
-            return start.isOver
-        }
-        guard isOver else { return }
-        guard let delay = pace.withLock({ [clocks] in $0.request(at: clocks.now().instant) }) else { return }
-        let loop = agent.executor.loop
-        if delay == .zero { return loop.execute { self.reload() } }
-        loop.scheduleTask(in: .nanoseconds(delay.nanoseconds)) { self.reload() }
-    }
-
-    private func reload() {
-        pace.withLock { [clocks] in $0.begin(at: clocks.now().instant) }
-        // A service manager that does not listen does not prevent the reload.
-        try? notifier?.send(.reloading)
-        agent.assumeIsolated { agent in
-            // The fault is in the log and in status already; the old configuration stays.
-            _ = try? agent.reload()
-        }
-        // A service manager that gets no message waits until its own timeout, and reports that itself.
-        try? notifier?.send(.ready)
-        pace.withLock { [clocks] in $0.end(at: clocks.now().instant) }
-    }
-}
-
-/// Holds the agent, because the store's thread may call before the agent exists.
-private final class AgentBox: Sendable {
-    private let content = Mutex<Agent?>(nil)
-
-    var agent: Agent? { content.withLock { $0 } }
-
-    func put(_ agent: Agent) { content.withLock { $0 = agent } }
-}
-
-/// The agent ends by itself only where a restart helps.
-private final class RestartWish: Sendable {
-    private let wish = Atomic(false)
-
-    var isMade: Bool { wish.load(ordering: .acquiring) }
-
-    func make() { wish.store(true, ordering: .releasing) }
 }

@@ -1,0 +1,66 @@
+import Agent
+import Logging
+import NIOCore
+import SyncLinux
+import SyncStore
+import SyncThreads
+import Synchronization
+
+/// Passes the incidents of the store on: to the files beside the database, to the run, and to the agent.
+///
+/// They come on the threads of the store.
+struct StoreIncidents: Sendable {
+    let state: StateDirectory
+    let identity: IdentityFile
+    let vault: Vault
+    let end: Promise<Void>
+    let restart: RestartWish
+    let box: AgentBox
+    let loop: any EventLoop
+    let log: Logger
+
+    func handle(_ incident: StoreWriter.Incident) {
+        switch incident {
+        case .usableAgain(let opening): vault.note(opening)
+        case .restored:
+            // Files beside the database may have been removed with it.
+            do throws(LinuxError) {
+                try state.holdAgain()
+            } catch {
+                log.error("the lock of the state folder was not taken anew", metadata: ["error": "\(error)"])
+            }
+            vault.noteAgain(in: identity)
+        case .fatal(let error):
+            vault.noteDamage(error)
+            restart.make()
+            end.fulfil()
+        case .commitFailed, .readFailed, .unusable, .wentOn: break
+        }
+        loop.execute { [box] in box.agent?.assumeIsolated { $0.note(incident) } }
+    }
+
+    /// Handles damage that a read has found.
+    func handle(damage: StoreError, of writer: StoreWriter) {
+        if damage.isFailedRead { return writer.doubt(damage) }
+        // A database that a newer or another program has written is not judged here.
+        if case .open = vault.state { handle(.fatal(damage)) }
+    }
+}
+
+/// Holds the agent, because the store's thread may call before the agent exists.
+final class AgentBox: Sendable {
+    private let content = Mutex<Agent?>(nil)
+
+    var agent: Agent? { content.withLock { $0 } }
+
+    func put(_ agent: Agent) { content.withLock { $0 = agent } }
+}
+
+/// The agent ends by itself only where a restart helps.
+final class RestartWish: Sendable {
+    private let wish = Atomic(false)
+
+    var isMade: Bool { wish.load(ordering: .acquiring) }
+
+    func make() { wish.store(true, ordering: .releasing) }
+}
