@@ -12,7 +12,7 @@ extension Agent {
         let told = around.told
         lookAtClock()
         if let reason = environment.linksUnwatched { noteUnwatchedLinks(reason) }
-        store.run { store, now throws(StoreError) in
+        fromStore { store, now throws(StoreError) in
             let facts = try store.reads.facts(at: now)
             let start = EngineStart(
                 memory: try store.memory(), replica: facts.replica, maxSentSeq: facts.maxSentSeq, ackedSeq: facts.ackedSeq,
@@ -23,12 +23,10 @@ extension Agent {
                 unmeteredSeenAt: try store.reads.unmeteredSeenAt(),
                 oldestNormalAt: try store.reads.oldestNormalAt(), server: try store.serverConfiguration(), alarms: try store.kept(.alarms),
                 hints: try store.kept(.linkHints))
-        } completion: { [self] result in
-            assumeIsolated { agent in
-                switch result {
-                case .success(let remembered): agent.begin(with: remembered)
-                case .failure(let error): agent.startLater(error)
-                }
+        } then: { agent, result in
+            switch result {
+            case .success(let remembered): agent.begin(with: remembered)
+            case .failure(let error): agent.startLater(error)
             }
         }
     }
@@ -54,9 +52,7 @@ extension Agent {
         log.critical("the store does not tell what the engine goes on with; it is asked again", metadata: ["error": "\(error)"])
         hasHeardStore = true
         goOnWithWaiting()
-        executor.schedule(after: environment.diskRetryAfter) { [weak self] in
-            self?.assumeIsolated { $0.start() }
-        }
+        schedule(after: environment.diskRetryAfter) { $0.start() }
     }
 
     private func begin(with remembered: Remembered) {
@@ -88,13 +84,11 @@ extension Agent {
     /// - Parameter loss: The message that the agent logs when the store cannot write it.
     func keep(_ text: String, as name: KeptText, loss: Logger.Message) {
         guard hasBegun else { return }
-        store.run { store, now throws(StoreError) in
+        fromStore { store, now throws(StoreError) in
             try store.keep(text, as: name, at: now)
-        } completion: { [self] result in
-            assumeIsolated { agent in
-                guard case .failure(let error) = result else { return }
-                agent.log.warning(loss, metadata: ["error": "\(error)"])
-            }
+        } then: { agent, result in
+            guard case .failure(let error) = result else { return }
+            agent.log.warning(loss, metadata: ["error": "\(error)"])
         }
     }
 
@@ -146,9 +140,7 @@ extension Agent {
     private func plan(_ at: Instant) {
         wake?.cancel()
         let delay = max(.zero, environment.time.now().instant.duration(to: at))
-        wake = executor.schedule(after: delay) { [weak self] in
-            self?.assumeIsolated { $0.handle(.timer) }
-        }
+        wake = schedule(after: delay) { $0.handle(.timer) }
     }
 
     private func send(_ request: HubCall) {
@@ -225,10 +217,9 @@ extension Agent {
         let free = environment.freeBytes()
         // Under a quota, the store would only fill the space again that it has just freed.
         let keepsBallast = observed.quotaMetAt.map { $0.duration(to: now) >= Self.ballastAfterQuota } ?? true
-        store.run { store, _ throws(StoreError) in
+        tellStore { store, _ in
             store.freeBytes = free
             if keepsBallast { store.options.restoreBallast?(free) }
-        } completion: { _ in
         }
     }
 
@@ -250,11 +241,11 @@ extension Agent {
     /// Counts the mutations that wait for the hub, for the next greeting or push. The count may be slightly outdated.
     private func countWaiting() {
         observed.waitingCountedAt = environment.time.now().instant
-        reader.read { reads, _ throws(StoreError) in
+        fromReader { reads, _ throws(StoreError) in
             try reads.waitingCount()
-        } completion: { [self] result in
+        } then: { agent, result in
             // The failure of the store is reported elsewhere.
-            if case .success(let count) = result { assumeIsolated { $0.hub.useWaiting(count) } }
+            if case .success(let count) = result { agent.hub.useWaiting(count) }
         }
     }
 
@@ -279,16 +270,14 @@ extension Agent {
             return
         }
         observed.enqueued = (priority, expiry)
-        executor.loop.execute { [self] in
-            assumeIsolated { agent in
-                guard let enqueued = agent.observed.enqueued else { return }
-                agent.observed.enqueued = nil
-                agent.measureSpace()
-                agent.countWaitingSoon()
-                agent.handle(.enqueued(enqueued.priority, expiry: enqueued.expiry))
-                agent.events.poke()
-                if agent.around.oldestNormalAt == nil { agent.lookForOldestNormal() }
-            }
+        onLoop { agent in
+            guard let enqueued = agent.observed.enqueued else { return }
+            agent.observed.enqueued = nil
+            agent.measureSpace()
+            agent.countWaitingSoon()
+            agent.handle(.enqueued(enqueued.priority, expiry: enqueued.expiry))
+            agent.events.poke()
+            if agent.around.oldestNormalAt == nil { agent.lookForOldestNormal() }
         }
     }
 }

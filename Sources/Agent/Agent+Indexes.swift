@@ -24,32 +24,28 @@ extension Agent {
 
     private func tendSlice() {
         let began = environment.time.now().instant
-        store.run { store, now throws(StoreError) in
+        fromStore { store, now throws(StoreError) in
             try store.tendIndexes(at: now)
-        } completion: { [self] result in
-            assumeIsolated { agent in
-                let took = began.duration(to: agent.environment.time.now().instant)
-                switch result {
-                case .success(true): agent.tendLater(max(took, Self.sliceGap))
-                case .success(false):
-                    agent.indexes.isBusy = false
-                    guard agent.indexes.isAskedAgain else { return }
-                    agent.indexes.isAskedAgain = false
-                    agent.tendIndexes()
-                case .failure(let error):
-                    agent.log.warning("the work on the indexes of the mirror is tried again in a minute", metadata: ["error": "\(error)"])
-                    agent.tendLater(.seconds(60))
-                }
+        } then: { agent, result in
+            let took = began.duration(to: agent.environment.time.now().instant)
+            switch result {
+            case .success(true): agent.tendLater(max(took, Self.sliceGap))
+            case .success(false):
+                agent.indexes.isBusy = false
+                guard agent.indexes.isAskedAgain else { return }
+                agent.indexes.isAskedAgain = false
+                agent.tendIndexes()
+            case .failure(let error):
+                agent.log.warning("the work on the indexes of the mirror is tried again in a minute", metadata: ["error": "\(error)"])
+                agent.tendLater(.seconds(60))
             }
         }
     }
 
     private func tendLater(_ pause: Duration) {
-        indexes.wake = executor.schedule(after: pause) { [weak self] in
-            self?.assumeIsolated { agent in
-                agent.indexes.wake = nil
-                if !agent.hasStopped { agent.tendSlice() }
-            }
+        indexes.wake = schedule(after: pause) { agent in
+            agent.indexes.wake = nil
+            if !agent.hasStopped { agent.tendSlice() }
         }
     }
 

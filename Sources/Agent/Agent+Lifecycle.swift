@@ -97,15 +97,17 @@ extension Agent {
         guard opening.needsCheck else { return log.notice("the last run did not end in good order; the database was checked and is whole") }
         log.notice("the last run did not end in good order; the database is being checked")
         reader.check { [self] result in
-            assumeIsolated { agent in
-                switch result {
-                case .success([]): agent.log.info("the database is whole")
-                case .success(let complaints):
-                    agent.observed.integrity = complaints.first ?? "damaged"
-                    agent.raise("integrity", "the check of the database found \(complaints.count) faults: \(complaints.prefix(3))")
-                case .failure(let error): agent.log.warning("the database was not checked", metadata: ["error": "\(error)"])
-                }
-            }
+            assumeIsolated { $0.checked(result) }
+        }
+    }
+
+    private func checked(_ result: Result<[String], StoreError>) {
+        switch result {
+        case .success([]): log.info("the database is whole")
+        case .success(let complaints):
+            observed.integrity = complaints.first ?? "damaged"
+            raise("integrity", "the check of the database found \(complaints.count) faults: \(complaints.prefix(3))")
+        case .failure(let error): log.warning("the database was not checked", metadata: ["error": "\(error)"])
         }
     }
 

@@ -140,10 +140,10 @@ extension Agent {
     /// Adds an event to the journal, for present and later readers. Losing one in a power cut loses no data.
     func journal(_ type: EventType, _ payload: [UInt8]) {
         let json = String(decoding: payload, as: UTF8.self)
-        store.run { store, now throws(StoreError) in
+        fromStore { store, now throws(StoreError) in
             try store.note(type: type.rawValue, json: json, at: now)
-        } completion: { [self] _ in
-            assumeIsolated { $0.events.poke() }
+        } then: { agent, _ in
+            agent.events.poke()
         }
     }
 }

@@ -19,13 +19,11 @@ extension Agent {
 
     /// Records a person's decision about the agent as a whole.
     func audit(_ verb: String, _ target: String = "", uid: UInt32, _ json: JSONObject = [:]) {
-        store.run { store, now throws(StoreError) in
+        fromStore { store, now throws(StoreError) in
             try store.audit(verb, target, uid: uid, json, at: now)
-        } completion: { [self] result in
-            assumeIsolated { agent in
-                guard case .failure(let error) = result else { return }
-                agent.log.warning("a decision was not written down", metadata: ["verb": "\(verb)", "error": "\(error)"])
-            }
+        } then: { agent, result in
+            guard case .failure(let error) = result else { return }
+            agent.log.warning("a decision was not written down", metadata: ["verb": "\(verb)", "error": "\(error)"])
         }
     }
 }

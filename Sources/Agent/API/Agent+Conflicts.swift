@@ -36,7 +36,7 @@ extension Agent {
         let body = try ResolveBody.read(call.body)
         let peer = call.peer
         let decision = ConflictDecision(body)
-        store.run { store, now throws(StoreError) in
+        fromStore(for: call) { store, now throws(StoreError) in
             guard let conflict = try store.reads.conflict(id.number), peer.allows(conflict.record.entity) else {
                 throw .refused(LocalProblem.notFound("there is no conflict \(id)", list: "agentctl conflicts list"))
             }
@@ -46,20 +46,14 @@ extension Agent {
                 throw .refused(LocalProblem.forbidden.problem(owner + "this needs the role operate"))
             }
             return try store.resolve(id.number, decision, by: peer.requester, at: now)
-        } completion: { [self] result in
-            assumeIsolated { agent in
-                switch result {
-                case .success(let resolved):
-                    agent.log.notice("resolve", metadata: ["conflict": "\(id)", "uid": "\(peer.uid)"])
-                    let list = resolved.list.map {
-                        ResolveAnswer.List(goOn: $0.goOn, wait: $0.wait, letGo: $0.letGo, waitsFor: $0.waitsFor)
-                    }
-                    call.answer(ResolveAnswer.answer(state: resolved.state, mutation: resolved.mutation, list: list))
-                    agent.noteEnqueued()
-                    agent.serveMutationWaiters()
-                case .failure(let error): agent.refuse(call, error)
-                }
+        } then: { agent, resolved in
+            agent.log.notice("resolve", metadata: ["conflict": "\(id)", "uid": "\(peer.uid)"])
+            let list = resolved.list.map {
+                ResolveAnswer.List(goOn: $0.goOn, wait: $0.wait, letGo: $0.letGo, waitsFor: $0.waitsFor)
             }
+            call.answer(ResolveAnswer.answer(state: resolved.state, mutation: resolved.mutation, list: list))
+            agent.noteEnqueued()
+            agent.serveMutationWaiters()
         }
     }
 }

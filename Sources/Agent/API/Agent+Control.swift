@@ -50,18 +50,14 @@ extension Agent {
     private func wait(_ call: LocalCall) {
         observed.waiters += 1
         let number = observed.waiters
-        let timer = executor.schedule(after: Self.cycleWaitMax) { [weak self] in
-            self?.assumeIsolated { agent in
-                guard let index = agent.cycleWaiters.firstIndex(where: { $0.number == number }) else { return }
-                let waiter = agent.cycleWaiters.remove(at: index)
-                waiter.call.answer(SyncAnswer(cycle: waiter.session ?? "").answer)
-            }
+        let timer = schedule(after: Self.cycleWaitMax) { agent in
+            guard let index = agent.cycleWaiters.firstIndex(where: { $0.number == number }) else { return }
+            let waiter = agent.cycleWaiters.remove(at: index)
+            waiter.call.answer(SyncAnswer(cycle: waiter.session ?? "").answer)
         }
         cycleWaiters.append(CycleWaiter(session: nil, number: number, call: call, timer: timer))
         guard engine.reachability == .offline else { return }
-        executor.schedule(after: Self.linkWaitMax) { [weak self] in
-            self?.assumeIsolated { $0.answerHeldWaiters() }
-        }
+        schedule(after: Self.linkWaitMax) { $0.answerHeldWaiters() }
     }
 
     /// Answers waiting callers with the reason when no cycle can begin, instead of keeping them.
@@ -268,13 +264,12 @@ extension Agent {
         let fullSync = configuration.sync.fullSync
         let gatesBlobs = configuration.blobs.gate == .before
         feed(blob: .settings(configuration.uploadSettings(spread: environment.spread)))
-        store.run { store, _ throws(StoreError) in
+        tellStore { store, _ in
             store.rules = rules
             store.capacity = capacity
             store.gatesBlobs = gatesBlobs
             store.rest = rest
             store.fullSync.interval = fullSync
-        } completion: { _ in
         }
         tendIndexes()
     }

@@ -31,9 +31,7 @@ extension Agent {
         let began = environment.time.now().instant
         store.enqueue(mutations, isAtomic: isAtomic, by: call.peer.requester, appKey: appKey) { [self] result in
             assumeIsolated { agent in
-                switch result {
-                case .failure(let error): agent.refuse(call, error)
-                case .success(let enqueued):
+                agent.goOn(call, result) { agent, enqueued in
                     agent.observed.enqueueTimes.add(began.duration(to: agent.environment.time.now().instant))
                     agent.answer(call, enqueued, mutations, isAtomic: isAtomic, wait: wait)
                 }
@@ -106,9 +104,7 @@ extension Agent {
     private func hold(_ call: LocalCall, _ enqueued: Enqueued, for wait: Duration) {
         observed.waiters += 1
         let number = observed.waiters
-        let timer = executor.schedule(after: wait) { [weak self] in
-            self?.assumeIsolated { $0.giveUp(on: enqueued.key, number) }
-        }
+        let timer = schedule(after: wait) { $0.giveUp(on: enqueued.key, number) }
         mutationWaiters[enqueued.key, default: []].append(
             MutationWaiter(number: number, enqueued: enqueued, call: call, timer: timer))
         // The hub may have decided it already, if this is the repeat of an old key.
@@ -127,16 +123,14 @@ extension Agent {
     func serveMutationWaiters() {
         guard !mutationWaiters.isEmpty else { return }
         let keys = Array(mutationWaiters.keys)
-        store.run { store, now throws(StoreError) in
+        fromStore { store, now throws(StoreError) in
             var states: [MutationKey: MutationState] = [:]
             for key in keys { states[key] = try store.reads.mutation(key, at: now)?.presentState }
             return states
-        } completion: { [self] result in
+        } then: { agent, result in
             // A failed read is no verdict: the callers keep waiting, and their time runs out if it persists.
             guard case .success(let states) = result else { return }
-            assumeIsolated { agent in
-                for (key, state) in states { agent.serve(key, state) }
-            }
+            for (key, state) in states { agent.serve(key, state) }
         }
     }
 

@@ -115,15 +115,11 @@ extension Agent {
         _ call: LocalCall, isLong: Bool = false, _ work: @escaping @Sendable (StoreReads, Moment) throws(StoreError) -> Value,
         answer: @escaping @Sendable (Value) -> LocalAnswer
     ) {
-        reader.read(isLong: isLong) { reads, now throws(StoreError) in
+        fromReader(for: call, isLong: isLong) { reads, now throws(StoreError) in
             answer(try work(reads, now))
-        } completion: { [self] result in
-            switch result {
-            case .success(let answer):
-                call.answer(answer)
-                if let code = answer.problemCode { assumeIsolated { $0.observed.refusals[code, default: 0] += 1 } }
-            case .failure(let error): assumeIsolated { $0.refuse(call, error) }
-            }
+        } then: { agent, answer in
+            call.answer(answer)
+            if let code = answer.problemCode { agent.observed.refusals[code, default: 0] += 1 }
         }
     }
 }

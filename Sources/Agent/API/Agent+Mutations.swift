@@ -50,7 +50,7 @@ extension Agent {
         answer: @escaping @Sendable (Value) -> LocalAnswer
     ) {
         let peer = call.peer
-        store.run { store, now throws(StoreError) in
+        fromStore(for: call) { store, now throws(StoreError) in
             guard let mutation = try store.reads.mutation(key, at: now), peer.allows(mutation.record.entity) else {
                 throw .refused(LocalProblem.notFound("there is no mutation \(key)", list: "agentctl mutations list"))
             }
@@ -59,17 +59,11 @@ extension Agent {
                 throw .refused(LocalProblem.forbidden.problem("it belongs to \(mutation.app); this needs the role operate"))
             }
             return try body(store, now)
-        } completion: { [self] result in
-            assumeIsolated { agent in
-                switch result {
-                case .success(let value):
-                    agent.log.notice("\(verb)", metadata: ["mutation": "\(key)", "uid": "\(peer.uid)"])
-                    call.answer(answer(value))
-                    agent.noteEnqueued()
-                    agent.serveMutationWaiters()
-                case .failure(let error): agent.refuse(call, error)
-                }
-            }
+        } then: { agent, value in
+            agent.log.notice("\(verb)", metadata: ["mutation": "\(key)", "uid": "\(peer.uid)"])
+            call.answer(answer(value))
+            agent.noteEnqueued()
+            agent.serveMutationWaiters()
         }
     }
 }

@@ -13,24 +13,19 @@ extension Agent {
         let gates = loaded.configuration.blobs.gate == .before
         let requester = Requester(app: AppName(trusted: "agent"), uid: 0)
         let capacity = loaded.configuration.blobCapacity
-        store.run { store, _ throws(StoreError) in
+        fromStore { store, _ throws(StoreError) in
             store.gatesBlobs = gates
             return try store.reads.keptDigests()
-        } completion: { [self] result in
-            assumeIsolated { agent in
-                // Without the rows no file can be removed.
-                guard case .success(let known) = result else { return agent.startBlobsLater("the database did not tell of them") }
-                let startedAt = agent.environment.time.now().wall
-                agent.blobs.thread.run { [self] in
-                    let found = Self.sweep(folder, known: known, before: startedAt)
-                    executor.loop.execute {
-                        self.assumeIsolated { agent in
-                            switch found {
-                            case .success(let found): agent.swept(found, by: requester, capacity)
-                            case .failure(let error): agent.startBlobsLater("\(error)")
-                            }
-                        }
-                    }
+        } then: { agent, result in
+            // Without the rows no file can be removed.
+            guard case .success(let known) = result else { return agent.startBlobsLater("the database did not tell of them") }
+            let startedAt = agent.environment.time.now().wall
+            agent.fromFiles {
+                Self.sweep(folder, known: known, before: startedAt)
+            } then: { agent, found in
+                switch found {
+                case .success(let found): agent.swept(found, by: requester, capacity)
+                case .failure(let error): agent.startBlobsLater("\(error)")
                 }
             }
         }
@@ -42,9 +37,7 @@ extension Agent {
         // The same error again is not reported.
         if observed.attention[Self.noFiles] != text { raise(Self.noFiles, text) }
         goOnWithFiles()
-        executor.schedule(after: environment.diskRetryAfter) { [weak self] in
-            self?.assumeIsolated { $0.startBlobs() }
-        }
+        schedule(after: environment.diskRetryAfter) { $0.startBlobs() }
     }
 
     private func goOnWithFiles() {
@@ -90,7 +83,7 @@ extension Agent {
         blobs.isSwept = true
         observed.attention[Self.noFiles] = nil
         goOnWithFiles()
-        store.run { store, now throws(StoreError) in
+        fromStore { store, now throws(StoreError) in
             // Photos that the database has forgotten are still valuable.
             for (digest, size) in found.orphans {
                 _ = try store.addBlob(
@@ -103,16 +96,14 @@ extension Agent {
                 try store.loseBlob(row.id, why: "its bytes are gone from the disk", note: String(decoding: note, as: UTF8.self), at: now)
             }
             return try store.reads.blobCounts()
-        } completion: { [self] result in
-            assumeIsolated { agent in
-                if case .success(let counts) = result {
-                    agent.blobs.hasParked = counts.failed > 0
-                    let count = found.orphans.count
-                    if count > 0 { agent.log.notice("files without a row were taken up again", metadata: ["count": "\(count)"]) }
-                    if counts.missing > 0 { agent.log.error("files are missing", metadata: ["count": "\(counts.missing)"]) }
-                }
-                agent.loadBlobs(BlobUploader.window)
+        } then: { agent, result in
+            if case .success(let counts) = result {
+                agent.blobs.hasParked = counts.failed > 0
+                let count = found.orphans.count
+                if count > 0 { agent.log.notice("files without a row were taken up again", metadata: ["count": "\(count)"]) }
+                if counts.missing > 0 { agent.log.error("files are missing", metadata: ["count": "\(counts.missing)"]) }
             }
+            agent.loadBlobs(BlobUploader.window)
         }
     }
 }

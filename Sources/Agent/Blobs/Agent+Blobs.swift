@@ -61,20 +61,21 @@ extension Agent {
                     return call.refuse(BodyRule.tooLarge(BlobPathBody.bytesMax))
                 }
                 assumeIsolated { $0.readPath(call, intake, folder, before + bytes) }
-            case .end:
-                assumeIsolated { agent in
-                    do throws(Problem) {
-                        let (path, uid) = (try BlobPathBody.read(before).path, call.peer.uid)
-                        let folders = agent.loaded.configuration.blobs.importDirectories
-                        agent.begin(intake) {
-                            $0.copy { () throws(BlobError) in try folder.source(path: path, below: folders, ownedBy: uid) }
-                        }
-                    } catch {
-                        call.refuse(error)
-                    }
-                }
+            case .end: assumeIsolated { $0.copyFile(call, intake, folder, namedBy: before) }
             case .failed: break
             }
+        }
+    }
+
+    private func copyFile(_ call: LocalCall, _ intake: BlobIntake, _ folder: any BlobFolder, namedBy body: [UInt8]) {
+        do throws(Problem) {
+            let (path, uid) = (try BlobPathBody.read(body).path, call.peer.uid)
+            let folders = loaded.configuration.blobs.importDirectories
+            begin(intake) {
+                $0.copy { () throws(BlobError) in try folder.source(path: path, below: folders, ownedBy: uid) }
+            }
+        } catch {
+            call.refuse(error)
         }
     }
 
@@ -84,16 +85,14 @@ extension Agent {
         let capacity = loaded.configuration.blobCapacity
         blobs.reserved += intake.announced
         let wanted = blobs.reserved
-        store.run { store, _ throws(StoreError) in
+        fromStore { store, _ throws(StoreError) in
             try store.checkRoom(forBlob: wanted, capacity)
-        } completion: { [self] result in
-            assumeIsolated { agent in
-                if case .failure(let error) = result {
-                    agent.ended(intake)
-                    return agent.refuse(intake.request, error)
-                }
-                go(intake)
+        } then: { agent, result in
+            if case .failure(let error) = result {
+                agent.ended(intake)
+                return agent.refuse(intake.request, error)
             }
+            go(intake)
         }
     }
 
@@ -109,25 +108,23 @@ extension Agent {
         let isPath = call.exchange.request.header(BlobSourceKind.header) == BlobSourceKind.path.rawValue
         let type = query.type ?? (isPath ? nil : header).flatMap { BlobAddQuery.isType($0) ? $0 : nil } ?? "application/octet-stream"
         let (requester, capacity) = (call.peer.requester, loaded.configuration.blobCapacity)
-        store.run { store, now throws(StoreError) in
+        fromStore { store, now throws(StoreError) in
             try store.addBlob(
                 digest, size: size, type: type, filename: query.filename, by: requester, capacity: capacity, at: now)
-        } completion: { [self] result in
-            assumeIsolated { agent in
-                agent.blobs.arriving[digest] = agent.blobs.arriving[digest].flatMap { $0 > 1 ? $0 - 1 : nil }
-                switch result {
-                case .success(let (row, isNew)):
-                    call.answer(agent.item(row).answer(isNew: isNew))
-                    guard row.state == .pending else { return }
-                    if isNew {
-                        agent.log.info("a file came in", metadata: ["blob": "\(row.id)", "bytes": "\(size)", "app": "\(requester.app)"])
-                    }
-                    agent.blobs.isInUse = true
-                    agent.feed(blob: .added(row.job))
-                case .failure(let error):
-                    agent.refuse(call, error)
-                    agent.removeUnknown(digest)
+        } then: { agent, result in
+            agent.blobs.arriving[digest] = agent.blobs.arriving[digest].flatMap { $0 > 1 ? $0 - 1 : nil }
+            switch result {
+            case .success(let (row, isNew)):
+                call.answer(agent.item(row).answer(isNew: isNew))
+                guard row.state == .pending else { return }
+                if isNew {
+                    agent.log.info("a file came in", metadata: ["blob": "\(row.id)", "bytes": "\(size)", "app": "\(requester.app)"])
                 }
+                agent.blobs.isInUse = true
+                agent.feed(blob: .added(row.job))
+            case .failure(let error):
+                agent.refuse(call, error)
+                agent.removeUnknown(digest)
             }
         }
     }
@@ -135,11 +132,10 @@ extension Agent {
     /// Removes a file that got no row for want of room.
     private func removeUnknown(_ digest: BlobDigest) {
         guard let folder = blobs.folder else { return }
-        reader.read { reads, _ throws(StoreError) in
+        fromReader { reads, _ throws(StoreError) in
             try reads.blob(digest) != nil
-        } completion: { [self] result in
-            guard case .success(false) = result else { return }
-            assumeIsolated { $0.removeFiles([digest], in: folder) }
+        } then: { agent, result in
+            if case .success(false) = result { agent.removeFiles([digest], in: folder) }
         }
     }
 
@@ -180,15 +176,10 @@ extension Agent {
         _ call: LocalCall, _ work: @escaping @Sendable (StoreReads) throws(StoreError) -> [BlobRow],
         answer: @escaping @Sendable (isolated Agent, [BlobRow]) -> LocalAnswer
     ) {
-        reader.read { reads, _ throws(StoreError) in
+        fromReader(for: call) { reads, _ throws(StoreError) in
             try work(reads)
-        } completion: { [self] result in
-            assumeIsolated { agent in
-                switch result {
-                case .success(let rows): call.answer(answer(agent, rows))
-                case .failure(let error): agent.refuse(call, error)
-                }
-            }
+        } then: { agent, rows in
+            call.answer(answer(agent, rows))
         }
     }
 
@@ -264,26 +255,19 @@ extension Agent {
     func sendBlob(_ call: LocalCall, _ id: BlobID) {
         guard let folder = blobs.folder else { return call.answer(Self.noBlob(id)) }
         let range = call.exchange.request.header("Range")
-        reader.read { reads, _ throws(StoreError) in
+        fromReader(for: call) { reads, _ throws(StoreError) in
             try reads.blob(id)
-        } completion: { [self] result in
-            assumeIsolated { agent in
-                switch result {
-                case .failure(let error): agent.refuse(call, error)
-                case .success(nil): call.answer(Self.noBlob(id))
-                case .success(let row?):
-                    guard agent.maySee(row, call) else { return call.answer(Self.noBlob(id)) }
-                    let loop = agent.blobs.thread.loop
-                    loop.execute {
-                        guard row.hasFile else { return call.refuse(Self.noBytes(id)) }
-                        do throws(BlobError) {
-                            BlobOutput(call.exchange, try folder.read(row.digest), on: loop).begin(row, range: range)
-                        } catch {
-                            // A failing disk does not mean that the file is gone: the caller may try again.
-                            let text = "the bytes of \(id) cannot be read: \(Printable.text(error.detail))"
-                            call.refuse(error.code == .notFound ? Self.noBytes(id) : LocalProblem.readOnly.problem(text, retryAfter: 30))
-                        }
-                    }
+        } then: { agent, row in
+            guard let row, agent.maySee(row, call) else { return call.answer(Self.noBlob(id)) }
+            let loop = agent.blobs.thread.loop
+            loop.execute {
+                guard row.hasFile else { return call.refuse(Self.noBytes(id)) }
+                do throws(BlobError) {
+                    BlobOutput(call.exchange, try folder.read(row.digest), on: loop).begin(row, range: range)
+                } catch {
+                    // A failing disk does not mean that the file is gone: the caller may try again.
+                    let text = "the bytes of \(id) cannot be read: \(Printable.text(error.detail))"
+                    call.refuse(error.code == .notFound ? Self.noBytes(id) : LocalProblem.readOnly.problem(text, retryAfter: 30))
                 }
             }
         }
@@ -296,23 +280,17 @@ extension Agent {
     // MARK: Decisions
 
     func retryBlob(_ call: LocalCall, _ id: BlobID) {
-        reader.read { reads, _ throws(StoreError) in
+        fromReader(for: call) { reads, _ throws(StoreError) in
             try reads.blob(id)
-        } completion: { [self] result in
-            assumeIsolated { agent in
-                switch result {
-                case .failure(let error): agent.refuse(call, error)
-                case .success(let row):
-                    guard let row, agent.maySee(row, call) else { return call.answer(Self.noBlob(id)) }
-                    guard row.state == .failed else {
-                        // Uploads that continue by themselves need no action.
-                        guard row.state == .missing else { return call.answer(agent.item(row).answer()) }
-                        return call.refuse(LocalProblem.validation.problem("the bytes of \(id) are gone; add the file again"))
-                    }
-                    agent.audit("retry", id.description, uid: call.peer.uid)
-                    agent.rearmBlobs(id) { agent, _ in agent.showBlob(call, id) }
-                }
+        } then: { agent, row in
+            guard let row, agent.maySee(row, call) else { return call.answer(Self.noBlob(id)) }
+            guard row.state == .failed else {
+                // Uploads that continue by themselves need no action.
+                guard row.state == .missing else { return call.answer(agent.item(row).answer()) }
+                return call.refuse(LocalProblem.validation.problem("the bytes of \(id) are gone; add the file again"))
             }
+            agent.audit("retry", id.description, uid: call.peer.uid)
+            agent.rearmBlobs(id) { agent, _ in agent.showBlob(call, id) }
         }
     }
 
@@ -320,20 +298,16 @@ extension Agent {
         guard let folder = blobs.folder else { return call.answer(Self.noBlob(id)) }
         let peer = call.peer
         let why = "removed by uid \(peer.uid) (app \(peer.app)) before it was uploaded"
-        store.run { store, now throws(StoreError) in
+        fromStore(for: call) { store, now throws(StoreError) in
             guard let row = try store.reads.blob(id), peer.allows(.operate) || row.app == peer.app else {
                 throw .refused(LocalProblem.notFound("there is no blob \(id)", list: "agentctl blobs list"))
             }
             let note = EventPayload.blob(id, state: .missing, offset: row.progress.offset, size: row.size, detail: why)
             return try store.removeBlob(
                 id, isForced: isForced, why: why, note: String(decoding: note, as: UTF8.self), at: now)
-        } completion: { [self] result in
-            assumeIsolated { agent in
-                switch result {
-                case .failure(let error): agent.refuse(call, error)
-                case .success(let (digest, removal)): agent.removed(call, id, digest, removal, from: folder, why: why)
-                }
-            }
+        } then: { agent, removed in
+            let (digest, removal) = removed
+            agent.removed(call, id, digest, removal, from: folder, why: why)
         }
     }
 

@@ -15,14 +15,12 @@ extension Agent {
     }
 
     func loadBlobs(_ limit: Int) {
-        reader.read { reads, _ throws(StoreError) in
+        fromReader { reads, _ throws(StoreError) in
             try reads.waitingBlobs(limit: limit)
-        } completion: { [self] result in
-            assumeIsolated { agent in
-                guard case .success(let jobs) = result else { return }
-                if !jobs.isEmpty { agent.blobs.isInUse = true }
-                agent.feed(blob: .loaded(jobs))
-            }
+        } then: { agent, result in
+            guard case .success(let jobs) = result else { return }
+            if !jobs.isEmpty { agent.blobs.isInUse = true }
+            agent.feed(blob: .loaded(jobs))
         }
     }
 
@@ -63,9 +61,7 @@ extension Agent {
             case .load(let limit): loadBlobs(limit)
             case .wake(let at):
                 blobs.wake?.cancel()
-                blobs.wake = executor.schedule(after: delay(until: at)) { [weak self] in
-                    self?.assumeIsolated { $0.feed(blob: .timer) }
-                }
+                blobs.wake = schedule(after: delay(until: at)) { $0.feed(blob: .timer) }
             case .report(let report): note(report)
             }
         }
@@ -96,10 +92,10 @@ extension Agent {
             json = String(decoding: EventPayload.blob(id, state: .uploading, offset: progress.offset, size: size), as: UTF8.self)
         }
         let note = json
-        store.run { store, now throws(StoreError) in
+        fromStore { store, now throws(StoreError) in
             try store.saveUpload(id, progress, note: note, at: now)
-        } completion: { [self] _ in
-            if note != nil { assumeIsolated { $0.events.poke() } }
+        } then: { agent, _ in
+            if note != nil { agent.events.poke() }
         }
     }
 
@@ -113,15 +109,13 @@ extension Agent {
         case .uploaded(let isVerified, let url):
             let remote = loaded.configuration.blobs.uploadURL == nil ? nil : url
             let (capacity, json) = (loaded.configuration.blobCapacity, note(.uploaded, size))
-            store.run { store, now throws(StoreError) in
+            fromStore { store, now throws(StoreError) in
                 try store.endUpload(id, isVerified: isVerified, remoteURL: remote, capacity: capacity, note: json, at: now)
-            } completion: { [self] result in
-                assumeIsolated { agent in
-                    agent.events.poke()
-                    // Mutations that waited for the file can go, and records that show it may have changed.
-                    agent.noteEnqueued()
-                    if case .failure(let error) = result { agent.log.error("an upload was not recorded", metadata: ["error": "\(error)"]) }
-                }
+            } then: { agent, result in
+                agent.events.poke()
+                // Mutations that waited for the file can go, and records that show it may have changed.
+                agent.noteEnqueued()
+                if case .failure(let error) = result { agent.log.error("an upload was not recorded", metadata: ["error": "\(error)"]) }
             }
         case .failed(let code, let why, let progress):
             blobs.hasParked = true
@@ -143,19 +137,19 @@ extension Agent {
 
     private func park(_ id: BlobID, _ code: String, _ why: String, _ progress: UploadProgress, _ json: String) {
         let problem = Problem(code, status: 502, detail: Printable.text(why, max: 300))
-        store.run { store, now throws(StoreError) in
+        fromStore { store, now throws(StoreError) in
             try store.parkUpload(id, problem, progress, note: json, at: now)
-        } completion: { [self] _ in
-            assumeIsolated { $0.events.poke() }
+        } then: { agent, _ in
+            agent.events.poke()
         }
     }
 
     private func lose(_ id: BlobID, why: String, note json: String) {
         raise("blob_missing", "the file \(id) cannot be uploaded: \(why)")
-        store.run { store, now throws(StoreError) in
+        fromStore { store, now throws(StoreError) in
             try store.loseBlob(id, why: why, note: json, at: now)
-        } completion: { [self] _ in
-            assumeIsolated { $0.events.poke() }
+        } then: { agent, _ in
+            agent.events.poke()
         }
     }
 
@@ -169,16 +163,11 @@ extension Agent {
     private func compareOwnCopy(_ id: BlobID, then: @escaping @Sendable (isolated Agent, OwnCopy) -> Void) {
         guard let folder = blobs.folder else { return }
         let hash = environment.hash
-        reader.read { reads, _ throws(StoreError) in
+        fromReader { reads, _ throws(StoreError) in
             try reads.blob(id)?.digest
-        } completion: { [self] result in
+        } then: { agent, result in
             guard case .success(let digest?) = result else { return }
-            assumeIsolated { agent in
-                agent.blobs.thread.run { [self] in
-                    let copy = Self.ownCopy(of: digest, in: folder, hash())
-                    executor.loop.execute { self.assumeIsolated { then($0, copy) } }
-                }
-            }
+            agent.fromFiles({ Self.ownCopy(of: digest, in: folder, hash()) }, then: then)
         }
     }
 
@@ -213,25 +202,25 @@ extension Agent {
             case .lookUp, .ask, .verify, .destroy: false
             }
         guard needsBytes else { return send(call, nil) }
-        blobs.thread.run { [self] in
-            let opened: Result<any BlobReader, BlobError>
-            do throws(BlobError) {
-                let reader = try folder.read(call.job.digest)
-                guard reader.size == call.job.size else {
-                    throw BlobError(.damaged, doing: "read the blob", detail: "it has \(reader.size) bytes, not \(call.job.size)")
-                }
-                opened = .success(reader)
-            } catch {
-                opened = .failure(error)
+        fromFiles {
+            Self.open(call.job, in: folder)
+        } then: { agent, opened in
+            switch opened {
+            case .success(let reader): agent.send(call, reader)
+            case .failure(let error): agent.feed(blob: .lost(call.id, why: error.description))
             }
-            executor.loop.execute {
-                self.assumeIsolated { agent in
-                    switch opened {
-                    case .success(let reader): agent.send(call, reader)
-                    case .failure(let error): agent.feed(blob: .lost(call.id, why: error.description))
-                    }
-                }
+        }
+    }
+
+    private static func open(_ job: UploadJob, in folder: any BlobFolder) -> Result<any BlobReader, BlobError> {
+        do throws(BlobError) {
+            let reader = try folder.read(job.digest)
+            guard reader.size == job.size else {
+                throw BlobError(.damaged, doing: "read the blob", detail: "it has \(reader.size) bytes, not \(job.size)")
             }
+            return .success(reader)
+        } catch {
+            return .failure(error)
         }
     }
 
@@ -341,16 +330,14 @@ extension Agent {
     func rearmBlobs(_ id: BlobID? = nil, isDueOnly: Bool = false, then: (@Sendable (isolated Agent, Bool) -> Void)? = nil) {
         guard blobs.folder != nil, blobs.hasParked || id != nil else { return }
         if id == nil, !isDueOnly { blobs.hasParked = false }
-        store.run { store, now throws(StoreError) in
+        fromStore { store, now throws(StoreError) in
             try store.rearmBlobs(id, isDueOnly: isDueOnly, at: now)
-        } completion: { [self] result in
-            assumeIsolated { agent in
-                // `try?`: if the store fails, parked files stay parked, are shown as such, and are tried again in a day.
-                let jobs = (try? result.get()) ?? []
-                for job in jobs { agent.feed(blob: .added(job)) }
-                if !jobs.isEmpty { agent.blobs.isInUse = true }
-                then?(agent, !jobs.isEmpty)
-            }
+        } then: { agent, result in
+            // `try?`: if the store fails, parked files stay parked, are shown as such, and are tried again in a day.
+            let jobs = (try? result.get()) ?? []
+            for job in jobs { agent.feed(blob: .added(job)) }
+            if !jobs.isEmpty { agent.blobs.isInUse = true }
+            then?(agent, !jobs.isEmpty)
         }
     }
 
@@ -363,11 +350,11 @@ extension Agent {
         rearmBlobs(isDueOnly: true)
         let minFree = Int64(loaded.configuration.store.minFreeBytes)
         let isShort = environment.freeBytes().map { $0 < 2 * minFree } ?? false
-        store.run { store, now throws(StoreError) in
+        fromStore { store, now throws(StoreError) in
             try store.pruneBlobs(isShort: isShort, at: now)
-        } completion: { [self] result in
+        } then: { agent, result in
             guard case .success(let old) = result, !old.isEmpty else { return }
-            assumeIsolated { $0.removeFiles(old, in: folder) }
+            agent.removeFiles(old, in: folder)
         }
     }
 

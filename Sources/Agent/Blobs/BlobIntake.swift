@@ -134,8 +134,7 @@ final class BlobIntake: @unchecked Sendable {
     }
 
     private func onLoop(_ work: @escaping @Sendable (isolated Agent) -> Void) {
-        let agent = agent
-        agent.executor.loop.execute { agent.assumeIsolated { work($0) } }
+        agent.onLoop(work)
     }
 
     // MARK: The answer

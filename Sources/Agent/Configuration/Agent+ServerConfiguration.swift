@@ -80,11 +80,11 @@ extension Agent {
             metadata: ["version": "\(server.version)", "keys": "\(change.changed.joined(separator: ","))"])
         journal(.config, EventPayload.config(version: server.version, changed: change.changed))
         let text = server.text
-        store.run { store, now throws(StoreError) in
+        fromStore { store, now throws(StoreError) in
             try store.keepServerConfiguration(text, at: now)
-        } completion: { [self] result in
+        } then: { agent, result in
             guard case .failure(let error) = result else { return }
-            assumeIsolated { $0.log.warning("the hub's configuration was not kept", metadata: ["error": "\(error)"]) }
+            agent.log.warning("the hub's configuration was not kept", metadata: ["error": "\(error)"])
         }
     }
 

@@ -59,9 +59,7 @@ extension Agent {
         }
         environment.trials?.keepRecord(observed.trial.record)
         if tries, !observed.asksInTrial { askInTrial() }
-        observed.trialWake = executor.schedule(after: min(Self.lookInterval, environment.trialWindow)) { [weak self] in
-            self?.assumeIsolated { $0.lookAtTrial() }
-        }
+        observed.trialWake = schedule(after: min(Self.lookInterval, environment.trialWindow)) { $0.lookAtTrial() }
     }
 
     /// Returns whether the time counts, and whether the hub may be asked. Time counts if the new rules themselves forbid traffic (a

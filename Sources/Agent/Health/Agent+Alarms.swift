@@ -36,15 +36,10 @@ extension Agent {
         log.notice("alarms acknowledged", metadata: ["codes": "\(gone.joined(separator: ","))", "uid": "\(call.peer.uid)"])
         for code in gone { audit("acknowledge", code, uid: call.peer.uid) }
         let text = observed.alarms.text
-        store.run { store, now throws(StoreError) in
+        fromStore(for: call) { store, now throws(StoreError) in
             try store.keep(text, as: .alarms, at: now)
-        } completion: { [self] result in
-            assumeIsolated { agent in
-                switch result {
-                case .success: call.answer(AcknowledgeAnswer(codes: gone).answer)
-                case .failure(let error): agent.refuse(call, error)
-                }
-            }
+        } then: { _, _ in
+            call.answer(AcknowledgeAnswer(codes: gone).answer)
         }
     }
 

@@ -26,11 +26,9 @@ extension Agent {
     // MARK: For a person
 
     func diagnose(_ call: LocalCall) {
-        askSystem {
-            self.assumeIsolated { agent in
-                agent.readForStatus { result in
-                    self.assumeIsolated { $0.readDiary(result, all: true) { agent, diary in agent.answer(call, diary) } }
-                }
+        askSystem { agent in
+            agent.readForStatus { agent, view in
+                agent.readDiary(view, all: true) { agent, diary in agent.goOn(call, diary) { agent, diary in agent.answer(call, diary) } }
             }
         }
     }
@@ -43,26 +41,21 @@ extension Agent {
             return
         }
         let limit = all ? Self.notesOfBundle : Self.notesOfReport
-        reader.read { reads, _ throws(StoreError) in
+        fromReader { reads, _ throws(StoreError) in
             let sent = all ? 0 : try reads.diagnosticsSent()
             let (notes, newest) = try reads.notes(after: sent, limit: limit, types: Self.noteTypes)
             return Diary(view: view, notes: notes, newest: newest, usage: try reads.usage(UsageQuery()))
-        } completion: { [self] result in
-            assumeIsolated { done($0, result) }
+        } then: { agent, diary in
+            done(agent, diary)
         }
     }
 
-    private func answer(_ call: LocalCall, _ result: Result<Diary, StoreError>) {
-        switch result {
-        case .failure(let error): refuse(call, error)
-        case .success(let diary):
-            let archive = bundle(diary).archive
-            audit("diagnose", uid: call.peer.uid)
-            let packed = environment.compressor.gzip(archive)
-            call.answer(
-                LocalAnswer(
-                    200, contentType: packed == nil ? "application/x-tar" : "application/gzip", body: packed ?? archive))
-        }
+    private func answer(_ call: LocalCall, _ diary: Diary) {
+        let archive = bundle(diary).archive
+        audit("diagnose", uid: call.peer.uid)
+        let packed = environment.compressor.gzip(archive)
+        call.answer(
+            LocalAnswer(200, contentType: packed == nil ? "application/x-tar" : "application/gzip", body: packed ?? archive))
     }
 
     private func bundle(_ diary: Diary) -> DiagnosticsBundle {
@@ -143,8 +136,8 @@ extension Agent {
             case .allow = Policy.decide(.diagnostics, in: engine.situation, now: now.wall)
         else { return }
         observed.sendsDiagnostics = true
-        readForStatus { result in
-            self.assumeIsolated { $0.readDiary(result, all: false) { agent, diary in agent.send(diary) } }
+        readForStatus { agent, view in
+            agent.readDiary(view, all: false) { agent, diary in agent.send(diary) }
         }
     }
 
@@ -202,9 +195,6 @@ extension Agent {
         }
         observed.diagnostics.handle(.sent, now: now.instant)
         log.info("diagnostics sent", metadata: ["up_bytes": "\(response.traffic.wireUp)"])
-        store.run { store, now throws(StoreError) in
-            try store.noteDiagnosticsSent(upTo: newest, at: now)
-        } completion: { _ in
-        }
+        tellStore { store, now throws(StoreError) in try store.noteDiagnosticsSent(upTo: newest, at: now) }
     }
 }

@@ -14,30 +14,21 @@ extension Agent {
     private static let contactAge: Duration = .seconds(60)
 
     func showChecklist(_ call: LocalCall) {
-        askHub {
-            self.assumeIsolated { agent in
-                agent.askSystem {
-                    self.assumeIsolated { agent in
-                        agent.readForStatus { result in
-                            self.assumeIsolated { $0.answerChecklist(call, result) }
-                        }
+        askHub { agent in
+            agent.askSystem { agent in
+                agent.readForStatus { agent, result in
+                    agent.goOn(call, agent.orUnread(result)) { agent, view in
+                        call.answer(DoctorAnswer(findings: Doctor.examine(agent.doctorFacts(view))).answer)
                     }
                 }
             }
         }
     }
 
-    private func answerChecklist(_ call: LocalCall, _ result: Result<StoreView, StoreError>) {
-        switch orUnread(result) {
-        case .success(let view): call.answer(DoctorAnswer(findings: Doctor.examine(doctorFacts(view))).answer)
-        case .failure(let error): refuse(call, error)
-        }
-    }
-
     /// The summary for the status, from known facts and without waiting.
     func checklist(_ view: StoreView) -> DoctorSummary {
         let now = environment.time.now().instant
-        if observed.systemSeenAt.map({ $0.duration(to: now) > Self.systemAge }) ?? true { askSystem {} }
+        if observed.systemSeenAt.map({ $0.duration(to: now) > Self.systemAge }) ?? true { askSystem() }
         return DoctorSummary(Doctor.examine(doctorFacts(view)))
     }
 
@@ -45,31 +36,33 @@ extension Agent {
 
     /// Sends the hub the smallest possible request, so that name, route, TLS and clock are checked now. Only where the policy allows the
     /// most urgent work, and not when the hub has just answered.
-    private func askHub(_ done: @escaping @Sendable () -> Void) {
+    private func askHub(_ done: @escaping @Sendable (isolated Agent) -> Void) {
         let now = environment.time.now()
         let isFresh = observed.hubAnsweredAt.map { $0.duration(to: now.instant) < Self.contactAge } ?? false
-        guard !isFresh, !hasStopped, case .allow = engine.verdict(on: .critical, now: now.wall) else { return done() }
+        guard !isFresh, !hasStopped, case .allow = engine.verdict(on: .critical, now: now.wall) else { return done(self) }
         let (hub, backend, uplink) = (hub, backend, around.connectivity.uplink)
         let nonce = String(UInt64.random(in: .min ... .max, using: &nonces), radix: 36)
-        Task(executorPreference: executor) { [weak self] in
+        Task(executorPreference: executor) { [self] in
             let result = if let backend { await backend.look(over: uplink) } else { await hub.look(nonce: nonce, over: uplink) }
-            await self?.lookedAtHub(result, over: uplink)
-            done()
+            await lookedAtHub(result, over: uplink, done)
         }
     }
 
-    private func lookedAtHub(_ result: Result<HTTPResponse, TransportError>, over uplink: Uplink?) {
+    private func lookedAtHub(
+        _ result: Result<HTTPResponse, TransportError>, over uplink: Uplink?, _ done: @Sendable (isolated Agent) -> Void
+    ) {
         count(result.traffic, for: .probe, over: uplink)
         noteHub(result)
+        done(self)
     }
 
-    func askSystem(_ done: @escaping @Sendable () -> Void) {
-        guard let examine = environment.examine else { return done() }
+    func askSystem(_ done: @escaping @Sendable (isolated Agent) -> Void = { _ in }) {
+        guard let examine = environment.examine else { return done(self) }
         observed.systemSeenAt = environment.time.now().instant
         examine(doctorQuestions) { [self] system in
-            executor.loop.execute {
-                self.assumeIsolated { agent in if let system { agent.observed.system = system } }
-                done()
+            onLoop { agent in
+                if let system { agent.observed.system = system }
+                done(agent)
             }
         }
     }

@@ -5,15 +5,10 @@ import SyncStore
 // `GET /v1/metrics`, in the text format of Prometheus.
 extension Agent {
     func showMetrics(_ call: LocalCall) {
-        reader.read { reads, now throws(StoreError) in
+        fromReader(for: call) { reads, now throws(StoreError) in
             (facts: try reads.facts(at: now), openConflicts: try reads.openConflicts())
-        } completion: { [self] result in
-            assumeIsolated { agent in
-                switch result {
-                case .success(let view): call.answer(ControlAnswer.metrics(agent.metrics(view.facts, openConflicts: view.openConflicts)))
-                case .failure(let error): agent.refuse(call, error)
-                }
-            }
+        } then: { agent, view in
+            call.answer(ControlAnswer.metrics(agent.metrics(view.facts, openConflicts: view.openConflicts)))
         }
     }
 

@@ -8,19 +8,15 @@ extension Agent {
     /// Takes a sample now and every five minutes.
     func watchQueue() {
         guard !hasStopped else { return }
-        reader.read { reads, now throws(StoreError) in
+        fromReader { reads, now throws(StoreError) in
             try reads.facts(at: now).open
-        } completion: { [self] result in
-            assumeIsolated { agent in
-                // A sample that cannot be read now counts as unchanged at the next one.
-                if case .success(let open) = result, agent.observed.queue.isDue(at: agent.environment.time.now().instant) {
-                    agent.observed.queue.note(open, at: agent.environment.time.now())
-                }
-                agent.observed.queueWake?.cancel()
-                agent.observed.queueWake = agent.executor.schedule(after: QueueHistory.step) { [weak agent] in
-                    agent?.assumeIsolated { $0.watchQueue() }
-                }
+        } then: { agent, result in
+            // A sample that cannot be read now counts as unchanged at the next one.
+            if case .success(let open) = result, agent.observed.queue.isDue(at: agent.environment.time.now().instant) {
+                agent.observed.queue.note(open, at: agent.environment.time.now())
             }
+            agent.observed.queueWake?.cancel()
+            agent.observed.queueWake = agent.schedule(after: QueueHistory.step) { $0.watchQueue() }
         }
     }
 }

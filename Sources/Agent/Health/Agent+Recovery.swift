@@ -129,17 +129,15 @@ extension Agent {
 
     /// Accepts the deletions that were held back, after an operator has checked them.
     func acceptDeletions(uid: UInt32) {
-        store.run { store, now throws(StoreError) in
+        fromStore { store, now throws(StoreError) in
             try store.acceptDeletions(uid: uid, at: now)
-        } completion: { [self] result in
-            assumeIsolated { agent in
-                switch result {
-                case .success(let count):
-                    agent.observed.attention["mass_delete"] = nil
-                    agent.log.notice("deletions accepted", metadata: ["records": "\(count)", "uid": "\(uid)"])
-                    agent.events.poke()
-                case .failure(let error): agent.log.error("the deletions were not done", metadata: ["error": "\(error)"])
-                }
+        } then: { agent, result in
+            switch result {
+            case .success(let count):
+                agent.observed.attention["mass_delete"] = nil
+                agent.log.notice("deletions accepted", metadata: ["records": "\(count)", "uid": "\(uid)"])
+                agent.events.poke()
+            case .failure(let error): agent.log.error("the deletions were not done", metadata: ["error": "\(error)"])
             }
         }
     }
@@ -147,21 +145,14 @@ extension Agent {
     /// Ready means that the store works and the reference records are here (PROTOCOL A8, "first-sync seeding").
     func showReadiness(_ call: LocalCall) {
         if let obstacle = mode.obstacle(held: store.heldFor) { return call.answer(ControlAnswer.ready(reason: obstacle, firstSync: nil)) }
-        reader.read { reads, now throws(StoreError) in
+        fromReader(for: call) { reads, now throws(StoreError) in
             (entities: try reads.entities(), facts: try reads.facts(at: now))
-        } completion: { [self] result in
-            assumeIsolated { agent in
-                switch result {
-                case .success(let found):
-                    let state = agent.firstSync(found.entities, isSeeded: found.facts.isSeeded)
-                    let isReady = state.phase == "seeded" || state.phase == "done"
-                    let cause = agent.presentCause(
-                        in: agent.presentSituation, waiting: found.facts.waitingPriorities, now: agent.environment.time.now().wall)
-                    call.answer(
-                        ControlAnswer.ready(reason: isReady ? nil : state.phase, firstSync: state, cause: isReady ? nil : cause))
-                case .failure(let error): agent.refuse(call, error)
-                }
-            }
+        } then: { agent, found in
+            let state = agent.firstSync(found.entities, isSeeded: found.facts.isSeeded)
+            let isReady = state.phase == "seeded" || state.phase == "done"
+            let cause = agent.presentCause(
+                in: agent.presentSituation, waiting: found.facts.waitingPriorities, now: agent.environment.time.now().wall)
+            call.answer(ControlAnswer.ready(reason: isReady ? nil : state.phase, firstSync: state, cause: isReady ? nil : cause))
         }
     }
 

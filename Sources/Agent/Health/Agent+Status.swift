@@ -5,23 +5,14 @@ import SyncStore
 // `GET /v1/status`: assembled from present facts at each request; nothing is stored for it.
 extension Agent {
     func showStatus(_ call: LocalCall) {
-        readForStatus { [self] result in
-            assumeIsolated { agent in
-                switch agent.orUnread(result) {
-                case .success(let view): call.answer(agent.status(view).answer)
-                case .failure(let error): agent.refuse(call, error)
-                }
-            }
+        readForStatus { agent, result in
+            agent.goOn(call, agent.orUnread(result)) { agent, view in call.answer(agent.status(view).answer) }
         }
     }
 
-    func readForStatus(_ done: @escaping @Sendable (Result<StoreView, StoreError>) -> Void) {
+    func readForStatus(_ done: @escaping @Sendable (isolated Agent, Result<StoreView, StoreError>) -> Void) {
         let today = around.book.clock.day
-        reader.read { reads, now throws(StoreError) in
-            try StoreView(reads, today: today, at: now)
-        } completion: { result in
-            done(result)
-        }
+        fromReader({ reads, now throws(StoreError) in try StoreView(reads, today: today, at: now) }, then: done)
     }
 
     /// Where the database cannot be read, the rest is shown together with that fact, because a reader needs it most then.

@@ -26,12 +26,10 @@ extension Agent {
     /// Watches the token's file while the hub refuses this device, so that a new token is used within seconds.
     func watchToken() {
         guard engine.reachability == .auth, around.tokenWake == nil, !hasStopped else { return }
-        around.tokenWake = executor.schedule(after: environment.tokenLooks) { [weak self] in
-            self?.assumeIsolated { agent in
-                agent.around.tokenWake = nil
-                agent.showNewToken()
-                agent.watchToken()
-            }
+        around.tokenWake = schedule(after: environment.tokenLooks) { agent in
+            agent.around.tokenWake = nil
+            agent.showNewToken()
+            agent.watchToken()
         }
     }
 

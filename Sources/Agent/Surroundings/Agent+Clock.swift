@@ -25,30 +25,26 @@ extension Agent {
         let isRight = environment.wallIsSynchronised()
         guard isRight != observed.wallIsSynchronised else { return }
         observed.wallIsSynchronised = isRight
-        store.run { store, now throws(StoreError) in
+        fromStore { store, now throws(StoreError) in
             store.clockTrust = isRight ? .synced : .unsynced
             // Mutations that were made earlier in this boot can be dated as well.
             if isRight { try store.learn(ClockAnchor(wall: now, error: .milliseconds(500)), at: now) }
-        } completion: { [self] result in
-            assumeIsolated { agent in
-                agent.log.notice("the wall clock", metadata: ["trusted": "\(isRight)"])
-                if case .failure(let error) = result {
-                    agent.log.warning("what the time is was not written down", metadata: ["error": "\(error)"])
-                }
+        } then: { agent, result in
+            agent.log.notice("the wall clock", metadata: ["trusted": "\(isRight)"])
+            if case .failure(let error) = result {
+                agent.log.warning("what the time is was not written down", metadata: ["error": "\(error)"])
             }
         }
     }
 
     private func learn(_ anchor: ClockAnchor) {
-        store.run { store, now throws(StoreError) in
+        fromStore { store, now throws(StoreError) in
             try store.learn(anchor, at: now)
-        } completion: { [self] result in
+        } then: { agent, result in
             guard case .failure(let error) = result else { return }
-            assumeIsolated { agent in
-                // It is passed again with the next answer.
-                agent.observed.anchor = nil
-                agent.log.warning("what the time is was not written down", metadata: ["error": "\(error)"])
-            }
+            // It is passed again with the next answer.
+            agent.observed.anchor = nil
+            agent.log.warning("what the time is was not written down", metadata: ["error": "\(error)"])
         }
     }
 

@@ -51,10 +51,7 @@ extension Agent {
         if around.unmeteredSeenAt.map({ $0 < hour || $0 > now.wall }) ?? true { around.unmeteredSeenAt = hour }
         if let saved = around.unmeteredSavedAt, saved.duration(to: now.instant) < Self.unmeteredSaveInterval { return }
         around.unmeteredSavedAt = now.instant
-        store.run { store, moment throws(StoreError) in
-            try store.noteUnmetered(at: hour, now: moment)
-        } completion: { _ in
-        }
+        tellStore { store, moment throws(StoreError) in try store.noteUnmetered(at: hour, now: moment) }
     }
 
     // MARK: Review
@@ -75,9 +72,7 @@ extension Agent {
         guard let next = ([change, refresh].compactMap { $0 } + resets).filter({ $0 > now.wall }).min() else { return }
         // The wait is at most an hour, because the wall clock may be corrected meanwhile.
         let wait = min(now.wall.duration(to: next), .seconds(3600)) + .milliseconds(20)
-        around.reviewWake = executor.schedule(after: wait) { [weak self] in
-            self?.assumeIsolated { $0.review() }
-        }
+        around.reviewWake = schedule(after: wait) { $0.review() }
     }
 
     /// Called when the wall clock was set, or the machine was suspended: planned times are wrong now.
@@ -99,14 +94,12 @@ extension Agent {
     /// Loads the age of the oldest normal work, which matters on a metered link only.
     func lookForOldestNormal() {
         guard around.connectivity.uplink?.isMetered == true else { return }
-        reader.read { reads, _ throws(StoreError) in
+        fromReader { reads, _ throws(StoreError) in
             try reads.oldestNormalAt()
-        } completion: { [self] result in
-            assumeIsolated { agent in
-                guard case .success(let oldest) = result, oldest != agent.around.oldestNormalAt else { return }
-                agent.around.oldestNormalAt = oldest
-                agent.tellConditions()
-            }
+        } then: { agent, result in
+            guard case .success(let oldest) = result, oldest != agent.around.oldestNormalAt else { return }
+            agent.around.oldestNormalAt = oldest
+            agent.tellConditions()
         }
     }
 }

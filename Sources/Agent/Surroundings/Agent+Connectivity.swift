@@ -9,11 +9,10 @@ extension Agent {
     /// Starts watching. Events from other threads come to the loop.
     func startWatching() {
         environment.links?.watch(hubAddresses: []) { [weak self] table in
-            guard let self else { return }
-            executor.loop.execute { self.assumeIsolated { $0.see(table) } }
+            self?.onLoop { $0.see(table) }
         }
         watchPower()
-        askSystem {}
+        askSystem()
         events.onPresence = { [weak self] in self?.assumeIsolated { $0.tellConditions() } }
         review()
     }
@@ -68,9 +67,7 @@ extension Agent {
             case .recover(let run): recover(run)
             case .wake(let at):
                 around.connectivityWake?.cancel()
-                around.connectivityWake = executor.schedule(after: delay(until: at)) { [weak self] in
-                    self?.assumeIsolated { $0.feed(.timer) }
-                }
+                around.connectivityWake = schedule(after: delay(until: at)) { $0.feed(.timer) }
             }
         }
         if !effects.isEmpty { tellConditions() }
@@ -161,13 +158,10 @@ extension Agent {
     func resolveHub() {
         guard let resolve = environment.resolve else { return feed(.resolved(isLiteral: true)) }
         resolve(loaded.configuration.nextHop.host) { [weak self] addresses, isLiteral in
-            guard let self else { return }
-            executor.loop.execute {
-                self.assumeIsolated { agent in
-                    agent.observed.isHubResolved = addresses != nil
-                    if let addresses { agent.environment.links?.look(for: addresses) }
-                    agent.feed(.resolved(isLiteral: isLiteral))
-                }
+            self?.onLoop { agent in
+                agent.observed.isHubResolved = addresses != nil
+                if let addresses { agent.environment.links?.look(for: addresses) }
+                agent.feed(.resolved(isLiteral: isLiteral))
             }
         }
     }

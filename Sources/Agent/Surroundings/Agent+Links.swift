@@ -6,15 +6,13 @@ import SyncStore
 // `GET` and `PUT /v1/links`.
 extension Agent {
     func showLinks(_ call: LocalCall) {
-        reader.read { reads, now throws(StoreError) in
+        fromReader { reads, now throws(StoreError) in
             try reads.facts(at: now).waitingPriorities
-        } completion: { [self] result in
-            assumeIsolated { agent in
-                // Links are shown also where the database cannot be read; status reports that.
-                let waiting: Set<Priority> = if case .success(let found) = result { found } else { [] }
-                let cause = agent.presentCause(in: agent.presentSituation, waiting: waiting, now: agent.environment.time.now().wall)
-                call.answer(LinksAnswer(items: agent.linkItems, uplink: agent.around.connectivity.uplink?.name, cause: cause).answer)
-            }
+        } then: { agent, result in
+            // Links are shown also where the database cannot be read; status reports that.
+            let waiting: Set<Priority> = if case .success(let found) = result { found } else { [] }
+            let cause = agent.presentCause(in: agent.presentSituation, waiting: waiting, now: agent.environment.time.now().wall)
+            call.answer(LinksAnswer(items: agent.linkItems, uplink: agent.around.connectivity.uplink?.name, cause: cause).answer)
         }
     }
 

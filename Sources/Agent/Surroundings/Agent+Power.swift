@@ -8,8 +8,7 @@ import SyncHTTP
 extension Agent {
     func watchPower() {
         environment.power?.watch(sysfsRoot: loaded.configuration.power.sysfsRoot) { [weak self] readings in
-            guard let self else { return }
-            executor.loop.execute { self.assumeIsolated { $0.take(readings) } }
+            self?.onLoop { $0.take(readings) }
         }
     }
 

@@ -19,9 +19,7 @@ extension Agent {
         let before = observed.bytes[series] ?? (0, 0)
         observed.bytes[series] = (before.up + Int64(traffic.wireUp), before.down + Int64(traffic.wireDown))
         if let due = around.usage.dueAt, around.usageWake == nil {
-            around.usageWake = executor.schedule(after: delay(until: due)) { [weak self] in
-                self?.assumeIsolated { $0.saveUsage() }
-            }
+            around.usageWake = schedule(after: delay(until: due)) { $0.saveUsage() }
         }
         if budget != nil { tellConditions() }
     }
@@ -85,20 +83,18 @@ extension Agent {
         let book = around.book.saved(at: now)
         let room = isLast ? 0 : UsageReservation.room(for: around.connectivity.uplink.flatMap { loaded.configuration.budget(of: $0) })
         let reserved = around.reservation.stored(room: room, boot: environment.bootID, carried: environment.carried)
-        store.run { store, moment throws(StoreError) in
+        fromStore { store, moment throws(StoreError) in
             try store.recordUsage(rows, book, reserved, at: moment)
-        } completion: { [self] result in
-            assumeIsolated { agent in
-                if case .failure(let error) = result {
-                    agent.log.warning("the byte ledger was not stored", metadata: ["error": "\(error)"])
-                    let now = agent.environment.time.now().instant
-                    for row in rows {
-                        agent.around.usage.add(row, now: now)
-                        agent.around.reservation.failed(.init(up: row.up, down: row.down), over: row.link)
-                    }
+        } then: { agent, result in
+            if case .failure(let error) = result {
+                agent.log.warning("the byte ledger was not stored", metadata: ["error": "\(error)"])
+                let now = agent.environment.time.now().instant
+                for row in rows {
+                    agent.around.usage.add(row, now: now)
+                    agent.around.reservation.failed(.init(up: row.up, down: row.down), over: row.link)
                 }
-                done()
             }
+            done()
         }
     }
 
@@ -119,22 +115,16 @@ extension Agent {
         let budgets = ledgerBudgets(link: query.link?.text)
         saveUsage()
         // Queued behind the work that was just passed to the writer, so that it is included.
-        store.run { store, _ throws(StoreError) in
+        fromStore(for: call) { store, _ throws(StoreError) in
             try store.reads.usage(filter)
-        } completion: { [self] result in
-            assumeIsolated { agent in
-                switch result {
-                case .success(let rows):
-                    let items = rows.map { row in
-                        let day = RFC3339.text(row.day.start).prefix(query.period == .day ? 10 : 7)
-                        return LedgerAnswer.Item(
-                            link: row.link, period: String(day), purpose: row.purpose.rawValue, up: row.up, down: row.down,
-                            requests: row.requests)
-                    }
-                    call.answer(LedgerAnswer(by: query.period, items: items, budgets: budgets).answer)
-                case .failure(let error): agent.refuse(call, error)
-                }
+        } then: { _, rows in
+            let items = rows.map { row in
+                let day = RFC3339.text(row.day.start).prefix(query.period == .day ? 10 : 7)
+                return LedgerAnswer.Item(
+                    link: row.link, period: String(day), purpose: row.purpose.rawValue, up: row.up, down: row.down,
+                    requests: row.requests)
             }
+            call.answer(LedgerAnswer(by: query.period, items: items, budgets: budgets).answer)
         }
     }
 
