@@ -49,12 +49,12 @@ extension Agent {
         let code = StatusDocument.Alarm.backendClock
         let ahead = pages.compactMap { page in page.ahead.map { (page.entity, Printable.text($0, max: 40)) } }
         guard let (entity, time) = ahead.first else {
-            let isTold = observed.attention[code] != nil
+            let isTold = alarms[code] != nil
             // A page without a future time says nothing about the other pages of its list.
-            if isTold, pages.contains(where: { !$0.hasMore }) { observed.attention[code] = nil }
+            if isTold, pages.contains(where: { !$0.hasMore }) { alarms.end(code) }
             return
         }
-        guard observed.attention[code] == nil else { return }
+        guard alarms[code] == nil else { return }
         raise(
             code,
             "the backend lists a record of \(entity) that was changed at \(time), which is in the future: lists go on from the "

@@ -60,7 +60,7 @@ extension Agent {
                     + "removes files there")
         case .usableAgain(let opening):
             observed.storeIsReadOnly = false
-            observed.attention[StatusDocument.Alarm.databaseRemoved] = nil
+            alarms.end(StatusDocument.Alarm.databaseRemoved)
             reader.openAgain()
             if let fault = observed.storeFault { noteRecovery("the database could not be used for a while (\(fault))", after: fault) }
             observed.storeFault = nil

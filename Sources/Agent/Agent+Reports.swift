@@ -59,7 +59,7 @@ extension Agent {
         case .streamHeld(let entity, let detail, let isAlarm): noteHeld(entity, detail, isAlarm: isAlarm)
         case .streamResumed(let entity):
             log.notice("read again", metadata: ["entity": "\(entity)"])
-            if engine.heldStreams.isEmpty { observed.attention[Self.heldCode] = nil }
+            if engine.heldStreams.isEmpty { alarms.end(Self.heldCode) }
         case .recordsLeftOut(let records): noteLeftOut(records)
         case .breaker(let before, let after):
             log.notice("breaker", metadata: ["from": "\(before.rawValue)", "to": "\(after.rawValue)"])
@@ -77,7 +77,7 @@ extension Agent {
     /// Reports an entity that is left out of the pulls. The alarm names all such entities with their reasons.
     private func noteHeld(_ entity: EntityName, _ detail: String, isAlarm: Bool) {
         log.warning("an entity is not read, and is asked for again later", metadata: ["entity": "\(entity)", "error": "\(detail)"])
-        guard isAlarm || observed.attention[Self.heldCode] != nil else { return }
+        guard isAlarm || alarms[Self.heldCode] != nil else { return }
         raise(
             Self.heldCode,
             "the server's answers about some entities cannot be used; everything else goes on, and they are asked for again "
@@ -87,7 +87,7 @@ extension Agent {
     /// Reports records that the hub has and cannot read. They stay here unchanged, or are missing; everything else is synced.
     private func noteLeftOut(_ records: LeftOutRecords) {
         guard !records.isEmpty else {
-            observed.attention[StatusDocument.Alarm.recordsUnreadable] = nil
+            alarms.end(StatusDocument.Alarm.recordsUnreadable)
             return
         }
         raise(
@@ -113,8 +113,8 @@ extension Agent {
             log.log(level: engine.memory.failures <= 1 ? .warning : .info, "sync failed", metadata: metadata)
         } else {
             observed.fault = nil
-            observed.attention["epoch_changed"] = nil
-            observed.attention["replica_regressed"] = nil
+            alarms.end("epoch_changed")
+            alarms.end("replica_regressed")
             let isNews = outcome.pushed + outcome.pulled + outcome.rejected > 0
             log.log(level: isNews ? .info : .debug, "sync done", metadata: metadata)
         }

@@ -68,7 +68,7 @@ extension Agent {
         let text =
             "the file of the socket \(address) is gone, so that no app finds the agent, and it cannot be made anew (\(error)); "
             + "it is tried again every 30 seconds"
-        if observed.attention[StatusDocument.Alarm.socketRemoved] != text { raise(StatusDocument.Alarm.socketRemoved, text) }
+        raiseIfNew(StatusDocument.Alarm.socketRemoved, text)
     }
 
     private func tellSocketIsBack(_ address: HTTPServer.Address) {
@@ -77,7 +77,7 @@ extension Agent {
             "the file of the socket \(address) was removed while agentd was listening on it, and was made anew. Find out what removes files there"
         )
         // The event is in the log and the journal; an alarm would stay although the socket is back.
-        observed.attention[StatusDocument.Alarm.socketRemoved] = nil
+        alarms.end(StatusDocument.Alarm.socketRemoved)
     }
 
     func stopWatchingSocket() {

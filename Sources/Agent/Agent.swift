@@ -58,6 +58,7 @@ package actor Agent {
     var mutationWaiters: [MutationKey: [MutationWaiter]] = [:]
     let events: EventStreams
     var observed = Observations()
+    var alarms = Alarms()
     var indexes = IndexUpkeep()
 
     package struct Parts {

@@ -61,6 +61,51 @@ struct AlarmTests {
         #expect(gone == ["epoch_changed", "lost_tail"] && later.entries.isEmpty)
     }
 
+    @Test("An event is past once its alarm has ended; a condition leaves nothing behind")
+    func pastEvents() {
+        var alarms = Alarms()
+        let now = Timestamp(milliseconds: 1_000)
+        let kept = [alarms.raise("epoch_changed", "another history", at: now), alarms.raise("stalled", "nothing was synced", at: now)]
+        #expect(kept == [true, false])
+        #expect(alarms.present == ["epoch_changed": "another history", "stalled": "nothing was synced"])
+        #expect(alarms.past.isEmpty)
+        let ended = [alarms.end("epoch_changed"), alarms.end("stalled"), alarms.end("stalled")]
+        #expect(ended == [true, true, false])
+        #expect(alarms.present.isEmpty)
+        #expect(alarms.past.map(\.code) == ["epoch_changed"])
+    }
+
+    @Test("An acknowledged event is gone, except two machines with one name, which are present as long as there are two")
+    func acknowledged() {
+        var alarms = Alarms()
+        let now = Timestamp(milliseconds: 1_000)
+        for code in ["lost_tail", "cloned_device", "mass_delete"] { _ = alarms.raise(code, "as told", at: now) }
+        let unknown = alarms.acknowledge("mass_delete")
+        #expect(unknown.isEmpty && alarms["mass_delete"] != nil)
+        let gone = alarms.acknowledge(nil)
+        #expect(gone == ["lost_tail", "cloned_device"])
+        #expect(alarms["lost_tail"] == nil && alarms["cloned_device"] == "as told")
+        alarms.end("cloned_device")
+        #expect(alarms.past.isEmpty)
+    }
+
+    @Test("Events of earlier runs come back, and the newer sentence of a code counts")
+    func earlierRuns() throws {
+        var earlier = Alarms()
+        let now = Timestamp(milliseconds: 1_000)
+        for code in ["lost_tail", "epoch_changed"] { _ = earlier.raise(code, "earlier", at: now) }
+        let stored = try #require(AlarmHistory(text: earlier.text))
+        var alarms = Alarms()
+        _ = alarms.raise("lost_tail", "now", at: now)
+        let isToBeStored = alarms.add(stored)
+        #expect(isToBeStored)
+        alarms.end("lost_tail")
+        #expect(alarms.past.map(\.detail) == ["earlier", "now"])
+        var empty = Alarms()
+        let hasAny = empty.add(AlarmHistory())
+        #expect(!hasAny)
+    }
+
     private static func status(_ stand: AgentStand) async throws -> StatusDocument {
         try #require(try await stand.send(.get, "/v1/status").json.flatMap { StatusDocument($0) })
     }

@@ -213,7 +213,7 @@ extension Agent {
         let isWrittenAnew = new.sources != loaded.sources
         if startedFromLastGood, change.needsRestart.isEmpty {
             startedFromLastGood = false
-            observed.attention[Self.lastGoodCode] = nil
+            alarms.end(Self.lastGoodCode)
         }
         loaded = new
         loaded.configuration = change.inForce

@@ -35,7 +35,7 @@ extension Agent {
         guard !hasStopped else { return }
         let text = "no files are taken: \(Printable.text(reason)); it is tried again every half minute"
         // The same error again is not reported.
-        if observed.attention[Self.noFiles] != text { raise(Self.noFiles, text) }
+        raiseIfNew(Self.noFiles, text)
         goOnWithFiles()
         schedule(after: environment.diskRetryAfter) { $0.startBlobs() }
     }
@@ -81,7 +81,7 @@ extension Agent {
     private func swept(_ found: SweptBlobs, by requester: Requester, _ capacity: BlobCapacity) {
         guard !hasStopped else { return }
         blobs.isSwept = true
-        observed.attention[Self.noFiles] = nil
+        alarms.end(Self.noFiles)
         goOnWithFiles()
         fromStore { store, now throws(StoreError) in
             // Photos that the database has forgotten are still valuable.

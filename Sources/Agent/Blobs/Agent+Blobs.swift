@@ -12,7 +12,7 @@ extension Agent {
             throw LocalProblem.validation.problem("an existing backend takes no files: set blobs.upload_url to a tus server")
         }
         guard let folder = blobs.folder else { throw LocalProblem.readOnly.problem("this agent has no place for files") }
-        if let obstacle = observed.attention[Self.noFiles] { throw LocalProblem.readOnly.problem(obstacle, retryAfter: 30) }
+        if let obstacle = alarms[Self.noFiles] { throw LocalProblem.readOnly.problem(obstacle, retryAfter: 30) }
         guard blobs.isSwept else {
             guard hasBegun else { throw LocalProblem.starting.problem("the database did not answer at the start", retryAfter: 1) }
             // The folder is being scanned, which takes moments.

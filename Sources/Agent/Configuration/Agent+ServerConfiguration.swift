@@ -73,7 +73,7 @@ extension Agent {
     private func noteAccepted(_ server: ServerConfiguration, _ change: ConfigurationChange) {
         observed.refusedConfig = nil
         configurationError = nil
-        observed.attention["config_rejected"] = nil
+        alarms.end("config_rejected")
         configurationVersion += 1
         log.notice(
             "configuration from the hub",

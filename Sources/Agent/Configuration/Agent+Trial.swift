@@ -22,10 +22,10 @@ extension Agent {
         switch choice {
         case .settled:
             observed.revertedKeys = []
-            observed.attention["config_reverted"] = nil
+            alarms.end("config_reverted")
         case .onTrial:
             observed.revertedKeys = []
-            observed.attention["config_reverted"] = nil
+            alarms.end("config_reverted")
             guard let proven = keeper.proven() else { break }
             observed.trialKeys = Self.changedKeys(from: proven, to: loaded.configuration)
             log.notice("the way to the hub is on trial", metadata: ["keys": "\(observed.trialKeys.joined(separator: ","))"])
@@ -142,7 +142,7 @@ extension Agent {
 
     /// One sentence for the status; `nil` when there is nothing to report.
     var trialSentence: String? {
-        if !observed.revertedKeys.isEmpty { return observed.attention["config_reverted"] }
+        if !observed.revertedKeys.isEmpty { return alarms["config_reverted"] }
         guard observed.trial.isOnTrial else { return nil }
         let left = max(.zero, environment.trialWindow - observed.trial.spent)
         let keys = observed.trialKeys.isEmpty ? "the way to the hub" : observed.trialKeys.joined(separator: ", ")

@@ -6,11 +6,17 @@ import SyncStore
 // Alarms for people: raised, shown in status and by the doctor, and acknowledged.
 extension Agent {
     func raise(_ code: String, _ detail: String) {
-        observed.attention[code] = detail
-        observed.diagnostics.handle(.raised, now: environment.time.now().instant)
+        let now = environment.time.now()
+        let isToBeStored = alarms.raise(code, detail, at: now.wall)
+        observed.diagnostics.handle(.raised, now: now.instant)
         log.warning("attention", metadata: ["code": "\(code)", "detail": "\(detail)"])
         journal(.attention, EventPayload.attention(code: code, detail: detail))
-        if observed.alarms.note(code, detail, at: environment.time.now().wall) { keepAlarms() }
+        if isToBeStored { keepAlarms() }
+    }
+
+    /// Raises an alarm, unless it is raised with the same sentence.
+    func raiseIfNew(_ code: String, _ detail: String) {
+        if alarms[code] != detail { raise(code, detail) }
     }
 
     /// Restores alarms of earlier runs that were not acknowledged.
@@ -19,23 +25,19 @@ extension Agent {
         guard let earlier = AlarmHistory(text: text) else {
             return log.warning("what was told before this start cannot be read and is forgotten")
         }
-        observed.alarms.add(earlier)
-        if !observed.alarms.entries.isEmpty { keepAlarms() }
+        if alarms.add(earlier) { keepAlarms() }
     }
 
     func acknowledgeAlarms(_ call: LocalCall) throws(Problem) {
         let body = try AcknowledgeBody.read(call.body)
-        let gone = observed.alarms.acknowledge(body.code)
+        let gone = alarms.acknowledge(body.code)
         if let code = body.code, gone.isEmpty {
-            let why =
-                observed.attention[code] == nil ? "there is no alarm \(code)" : "the alarm \(code) is not over; it ends with its cause"
+            let why = alarms[code] == nil ? "there is no alarm \(code)" : "the alarm \(code) is not over; it ends with its cause"
             throw LocalProblem.notFound(why, list: "agentctl status")
         }
-        // An event has no present state to keep. Two machines with one name are reported as long as there are two.
-        for code in gone where code != "cloned_device" { observed.attention[code] = nil }
         log.notice("alarms acknowledged", metadata: ["codes": "\(gone.joined(separator: ","))", "uid": "\(call.peer.uid)"])
         for code in gone { audit("acknowledge", code, uid: call.peer.uid) }
-        let text = observed.alarms.text
+        let text = alarms.text
         fromStore(for: call) { store, now throws(StoreError) in
             try store.keep(text, as: .alarms, at: now)
         } then: { _, _ in
@@ -45,10 +47,10 @@ extension Agent {
 
     /// Past alarms, oldest first.
     var pastAlarms: [StatusDocument.Alarm] {
-        observed.alarms.entries.filter { observed.attention[$0.code] == nil }.map { .init(code: $0.code, detail: $0.detail, at: $0.at) }
+        alarms.past.map { .init(code: $0.code, detail: $0.detail, at: $0.at) }
     }
 
     private func keepAlarms() {
-        keep(observed.alarms.text, as: .alarms, loss: "an alarm was not written down; a restart forgets it")
+        keep(alarms.text, as: .alarms, loss: "an alarm was not written down; a restart forgets it")
     }
 }

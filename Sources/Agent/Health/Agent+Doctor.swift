@@ -112,7 +112,7 @@ extension Agent {
         agent.deaths = environment.deaths
         agent.isSafeMode = environment.safeMode != nil && engine.memory.pause != nil
         // The token and the configuration have checks of their own.
-        agent.alarms = observed.attention.filter { !["config_rejected", Self.lastGoodCode, "config_reverted"].contains($0.key) }
+        agent.alarms = alarms.present.filter { !["config_rejected", Self.lastGoodCode, "config_reverted"].contains($0.key) }
         agent.pastAlarms = pastAlarms.map(\.code)
         agent.refusals = observed.refusals
         facts.agent = agent

@@ -76,7 +76,7 @@ extension Agent {
             : "the database was written by a newer agentd (\(error.detail)); install that one again, or a newer one"
         mode = .readOnly(reason)
         observed.storeIsReadOnly = true
-        observed.attention[isForeign ? "foreign_database" : "newer_schema"] = reason
+        alarms.show(isForeign ? "foreign_database" : "newer_schema", reason)
         log.critical("read-only", metadata: ["error": "\(error)"])
         goOnWithWaiting()
     }
@@ -107,7 +107,7 @@ extension Agent {
     /// Reports that the hub sees another database with our name.
     func noteTwins(_ count: Int64) {
         guard count > 1 else {
-            observed.attention["cloned_device"] = nil
+            alarms.end("cloned_device")
             log.notice("nobody else uses this device's name any more")
             return
         }
@@ -134,7 +134,7 @@ extension Agent {
         } then: { agent, result in
             switch result {
             case .success(let count):
-                agent.observed.attention["mass_delete"] = nil
+                agent.alarms.end("mass_delete")
                 agent.log.notice("deletions accepted", metadata: ["records": "\(count)", "uid": "\(uid)"])
                 agent.events.poke()
             case .failure(let error): agent.log.error("the deletions were not done", metadata: ["error": "\(error)"])

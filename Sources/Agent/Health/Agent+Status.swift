@@ -100,7 +100,7 @@ extension Agent {
                 records: entity.records, pending: entity.open,
                 cursorAge: entity.age(pulledAt: engine.pulledAt(entity.name), now: now.wall))
         }
-        document.alarms = observed.attention.filter { StatusDocument.Alarm.codes.contains($0.key) }
+        document.alarms = alarms.present.filter { StatusDocument.Alarm.codes.contains($0.key) }
             .sorted { $0.key < $1.key }.map { .init(code: $0.key, detail: $0.value) }
         document.pastAlarms = pastAlarms
         if let obstacle = view.obstacle {
@@ -153,7 +153,7 @@ extension Agent {
             let isSuspect = engine.clock.isDoubted || clock.offset.magnitude > HybridClock.aheadMax
             sync.clock = .init(offset: clock.offset, error: clock.error, state: isSuspect ? "suspect" : "synced")
         } else if isClockUnsynced {
-            sync.clock = .init(offset: .zero, error: .zero, state: observed.attention["clock_suspect"] == nil ? "unsynced" : "suspect")
+            sync.clock = .init(offset: .zero, error: .zero, state: alarms["clock_suspect"] == nil ? "unsynced" : "suspect")
         }
         if let epoch = memory.epoch { sync.server = .init(epoch: epoch, head: engine.seenHead, syncVersion: 1) }
         return sync

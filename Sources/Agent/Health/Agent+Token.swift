@@ -76,10 +76,10 @@ extension Agent {
     private func warnOfOtherToken() {
         let code = "token_refused"
         guard hub.showsOtherToken else {
-            observed.attention[code] = nil
+            alarms.end(code)
             return
         }
-        guard observed.attention[code] == nil else { return }
+        guard alarms[code] == nil else { return }
         raise(code, "the hub refuses the token that should be shown; the last one that it took is shown instead")
     }
 
@@ -89,10 +89,10 @@ extension Agent {
         guard !observed.refreshesToken else { return }
         let isDue = observed.tokenRefreshAt.map { $0 <= now } ?? true
         guard isDue, let ends = observed.tokenEndsAt, now.duration(to: ends) < Doctor.endsSoon else {
-            observed.attention[code] = nil
+            alarms.end(code)
             return
         }
-        guard observed.attention[code] == nil else { return }
+        guard alarms[code] == nil else { return }
         raise(code, "the token of this device ends at \(ends), and it was not refreshed so far")
     }
 }

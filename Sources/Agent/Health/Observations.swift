@@ -75,10 +75,6 @@ struct Observations {
     var restartNeeded: [String] = []
     var queue = QueueHistory()
     var queueWake: LoopTimer?
-    /// Past events that were not acknowledged.
-    var alarms = AlarmHistory()
-    /// Present alarms by code, with the newest sentence of each.
-    var attention: [String: String] = [:]
 }
 
 /// The labels of one row of `agentd_bytes_total`.

@@ -56,7 +56,7 @@ extension Agent {
         let code = StatusDocument.Alarm.hubClock
         switch verdict {
         case .accepted:
-            guard observed.attention.removeValue(forKey: code) != nil else { return }
+            guard alarms.end(code) else { return }
             log.notice("the hub's time is used again")
         case .implausible(let time):
             raise(
@@ -77,13 +77,13 @@ extension Agent {
         let code = "clock_suspect"
         switch result {
         case .failure(let error) where error.code == .untrustedDate && isClockUnsynced:
-            guard observed.attention[code] == nil else { return }
+            guard alarms[code] == nil else { return }
             let wall = environment.time.now().wall
             raise(
                 code,
                 "the hub's certificate is not valid at \(wall), which is what our clock shows, and nobody vouches for it: \(error.detail)")
         case .failure: return
-        case .success: observed.attention[code] = nil
+        case .success: alarms.end(code)
         }
     }
 }
