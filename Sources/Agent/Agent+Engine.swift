@@ -158,7 +158,7 @@ extension Agent {
         _ way: ConfigurationTrial.Name?
     ) {
         count(result.traffic, for: request.kind.purpose, over: uplink)
-        if case .success = result { noteTime(of: request.kind, sent.duration(to: environment.time.now().instant)) }
+        if case .success = result { metrics.answered(request.kind, in: sent.duration(to: environment.time.now().instant)) }
         noteContact(result)
         noteCertificateDate(result)
         noteHub(result)
@@ -166,14 +166,6 @@ extension Agent {
         noteOffer(result)
         engine.wallIsSynchronised = environment.wallIsSynchronised()
         handle(.answered(request.id, result, sent: sent))
-    }
-
-    private func noteTime(of kind: HubCall.Kind, _ duration: Duration) {
-        switch kind {
-        case .pull, .snapshot: observed.pullTimes.add(duration)
-        case .push, .settle: observed.pushTimes.add(duration)
-        case .hello, .known, .verify: break
-        }
     }
 
     private func probe(_ id: UInt64) {

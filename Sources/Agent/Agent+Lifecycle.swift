@@ -21,7 +21,7 @@ extension Agent {
     }
 
     private func noteRefusal(_ problem: HTTPProblem, _ peer: HTTPPeer) {
-        observed.refusals[problem.code, default: 0] += 1
+        metrics.refused(problem.code)
         log.debug("refused a connection or request", metadata: ["code": "\(problem.code)", "detail": "\(problem.detail)"])
     }
 

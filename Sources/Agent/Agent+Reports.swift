@@ -100,14 +100,12 @@ extension Agent {
         feed(.busy(false))
         countLeftover(over: around.connectivity.uplink)
         saveUsage()
-        observed.cycles += 1
+        metrics.cycleEnded(outcome)
         var metadata: Logger.Metadata = [
             "session": "\(outcome.session)", "pushed": "\(outcome.pushed)", "pulled": "\(outcome.pulled)",
             "up_bytes": "\(outcome.bytesUp)", "down_bytes": "\(outcome.bytesDown)", "ms": "\(outcome.duration.milliseconds)",
         ]
         if let error = outcome.error {
-            observed.failedCycles += 1
-            if outcome.errorKind == .nonsense || outcome.errorKind == .foreign { observed.badReplies += 1 }
             metadata["error"] = "\(error)"
             // Only the first failure is news.
             log.log(level: engine.memory.failures <= 1 ? .warning : .info, "sync failed", metadata: metadata)

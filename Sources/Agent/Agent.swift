@@ -59,6 +59,7 @@ package actor Agent {
     let events: EventStreams
     var observed = Observations()
     var alarms = Alarms()
+    var metrics = Metrics()
     var indexes = IndexUpkeep()
 
     package struct Parts {

@@ -191,6 +191,39 @@ struct MetricsTests {
         #expect(throws: Fault.self) { try Self.read(text) }
     }
 
+    @Test("A cycle counts once, as failed if it has an error, and as a bad reply if the answer was not the hub's or made no sense")
+    func countedCycles() {
+        var metrics = Metrics()
+        for kind in [nil, .transport(.unreachable), .foreign, .nonsense] as [HubReply.Kind?] {
+            var outcome = CycleOutcome(session: "s")
+            (outcome.error, outcome.errorKind) = (kind.map { "\($0)" }, kind)
+            metrics.cycleEnded(outcome)
+        }
+        #expect(metrics.cycles == 4)
+        #expect(metrics.failedCycles == 3)
+        #expect(metrics.badReplies == 2)
+    }
+
+    @Test("Bytes are counted with the headers of TCP, by link and purpose; times by the kind of the request")
+    func countedRequests() {
+        var metrics = Metrics()
+        var traffic = Traffic()
+        (traffic.up, traffic.headersUp, traffic.down) = (100, 40, 7)
+        metrics.moved(traffic, for: .push, over: "eth0")
+        metrics.moved(traffic, for: .push, over: "eth0")
+        metrics.moved(traffic, for: .pull, over: "wwan0")
+        #expect(metrics.bytes[TrafficSeries(link: "eth0", purpose: .push)]?.up == 280)
+        #expect(metrics.bytes[TrafficSeries(link: "eth0", purpose: .push)]?.down == 14)
+        #expect(metrics.bytes.count == 2)
+        for kind in [.pull, .snapshot, .push, .settle, .hello, .known, .verify] as [HubCall.Kind] {
+            metrics.answered(kind, in: .seconds(1))
+        }
+        #expect(metrics.pullTimes.sum == .seconds(2))
+        #expect(metrics.pushTimes.sum == .seconds(2))
+        for code in ["forbidden", "rate", "forbidden"] { metrics.refused(code) }
+        #expect(metrics.refusals == ["forbidden": 2, "rate": 1])
+    }
+
     private func promtool(_ text: String) throws {
         let path = (ProcessInfo.processInfo.environment["PATH"] ?? "").split(separator: ":").map { "\($0)/promtool" }
             .first { FileManager.default.isExecutableFile(atPath: $0) }

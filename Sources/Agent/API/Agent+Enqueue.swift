@@ -32,7 +32,7 @@ extension Agent {
         store.enqueue(mutations, isAtomic: isAtomic, by: call.peer.requester, appKey: appKey) { [self] result in
             assumeIsolated { agent in
                 agent.goOn(call, result) { agent, enqueued in
-                    agent.observed.enqueueTimes.add(began.duration(to: agent.environment.time.now().instant))
+                    agent.metrics.enqueued(in: began.duration(to: agent.environment.time.now().instant))
                     agent.answer(call, enqueued, mutations, isAtomic: isAtomic, wait: wait)
                 }
             }
@@ -87,7 +87,7 @@ extension Agent {
 
     func refuse(_ call: LocalCall, _ error: StoreError) {
         let problem = error.localProblem
-        observed.refusals[problem.code, default: 0] += 1
+        metrics.refused(problem.code)
         if problem.status >= 500 {
             log.error("refused a request", metadata: ["route": "\(call.route.name)", "code": "\(problem.code)", "error": "\(error)"])
         }

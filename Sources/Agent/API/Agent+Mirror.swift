@@ -119,7 +119,7 @@ extension Agent {
             answer(try work(reads, now))
         } then: { agent, answer in
             call.answer(answer)
-            if let code = answer.problemCode { agent.observed.refusals[code, default: 0] += 1 }
+            if let code = answer.problemCode { agent.metrics.refused(code) }
         }
     }
 }

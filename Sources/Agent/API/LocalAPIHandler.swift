@@ -75,7 +75,7 @@ extension Agent {
                 return .stream(limit: limit, takesDescriptor: takesDescriptor) { [self] exchange in serve(exchange, route, access, []) }
             }
         } catch {
-            observed.refusals[error.code, default: 0] += 1
+            metrics.refused(error.code)
             return .refuse(HTTPProblem(error))
         }
     }
@@ -97,7 +97,7 @@ extension Agent {
             try mode.check(call.route)
             try dispatch(call)
         } catch {
-            observed.refusals[error.code, default: 0] += 1
+            metrics.refused(error.code)
             call.refuse(error)
         }
     }

@@ -123,7 +123,7 @@ final class BlobIntake: @unchecked Sendable {
         drop()
         onLoop { agent in
             agent.ended(self)
-            agent.observed.refusals[problem.code, default: 0] += 1
+            agent.metrics.refused(problem.code)
             self.call.refuse(problem)
         }
     }

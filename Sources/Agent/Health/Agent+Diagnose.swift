@@ -72,7 +72,7 @@ extension Agent {
                 let value = setting.key.hasSuffix("token_file") || setting.key.hasSuffix("key_file") ? Redactor.mark : setting.value.json
                 return "\(setting.key): \(value)"
             }.joined(separator: "\n"))
-        bundle.add("metrics.txt", text: metrics(diary.view.facts, openConflicts: diary.view.openConflicts))
+        bundle.add("metrics.txt", text: metricsPage(diary.view.facts, openConflicts: diary.view.openConflicts))
         bundle.add("events.ndjson", lines: diary.notes.compactMap(Self.line))
         bundle.add("ledger.ndjson", lines: diary.usage.map(Self.line))
         return bundle
@@ -102,7 +102,7 @@ extension Agent {
             "uptime_s": .int(startedAt.duration(to: environment.time.now().instant).components.seconds),
             "level": .string(overall.level.rawValue), "reasons": .list(overall.reasons),
             "checks_failed": .list(checks.failed.map(\.id)), "open": .int(diary.view.facts.open),
-            "enqueued": .int(diary.view.facts.enqueued), "cycles": .int(observed.cycles), "failed_cycles": .int(observed.failedCycles),
+            "enqueued": .int(diary.view.facts.enqueued), "cycles": .int(metrics.cycles), "failed_cycles": .int(metrics.failedCycles),
         ]
     }
 

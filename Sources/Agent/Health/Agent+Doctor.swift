@@ -114,7 +114,7 @@ extension Agent {
         // The token and the configuration have checks of their own.
         agent.alarms = alarms.present.filter { !["config_rejected", Self.lastGoodCode, "config_reverted"].contains($0.key) }
         agent.pastAlarms = pastAlarms.map(\.code)
-        agent.refusals = observed.refusals
+        agent.refusals = metrics.refusals
         facts.agent = agent
         var configuration = DoctorFacts.Configuration(loaded)
         configuration.error = configurationError

@@ -8,11 +8,11 @@ extension Agent {
         fromReader(for: call) { reads, now throws(StoreError) in
             (facts: try reads.facts(at: now), openConflicts: try reads.openConflicts())
         } then: { agent, view in
-            call.answer(ControlAnswer.metrics(agent.metrics(view.facts, openConflicts: view.openConflicts)))
+            call.answer(ControlAnswer.metrics(agent.metricsPage(view.facts, openConflicts: view.openConflicts)))
         }
     }
 
-    func metrics(_ facts: StoreFacts, openConflicts: Int64) -> String {
+    func metricsPage(_ facts: StoreFacts, openConflicts: Int64) -> String {
         let now = environment.time.now()
         var page = MetricsPage()
         page.family("agentd_info", .gauge, "The program; always 1.", [(["version": AgentVersion.current], 1)])
@@ -33,12 +33,12 @@ extension Agent {
         page.family(
             "agentd_sync_cycles_total", .counter, "Sync cycles since the start, by result.",
             [
-                (["result": "ok"], Int64(observed.cycles - observed.failedCycles)),
-                (["result": "failed"], Int64(observed.failedCycles)),
+                (["result": "ok"], Int64(metrics.cycles - metrics.failedCycles)),
+                (["result": "failed"], Int64(metrics.failedCycles)),
             ])
         page.family(
             "agentd_bytes_total", .counter, "Bytes on the wire since the start, by link and by what they were for.",
-            observed.bytes.sorted { $0.key < $1.key }.flatMap { series, bytes in
+            metrics.bytes.sorted { $0.key < $1.key }.flatMap { series, bytes in
                 [("up", bytes.up), ("down", bytes.down)].map {
                     (["link": series.link, "class": series.purpose.rawValue, "dir": $0.0], $0.1)
                 }
@@ -54,9 +54,9 @@ extension Agent {
             Reachability.allCases.map { (["state": $0.rawValue], $0 == engine.reachability ? 1 : 0) })
         page.family(
             "agentd_refusals_total", .counter, "Requests to the local API that were refused, by code.",
-            observed.refusals.sorted { $0.key < $1.key }.map { (["code": $0.key], $0.value) })
+            metrics.refusals.sorted { $0.key < $1.key }.map { (["code": $0.key], $0.value) })
         page.family("agentd_conflicts_open", .gauge, "Conflicts that wait for a decision.", [([:], openConflicts)])
-        page.histogram("agentd_enqueue_seconds", "From a mutation's request to its answer.", observed.enqueueTimes)
+        page.histogram("agentd_enqueue_seconds", "From a mutation's request to its answer.", metrics.enqueueTimes)
         page.histogram("agentd_fsync_seconds", "Commits of the database, the wait for the medium included.", store.commitTimes)
         let jobs = store.jobTimes
         page.histogram("agentd_store_job_seconds", "Jobs of the thread that writes the database, their commits not included.", jobs.times)
@@ -65,8 +65,8 @@ extension Agent {
             "agentd_store_jobs_over_bound_total", .counter,
             "Jobs that took longer than \(StoreJobTimes.bound.components.seconds) seconds, for which apps had to wait.",
             [([:], Int64(jobs.overBound))])
-        page.histogram("agentd_pull_page_seconds", "Answered requests for a page of changes or of a listing.", observed.pullTimes)
-        page.histogram("agentd_push_seconds", "Answered requests that carried mutations.", observed.pushTimes)
+        page.histogram("agentd_pull_page_seconds", "Answered requests for a page of changes or of a listing.", metrics.pullTimes)
+        page.histogram("agentd_push_seconds", "Answered requests that carried mutations.", metrics.pushTimes)
         page.family("agentd_db_bytes", .gauge, "Size of the database, free pages not counted.", [([:], facts.bytes)])
         page.family("agentd_wal_bytes", .gauge, "Size of the write-ahead log.", [([:], facts.walBytes)])
         page.family("agentd_event_streams", .gauge, "Open readers of the event stream.", [([:], Int64(events.count))])

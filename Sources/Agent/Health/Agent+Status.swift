@@ -142,7 +142,7 @@ extension Agent {
             phase: engine.cycle?.step.phase ?? "idle", lastSuccess: memory.lastSuccess, lastError: memory.lastError,
             lastErrorAt: memory.lastErrorAt, attempt: Int64(memory.failures),
             notBefore: memory.notBefore.flatMap { $0 > now.wall ? $0 : nil }, pause: memory.pause,
-            isCaughtUp: engine.isCaughtUp, badReplies: observed.badReplies)
+            isCaughtUp: engine.isCaughtUp, badReplies: metrics.badReplies)
         if engine.cycle == nil, memory.pause == nil, let next = engine.nextCycleAt(at: now) {
             sync.nextAt = now.wall.advanced(by: max(.zero, now.instant.duration(to: next)))
         }

@@ -22,16 +22,6 @@ struct Observations {
     var fetchesConfig = false
     /// The last result; `nil` before the first check.
     var wallIsSynchronised: Bool?
-    /// Refused requests of the local API, by code.
-    var refusals: [String: Int64] = [:]
-    var cycles = 0
-    var failedCycles = 0
-    var badReplies: Int64 = 0
-    /// Bytes since the start, in the units of the ledger.
-    var bytes: [TrafficSeries: (up: Int64, down: Int64)] = [:]
-    var enqueueTimes = DurationHistogram()
-    var pullTimes = DurationHistogram()
-    var pushTimes = DurationHistogram()
     var reachableSince: Timestamp?
     var cause: String?
     /// The fault that the last attempt at the hub found; `nil` after a successful cycle.
@@ -75,14 +65,4 @@ struct Observations {
     var restartNeeded: [String] = []
     var queue = QueueHistory()
     var queueWake: LoopTimer?
-}
-
-/// The labels of one row of `agentd_bytes_total`.
-struct TrafficSeries: Hashable, Comparable {
-    var link: String
-    var purpose: UsagePurpose
-
-    static func < (left: TrafficSeries, right: TrafficSeries) -> Bool {
-        (left.link, left.purpose.rawValue) < (right.link, right.purpose.rawValue)
-    }
 }

@@ -15,9 +15,7 @@ extension Agent {
             anchorDay: budget?.anchorDay ?? 1, requests: requests, at: now, isTrusted: isClockTrusted)
         around.usage.add(row, now: now.instant)
         around.reservation.count(.init(up: row.up, down: row.down), over: row.link)
-        let series = TrafficSeries(link: row.link, purpose: purpose)
-        let before = observed.bytes[series] ?? (0, 0)
-        observed.bytes[series] = (before.up + Int64(traffic.wireUp), before.down + Int64(traffic.wireDown))
+        metrics.moved(traffic, for: purpose, over: row.link)
         if let due = around.usage.dueAt, around.usageWake == nil {
             around.usageWake = schedule(after: delay(until: due)) { $0.saveUsage() }
         }
