@@ -202,31 +202,21 @@ extension Agent {
 
     /// Tells the store the free space, at most once a second while work arrives: it refuses work before the disk does.
     func measureSpace() {
-        let now = environment.time.now().instant
-        if let last = observed.spaceMeasuredAt, last.duration(to: now) < .seconds(1) { return }
-        observed.spaceMeasuredAt = now
+        guard let measurement = diskSpace.measure(at: environment.time.now().instant) else { return }
         lookAtClock()
         let free = environment.freeBytes()
-        // Under a quota, the store would only fill the space again that it has just freed.
-        let keepsBallast = observed.quotaMetAt.map { $0.duration(to: now) >= Self.ballastAfterQuota } ?? true
         tellStore { store, _ in
             store.freeBytes = free
-            if keepsBallast { store.options.restoreBallast?(free) }
+            if measurement.restoresBallast { store.options.restoreBallast?(free) }
         }
     }
 
-    private static let ballastAfterQuota: Duration = .seconds(300)
-
-    /// Records that the disk was full just now. If its file system reports free space, a quota or another limit was reached.
-    func noteQuota() {
+    /// Handles a disk that was full just now.
+    func noteFullDisk() {
         let store = loaded.configuration.store
-        guard let free = environment.freeBytes(), free >= Int64(store.minFreeBytes) + 2 * Int64(store.ballastBytes) else { return }
-        observed.quotaMetAt = environment.time.now().instant
-        observed.isQuotaUsedUp = true
-    }
-
-    func measureSpaceAnew() {
-        observed.spaceMeasuredAt = nil
+        diskSpace.wasFull(
+            free: environment.freeBytes(), reserve: Int64(store.minFreeBytes) + 2 * Int64(store.ballastBytes),
+            at: environment.time.now().instant)
         measureSpace()
     }
 

@@ -27,22 +27,17 @@ extension Agent {
 
     /// Handles an incident of the store. After a failed commit, the work is either stored or not; the waiting apps have their answers.
     package func note(_ incident: StoreWriter.Incident) {
+        storeHealth.handle(incident, at: environment.time.now().instant)
         switch incident {
         case .commitFailed(let error, let survived, let relaxedLost):
-            noteRecovery(
-                error.code == .diskFull ? "the disk was full (\(error))" : "a commit failed (\(error)); the database was opened again",
-                after: error)
             log.error(
                 "a commit failed",
                 metadata: ["error": "\(error)", "survived": "\(survived)", "relaxed_lost": "\(relaxedLost)"])
             if relaxedLost > 0 { raise("relaxed_lost", "\(relaxedLost) mutations that were answered as relaxed did not reach the disk") }
         case .readFailed(let error, let relaxedLost):
-            noteRecovery("the disk could not be read (\(error)); the database was opened again", after: error)
             log.error("the disk could not be read", metadata: ["error": "\(error)", "relaxed_lost": "\(relaxedLost)"])
             if relaxedLost > 0 { raise("relaxed_lost", "\(relaxedLost) mutations that were answered as relaxed did not reach the disk") }
         case .unusable(let error):
-            observed.storeIsReadOnly = true
-            observed.storeFault = error
             // When the files are missing, the connection is the only way left to read.
             if error.code != .removed { reader.openAgain(keepingConnection: false) }
             log.critical("the database cannot be used; it is tried again every half minute", metadata: ["error": "\(error)"])
@@ -59,11 +54,8 @@ extension Agent {
                 "\(error.detail) while agentd was using it; what it held was written anew, and nothing is lost. Find out what "
                     + "removes files there")
         case .usableAgain(let opening):
-            observed.storeIsReadOnly = false
             alarms.end(StatusDocument.Alarm.databaseRemoved)
             reader.openAgain()
-            if let fault = observed.storeFault { noteRecovery("the database could not be used for a while (\(fault))", after: fault) }
-            observed.storeFault = nil
             log.notice("the database can be used again")
             guard case .unusable = mode else { return }
             endRecovery()
@@ -73,8 +65,6 @@ extension Agent {
             events.poke()
             serveMutationWaiters()
         case .fatal(let error):
-            observed.storeIsReadOnly = true
-            observed.storeFault = error
             // Data that could not be read may be readable later; a database that contradicts itself is not opened any more.
             let next =
                 error.isFailedRead
@@ -82,10 +72,6 @@ extension Agent {
                 : "the database contradicts itself; the next start makes another one of it"
             log.critical("\(next)", metadata: ["error": "\(error)"])
         }
-    }
-
-    private func noteRecovery(_ text: String, after error: StoreError) {
-        observed.recovery = Recovery(text, error.code == .diskFull ? .fullDisk : .disk, at: environment.time.now().instant)
     }
 
     /// Records the findings of the store's opening, for status and the log.
@@ -105,7 +91,7 @@ extension Agent {
         switch result {
         case .success([]): log.info("the database is whole")
         case .success(let complaints):
-            observed.integrity = complaints.first ?? "damaged"
+            storeHealth.checked(complaints)
             raise("integrity", "the check of the database found \(complaints.count) faults: \(complaints.prefix(3))")
         case .failure(let error): log.warning("the database was not checked", metadata: ["error": "\(error)"])
         }

@@ -60,6 +60,8 @@ package actor Agent {
     var observed = Observations()
     var alarms = Alarms()
     var metrics = Metrics()
+    var diskSpace = DiskSpace()
+    var storeHealth = StoreHealth()
     var indexes = IndexUpkeep()
 
     package struct Parts {

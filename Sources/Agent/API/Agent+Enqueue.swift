@@ -72,7 +72,7 @@ extension Agent {
     }
 
     func noteEnqueued(_ mutations: [NewMutation]) {
-        observed.isQuotaUsedUp = false
+        diskSpace.accepted()
         var mostUrgent: Priority?
         var shortest: Duration?
         for mutation in mutations {
@@ -91,11 +91,7 @@ extension Agent {
         if problem.status >= 500 {
             log.error("refused a request", metadata: ["route": "\(call.route.name)", "code": "\(problem.code)", "error": "\(error)"])
         }
-        // The last measurement is outdated.
-        if error.code == .diskFull {
-            noteQuota()
-            measureSpaceAnew()
-        }
+        if error.code == .diskFull { noteFullDisk() }
         call.refuse(problem)
     }
 

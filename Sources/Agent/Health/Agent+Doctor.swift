@@ -160,11 +160,11 @@ extension Agent {
     private func storeFacts(_ facts: StoreFacts) -> DoctorFacts.Store {
         let capacity = loaded.configuration.store
         var store = DoctorFacts.Store(
-            integrity: observed.integrity, bytes: facts.bytes, maxBytes: Int64(capacity.maxSizeBytes), walBytes: facts.walBytes,
+            integrity: storeHealth.integrity, bytes: facts.bytes, maxBytes: Int64(capacity.maxSizeBytes), walBytes: facts.walBytes,
             minFreeBytes: loaded.configuration.storeCapacity.minFreeForOrdinary, sqlite: facts.sqlite)
         store.synchronous = "full"
-        store.isReadOnly = observed.storeIsReadOnly
-        store.recovery = recoveryNews(isFull: observed.isQuotaUsedUp)
+        store.isReadOnly = storeHealth.isReadOnly
+        store.recovery = storeHealth.recoveryNews(isFull: diskSpace.isQuotaUsedUp, at: environment.time.now().instant)
         return store
     }
 

@@ -75,7 +75,7 @@ extension Agent {
             ? "agent.db is a database of another program (\(error.detail)); move it out of the state folder, then restart agentd"
             : "the database was written by a newer agentd (\(error.detail)); install that one again, or a newer one"
         mode = .readOnly(reason)
-        observed.storeIsReadOnly = true
+        storeHealth.refused()
         alarms.show(isForeign ? "foreign_database" : "newer_schema", reason)
         log.critical("read-only", metadata: ["error": "\(error)"])
         goOnWithWaiting()

@@ -21,22 +21,11 @@ extension Agent {
         do throws(StoreError) {
             var view = try StoreView(
                 StoreReads(database: .empty()), today: around.book.clock.day, at: environment.time.now())
-            view.obstacle = obstacle(error)
+            view.obstacle = storeHealth.obstacle(error)
             return .success(view)
         } catch {
             return result
         }
-    }
-
-    /// The reason why the database could not be read. A missing table in a new database is no cause; the failure of the disk is.
-    private func obstacle(_ error: StoreError) -> String {
-        guard let fault = observed.storeFault else { return error.description }
-        return fault.code == .diskFull ? "the disk of the state folder is full (\(fault))" : fault.description
-    }
-
-    /// A past fault of the disk.
-    func recoveryNews(isFull: Bool) -> String? {
-        observed.recovery?.told(at: environment.time.now().instant, hasRoom: !isFull && !observed.storeIsReadOnly)
     }
 
     /// The facts of the store.
@@ -119,13 +108,14 @@ extension Agent {
             switch loaded.configuration.storeCapacity.limit(open: facts.open, bytes: facts.bytes, free: free) {
             case .queue: .queueFull
             case .disk: .diskFull
-            case nil: observed.isQuotaUsedUp ? .diskFull : .ok
+            case nil: diskSpace.isQuotaUsedUp ? .diskFull : .ok
             }
-        if observed.storeIsReadOnly { state = observed.storeFault?.code == .diskFull ? .diskFull : .readOnly }
+        if storeHealth.isReadOnly { state = storeHealth.fault?.code == .diskFull ? .diskFull : .readOnly }
         return .init(
             state: state, bytes: facts.bytes, walBytes: facts.walBytes, freeBytes: free, schema: facts.schema,
             sqlite: facts.sqlite, durability: "full",
-            integrity: observed.integrity, recovery: recoveryNews(isFull: state == .diskFull))
+            integrity: storeHealth.integrity,
+            recovery: storeHealth.recoveryNews(isFull: state == .diskFull, at: environment.time.now().instant))
     }
 
     private func connectivity() -> StatusDocument.Connectivity {

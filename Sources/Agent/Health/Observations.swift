@@ -7,12 +7,6 @@ struct Observations {
     /// Enqueues that were not reported to the engine yet: the most urgent priority, and the earliest expiry.
     var enqueued: (priority: Priority, expiry: Instant?)?
     var waiters: UInt64 = 0
-    var spaceMeasuredAt: Instant?
-    /// Time at which the disk was last full although its file system has room. The rest of a quota, or of the largest file size, cannot be
-    /// queried.
-    var quotaMetAt: Instant?
-    /// No mutation was accepted since then.
-    var isQuotaUsedUp = false
     var waitingCountedAt: Instant?
     /// The last anchor that the store got.
     var anchor: ClockAnchor?
@@ -26,14 +20,6 @@ struct Observations {
     var cause: String?
     /// The fault that the last attempt at the hub found; `nil` after a successful cycle.
     var fault: HubFault?
-    /// `ok`, or the complaint of the last check of the database.
-    var integrity = "ok"
-    /// The last fault of the database or its disk that has passed.
-    var recovery: Recovery?
-    /// A commit failed and the store could not be opened again.
-    var storeIsReadOnly = false
-    /// The reason why the database cannot be used at present; `nil` while it can.
-    var storeFault: StoreError?
     /// The last facts of files, disk and kernel, and the time of their collection.
     var system: DoctorFacts.System?
     var systemSeenAt: Instant?
