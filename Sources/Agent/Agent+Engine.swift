@@ -157,13 +157,8 @@ extension Agent {
         _ request: HubCall, _ result: Result<HTTPResponse, TransportError>, sent: Instant, over uplink: Uplink?,
         _ way: ConfigurationTrial.Name?
     ) {
-        count(result.traffic, for: request.kind.purpose, over: uplink)
-        if case .success = result { metrics.answered(request.kind, in: sent.duration(to: environment.time.now().instant)) }
-        noteContact(result)
-        noteCertificateDate(result)
-        noteHub(result)
-        noteWay(way, result)
-        noteOffer(result)
+        let now = environment.time.now()
+        observe(HubAnswer(.sync(request.kind, took: sent.duration(to: now.instant)), result, over: uplink, way, at: now))
         engine.wallIsSynchronised = environment.wallIsSynchronised()
         handle(.answered(request.id, result, sent: sent))
     }

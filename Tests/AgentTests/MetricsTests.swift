@@ -215,8 +215,11 @@ struct MetricsTests {
         #expect(metrics.bytes[TrafficSeries(link: "eth0", purpose: .push)]?.up == 280)
         #expect(metrics.bytes[TrafficSeries(link: "eth0", purpose: .push)]?.down == 14)
         #expect(metrics.bytes.count == 2)
+        let now = Moment(instant: Instant(nanoseconds: 5), wall: Timestamp(milliseconds: 1_000))
         for kind in [.pull, .snapshot, .push, .settle, .hello, .known, .verify] as [HubCall.Kind] {
-            metrics.answered(kind, in: .seconds(1))
+            let question = HubAnswer.Question.sync(kind, took: .seconds(1))
+            metrics.handle(HubAnswer(question, .success(HTTPResponse(status: 500)), over: nil, at: now))
+            metrics.handle(HubAnswer(question, .failure(TransportError(.timedOut, doing: "ask", detail: "late")), over: nil, at: now))
         }
         #expect(metrics.pullTimes.sum == .seconds(2))
         #expect(metrics.pushTimes.sum == .seconds(2))

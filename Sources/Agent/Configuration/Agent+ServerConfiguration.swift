@@ -8,11 +8,8 @@ import SyncYAML
 // checked together with the files, stored beside the outbox, and in force until the hub sends others.
 extension Agent {
     /// Records the version of the hub's configuration, which every answer names.
-    func noteOffer(_ result: Result<HTTPResponse, TransportError>) {
-        guard case .success(let response) = result else { return }
-        let facts = HubHeaders(reading: response.headers, now: environment.time.now().wall)
-        guard facts.version != nil, let offered = facts.config else { return }
-        observed.offeredConfig = offered
+    func noteOffer(_ answer: HubAnswer) {
+        if let offered = answer.headers?.config { observed.offeredConfig = offered }
     }
 
     /// - Precondition: No cycle is running.
@@ -31,11 +28,10 @@ extension Agent {
 
     private func fetched(_ result: Result<HTTPResponse, TransportError>, over uplink: Uplink?) {
         observed.fetchesConfig = false
-        count(result.traffic, for: .hello, over: uplink)
+        let answer = HubAnswer(.configuration, result, over: uplink, at: environment.time.now())
+        observe(answer)
         // Without an answer the next cycle asks again.
-        guard case .success(let response) = result, response.status == 200,
-            HubHeaders(reading: response.headers, now: environment.time.now().wall).version != nil
-        else { return }
+        guard case .success(let response) = result, response.status == 200, answer.headers != nil else { return }
         accept(response.body)
     }
 

@@ -91,19 +91,16 @@ extension Agent {
 
     private func answeredInTrial(_ result: Result<HTTPResponse, TransportError>, _ way: ConfigurationTrial.Name?, over uplink: Uplink?) {
         observed.asksInTrial = false
-        count(result.traffic, for: .hello, over: uplink)
-        noteHub(result)
-        noteWay(way, result)
+        observe(HubAnswer(.trial, result, over: uplink, way, at: environment.time.now()))
     }
 
     /// Records an answer, which proves the settings that it came over, if those are still in force: the hub names its history only to
     /// devices that it knows.
-    func noteWay(_ way: ConfigurationTrial.Name?, _ result: Result<HTTPResponse, TransportError>) {
-        guard case .success(let response) = result, (200...299).contains(response.status) || response.status == 304,
-            response.isHubs(at: environment.time.now().wall),
-            HubHeaders(reading: response.headers, now: environment.time.now().wall).epoch != nil
+    func noteWay(_ answer: HubAnswer) {
+        guard case .success(let response) = answer.result, (200...299).contains(response.status) || response.status == 304,
+            answer.headers?.epoch != nil
         else { return }
-        noteReached(way)
+        noteReached(answer.way)
     }
 
     /// Records that the server was reached over these settings.

@@ -184,11 +184,10 @@ extension Agent {
 
     private func reported(_ result: Result<HTTPResponse, TransportError>, upTo newest: Int64, over uplink: Uplink?) {
         observed.sendsDiagnostics = false
-        count(result.traffic, for: .diagnostics, over: uplink)
         let now = environment.time.now()
-        guard case .success(let response) = result, response.status == 202,
-            HubHeaders(reading: response.headers, now: now.wall).version != nil
-        else {
+        let answer = HubAnswer(.diagnostics, result, over: uplink, at: now)
+        observe(answer)
+        guard case .success(let response) = result, response.status == 202, answer.headers != nil else {
             observed.diagnostics.handle(.failed, now: now.instant)
             log.info("the hub did not take the diagnostics")
             return

@@ -51,8 +51,7 @@ extension Agent {
     private func lookedAtHub(
         _ result: Result<HTTPResponse, TransportError>, over uplink: Uplink?, _ done: @Sendable (isolated Agent) -> Void
     ) {
-        count(result.traffic, for: .probe, over: uplink)
-        noteHub(result)
+        observe(HubAnswer(.look, result, over: uplink, at: environment.time.now()))
         done(self)
     }
 
@@ -74,15 +73,12 @@ extension Agent {
     }
 
     /// Records further facts of an answer of the hub, or of its absence.
-    func noteHub(_ result: Result<HTTPResponse, TransportError>) {
-        guard case .success(let response) = result else { return }
-        observed.hubAnsweredAt = environment.time.now().instant
+    func noteHub(_ answer: HubAnswer) {
+        guard case .success(let response) = answer.result else { return }
+        observed.hubAnsweredAt = answer.at.instant
         if let ends = response.certificateEndsAt { observed.certificateEndsAt = ends }
-        let facts = HubHeaders(reading: response.headers, now: environment.time.now().wall)
-        if facts.version != nil, facts.epoch != nil {
-            (observed.tokenEndsAt, observed.tokenRefreshAt) = (facts.tokenEndsAt, facts.tokenRefreshAt)
-        }
-        guard let version = facts.version else { return }
+        guard let facts = answer.headers, let version = facts.version else { return }
+        if facts.epoch != nil { (observed.tokenEndsAt, observed.tokenRefreshAt) = (facts.tokenEndsAt, facts.tokenRefreshAt) }
         let isCommon = facts.supportedVersions.isEmpty || !HubHeader.supportedVersions.filter(facts.supportedVersions.contains).isEmpty
         observed.foreignVersions = isCommon ? [] : facts.supportedVersions
         observed.syncVersion = isCommon ? version : nil

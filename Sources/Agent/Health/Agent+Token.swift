@@ -61,7 +61,7 @@ extension Agent {
 
     private func refreshed(_ result: Result<HTTPResponse, TransportError>, over uplink: Uplink?) {
         observed.refreshesToken = false
-        count(result.traffic, for: .hello, over: uplink)
+        observe(HubAnswer(.token, result, over: uplink, at: environment.time.now()))
         switch result {
         case .success(let response) where response.status == 200:
             // The new token is used with the next request, which ends the old one.

@@ -37,11 +37,12 @@ package struct Metrics: Sendable {
         enqueueTimes.add(duration)
     }
 
-    /// Counts the time of an answered request.
-    package mutating func answered(_ kind: HubCall.Kind, in duration: Duration) {
+    /// Counts the time of an answered request of the engine.
+    package mutating func handle(_ answer: HubAnswer) {
+        guard case .success = answer.result, case .sync(let kind, let took) = answer.question else { return }
         switch kind {
-        case .pull, .snapshot: pullTimes.add(duration)
-        case .push, .settle: pushTimes.add(duration)
+        case .pull, .snapshot: pullTimes.add(took)
+        case .push, .settle: pushTimes.add(took)
         case .hello, .known, .verify: break
         }
     }

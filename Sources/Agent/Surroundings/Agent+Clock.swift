@@ -73,9 +73,9 @@ extension Agent {
     }
 
     /// Reports a certificate that is invalid by an untrusted clock, which says nothing about the hub.
-    func noteCertificateDate(_ result: Result<HTTPResponse, TransportError>) {
+    func noteCertificateDate(_ answer: HubAnswer) {
         let code = "clock_suspect"
-        switch result {
+        switch answer.result {
         case .failure(let error) where error.code == .untrustedDate && isClockUnsynced:
             guard alarms[code] == nil else { return }
             let wall = environment.time.now().wall

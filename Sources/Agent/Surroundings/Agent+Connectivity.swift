@@ -167,26 +167,16 @@ extension Agent {
     }
 
     /// Records what an answer to the engine, or its absence, shows about the way to the hub.
-    func noteContact(_ result: Result<HTTPResponse, TransportError>) {
+    func noteContact(_ answer: HubAnswer) {
         guard environment.links != nil else { return }
-        switch result {
+        switch answer.result {
         case .failure(let error):
             if let contact = HubContact(HubReply.Refusal(.transport(error.code), error.description)) { feed(.contacted(contact)) }
         case .success(let response):
-            switch HubReply.read(response, now: environment.time.now().wall) {
+            switch HubReply.read(response, now: answer.at.wall) {
             case .answered: feed(.contacted(.answered))
             case .refused(let refusal): if let contact = HubContact(refusal) { feed(.contacted(contact)) }
             }
-        }
-    }
-}
-
-extension Result<HTTPResponse, TransportError> {
-    /// The cost of the request, answered or not.
-    var traffic: Traffic {
-        switch self {
-        case .success(let response): response.traffic
-        case .failure(let error): error.traffic
         }
     }
 }

@@ -145,14 +145,3 @@ extension Agent {
         return shown
     }
 }
-
-extension HubCall.Kind {
-    var purpose: UsagePurpose {
-        switch self {
-        case .hello: .hello
-        case .settle, .known: .settle
-        case .pull, .snapshot, .verify: .pull
-        case .push: .push
-        }
-    }
-}
