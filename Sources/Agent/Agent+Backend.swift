@@ -30,10 +30,7 @@ extension Agent {
         _ request: HubCall, _ reply: RestReply, sent: Instant, over uplink: Uplink?, _ way: ConfigurationTrial.Name?
     ) {
         count(reply.traffic, for: request.kind.purpose, over: uplink)
-        if let ends = reply.certificateEndsAt { observed.certificateEndsAt = ends }
-        if reply.wasAnswered {
-            observed.hubAnsweredAt = environment.time.now().instant
-        }
+        if reply.wasAnswered { hubFacts.answered(at: environment.time.now().instant, certificateEndsAt: reply.certificateEndsAt) }
         if let refusal = reply.refusal {
             if environment.links != nil, let contact = HubContact(refusal) { feed(.contacted(contact)) }
         } else if environment.links != nil {

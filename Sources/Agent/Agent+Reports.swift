@@ -13,7 +13,7 @@ extension Agent {
             log.debug("sync begins", metadata: ["session": "\(session)"])
         case .cycleEnded(let outcome): noteEnd(outcome)
         case .reachability(let before, let after, let cause, let fault):
-            observed.diagnostics.handle(.reachability(after), now: environment.time.now().instant)
+            reports.handle(.reachability(after), at: environment.time.now().instant)
             observed.reachableSince = environment.time.now().wall
             observed.fault = after == .online ? fault : around.fault ?? fault
             observed.cause = after == .online ? cause : observed.fault?.detail ?? around.cause ?? cause

@@ -62,6 +62,9 @@ package actor Agent {
     var metrics = Metrics()
     var diskSpace = DiskSpace()
     var storeHealth = StoreHealth()
+    var hubFacts = HubFacts()
+    var tokenRefresh = TokenRefresh()
+    var reports = DiagnosticsReports()
     var indexes = IndexUpkeep()
 
     package struct Parts {

@@ -24,6 +24,7 @@ package struct HubAnswer: Sendable {
         /// The clock, by the dates of the hub's certificate.
         case clock
         case hubFacts
+        case tokenRefresh
         case trials
         case offers
     }
@@ -57,9 +58,9 @@ extension HubAnswer.Question {
     /// The parts that learn from the answer, in the order in which they hear of it. The engine comes after all of them.
     package var observers: [HubAnswer.Observer] {
         switch self {
-        case .sync: [.ledger, .metrics, .connectivity, .clock, .hubFacts, .trials, .offers]
-        case .trial: [.ledger, .hubFacts, .trials]
-        case .look: [.ledger, .hubFacts]
+        case .sync: [.ledger, .metrics, .connectivity, .clock, .hubFacts, .tokenRefresh, .trials, .offers]
+        case .trial: [.ledger, .hubFacts, .tokenRefresh, .trials]
+        case .look: [.ledger, .hubFacts, .tokenRefresh]
         case .configuration, .token, .diagnostics: [.ledger]
         }
     }
@@ -105,7 +106,8 @@ extension Agent {
             case .metrics: metrics.handle(answer)
             case .connectivity: noteContact(answer)
             case .clock: noteCertificateDate(answer)
-            case .hubFacts: noteHub(answer)
+            case .hubFacts: hubFacts.handle(answer)
+            case .tokenRefresh: _ = tokenRefresh.handle(.answered(answer), at: answer.at)
             case .trials: noteWay(answer)
             case .offers: noteOffer(answer)
             }

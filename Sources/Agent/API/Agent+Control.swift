@@ -34,8 +34,7 @@ extension Agent {
         showNewToken()
         if body.request.isForced {
             log.notice("forced sync", metadata: ["uid": "\(call.peer.uid)"])
-            // A refresh that failed less than an hour ago is tried again, too.
-            observed.refreshTriedAt = nil
+            _ = tokenRefresh.handle(.forced, at: environment.time.now())
             audit("force", uid: call.peer.uid, ["scope": .string(body.request.scope.rawValue)])
         }
         if body.waits { wait(call) }

@@ -132,10 +132,8 @@ extension Agent {
     /// - Precondition: No cycle is running, and the last one succeeded.
     func sendDiagnosticsIfDue() {
         let now = environment.time.now()
-        guard observed.diagnostics.isDue(at: now.instant), !observed.sendsDiagnostics, !hasStopped,
-            case .allow = Policy.decide(.diagnostics, in: engine.situation, now: now.wall)
-        else { return }
-        observed.sendsDiagnostics = true
+        let mayGo = !hasStopped && Policy.decide(.diagnostics, in: engine.situation, now: now.wall) == .allow
+        guard reports.begin(mayGo: mayGo, at: now.instant) else { return }
         readForStatus { agent, view in
             agent.readDiary(view, all: false) { agent, diary in agent.send(diary) }
         }
@@ -143,7 +141,7 @@ extension Agent {
 
     private func send(_ result: Result<Diary, StoreError>) {
         guard case .success(let diary) = result, !hasStopped else {
-            observed.sendsDiagnostics = false
+            reports.gaveUp()
             return
         }
         let now = environment.time.now()
@@ -155,7 +153,7 @@ extension Agent {
         guard let body = report(diary, now.wall, room: room),
             case .allow = Policy.decide(.diagnostics, in: situation, now: now.wall, bytes: body.count + Self.overheadBytes)
         else {
-            observed.sendsDiagnostics = false
+            reports.gaveUp()
             return
         }
         let (hub, replica, uplink, newest) = (hub, engine.replica, around.connectivity.uplink, diary.newest)
@@ -183,16 +181,13 @@ extension Agent {
     }
 
     private func reported(_ result: Result<HTTPResponse, TransportError>, upTo newest: Int64, over uplink: Uplink?) {
-        observed.sendsDiagnostics = false
-        let now = environment.time.now()
-        let answer = HubAnswer(.diagnostics, result, over: uplink, at: now)
+        let answer = HubAnswer(.diagnostics, result, over: uplink, at: environment.time.now())
         observe(answer)
         guard case .success(let response) = result, response.status == 202, answer.headers != nil else {
-            observed.diagnostics.handle(.failed, now: now.instant)
-            log.info("the hub did not take the diagnostics")
-            return
+            reports.ended(isSent: false, at: answer.at.instant)
+            return log.info("the hub did not take the diagnostics")
         }
-        observed.diagnostics.handle(.sent, now: now.instant)
+        reports.ended(isSent: true, at: answer.at.instant)
         log.info("diagnostics sent", metadata: ["up_bytes": "\(response.traffic.wireUp)"])
         tellStore { store, now throws(StoreError) in try store.noteDiagnosticsSent(upTo: newest, at: now) }
     }

@@ -38,8 +38,8 @@ extension Agent {
     /// most urgent work, and not when the hub has just answered.
     private func askHub(_ done: @escaping @Sendable (isolated Agent) -> Void) {
         let now = environment.time.now()
-        let isFresh = observed.hubAnsweredAt.map { $0.duration(to: now.instant) < Self.contactAge } ?? false
-        guard !isFresh, !hasStopped, case .allow = engine.verdict(on: .critical, now: now.wall) else { return done(self) }
+        guard !hubFacts.isFresh(Self.contactAge, at: now.instant), !hasStopped, case .allow = engine.verdict(on: .critical, now: now.wall)
+        else { return done(self) }
         let (hub, backend, uplink) = (hub, backend, around.connectivity.uplink)
         let nonce = String(UInt64.random(in: .min ... .max, using: &nonces), radix: 36)
         Task(executorPreference: executor) { [self] in
@@ -70,18 +70,6 @@ extension Agent {
         var questions = DoctorQuestions(loaded)
         questions.interfaces = around.connectivity.links.filter(\.isUsable).map(\.name)
         return questions
-    }
-
-    /// Records further facts of an answer of the hub, or of its absence.
-    func noteHub(_ answer: HubAnswer) {
-        guard case .success(let response) = answer.result else { return }
-        observed.hubAnsweredAt = answer.at.instant
-        if let ends = response.certificateEndsAt { observed.certificateEndsAt = ends }
-        guard let facts = answer.headers, let version = facts.version else { return }
-        if facts.epoch != nil { (observed.tokenEndsAt, observed.tokenRefreshAt) = (facts.tokenEndsAt, facts.tokenRefreshAt) }
-        let isCommon = facts.supportedVersions.isEmpty || !HubHeader.supportedVersions.filter(facts.supportedVersions.contains).isEmpty
-        observed.foreignVersions = isCommon ? [] : facts.supportedVersions
-        observed.syncVersion = isCommon ? version : nil
     }
 
     /// The address of the hub and the credentials for it, for the commands that are shown to people.
@@ -120,7 +108,7 @@ extension Agent {
         configuration.unknownEntities = view.entities.map(\.name).filter { loaded.configuration.rules.entities[$0] == nil }.map(\.text)
         facts.configuration = configuration
         facts.system = observed.system
-        facts.hub = hubFacts(now)
+        facts.hub = factsOfHub(now)
         if environment.links != nil {
             let connectivity = around.connectivity
             facts.links = .init(
@@ -131,29 +119,29 @@ extension Agent {
         if environment.power != nil {
             facts.power = .init(state: around.power.state, level: around.power.level, supplies: around.supplies?.count)
         }
-        facts.store = storeFacts(view.facts)
-        facts.work = workFacts(view.facts, now)
+        facts.store = factsOfStore(view.facts)
+        facts.work = factsOfWork(view.facts, now)
         return facts
     }
 
-    private func hubFacts(_ now: Moment) -> DoctorFacts.Hub {
+    private func factsOfHub(_ now: Moment) -> DoctorFacts.Hub {
         let url = loaded.configuration.hub.url
         var hub = DoctorFacts.Hub(reachability: engine.reachability)
         hub.place = hubPlace
         hub.fault = observed.fault
         hub.cause = observed.cause
         hub.isAddress = loaded.configuration.nextHop.isNumeric
-        hub.isResolved = observed.isHubResolved
+        hub.isResolved = hubFacts.isResolved
         hub.usesTLS = url.isSecure
-        hub.certificateEndsAt = observed.certificateEndsAt
-        hub.syncVersion = observed.syncVersion
-        hub.foreignVersions = observed.foreignVersions
-        (hub.tokenEndsAt, hub.tokenRefreshAt) = (observed.tokenEndsAt, observed.tokenRefreshAt)
+        hub.certificateEndsAt = hubFacts.certificateEndsAt
+        hub.syncVersion = hubFacts.syncVersion
+        hub.foreignVersions = hubFacts.foreignVersions
+        (hub.tokenEndsAt, hub.tokenRefreshAt) = (tokenRefresh.endsAt, tokenRefresh.refreshAt)
         hub.clockOffset = engine.clock.offset(at: now)?.offset
         return hub
     }
 
-    private func storeFacts(_ facts: StoreFacts) -> DoctorFacts.Store {
+    private func factsOfStore(_ facts: StoreFacts) -> DoctorFacts.Store {
         let capacity = loaded.configuration.store
         var store = DoctorFacts.Store(
             integrity: storeHealth.integrity, bytes: facts.bytes, maxBytes: Int64(capacity.maxSizeBytes), walBytes: facts.walBytes,
@@ -164,7 +152,7 @@ extension Agent {
         return store
     }
 
-    private func workFacts(_ facts: StoreFacts, _ now: Moment) -> DoctorFacts.Work {
+    private func factsOfWork(_ facts: StoreFacts, _ now: Moment) -> DoctorFacts.Work {
         let memory = engine.memory
         var work = DoctorFacts.Work(facts, limit: Int64(loaded.configuration.store.maxMutations), loaded.configuration.sync, now: now.wall)
         work.lastSuccess = memory.lastSuccess

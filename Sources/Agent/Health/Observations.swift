@@ -23,21 +23,6 @@ struct Observations {
     /// The last facts of files, disk and kernel, and the time of their collection.
     var system: DoctorFacts.System?
     var systemSeenAt: Instant?
-    /// Facts about the hub, by its answers since the start.
-    var hubAnsweredAt: Instant?
-    var certificateEndsAt: Timestamp?
-    var syncVersion: Int?
-    var foreignVersions: [Int] = []
-    /// Expiry of the token in use, by the hub's answer.
-    var tokenEndsAt: Timestamp?
-    var tokenRefreshAt: Timestamp?
-    var refreshesToken = false
-    var refreshTriedAt: Instant?
-    /// Schedule of the diagnostics for the hub.
-    var diagnostics = DiagnosticsWatch()
-    var sendsDiagnostics = false
-    /// The last result; `nil` before the first lookup.
-    var isHubResolved: Bool?
     /// State of the trial of the connection settings.
     var trial = ConfigurationTrial()
     var hasReadTrial = false

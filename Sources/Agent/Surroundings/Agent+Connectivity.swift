@@ -28,7 +28,7 @@ extension Agent {
 
     func stopWatching() {
         let timers = [
-            observed.trialWake, observed.queueWake, around.connectivityWake, around.usageWake, around.reviewWake, around.tokenWake,
+            observed.trialWake, observed.queueWake, around.connectivityWake, around.usageWake, around.reviewWake, tokenRefresh.wake,
         ]
         for timer in timers { timer?.cancel() }
         events.onPresence = nil
@@ -159,7 +159,7 @@ extension Agent {
         guard let resolve = environment.resolve else { return feed(.resolved(isLiteral: true)) }
         resolve(loaded.configuration.nextHop.host) { [weak self] addresses, isLiteral in
             self?.onLoop { agent in
-                agent.observed.isHubResolved = addresses != nil
+                agent.hubFacts.lookedUp(found: addresses != nil)
                 if let addresses { agent.environment.links?.look(for: addresses) }
                 agent.feed(.resolved(isLiteral: isLiteral))
             }

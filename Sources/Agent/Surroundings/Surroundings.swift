@@ -19,9 +19,6 @@ struct Surroundings {
     /// Timer of the next moment at which a window, a budget or a clock changes something.
     var reviewWake: LoopTimer?
 
-    /// Timer of the next check of the token's file.
-    var tokenWake: LoopTimer?
-
     var unmeteredSeenAt: Timestamp?
     var unmeteredSavedAt: Instant?
     var oldestNormalAt: Timestamp?
