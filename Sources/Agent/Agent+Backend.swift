@@ -6,7 +6,7 @@ import SyncStore
 extension Agent {
     func ask(_ backend: RestClient, _ question: RestQuestion, _ request: HubCall) {
         let sent = environment.time.now().instant
-        let (uplink, way, store) = (around.connectivity.uplink, observed.way, store)
+        let (uplink, way, store) = (around.connectivity.uplink, trials.way, store)
         call = Task(executorPreference: executor) { [weak self] in
             let reply = await backend.answer(question, over: uplink) { attempt, key in
                 await Agent.keep(attempt, of: key, in: store)
@@ -36,7 +36,7 @@ extension Agent {
         } else if environment.links != nil {
             feed(.contacted(.answered))
         }
-        if reply.wasAnswered, reply.refusal == nil { noteReached(way) }
+        if reply.wasAnswered, reply.refusal == nil { feed(trial: .reached(way)) }
         if case .pulled(let response) = reply.content { noteTimes(of: response.pages) }
         handle(.backendAnswered(request.id, reply, sent: sent))
     }

@@ -64,7 +64,7 @@ extension Agent {
         if let safeMode = environment.safeMode { enter(safeMode, &start) }
         restore(remembered.server)
         // A request that came before is sent at once, and its answer counts.
-        if environment.trials != nil { observed.way = loaded.configuration.wayToHub }
+        if environment.trials != nil { trials.use(loaded.configuration.wayToHub) }
         handle(.started(start))
         considerTrial(isAsked: false)
         countWaiting()
@@ -146,7 +146,7 @@ extension Agent {
     private func send(_ request: HubCall) {
         if let question = request.rest, let backend { return ask(backend, question, request) }
         let sent = environment.time.now().instant
-        let (hub, replica, uplink, way) = (hub, engine.replica, around.connectivity.uplink, observed.way)
+        let (hub, replica, uplink, way) = (hub, engine.replica, around.connectivity.uplink, trials.way)
         call = Task(executorPreference: executor) { [weak self] in
             let result = await hub.send(request, replica: replica, over: uplink)
             await self?.answered(request, result, sent: sent, over: uplink, way)

@@ -98,9 +98,8 @@ extension Agent {
     }
 
     package func noteLastGood(_ errors: ConfigurationErrors) {
-        startedFromLastGood = true
         let first = "\(errors.errors[0])"
-        configurationError = first
+        configurationState.startedFromLastGood(first)
         raise(
             Self.lastGoodCode,
             "the configuration is not accepted, and the last good one is in force: \(first). Mend it, then: agentctl config reload")

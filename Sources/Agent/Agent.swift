@@ -22,11 +22,9 @@ package actor Agent {
     let startedAt: Instant
     var log: Logger
     var loaded: LoadedConfiguration
-    var configurationError: String?
-    var startedFromLastGood = false
-    var configurationVersion: Int64 = 1
-    /// The settings that the hub has sent; `nil` as long as it has sent none.
-    var server: ServerConfiguration?
+    var configurationState = ConfigurationState()
+    var offers = ConfigurationOffers()
+    var trials: ConfigurationTrials
 
     // The engine and the events that it waits for.
     var engine: SyncEngine
@@ -92,6 +90,7 @@ package actor Agent {
         reader = parts.reader
         device = parts.device
         loaded = parts.configuration
+        trials = ConfigurationTrials(window: environment.trialWindow)
         log = environment.log
         startedAt = now.instant
         let configuration = parts.configuration.configuration

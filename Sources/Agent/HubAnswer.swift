@@ -108,8 +108,8 @@ extension Agent {
             case .clock: noteCertificateDate(answer)
             case .hubFacts: hubFacts.handle(answer)
             case .tokenRefresh: _ = tokenRefresh.handle(.answered(answer), at: answer.at)
-            case .trials: noteWay(answer)
-            case .offers: noteOffer(answer)
+            case .trials: feed(trial: .answered(answer))
+            case .offers: offers.handle(answer)
             }
         }
     }

@@ -163,7 +163,7 @@ extension Agent {
                 ConfigAnswer.Value(key: setting.key, value: setting.value, origin: "file", place: "\(name):\(line)")
             }
         }
-        call.answer(ConfigAnswer(version: configurationVersion, values: values).answer)
+        call.answer(ConfigAnswer(version: configurationState.version, values: values).answer)
     }
 
     func checkConfiguration(_ call: LocalCall) throws(Problem) {
@@ -200,20 +200,15 @@ extension Agent {
     package func reload() throws(ConfigurationErrors) -> ConfigurationChange {
         let new: LoadedConfiguration
         do throws(ConfigurationErrors) {
-            new = try readFiles(under: server)
+            new = try readFiles(under: offers.inForce)
         } catch {
-            configurationError = error.errors.first?.description
+            configurationState.refused(error.errors.first?.description)
             log.error("configuration refused, the old one stays in force", metadata: ["error": "\(error)"])
             throw error
         }
         let change = ConfigurationChange(from: loaded.configuration, to: new.configuration)
-        configurationError = nil
-        observed.restartNeeded = change.needsRestart
         let isWrittenAnew = new.sources != loaded.sources
-        if startedFromLastGood, change.needsRestart.isEmpty {
-            startedFromLastGood = false
-            alarms.end(Self.lastGoodCode)
-        }
+        if configurationState.accepted(needsRestart: change.needsRestart) { alarms.end(Self.lastGoodCode) }
         loaded = new
         loaded.configuration = change.inForce
         // A request to read everything again includes changes that the kernel did not report.
@@ -223,7 +218,7 @@ extension Agent {
             log.notice("configuration read again, nothing changed")
             return change
         }
-        configurationVersion += 1
+        configurationState.changed()
         // A fault of another hub, or of another way to it, says nothing about this one.
         if change.changed.contains(where: { $0.hasPrefix("hub.") }) { observed.fault = nil }
         apply(change.inForce)
@@ -232,7 +227,7 @@ extension Agent {
         log.notice(
             "configuration changed",
             metadata: ["keys": "\(change.changed.joined(separator: ","))", "restart": "\(change.needsRestart.joined(separator: ","))"])
-        journal(.config, EventPayload.config(version: configurationVersion, changed: change.changed))
+        journal(.config, EventPayload.config(version: configurationState.version, changed: change.changed))
         return change
     }
 
@@ -250,7 +245,7 @@ extension Agent {
         hub.use(configuration.hubSettings(device: device))
         if let settings = configuration.restSettings { backend?.use(settings) }
         var settings = configuration.engineSettings(device: device, spread: environment.spread)
-        settings.configVersion = server?.version
+        settings.configVersion = offers.inForce?.version
         handle(.settings(settings))
         feed(.rules(configuration.links))
         feed(.settings(configuration.reachabilitySettings))

@@ -7,19 +7,11 @@ import SyncYAML
 // Settings that the hub sends to this agent (PROTOCOL A12). They are fetched between two cycles when the hub announces a new version,
 // checked together with the files, stored beside the outbox, and in force until the hub sends others.
 extension Agent {
-    /// Records the version of the hub's configuration, which every answer names.
-    func noteOffer(_ answer: HubAnswer) {
-        if let offered = answer.headers?.config { observed.offeredConfig = offered }
-    }
-
     /// - Precondition: No cycle is running.
     func fetchConfigIfOffered() {
-        guard let offered = observed.offeredConfig, offered != server?.version, offered != observed.refusedConfig,
-            !observed.fetchesConfig, !hasStopped,
-            case .allow = engine.verdict(on: .critical, now: environment.time.now().wall)
-        else { return }
-        observed.fetchesConfig = true
-        let (hub, replica, uplink, known) = (hub, engine.replica, around.connectivity.uplink, server?.version)
+        let mayAsk = !hasStopped && engine.verdict(on: .critical, now: environment.time.now().wall) == .allow
+        guard offers.fetch(mayAsk: mayAsk) else { return }
+        let (hub, replica, uplink, known) = (hub, engine.replica, around.connectivity.uplink, offers.inForce?.version)
         Task(executorPreference: executor) { [weak self] in
             let result = await hub.config(known: known, replica: replica, over: uplink)
             await self?.fetched(result, over: uplink)
@@ -27,29 +19,26 @@ extension Agent {
     }
 
     private func fetched(_ result: Result<HTTPResponse, TransportError>, over uplink: Uplink?) {
-        observed.fetchesConfig = false
         let answer = HubAnswer(.configuration, result, over: uplink, at: environment.time.now())
+        let settings = offers.fetched(answer)
         observe(answer)
-        // Without an answer the next cycle asks again.
-        guard case .success(let response) = result, response.status == 200, answer.headers != nil else { return }
-        accept(response.body)
+        if let settings { accept(settings) }
     }
 
     /// Puts it into force, or keeps the present one and reports the reason.
     func accept(_ bytes: [UInt8]) {
-        let offered = observed.offeredConfig
         do throws(ConfigurationErrors) {
             let server = try ServerConfiguration(bytes, release: AgentRelease(ProductVersion.text))
-            guard server.version != self.server?.version else { return }
+            guard server.version != offers.inForce?.version else { return }
             noteAccepted(server, try layOverFiles(server))
         } catch {
-            observed.refusedConfig = offered
+            offers.refuse()
             // Status shows it beside the one in force.
-            configurationError = error.errors.first?.description
+            configurationState.refused(error.errors.first?.description)
             let detail = error.errors.first?.description ?? "it cannot be read"
             raise(
                 "config_rejected",
-                "the hub's configuration \(offered.map(String.init) ?? "") is not accepted, the old one stays in force: \(detail)")
+                "the hub's configuration \(offers.offered.map(String.init) ?? "") is not accepted, the old one stays in force: \(detail)")
         }
     }
 
@@ -57,7 +46,7 @@ extension Agent {
     private func layOverFiles(_ server: ServerConfiguration) throws(ConfigurationErrors) -> ConfigurationChange {
         let new = try readFiles(under: server)
         let change = ConfigurationChange(from: loaded.configuration, to: new.configuration)
-        self.server = server
+        offers.use(server)
         loaded = new
         loaded.configuration = change.inForce
         hub.useConfig(server.version)
@@ -67,10 +56,9 @@ extension Agent {
     }
 
     private func noteAccepted(_ server: ServerConfiguration, _ change: ConfigurationChange) {
-        observed.refusedConfig = nil
-        configurationError = nil
+        offers.accepted()
+        configurationState.acceptedOffer()
         alarms.end("config_rejected")
-        configurationVersion += 1
         log.notice(
             "configuration from the hub",
             metadata: ["version": "\(server.version)", "keys": "\(change.changed.joined(separator: ","))"])

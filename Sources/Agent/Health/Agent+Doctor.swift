@@ -101,10 +101,10 @@ extension Agent {
         agent.refusals = metrics.refusals
         facts.agent = agent
         var configuration = DoctorFacts.Configuration(loaded)
-        configuration.error = configurationError
-        configuration.isLastGood = startedFromLastGood
+        configuration.error = configurationState.error
+        configuration.isLastGood = configurationState.isLastGood
         configuration.trial = trialSentence
-        configuration.restartNeeded = observed.restartNeeded
+        configuration.restartNeeded = configurationState.restartNeeded
         configuration.unknownEntities = view.entities.map(\.name).filter { loaded.configuration.rules.entities[$0] == nil }.map(\.text)
         facts.configuration = configuration
         facts.system = observed.system

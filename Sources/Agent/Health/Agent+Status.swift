@@ -54,9 +54,9 @@ extension Agent {
                 hub: configuration.hub.url.text, uptime: startedAt.duration(to: now.instant)),
             database: database(facts),
             configuration: .init(
-                version: configurationVersion,
-                source: startedFromLastGood ? "last_good" : observed.revertedKeys.isEmpty ? "file" : "reverted",
-                error: configurationError, trial: trialSentence),
+                version: configurationState.version,
+                source: configurationState.isLastGood ? "last_good" : trials.reverted.isEmpty ? "file" : "reverted",
+                error: configurationState.error, trial: trialSentence),
             connectivity: connectivity())
         let situation = presentSituation
         document.verdicts = TrafficClass.allCases.map { traffic in

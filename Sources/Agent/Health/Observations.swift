@@ -10,10 +10,6 @@ struct Observations {
     var waitingCountedAt: Instant?
     /// The last anchor that the store got.
     var anchor: ClockAnchor?
-    /// The version of the configuration that the hub named last, and the one that was refused.
-    var offeredConfig: Int64?
-    var refusedConfig: Int64?
-    var fetchesConfig = false
     /// The last result; `nil` before the first check.
     var wallIsSynchronised: Bool?
     var reachableSince: Timestamp?
@@ -23,17 +19,6 @@ struct Observations {
     /// The last facts of files, disk and kernel, and the time of their collection.
     var system: DoctorFacts.System?
     var systemSeenAt: Instant?
-    /// State of the trial of the connection settings.
-    var trial = ConfigurationTrial()
-    var hasReadTrial = false
-    /// Name of the settings in force; `nil` as long as trials are not stored.
-    var way: ConfigurationTrial.Name?
-    var trialKeys: [String] = []
-    var revertedKeys: [String] = []
-    var trialWake: LoopTimer?
-    var asksInTrial = false
-    /// Configuration keys whose values take effect after a restart.
-    var restartNeeded: [String] = []
     var queue = QueueHistory()
     var queueWake: LoopTimer?
 }

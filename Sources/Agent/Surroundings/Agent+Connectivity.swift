@@ -28,7 +28,7 @@ extension Agent {
 
     func stopWatching() {
         let timers = [
-            observed.trialWake, observed.queueWake, around.connectivityWake, around.usageWake, around.reviewWake, tokenRefresh.wake,
+            trials.wake, observed.queueWake, around.connectivityWake, around.usageWake, around.reviewWake, tokenRefresh.wake,
         ]
         for timer in timers { timer?.cancel() }
         events.onPresence = nil
