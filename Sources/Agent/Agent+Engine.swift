@@ -217,19 +217,22 @@ extension Agent {
 
     /// Counts the mutations that wait for the hub, for the next greeting or push. The count may be slightly outdated.
     private func countWaiting() {
-        observed.waitingCountedAt = environment.time.now().instant
+        waitingCounts.began(at: environment.time.now().instant)
+        readWaitingCount()
+    }
+
+    /// Counts at most once a second, while work arrives.
+    private func countWaitingSoon() {
+        if waitingCounts.begin(at: environment.time.now().instant) { readWaitingCount() }
+    }
+
+    private func readWaitingCount() {
         fromReader { reads, _ throws(StoreError) in
             try reads.waitingCount()
         } then: { agent, result in
             // The failure of the store is reported elsewhere.
             if case .success(let count) = result { agent.hub.useWaiting(count) }
         }
-    }
-
-    /// Counts at most once a second, while work arrives.
-    private func countWaitingSoon() {
-        if let last = observed.waitingCountedAt, last.duration(to: environment.time.now().instant) < .seconds(1) { return }
-        countWaiting()
     }
 
     /// Reports new work of unknown priority to the engine.
@@ -242,14 +245,9 @@ extension Agent {
     /// - Parameter ttl: The shortest time to live among it; a value that is too short costs only one check.
     func noteEnqueued(_ priority: Priority, ttl: Duration?) {
         let expiry = ttl.map { environment.time.now().instant.advanced(by: $0) }
-        if let noted = observed.enqueued {
-            observed.enqueued = (min(noted.priority, priority), [noted.expiry, expiry].compactMap { $0 }.min())
-            return
-        }
-        observed.enqueued = (priority, expiry)
+        guard newWork.add(priority, expiry: expiry) else { return }
         onLoop { agent in
-            guard let enqueued = agent.observed.enqueued else { return }
-            agent.observed.enqueued = nil
+            guard let enqueued = agent.newWork.take() else { return }
             agent.measureSpace()
             agent.countWaitingSoon()
             agent.handle(.enqueued(enqueued.priority, expiry: enqueued.expiry))

@@ -9,16 +9,13 @@ extension Agent {
         switch report {
         case .cycleBegan(let session):
             feed(.busy(true))
-            for index in cycleWaiters.indices where cycleWaiters[index].session == nil { cycleWaiters[index].session = session }
+            cycleWaiters.began(session)
             log.debug("sync begins", metadata: ["session": "\(session)"])
         case .cycleEnded(let outcome): noteEnd(outcome)
         case .reachability(let before, let after, let cause, let fault):
-            reports.handle(.reachability(after), at: environment.time.now().instant)
-            observed.reachableSince = environment.time.now().wall
-            observed.fault = after == .online ? fault : around.fault ?? fault
-            observed.cause = after == .online ? cause : observed.fault?.detail ?? around.cause ?? cause
-            (around.cause, around.fault) = (nil, nil)
-            let told = observed.cause ?? cause
+            let now = environment.time.now()
+            diagnostics.handle(.reachability(after), at: now.instant)
+            let told = around.reachability.changed(to: after, cause, fault, at: now.wall)
             log.notice(
                 "connectivity", metadata: ["from": "\(before.rawValue)", "to": "\(after.rawValue)", "cause": "\(told)"])
             journal(
@@ -64,7 +61,7 @@ extension Agent {
         case .breaker(let before, let after):
             log.notice("breaker", metadata: ["from": "\(before.rawValue)", "to": "\(after.rawValue)"])
         case .stalled(let detail):
-            around.stalls += 1
+            metrics.stalled()
             raise("stalled", "nothing was synced although it should have been (\(detail)); this is the agent's own fault")
         case .hubTime(let verdict): noteHubTime(verdict)
         case .setAside(let key, let detail):
@@ -110,7 +107,7 @@ extension Agent {
             // Only the first failure is news.
             log.log(level: engine.memory.failures <= 1 ? .warning : .info, "sync failed", metadata: metadata)
         } else {
-            observed.fault = nil
+            around.reachability.endFault()
             alarms.end("epoch_changed")
             alarms.end("replica_regressed")
             let isNews = outcome.pushed + outcome.pulled + outcome.rejected > 0

@@ -21,6 +21,8 @@ package actor Agent {
     let device: DeviceID
     let startedAt: Instant
     var log: Logger
+
+    // The configuration in force.
     var loaded: LoadedConfiguration
     var configurationState = ConfigurationState()
     var offers = ConfigurationOffers()
@@ -39,31 +41,38 @@ package actor Agent {
     var hasHeardStore = false
     /// Work that waits for this; see ``isHearingStore``.
     var whenHeard: [@Sendable () -> Void] = []
+    var newWork = NewWork()
+    /// Counts of the waiting mutations while work arrives.
+    var waitingCounts = Throttle(.seconds(1))
     /// Generator of the probes' nonces.
     var nonces: SeededRandom
 
-    /// Links, power and transferred bytes.
+    /// Links, power, clock and transferred bytes.
     var around: Surroundings
     /// Uploads and received files.
     var blobs: BlobDesk
-
     /// State of the socket file.
     var socketCare = SocketCare()
+    var indexes = IndexUpkeep()
 
-    // Callers that wait, and readers of events.
-    var gate: AccessGate
-    var cycleWaiters: [CycleWaiter] = []
-    var mutationWaiters: [MutationKey: [MutationWaiter]] = [:]
-    let events: EventStreams
-    var observed = Observations()
+    // The hub, beside the sync.
+    var hubFacts = HubFacts()
+    var tokenRefresh = TokenRefresh()
+    var diagnostics = DiagnosticsReports()
+
+    // Health.
     var alarms = Alarms()
     var metrics = Metrics()
     var diskSpace = DiskSpace()
     var storeHealth = StoreHealth()
-    var hubFacts = HubFacts()
-    var tokenRefresh = TokenRefresh()
-    var reports = DiagnosticsReports()
-    var indexes = IndexUpkeep()
+    var systemFacts = SystemFacts()
+    var queue = QueueWatch()
+
+    // Callers that wait, and readers of events.
+    var gate: AccessGate
+    var cycleWaiters = CycleWaiters<CycleWaiter>()
+    var mutationWaiters = MutationWaiters<MutationWaiter>()
+    let events: EventStreams
 
     package struct Parts {
         package var configuration: LoadedConfiguration

@@ -9,11 +9,14 @@ package import SyncYAML
 extension Agent {
     /// A caller that waits for the end of a cycle.
     struct CycleWaiter {
-        /// The session of the cycle that serves the request; `nil` until it has begun.
-        var session: String?
-        var number: UInt64
         var call: LocalCall
+        /// Timer of the longest wait.
         var timer: LoopTimer
+
+        func answer(_ answer: LocalAnswer) {
+            timer.cancel()
+            call.answer(answer)
+        }
     }
 
     /// Longest wait for a cycle. It takes at most its 25 seconds and one round trip, but a `Retry-After` may delay its start for an hour.
@@ -47,14 +50,12 @@ extension Agent {
     }
 
     private func wait(_ call: LocalCall) {
-        observed.waiters += 1
-        let number = observed.waiters
+        let number = cycleWaiters.nextNumber()
         let timer = schedule(after: Self.cycleWaitMax) { agent in
-            guard let index = agent.cycleWaiters.firstIndex(where: { $0.number == number }) else { return }
-            let waiter = agent.cycleWaiters.remove(at: index)
-            waiter.call.answer(SyncAnswer(cycle: waiter.session ?? "").answer)
+            guard let (session, waiter) = agent.cycleWaiters.leave(number) else { return }
+            waiter.call.answer(SyncAnswer(cycle: session ?? "").answer)
         }
-        cycleWaiters.append(CycleWaiter(session: nil, number: number, call: call, timer: timer))
+        cycleWaiters.add(number, CycleWaiter(call: call, timer: timer))
         guard engine.reachability == .offline else { return }
         schedule(after: Self.linkWaitMax) { $0.answerHeldWaiters() }
     }
@@ -75,11 +76,7 @@ extension Agent {
                 result: "deferred", detail: wait.reason.sentence, pushed: 0, pulled: 0, deferred: deferred, bytesUp: 0,
                 bytesDown: 0)
         ).answer
-        for waiter in cycleWaiters where waiter.session == nil {
-            waiter.timer.cancel()
-            waiter.call.answer(answer)
-        }
-        cycleWaiters.removeAll { $0.session == nil }
+        for waiter in cycleWaiters.leaveWithoutCycle() { waiter.answer(answer) }
     }
 
     func answerCycleWaiters(_ outcome: CycleOutcome) {
@@ -90,11 +87,7 @@ extension Agent {
                 pushed: Int64(outcome.pushed), pulled: Int64(outcome.pulled), bytesUp: Int64(outcome.bytesUp),
                 bytesDown: Int64(outcome.bytesDown))
         ).answer
-        for waiter in cycleWaiters where waiter.session == outcome.session {
-            waiter.timer.cancel()
-            waiter.call.answer(answer)
-        }
-        cycleWaiters.removeAll { $0.session == outcome.session }
+        for waiter in cycleWaiters.ended(outcome.session) { waiter.answer(answer) }
     }
 
     /// A text for a cycle that asked for nothing: "ok: pulled 0" would make a new user believe that all data is here.
@@ -220,7 +213,7 @@ extension Agent {
         }
         configurationState.changed()
         // A fault of another hub, or of another way to it, says nothing about this one.
-        if change.changed.contains(where: { $0.hasPrefix("hub.") }) { observed.fault = nil }
+        if change.changed.contains(where: { $0.hasPrefix("hub.") }) { around.reachability.endFault() }
         apply(change.inForce)
         environment.keepLastGood(new)
         considerTrial(isAsked: true)

@@ -8,10 +8,17 @@ import SyncStore
 extension Agent {
     /// A caller that waits until the hub has a mutation, or until the time is up.
     struct MutationWaiter {
-        var number: UInt64
         var enqueued: Enqueued
         var call: LocalCall
+        /// Timer of the longest wait.
         var timer: LoopTimer
+
+        func answer(_ state: MutationState) {
+            timer.cancel()
+            var enqueued = enqueued
+            enqueued.state = state
+            call.answer(EnqueueAnswer.waited(enqueued))
+        }
     }
 
     func enqueue(_ call: LocalCall, wait: Duration?) throws(Problem) {
@@ -98,27 +105,20 @@ extension Agent {
     // MARK: Waiting for the hub
 
     private func hold(_ call: LocalCall, _ enqueued: Enqueued, for wait: Duration) {
-        observed.waiters += 1
-        let number = observed.waiters
-        let timer = schedule(after: wait) { $0.giveUp(on: enqueued.key, number) }
-        mutationWaiters[enqueued.key, default: []].append(
-            MutationWaiter(number: number, enqueued: enqueued, call: call, timer: timer))
+        let number = mutationWaiters.nextNumber()
+        let timer = schedule(after: wait) { agent in
+            guard let waiter = agent.mutationWaiters.leave(number, enqueued.key) else { return }
+            waiter.call.answer(EnqueueAnswer.waited(waiter.enqueued))
+        }
+        mutationWaiters.add(number, MutationWaiter(enqueued: enqueued, call: call, timer: timer), for: enqueued.key)
         // The hub may have decided it already, if this is the repeat of an old key.
         serveMutationWaiters()
-    }
-
-    private func giveUp(on key: MutationKey, _ number: UInt64) {
-        guard let index = mutationWaiters[key]?.firstIndex(where: { $0.number == number }),
-            let waiter = mutationWaiters[key]?.remove(at: index)
-        else { return }
-        if mutationWaiters[key]?.isEmpty == true { mutationWaiters[key] = nil }
-        waiter.call.answer(EnqueueAnswer.waited(waiter.enqueued))
     }
 
     /// Answers the callers whose mutation is settled. Called after every commit that may have settled one.
     func serveMutationWaiters() {
         guard !mutationWaiters.isEmpty else { return }
-        let keys = Array(mutationWaiters.keys)
+        let keys = mutationWaiters.keys
         fromStore { store, now throws(StoreError) in
             var states: [MutationKey: MutationState] = [:]
             for key in keys { states[key] = try store.reads.mutation(key, at: now)?.presentState }
@@ -126,16 +126,9 @@ extension Agent {
         } then: { agent, result in
             // A failed read is no verdict: the callers keep waiting, and their time runs out if it persists.
             guard case .success(let states) = result else { return }
-            for (key, state) in states { agent.serve(key, state) }
-        }
-    }
-
-    private func serve(_ key: MutationKey, _ state: MutationState) {
-        guard state.isTerminal || state == .rejected || state == .failed || state == .held || state == .conflicted else { return }
-        for var waiter in mutationWaiters.removeValue(forKey: key) ?? [] {
-            waiter.timer.cancel()
-            waiter.enqueued.state = state
-            waiter.call.answer(EnqueueAnswer.waited(waiter.enqueued))
+            for (key, state) in states {
+                for waiter in agent.mutationWaiters.reached(state, key) { waiter.answer(state) }
+            }
         }
     }
 }

@@ -8,7 +8,7 @@ extension Agent {
     func raise(_ code: String, _ detail: String) {
         let now = environment.time.now()
         let isToBeStored = alarms.raise(code, detail, at: now.wall)
-        reports.handle(.raised, at: now.instant)
+        diagnostics.handle(.raised, at: now.instant)
         log.warning("attention", metadata: ["code": "\(code)", "detail": "\(detail)"])
         journal(.attention, EventPayload.attention(code: code, detail: detail))
         if isToBeStored { keepAlarms() }

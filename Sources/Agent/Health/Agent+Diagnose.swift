@@ -133,7 +133,7 @@ extension Agent {
     func sendDiagnosticsIfDue() {
         let now = environment.time.now()
         let mayGo = !hasStopped && Policy.decide(.diagnostics, in: engine.situation, now: now.wall) == .allow
-        guard reports.begin(mayGo: mayGo, at: now.instant) else { return }
+        guard diagnostics.begin(mayGo: mayGo, at: now.instant) else { return }
         readForStatus { agent, view in
             agent.readDiary(view, all: false) { agent, diary in agent.send(diary) }
         }
@@ -141,7 +141,7 @@ extension Agent {
 
     private func send(_ result: Result<Diary, StoreError>) {
         guard case .success(let diary) = result, !hasStopped else {
-            reports.gaveUp()
+            diagnostics.gaveUp()
             return
         }
         let now = environment.time.now()
@@ -153,7 +153,7 @@ extension Agent {
         guard let body = report(diary, now.wall, room: room),
             case .allow = Policy.decide(.diagnostics, in: situation, now: now.wall, bytes: body.count + Self.overheadBytes)
         else {
-            reports.gaveUp()
+            diagnostics.gaveUp()
             return
         }
         let (hub, replica, uplink, newest) = (hub, engine.replica, around.connectivity.uplink, diary.newest)
@@ -184,10 +184,10 @@ extension Agent {
         let answer = HubAnswer(.diagnostics, result, over: uplink, at: environment.time.now())
         observe(answer)
         guard case .success(let response) = result, response.status == 202, answer.headers != nil else {
-            reports.ended(isSent: false, at: answer.at.instant)
+            diagnostics.ended(isSent: false, at: answer.at.instant)
             return log.info("the hub did not take the diagnostics")
         }
-        reports.ended(isSent: true, at: answer.at.instant)
+        diagnostics.ended(isSent: true, at: answer.at.instant)
         log.info("diagnostics sent", metadata: ["up_bytes": "\(response.traffic.wireUp)"])
         tellStore { store, now throws(StoreError) in try store.noteDiagnosticsSent(upTo: newest, at: now) }
     }

@@ -8,8 +8,6 @@ import SyncYAML
 
 // `GET /v1/checklist`, and its summary in the status.
 extension Agent {
-    /// Age from which on facts of files, disk and kernel are collected again for the status; it answers with the last ones.
-    private static let systemAge: Duration = .seconds(600)
     /// Age of an answer of the hub below which another request would add nothing.
     private static let contactAge: Duration = .seconds(60)
 
@@ -27,8 +25,7 @@ extension Agent {
 
     /// The summary for the status, from known facts and without waiting.
     func checklist(_ view: StoreView) -> DoctorSummary {
-        let now = environment.time.now().instant
-        if observed.systemSeenAt.map({ $0.duration(to: now) > Self.systemAge }) ?? true { askSystem() }
+        if systemFacts.isOld(at: environment.time.now().instant) { askSystem() }
         return DoctorSummary(Doctor.examine(doctorFacts(view)))
     }
 
@@ -57,10 +54,10 @@ extension Agent {
 
     func askSystem(_ done: @escaping @Sendable (isolated Agent) -> Void = { _ in }) {
         guard let examine = environment.examine else { return done(self) }
-        observed.systemSeenAt = environment.time.now().instant
+        systemFacts.begin(at: environment.time.now().instant)
         examine(doctorQuestions) { [self] system in
             onLoop { agent in
-                if let system { agent.observed.system = system }
+                agent.systemFacts.collected(system)
                 done(agent)
             }
         }
@@ -80,9 +77,9 @@ extension Agent {
         (place.url, place.host, place.port) = (url.text, url.host, url.port)
         (place.proxy, place.proxyHost) = (proxy?.text, proxy?.host)
         place.device = device.text
-        place.tokenFile = observed.system?.token.path ?? configuration.hub.tokenFile
-        place.proxyCredentialsFile = observed.system?.proxyCredentials?.path ?? configuration.hub.proxyCredentialsFile
-        place.lacksProxyCredentials = observed.system?.proxyCredentials?.fault != nil
+        place.tokenFile = systemFacts.last?.token.path ?? configuration.hub.tokenFile
+        place.proxyCredentialsFile = systemFacts.last?.proxyCredentials?.path ?? configuration.hub.proxyCredentialsFile
+        place.lacksProxyCredentials = systemFacts.last?.proxyCredentials?.fault != nil
         place.portal = around.connectivity.portalURL.map { Printable.text($0) }
         return place
     }
@@ -107,7 +104,7 @@ extension Agent {
         configuration.restartNeeded = configurationState.restartNeeded
         configuration.unknownEntities = view.entities.map(\.name).filter { loaded.configuration.rules.entities[$0] == nil }.map(\.text)
         facts.configuration = configuration
-        facts.system = observed.system
+        facts.system = systemFacts.last
         facts.hub = factsOfHub(now)
         if environment.links != nil {
             let connectivity = around.connectivity
@@ -128,8 +125,8 @@ extension Agent {
         let url = loaded.configuration.hub.url
         var hub = DoctorFacts.Hub(reachability: engine.reachability)
         hub.place = hubPlace
-        hub.fault = observed.fault
-        hub.cause = observed.cause
+        hub.fault = around.reachability.fault
+        hub.cause = around.reachability.cause
         hub.isAddress = loaded.configuration.nextHop.isNumeric
         hub.isResolved = hubFacts.isResolved
         hub.usesTLS = url.isSecure

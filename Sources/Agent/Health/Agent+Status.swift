@@ -70,7 +70,7 @@ extension Agent {
         document.usage = view.usage
         if environment.power != nil { document.power = powerState }
         document.outbox = outbox(facts, in: situation, now)
-        let queue = observed.queue
+        let queue = queue.history
         if let until = queue.lastAt { document.outbox.history = .init(step: QueueHistory.step, until: until, open: queue.open) }
         document.blobs = blobStatus(view, now)
         document.conflicts = view.openConflicts
@@ -120,8 +120,8 @@ extension Agent {
 
     private func connectivity() -> StatusDocument.Connectivity {
         .init(
-            state: engine.reachability.rawValue, since: observed.reachableSince, cause: observed.cause,
-            detail: engine.reachability == .online ? nil : observed.fault?.detail ?? observed.cause,
+            state: engine.reachability.rawValue, since: around.reachability.since, cause: around.reachability.cause,
+            detail: engine.reachability == .online ? nil : around.reachability.fault?.detail ?? around.reachability.cause,
             portalURL: around.connectivity.portalURL.map { Printable.text($0, max: 200) },
             uplink: around.connectivity.uplink?.name, links: linkItems)
     }
@@ -137,7 +137,7 @@ extension Agent {
             sync.nextAt = now.wall.advanced(by: max(.zero, now.instant.duration(to: next)))
         }
         sync.breaker = engine.breaker.state.rawValue
-        sync.stalls = around.stalls
+        sync.stalls = metrics.stalls
         if let clock = engine.clock.offset(at: now) {
             // Stamps tolerate five minutes; beyond that one of the two clocks is wrong.
             let isSuspect = engine.clock.isDoubted || clock.offset.magnitude > HybridClock.aheadMax

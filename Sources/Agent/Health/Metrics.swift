@@ -8,6 +8,8 @@ package struct Metrics: Sendable {
     package private(set) var failedCycles = 0
     /// Cycles that ended because an answer was not the hub's or could not be understood.
     package private(set) var badReplies: Int64 = 0
+    /// Cycles that the watchdog had to begin.
+    package private(set) var stalls: Int64 = 0
     /// Bytes in the units of the ledger.
     package private(set) var bytes: [TrafficSeries: (up: Int64, down: Int64)] = [:]
     package private(set) var enqueueTimes = DurationHistogram()
@@ -25,6 +27,10 @@ package struct Metrics: Sendable {
         guard outcome.error != nil else { return }
         failedCycles += 1
         if outcome.errorKind == .nonsense || outcome.errorKind == .foreign { badReplies += 1 }
+    }
+
+    package mutating func stalled() {
+        stalls += 1
     }
 
     package mutating func moved(_ traffic: Traffic, for purpose: UsagePurpose, over link: String) {

@@ -8,23 +8,18 @@ extension Agent {
     /// Passes the engine's anchor to the store. This comes before the engine's effects, so that the content of an answer is stored by the
     /// time that the answer brings.
     func tellAnchor() {
-        if engine.anchor == nil, observed.anchor != nil {
-            // Its few answers disagreed with a clock that the kernel has kept synchronised since.
-            observed.anchor = nil
-            observed.wallIsSynchronised = nil
-            lookAtClock()
+        switch around.clock.handle(engine.anchor) {
+        case .anchor(let anchor): learn(anchor)
+        case .lost: lookAtClock()
+        case nil: break
         }
-        guard let anchor = engine.anchor, anchor.isNews(after: observed.anchor) else { return }
-        observed.anchor = anchor
-        learn(anchor)
     }
 
     /// Uses a synchronised system clock before the hub has answered.
     func lookAtClock() {
-        guard observed.anchor == nil else { return }
+        guard around.clock.needsKernel else { return }
         let isRight = environment.wallIsSynchronised()
-        guard isRight != observed.wallIsSynchronised else { return }
-        observed.wallIsSynchronised = isRight
+        guard around.clock.kernelFound(isSynchronised: isRight) else { return }
         fromStore { store, now throws(StoreError) in
             store.clockTrust = isRight ? .synced : .unsynced
             // Mutations that were made earlier in this boot can be dated as well.
@@ -42,14 +37,13 @@ extension Agent {
             try store.learn(anchor, at: now)
         } then: { agent, result in
             guard case .failure(let error) = result else { return }
-            // It is passed again with the next answer.
-            agent.observed.anchor = nil
+            agent.around.clock.forget()
             agent.log.warning("what the time is was not written down", metadata: ["error": "\(error)"])
         }
     }
 
     /// `true` when no source confirms that our clock is right.
-    var isClockUnsynced: Bool { observed.anchor == nil && !environment.wallIsSynchronised() }
+    var isClockUnsynced: Bool { around.clock.needsKernel && !environment.wallIsSynchronised() }
 
     /// Reports that the hub's time is not believed, or is believed again (`ClockRule.swift`).
     func noteHubTime(_ verdict: ClockOffset.Verdict) {

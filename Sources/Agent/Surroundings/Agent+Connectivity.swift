@@ -28,7 +28,7 @@ extension Agent {
 
     func stopWatching() {
         let timers = [
-            trials.wake, observed.queueWake, around.connectivityWake, around.usageWake, around.reviewWake, tokenRefresh.wake,
+            trials.wake, queue.wake, around.connectivityWake, around.usageWake, around.reviewWake, tokenRefresh.wake,
         ]
         for timer in timers { timer?.cancel() }
         events.onPresence = nil
@@ -61,7 +61,7 @@ extension Agent {
             case .probe(let nonce, let interface): probe(nonce, interface)
             case .askPortal(let uri, let interface): askPortal(uri, interface)
             case .resolve: resolveHub()
-            case .changed(_, _, let cause, let fault): (around.cause, around.fault) = (cause.code, fault)
+            case .changed(_, _, let cause, let fault): around.reachability.probesFound(cause.code, fault)
             case .fault(let fault): noteFault(fault)
             case .uplink(let uplink): noteUplink(uplink)
             case .recover(let run): recover(run)
@@ -73,10 +73,8 @@ extension Agent {
         if !effects.isEmpty { tellConditions() }
     }
 
-    /// Status shows the present reason, and not the one that the outage began with.
     func noteFault(_ fault: HubFault) {
-        guard observed.fault != fault else { return }
-        (observed.fault, observed.cause) = (fault, fault.detail)
+        guard around.reachability.failed(fault) else { return }
         log.info("connectivity", metadata: ["state": "\(engine.reachability.rawValue)", "cause": "\(fault.detail)"])
     }
 

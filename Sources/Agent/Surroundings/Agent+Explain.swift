@@ -49,7 +49,7 @@ extension Agent {
     /// The inputs of the policy, with the fault of the last attempt at the hub: all explanations for people come from this.
     var presentSituation: Situation {
         var situation = engine.situation
-        situation.fault = observed.fault
+        situation.fault = around.reachability.fault
         return situation
     }
 

@@ -25,15 +25,12 @@ struct Surroundings {
 
     /// The conditions that the engine got last.
     var told: Conditions
-    var cause: String?
-    /// The fault that the machine found, for the change of reachability that follows from it.
-    var fault: HubFault?
     /// The outcome of the last probe that was answered or given up.
     var lastProbe: LinkItem.Probe?
     /// Runs of the operator's programs since the start, by link.
     var recoveries: [String: LinkItem.Recovery] = [:]
-    /// Number of cycles that the watchdog had to begin.
-    var stalls: Int64 = 0
+    var reachability = ReachabilityNews()
+    var clock = ClockWatch()
 
     init(_ configuration: AgentConfiguration, hasLinks: Bool, random: SeededRandom, at now: Moment) {
         connectivity = Connectivity(
