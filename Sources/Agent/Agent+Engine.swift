@@ -95,7 +95,7 @@ extension Agent {
     func goOnWithWaiting() {
         let waiting = whenHeard
         whenHeard = []
-        for action in waiting { action() }
+        for call in waiting { take(call) }
     }
 
     /// Starts in safe mode, because the synced data may be the cause of the crashes. A pause by an operator stays as it is.

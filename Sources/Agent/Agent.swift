@@ -39,8 +39,8 @@ package actor Agent {
     var hasBegun = false
     /// The store has returned that memory, or failed to.
     var hasHeardStore = false
-    /// Work that waits for this; see ``isHearingStore``.
-    var whenHeard: [@Sendable () -> Void] = []
+    /// Requests that wait for this; see ``isHearingStore``.
+    var whenHeard: [LocalCall] = []
     var newWork = NewWork()
     /// Counts of the waiting mutations while work arrives.
     var waitingCounts = Throttle(.seconds(1))

@@ -88,10 +88,7 @@ extension Agent {
     /// Answers a call, at once or when the needed data is there.
     func take(_ call: LocalCall) {
         // In the first moments the pause and the alarms are not loaded: the answer would be wrong.
-        guard !isHearingStore || !call.route.asksEngine else {
-            whenHeard.append { [weak self] in self?.assumeIsolated { $0.take(call) } }
-            return
-        }
+        guard !isHearingStore || !call.route.asksEngine else { return whenHeard.append(call) }
         do throws(Problem) {
             // The wait may have shown that this route cannot be used.
             try mode.check(call.route)

@@ -43,7 +43,7 @@ extension Agent {
     private func goOnWithFiles() {
         let waiting = blobs.whenSwept
         blobs.whenSwept = []
-        for action in waiting { action() }
+        for call in waiting { take(call) }
     }
 
     /// Code of the alarm.

@@ -16,8 +16,7 @@ extension Agent {
         guard blobs.isSwept else {
             guard hasBegun else { throw LocalProblem.starting.problem("the database did not answer at the start", retryAfter: 1) }
             // The folder is being scanned, which takes moments.
-            blobs.whenSwept.append { [weak self] in self?.assumeIsolated { $0.take(call) } }
-            return
+            return blobs.whenSwept.append(call)
         }
         let request = call.exchange.request
         let said = request.header(BlobSourceKind.header) ?? BlobSourceKind.stream.rawValue

@@ -16,7 +16,7 @@ struct BlobDesk {
     /// The remains of a crash are cleaned up: from here on files are accepted.
     var isSwept = false
     /// Requests that came before that, and wait for it or for its failure.
-    var whenSwept: [@Sendable () -> Void] = []
+    var whenSwept: [LocalCall] = []
     /// The terms that the uploader got last.
     var told: BlobUploader.Terms?
     /// There may be waiting files, so there is something to decide.
