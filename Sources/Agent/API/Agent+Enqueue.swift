@@ -78,20 +78,6 @@ extension Agent {
         }
     }
 
-    func noteEnqueued(_ mutations: [NewMutation]) {
-        diskSpace.accepted()
-        var mostUrgent: Priority?
-        var shortest: Duration?
-        for mutation in mutations {
-            let rules = loaded.configuration.rules[mutation.entity]
-            let priority = mutation.priority ?? rules?.priority ?? .normal
-            mostUrgent = min(mostUrgent ?? priority, priority)
-            guard priority != .critical, let ttl = mutation.ttl ?? rules?.ttl else { continue }
-            shortest = min(shortest ?? ttl, ttl)
-        }
-        if let mostUrgent { noteEnqueued(mostUrgent, ttl: shortest) }
-    }
-
     func refuse(_ call: LocalCall, _ error: StoreError) {
         let problem = error.localProblem
         metrics.refused(problem.code)
