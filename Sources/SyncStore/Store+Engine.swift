@@ -27,6 +27,7 @@ extension Store {
         case .loadStreams(let also): return .streams(try loadStreams(also: also, at: now))
         case .applyPull(let response): return .pullApplied(try applyPull(response, at: now))
         case .restartStreams(let entities): try restartStreams(entities, at: now)
+        case .restartShares(let entities): try restartStreams(entities, ofShare: true, at: now)
         case .adoptReplica(let replica): try adoptReplica(replica, at: now)
         case .setAside(let key, let problem, let counts): try setAside(key, problem, counts: counts, at: now)
         case .remember(let memory): try remember(memory, at: now)

@@ -26,7 +26,7 @@ package enum Commit: String, CaseIterable, Sendable {
             case .claim: .claim
             case .applyResults, .applyRest: .results
             case .applyPull: .page
-            case .restartStreams: .restart
+            case .restartStreams, .restartShares: .restart
             case .adoptReplica: .replica
             case .setAside: .aside
             case .remember: .memory

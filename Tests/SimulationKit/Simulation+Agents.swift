@@ -127,7 +127,11 @@ extension Simulation {
         committing = Commit(command)
         let answer = store.perform(command, at: agent.moment(at: now))
         say("agent \(agent.index) \(Self.word(for: command)): \(Self.word(for: answer))")
-        if case .restartStreams(let entities) = command, hasCommitted { for entity in entities { agent.places[entity] = nil } }
+        switch command {
+        case .restartStreams(let entities), .restartShares(let entities):
+            if hasCommitted { for entity in entities { agent.places[entity] = nil } }
+        default: break
+        }
         if case .forgetHistory = command, hasCommitted { agent.places = [:] }
         if dying == agent.index { return die(agent) }
         try reopenIfNeeded(agent)
@@ -264,6 +268,7 @@ extension Simulation {
         case .applyPull(let response):
             "applies a pull of \(response.pages.map { "\($0.entity) \($0.records.count)+\($0.deletions.count)" })"
         case .restartStreams: "restarts streams"
+        case .restartShares: "restarts its share"
         case .applySnapshot(let page): "lists \(page.entity), \(page.records.count)\(page.hasMore ? " and more" : "")"
         case .loadSettled(let seq): "loads what is settled after \(seq)"
         case .requeue(let keys): "requeues \(keys.count)"

@@ -24,8 +24,8 @@ struct OpeningTests {
             Setting("synchronous", "2"), Setting("busy_timeout", "5000"), Setting("foreign_keys", "1"),
             Setting("temp_store", "2"), Setting("cache_size", "-4000"), Setting("mmap_size", "0"),
             Setting("journal_size_limit", "16777216"), Setting("wal_autocheckpoint", "0"), Setting("cell_size_check", "1"),
-            Setting("trusted_schema", "0"), Setting("secure_delete", "0"), Setting("application_id", "1163084135"),
-            Setting("user_version", "15"),
+            Setting("trusted_schema", "0"), Setting("secure_delete", "2"), Setting("application_id", "1163084135"),
+            Setting("user_version", "16"),
         ])
     func settings(_ setting: Setting) throws {
         let folder = try TemporaryFolder()

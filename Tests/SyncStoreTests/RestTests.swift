@@ -35,7 +35,7 @@ struct RestTests {
         try TestAgent(rules: rules) { $0.rest = mapping() }
     }
 
-    private static func page(_ entity: String, _ rows: [JSONObject], more: Bool = false) -> PullResponse {
+    static func page(_ entity: String, _ rows: [JSONObject], more: Bool = false) -> PullResponse {
         var page = StreamPage(entity: EntityName(trusted: entity), cursor: "{}", hasMore: more, records: [], deletions: [])
         for row in rows {
             let mark = RestMark(serverID: row["id"] ?? 0, etag: row["etag"]?.text)

@@ -55,6 +55,13 @@ package struct Problem: Error, Hashable, Sendable {
         return .object(object)
     }
 
+    /// Code of a change that this device may not make.
+    package static let forbidden = "forbidden"
+    /// Code of a change whose record has left the share of this device; also the reason of such a deletion.
+    package static let revoked = "revoked"
+    /// Code of a cursor that was made under other scopes: the hub cannot tell what the device gained and lost since.
+    package static let scopeChanged = "scope-changed"
+
     package static let hubPrefix = "urn:edge-sync:"
     package static let localPrefix = "urn:edge-sync:local:"
 

@@ -19,6 +19,8 @@ package enum StoreCommand: Sendable {
     /// The hub no longer knows our cursor of these entities. Their feed starts again; present records stay until the new listing is
     /// complete, then those that it did not contain are removed.
     case restartStreams([EntityName])
+    /// The same because the scopes of this device have changed: records that the new listing does not contain have left its share.
+    case restartShares([EntityName])
     /// This database went back in time: the hub has seen more of it than it remembers. It takes a new replica id and treats every waiting
     /// mutation as possibly sent (key and payload frozen).
     case adoptReplica(ReplicaID)

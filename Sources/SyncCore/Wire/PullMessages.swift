@@ -162,6 +162,7 @@ package struct StreamPage: Hashable, Sendable {
         package var version: Int64
         /// `revoked` when the device may no longer see the record.
         package var reason: String?
+        package var isRevoked: Bool { reason == Problem.revoked }
         /// Author and time of the deletion, for people; a server may leave them out.
         package var hlc: String?
         package var originDevice: String?
@@ -343,6 +344,6 @@ package struct StreamError: Hashable, Sendable {
         return StreamError(entity: entity, problem: Problem(Self.unreadable, status: 0, detail: detail))
     }
 
-    /// `true` when the cursor is too old, or of another history: this feed must be read from the beginning.
+    /// `true` when the cursor is too old, of another history, or made under other scopes: this feed must be read from the beginning.
     package var isExpired: Bool { problem.status == 410 || problem.code.hasSuffix("-expired") }
 }

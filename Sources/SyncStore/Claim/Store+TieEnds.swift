@@ -8,6 +8,8 @@ import SyncSQLite
 enum Downfall {
     /// The hub has refused the first mutation, or another one that it depended on.
     case refused
+    /// The record of the first mutation has left the share of this device.
+    case revoked
     /// The first mutation was not sent in time, or ended with one that was not.
     case expired, fellWithExpired
     /// An app or a person has given the first mutation up.
@@ -225,7 +227,12 @@ extension Store {
         let downfall: Downfall =
             switch end.state {
             case .expired: .expired
-            case .rejected: Problem.read(stored: ended?.problem)?.code == Self.parentExpired ? .fellWithExpired : .refused
+            case .rejected:
+                switch Problem.read(stored: ended?.problem)?.code {
+                case Self.parentExpired?: .fellWithExpired
+                case Problem.revoked?: .revoked
+                default: .refused
+                }
             case .pending, .inFlight, .conflicted, .failed, .held, .done, .resolved, .discarded, .coalesced, .cancelled, .superseded:
                 .givenUp(end.state)
             }
@@ -312,6 +319,7 @@ extension Store {
         let (code, fate) =
             switch downfall {
             case .refused: (parentRejected, "was refused by the hub")
+            case .revoked: (parentRejected, "was set aside, because its record left the share of this device")
             case .expired: (parentExpired, "expired before it was sent")
             case .fellWithExpired: (parentExpired, "was rejected with a change that expired before it was sent")
             case .givenUp(let state): (parentRejected, "is \(state.name)")

@@ -96,6 +96,14 @@ struct ConflictRow {
         if history.count > ConflictRow.historyMax { history.remove(at: 1) }
     }
 
+    /// Forgets the hub's side and the value that both sides had seen.
+    mutating func forgetRemote() {
+        for index in sides.indices {
+            sides[index].base = nil
+            sides[index].remote = ConflictSide.Value(nil)
+        }
+    }
+
     /// - Precondition: ``cid`` was never used before.
     func insert(into database: Database) throws(StoreError) {
         try database.run(

@@ -132,7 +132,7 @@ struct OpeningSequence {
             PRAGMA wal_autocheckpoint = 0;
             PRAGMA cell_size_check = ON;
             PRAGMA trusted_schema = OFF;
-            PRAGMA secure_delete = OFF;
+            PRAGMA secure_delete = FAST;
             """)
         database.watchWAL()
         if options.ablations.contains(.commitUnsynced) { return try database.execute("PRAGMA synchronous = NORMAL") }

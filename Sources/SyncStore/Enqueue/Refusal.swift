@@ -12,6 +12,13 @@ enum Refusal {
         .refused(Problem("deleted", status: 409, detail: "the record \(name) is deleted"))
     }
 
+    static func notInShare(_ name: RecordName) -> StoreError {
+        .refused(
+            Problem(
+                "not-found", status: 404,
+                detail: "the record \(name) is not in the share of this device; retry the change when a pull has brought the record back"))
+    }
+
     static func exists(_ name: RecordName, version: Int64) -> StoreError {
         .refused(
             Problem(

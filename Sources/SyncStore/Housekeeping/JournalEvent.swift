@@ -33,7 +33,11 @@ package struct MutationEvent: Hashable, Sendable {
 }
 
 package struct RecordEvent: Hashable, Sendable {
-    package enum Change: String, Hashable, Sendable { case upsert, delete }
+    package enum Change: String, Hashable, Sendable {
+        case upsert, delete
+        /// The record has left the share of this device. For apps it is deleted.
+        case revoke
+    }
     package enum Source: String, Hashable, Sendable { case local, remote }
 
     package var record: RecordName

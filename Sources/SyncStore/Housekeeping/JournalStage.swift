@@ -14,7 +14,7 @@ struct JournalStage {
         var numbers: (kind: Int, code: Int) {
             switch self {
             case .mutation(let state): (0, state.rawValue)
-            case .record(let change, let source): (1, (change == .delete ? 2 : 0) + (source == .remote ? 1 : 0))
+            case .record(let change, let source): (1, Self.number(of: change) + (source == .remote ? 1 : 0))
             }
         }
 
@@ -23,9 +23,22 @@ struct JournalStage {
             case 0:
                 guard let state = MutationState(rawValue: Int(clamping: code)) else { return nil }
                 self = .mutation(state)
-            case 1: self = .record(code & 2 != 0 ? .delete : .upsert, code & 1 != 0 ? .remote : .local)
+            case 1: self = .record(Self.change(code), code & 1 != 0 ? .remote : .local)
             default: return nil
             }
+        }
+
+        /// An earlier version looks at the second bit alone, so a revocation is a deletion for it.
+        private static func number(of change: RecordEvent.Change) -> Int {
+            switch change {
+            case .upsert: 0
+            case .delete: 2
+            case .revoke: 6
+            }
+        }
+
+        private static func change(_ code: Int64) -> RecordEvent.Change {
+            code & 2 == 0 ? .upsert : code & 4 == 0 ? .delete : .revoke
         }
     }
 

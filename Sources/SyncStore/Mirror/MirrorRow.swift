@@ -43,6 +43,8 @@ struct MirrorRow {
 
     /// ``gen`` of a record that the hub no longer has and that is kept until an operator agrees (`Store+Snapshot.swift`).
     static let heldGen: Int64 = -1
+    /// ``gen`` of a record that has left the share of this device (`Store+Revoked.swift`).
+    static let revokedGen: Int64 = -2
 
     /// - Parameter edit: First value of ``edit``; above 0 for a row that takes the number of a forgotten one.
     init(rid: Int64, eid: Int64, id: String, at wall: Timestamp, edit: Int64 = 0) {
@@ -105,8 +107,15 @@ struct MirrorRow {
     /// Bytes of both documents.
     var documentBytes: Int { (base?.utf8.count ?? 0) + (view?.utf8.count ?? 0) }
 
-    /// `true` when the hub has or had the record, or an open mutation creates it.
-    var isKnown: Bool { baseVersion != 0 || base != nil || status != .synced }
+    /// `true` when the hub has or had the record, or an open mutation creates it. A record that has left the share of this device is known
+    /// only where an app has made it anew, whatever waits for a person.
+    var isKnown: Bool { isRevoked ? document != nil : baseVersion != 0 || base != nil || status != .synced }
+
+    /// The record has left the share of this device, and nothing of the hub's is left here.
+    var isRevoked: Bool { gen == MirrorRow.revokedGen }
+
+    /// Something of the hub's is or was here, or cannot be read.
+    var isFromHub: Bool { base != nil || baseVersion != 0 || isDamaged }
 
     /// The hub has told of another version than the one that was read.
     var hasOtherVersion: Bool { baseVersion > 0 && baseVersion != knownVersion }
@@ -118,8 +127,8 @@ struct MirrorRow {
     mutating func setBase(_ text: String?, version: Int64, at wall: Timestamp) {
         base = text
         baseVersion = version
-        // The hub has the record again, so its removal no longer waits for an operator.
-        if text != nil, gen == MirrorRow.heldGen { gen = 0 }
+        // The hub shows the record again: its removal no longer waits for an operator, or it is back in the share.
+        if text != nil, gen < 0 { gen = 0 }
         syncedMS = wall.milliseconds
     }
 
@@ -127,6 +136,13 @@ struct MirrorRow {
     mutating func dropBase() {
         base = nil
         baseVersion = -1
+        isDamaged = false
+    }
+
+    /// Forgets everything that came from the hub. Version 0 is older than any version with which the record may come back.
+    mutating func revoke() {
+        (base, baseVersion, serverID, syncedMS) = (nil, 0, nil, nil)
+        gen = MirrorRow.revokedGen
         isDamaged = false
     }
 

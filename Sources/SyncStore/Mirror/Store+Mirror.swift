@@ -48,6 +48,18 @@ extension Store {
     /// Folds, writes and reports every touched record, and makes its next mutation ready. Invariant: view, status and readiness follow from
     /// base and open mutations.
     func finish(_ records: TouchedRecords) throws(StoreError) {
+        if records.revoked.isEmpty {
+            try write(records)
+        } else {
+            try erasing { () throws(StoreError) in
+                try write(records)
+                try eraseTraces(of: records.revoked)
+            }
+        }
+        for moot in records.moot { try close(moot) }
+    }
+
+    private func write(_ records: TouchedRecords) throws(StoreError) {
         var listings: [Int64: Listing?] = [:]
         for var touched in records.inOrder {
             // A synced record has no open mutations, so its base is the view.
@@ -69,11 +81,11 @@ extension Store {
                 if let listing = listings[eid] ?? nil { touched.row.gen = listing.gen }
             }
             try save(&touched.row)
-            journal.add(.record(touched.row.isDeleted ? .delete : .upsert, touched.source), touched.row.rid)
+            let removal = touched.isRevoked ? RecordEvent.Change.revoke : .delete
+            journal.add(.record(touched.row.isDeleted ? removal : .upsert, touched.source), touched.row.rid)
             if touched.row.status != .synced { try refreshReadiness(ofRecord: touched.row.rid) }
             if touched.row.status == .conflict { try refreshLocalSides(of: touched.row.rid, touched.row.document) }
         }
-        for moot in records.moot { try close(moot) }
     }
 
     /// Computes status and readiness again where base and view are unchanged.

@@ -55,23 +55,26 @@ extension Store {
 
     /// Restarts the feed of these entities. Present records stay until the new listing is complete; then those that it did not contain are
     /// treated as deleted.
-    package func restartStreams(_ entities: [EntityName], at now: Moment) throws(StoreError) {
+    ///
+    /// - Parameter ofShare: The scopes of this device have changed: those records have left its share.
+    package func restartStreams(_ entities: [EntityName], ofShare: Bool = false, at now: Moment) throws(StoreError) {
         try transact(at: now) { () throws(StoreError) in
             try prepareForChange()
             for entity in entities where isPulled(entity) {
-                try restartStream(try names.entity(entity, in: database))
+                try restartStream(try names.entity(entity, in: database), ofShare: ofShare)
             }
         }
     }
 
-    func restartStream(_ eid: Int64) throws(StoreError) {
+    /// - Parameter ofShare: `false` leaves a listing of the share one.
+    func restartStream(_ eid: Int64, ofShare: Bool = false) throws(StoreError) {
         try database.run(
             """
-            INSERT INTO stream (eid, gen, listing, snapshot) VALUES (?1, 1, 1, ?2)
+            INSERT INTO stream (eid, gen, listing, snapshot, of_share) VALUES (?1, 1, 1, ?2, ?3)
             ON CONFLICT DO UPDATE SET cursor = NULL, gen = gen + 1, listing = 1, listing_head = NULL, snapshot = ?2,
                 snap_after = NULL, snap_cursor = NULL, buckets = NULL, run_deleted = 0, run_day = NULL, seeding = 0,
-                listing_deleted = NULL
-            """, .int(eid), .bool(rest == nil))
+                listing_deleted = NULL, of_share = max(of_share, ?3)
+            """, .int(eid), .bool(rest == nil), .bool(ofShare))
     }
 
     /// Returns whether the entity has a listing. An existing backend may have none for an entity.
@@ -101,7 +104,14 @@ extension Store {
         for item in page.deletions {
             // Deletions of unknown records have no effect.
             guard let row = try MirrorRow.find(database, eid: eid, id: item.id.text) else { continue }
-            if row.isNewer(thanDeletion: item) { summary.unchanged += 1 } else { deleted.append((row, item)) }
+            if item.isRevoked ? !row.isFromHub : row.isNewer(thanDeletion: item) {
+                summary.unchanged += 1
+            } else if item.isRevoked {
+                try revoke(row, &records)
+                summary.deletions += 1
+            } else {
+                deleted.append((row, item))
+            }
         }
         try countDeletions(page.deletions.count { $0.reason == nil }, eid: eid)
         if try isMassDelete(deleted.filter { $0.row.base != nil }.map(\.item), eid: eid, endsRun: !page.hasMore) {
@@ -259,23 +269,31 @@ extension Store {
         let all = try database.number("SELECT count(*) FROM record WHERE eid = ? AND base IS NOT NULL", .int(eid)) ?? 0
         // Deletions that the hub reports are normal turnover. The hub may have lost the remaining records.
         let unexplained = Int64(missing.count) - (only == nil ? try deletedUnheard(eid) : 0)
-        if options.massDelete.isReached(by: unexplained, of: all) {
+        let isOfShare = only == nil ? try listsShare(eid) : false
+        // A scope may hold most records of an entity, and they must go at once.
+        if !isOfShare, options.massDelete.isReached(by: unexplained, of: all) {
             summary.massDeletes.append(entity)
             try hold(missing, of: eid)
         } else {
             if only == nil {
                 try database.run("UPDATE stream SET deleted = coalesce(listing_deleted, deleted) WHERE eid = ?", .int(eid))
             }
-            try sweep(missing)
+            try sweep(missing, leavesShare: isOfShare || rest != nil)
             summary.deletions += missing.count
             try hold([], of: eid)
         }
         try database.run(
             """
             UPDATE stream SET listing = 0, listing_head = NULL, snapshot = 0, snap_after = NULL, snap_cursor = NULL,
-                listing_deleted = NULL, buckets = NULL, seeding = 0, last_full_ms = ?, full_age = ? WHERE eid = ?
-            """, .int(now.wall.milliseconds), .int(age), .int(eid))
+                listing_deleted = NULL, buckets = NULL, seeding = 0, last_full_ms = ?, full_age = ?,
+                of_share = CASE WHEN ? THEN 0 ELSE of_share END WHERE eid = ?
+            """, .int(now.wall.milliseconds), .int(age), .bool(only == nil), .int(eid))
         try noteSeeded()
+    }
+
+    /// Returns whether the entity is listed because the scopes of this device have changed.
+    private func listsShare(_ eid: Int64) throws(StoreError) -> Bool {
+        try database.number("SELECT of_share FROM stream WHERE eid = ?", .int(eid)) == 1
     }
 
     /// Deletions that the hub has counted and this device has not heard of; 0 where either side has no count.
@@ -311,7 +329,7 @@ extension Store {
 
 extension MirrorRow {
     fileprivate func isNewer(thanDeletion deletion: StreamPage.Deletion) -> Bool {
-        if base != nil, deletion.version == baseVersion || deletion.reason == "revoked" { return false }
+        if base != nil, deletion.version == baseVersion { return false }
         return deletion.version <= baseVersion
     }
 }

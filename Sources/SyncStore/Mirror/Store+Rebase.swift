@@ -13,8 +13,6 @@ struct RemoteSide {
     /// The device that wrote the record last, or deleted it.
     var device: String?
     var author: String?
-    /// The device may no longer see the record. Waiting mutations are kept, and the hub will refuse them with the true reason.
-    var isRevoked = false
 
     init(_ record: HubRecord, device: String? = nil, author: String? = nil) {
         version = record.version
@@ -29,7 +27,6 @@ struct RemoteSide {
 
     init(_ deletion: StreamPage.Deletion, version: Int64) {
         self.init(deletedIn: version)
-        isRevoked = deletion.reason == "revoked"
         (hlc, device, author) = (deletion.hlc, deletion.originDevice, deletion.originAuthor)
     }
 
@@ -66,7 +63,7 @@ extension Store {
         records[rid] = touched
         observe(remote.record?.hlc)
         for member in remote.record?.fieldHLC?.members ?? [] { observe(member.value.text) }
-        guard before.status != .synced, !remote.isRevoked else { return }
+        guard before.status != .synced else { return }
         try rebase(rid, before: before, onto: remote, asked, own: unmet?.own ?? [], &records)
     }
 
@@ -219,7 +216,7 @@ extension Store {
     }
 
     /// Rejects the other members of an atomic list: it fails as a whole.
-    private func rejectRest(of group: ClosedRange<Int64>, _ records: inout TouchedRecords) throws(StoreError) {
+    func rejectRest(of group: ClosedRange<Int64>, _ records: inout TouchedRecords) throws(StoreError) {
         var pass = ResultsPass()
         pass.records = records
         for member in try groupMembers(group) where member.state == .pending {

@@ -110,7 +110,7 @@ extension Store {
             let held = try database.all(
                 "SELECT rid, eid FROM record WHERE gen = ? AND base IS NOT NULL", .int(MirrorRow.heldGen)
             ) { row throws(StoreError) in (rid: row.int(0), eid: row.int(1)) }
-            try sweep(held.map(\.rid))
+            try sweep(held.map(\.rid), leavesShare: rest != nil)
             // The next listing makes the count valid again.
             try database.run("UPDATE stream SET deleted = CASE WHEN sweep_held = 0 THEN deleted END, sweep_held = 0")
             let counts = Dictionary(held.map { (names.entity($0.eid).text, 1) }, uniquingKeysWith: +)
@@ -129,11 +129,17 @@ extension Store {
             .int(eid), .int(MirrorRow.heldGen))
     }
 
-    /// Treats records as deleted by the hub. Only some of their documents are in memory at once.
-    func sweep(_ missing: [Int64]) throws(StoreError) {
+    /// Treats records as deleted by the hub, or as no longer in the share of this device. Only some of their documents are in memory at once.
+    ///
+    /// A list of an existing backend does not tell one from the other, and a change of a hidden record must not make it anew.
+    func sweep(_ missing: [Int64], leavesShare: Bool) throws(StoreError) {
         for start in stride(from: 0, to: missing.count, by: Self.sliceRows) {
             var records = TouchedRecords()
             for rid in missing[start..<min(start + Self.sliceRows, missing.count)] {
+                if leavesShare {
+                    if let row = try MirrorRow.find(database, rid: rid) { try revoke(row, &records) }
+                    continue
+                }
                 try touch(rid, &records)
                 records[rid]?.row.gen = 0
                 try takeRemote(RemoteSide(deletedIn: records[rid]?.row.baseVersion ?? 0), of: rid, &records)

@@ -81,7 +81,7 @@ struct SalvagedRows {
                 try database.run("DELETE FROM record WHERE rid = ?", .int(rid))
                 continue
             }
-            row.gen = 0
+            if !row.isRevoked { row.gen = 0 }
             row.forgetHistory()
             try row.save(to: database)
             if row.document != nil { records += 1 }

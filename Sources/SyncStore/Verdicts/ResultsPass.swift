@@ -7,6 +7,8 @@ struct TouchedRecords {
         /// The view must be computed again from its parts.
         var needsFold = false
         var source = RecordEvent.Source.local
+        /// The record has left the share of this device.
+        var isRevoked = false
     }
 
     /// A conflict in which there is nothing left to decide.
@@ -18,6 +20,8 @@ struct TouchedRecords {
 
     /// Conflicts to close when the records are written.
     var moot: [Moot] = []
+    /// Records that have left the share of this device: their traces are erased when the records are written.
+    var revoked: [Int64] = []
     private(set) var byID: [Int64: Touched] = [:]
     private var order: [Int64] = []
 

@@ -181,6 +181,9 @@ extension Store {
         let unsent = try unsentContent(of: row, rules)
         var content = unsent ?? payload?.content(under: rules) ?? MutationContent(action)
         let record = try row.rid.flatMap { rid throws(StoreError) in try MirrorRow.find(database, rid: rid) }
+        if let record, record.isRevoked, record.document == nil, content.action != .create {
+            throw Refusal.notInShare(RecordName(entity, id))
+        }
         if let payload { content = try withoutWhatIsDone(content, of: payload, Problem.read(stored: row.problem), rules) }
         // An earlier form of it has made the record already.
         if content.action == .create, isDecidedElsewhere(row), record?.document != nil { content.action = .update }

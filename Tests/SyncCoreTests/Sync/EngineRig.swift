@@ -186,6 +186,7 @@ struct EngineRig {
         case .loadStreams: return "loadStreams"
         case .applyPull: return "applyPull"
         case .restartStreams: return "restartStreams"
+        case .restartShares: return "restartShares"
         case .adoptReplica: return "adoptReplica"
         case .setAside: return "setAside"
         case .remember: return "remember"

@@ -203,7 +203,7 @@ struct EngineWorld {
             listings.remove(page.entity)
             cursors[page.entity] = Int(page.startCursor.dropFirst()) ?? 0
             rig.stored(.snapshotApplied(PullSummary(), EngineRig.position(page.entity, page.startCursor)))
-        case .restartStreams(let entities):
+        case .restartStreams(let entities), .restartShares(let entities):
             listings.formUnion(entities)
             rig.stored(.done)
         case .digest: rig.stored(.digest(EntityDigest()))
