@@ -43,6 +43,11 @@ package enum Limits {
     package static let hubAnswerBytes = 8 << 20
     /// Bytes of records in the hub's answer to a push, after which it shows a record once for all known keys and not with each.
     package static let hubRepeatedBytes = 1 << 20
+    /// Largest number of scopes, and of texts in scopes and roles, that are kept of a hello, and the largest of them, bytes. A device with
+    /// more sees the first ones in its status; what it receives does not depend on them.
+    package static let shareScopes = 32
+    package static let shareTexts = 256
+    package static let shareTextBytes = 128
     package static let inflateRatio = 1000
     /// Number of parallel requests to an existing backend, for independent records.
     package static let restParallel = 2

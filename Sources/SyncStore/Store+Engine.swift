@@ -187,6 +187,8 @@ extension EngineMemory {
         object["last_error_ms"] = lastErrorAt.map { .int($0.milliseconds) }
         object["server"] = server.map { .string($0) }
         object["hub_entities"] = hubEntities.map { JSON.list($0.map(\.text)) }
+        object["share"] = share.map { .object($0.json) }
+        object["share_mark"] = shareMark.map { .string($0) }
         if let pause {
             var json: JSONObject = ["reason": .string(pause.reason), "uid": .int(Int64(pause.uid))]
             json["until_ms"] = pause.until.map { .int($0.milliseconds) }
@@ -213,6 +215,8 @@ extension EngineMemory {
         pulledAt = time("pulled_ms")
         server = object["server"]?.text
         hubEntities = object["hub_entities"]?.array?.compactMap(\.text).map { EntityName(trusted: $0) }
+        share = object["share"]?.object.flatMap { DeviceShare($0) }
+        shareMark = object["share_mark"]?.text
         if let json = object["healing"]?.object, let epoch = json["epoch"]?.text {
             healing = Healing(
                 epoch: epoch, askedSeq: json["asked_seq"]?.int ?? 0, requeued: Int(clamping: json["requeued"]?.int ?? 0),

@@ -261,6 +261,10 @@ package struct EngineMemory: Hashable, Sendable {
     package var server: String?
     /// Entities that the hub offers to this device; `nil`: it has not named them.
     package var hubEntities: [EntityName]?
+    /// The scopes and roles of this device by the last hello; `nil`: the hub knows no scopes, or has not been greeted yet.
+    package var share: DeviceShare?
+    /// The hub's mark of the scopes that its last answer was made under; `nil`: it sends none.
+    package var shareMark: String?
     /// The state of the present history that the hub may not fall behind; `nil` before its first answer to a push.
     package var standing: HubStanding?
     /// Records that the hub has and could not show.

@@ -65,6 +65,8 @@ extension SyncEngine {
             hubNamesEntities = hello.capabilities.contains(EntityList.capability)
             // A hub that replaced another one may not name entities at all.
             if !hubNamesEntities { memory.hubEntities = nil }
+            if let entities = hello.entities { memory.hubEntities = entities }
+            memory.share = hello.share
             greetedAt = moment.instant
             if memory.epoch == nil { return learnHistory(hello.epoch, &effects) }
             loadInFlight(at: moment, &effects)

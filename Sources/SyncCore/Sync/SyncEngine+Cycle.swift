@@ -13,6 +13,10 @@ extension SyncEngine {
         owesRequest = false
         cycle?.isForced = request?.isForced ?? false
         cycle?.isTrial = breaker.state == .halfOpen
+        if share.isDue, cycle?.scope != .push {
+            cycle?.pullsShare = true
+            share.isDue = false
+        }
         let allowed = allowed(at: moment)
         cycle?.pullIsDue = allowed.pull.flatMap { timer.pullAt($0.interval) }.map { $0 <= moment.instant } ?? false
         timer.began(request?.scope ?? .all, under: allowed, pulls: mayPull(under: allowed), now: moment.instant)
@@ -234,7 +238,7 @@ extension SyncEngine {
     /// Returns whether a pull is needed. It is skipped when the hub said within the last minute that it has nothing newer, and no sync was
     /// requested: a caller that requests a sync wants to see what others wrote just now.
     func needsPull(at moment: Moment) -> Bool {
-        if cycle?.isRequested == true || cycle?.scope == .pull || cycle?.scope == .full { return true }
+        if cycle?.isRequested == true || cycle?.pullsShare == true || cycle?.scope == .pull || cycle?.scope == .full { return true }
         // After a failure only an answer shows that the hub works, and what it has by now.
         if memory.failures > 0 { return true }
         guard let knownHead, knownHead == seenHead, let headSeenAt else { return true }
@@ -294,7 +298,10 @@ extension SyncEngine {
         knownHead = nil
         effects.append(.report(.streamsRestarted(entities)))
         advance(to: .restartingStreams)
-        effects.append(.store(.restartStreams(entities)))
+        // Where some cursors were made under other scopes, the others of the same answer were, too.
+        let isOfShare = !readings.rescoped.isDisjoint(with: entities)
+        readings.rescoped.subtract(entities)
+        effects.append(.store(isOfShare ? .restartShares(entities) : .restartStreams(entities)))
     }
 
     mutating func push(at moment: Moment, _ effects: inout [SyncEffect]) {
@@ -443,6 +450,7 @@ extension SyncEngine {
             headSeenAt = moment.instant
         }
         if let seq = facts.deviceSeq { hubSeq = seq }
+        if let mark = facts.shareMark { noteShare(mark, at: moment) }
     }
 
     /// Reports the verdict about the hub's time once while it lasts, and once more when the time agrees again.

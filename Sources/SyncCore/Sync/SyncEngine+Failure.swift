@@ -14,8 +14,10 @@ extension SyncEngine {
             } else if case .pulling(let asked, _)? = cycle?.step, asked.contains(where: { $0.cursor != nil }) {
                 // The whole request failed instead of one stream: none of its cursors can be used.
                 let expired = asked.filter { $0.cursor != nil }.map(\.entity)
+                if refusal.problem?.code == Problem.scopeChanged { readings.rescoped.formUnion(expired) }
                 restart(startAgain(expired, at: moment, &effects), at: moment, &effects)
             } else if case .verifying(let position, _)? = cycle?.step {
+                if refusal.problem?.code == Problem.scopeChanged { readings.rescoped.insert(position.entity) }
                 restart([position.entity], at: moment, &effects)
             } else if !readFailed(refusal, at: moment, &effects) {
                 failed(refusal, at: moment, &effects)

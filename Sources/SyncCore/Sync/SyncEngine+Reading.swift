@@ -16,6 +16,8 @@ extension SyncEngine {
         var circles: [EntityName: CircleDetector] = [:]
         /// Feeds that were started again because their cursor had expired, and that brought no page since.
         var restarted: Set<EntityName> = []
+        /// Entities whose cursor was made under other scopes, until they are listed again.
+        var rescoped: Set<EntityName> = []
         /// Number of streams in one request; `nil`: as many as the protocol allows. It is smaller during a search for the one stream that
         /// makes the answer fail for all.
         var width: Int?
@@ -76,8 +78,12 @@ extension SyncEngine {
                 again.append(entity)
             } else {
                 readings.restarted.remove(entity)
-                let detail = "its cursor has expired again, although the feed was started anew"
-                hold(entity, detail, .content, kind: .gone, until: .end, at: moment, &effects)
+                // An operator may change the scopes once more while the share is listed.
+                let isRescoped = readings.rescoped.contains(entity)
+                let detail =
+                    isRescoped
+                    ? "the scopes of this device have changed again" : "its cursor has expired again, although the feed was started anew"
+                hold(entity, detail, isRescoped ? .error : .content, kind: .gone, until: .end, at: moment, &effects)
             }
         }
         return again
@@ -132,6 +138,7 @@ extension SyncEngine {
             } else {
                 if !page.hasMore { readings.circles[page.entity] = nil }
                 readings.restarted.remove(page.entity)
+                readings.rescoped.remove(page.entity)
                 cycle?.received += count
                 if memory.leftOut.note(page) {
                     usable.leftOut = memory.leftOut
@@ -155,6 +162,7 @@ extension SyncEngine {
             if cursors[error.entity] ?? nil == nil {
                 hold(error.entity, "its cursor has expired, and none was sent", .content, at: moment, &effects)
             } else {
+                if error.problem.code == Problem.scopeChanged { readings.rescoped.insert(error.entity) }
                 expired.append(error.entity)
             }
         }

@@ -113,6 +113,7 @@ package struct SyncEngine: Sendable {
     /// Number of databases that use our name in turns, as the hub last said; 1 is only this one.
     package internal(set) var twins: Int64 = 1
     var house = House()
+    var share = Share()
     var readings = ReadingMemory()
     /// Wall time of the next possible attempt, for status.
     package internal(set) var retryAt: Timestamp?
@@ -183,6 +184,8 @@ package struct SyncEngine: Sendable {
         /// The hub has named entities that were not known before, or has been asked in vain: once a cycle is enough.
         var hasAskedForEntities = false
         var hasFoundEntities = false
+        /// It pulls because the scopes of this device have changed.
+        var pullsShare = false
         /// Streams were started again in this cycle because it was due.
         var hasRestarted = false
         /// This database is being moved to a new history of the hub.
@@ -423,7 +426,7 @@ package struct SyncEngine: Sendable {
     /// `true` when writing the memory is worth an fsync: for a server's delay and a pause always, for the count of failures now and then,
     /// for the time of the last success every ten minutes.
     var memoryIsWorthSaving: Bool {
-        if memory.healing != remembered.healing { return true }
+        if memory.healing != remembered.healing || memory.share != remembered.share { return true }
         if (memory.standing == nil) != (remembered.standing == nil) { return true }
         if memory.epoch != remembered.epoch || memory.notBefore != remembered.notBefore { return true }
         if memory.pause != remembered.pause || memory.isBreakerOpen != remembered.isBreakerOpen { return true }

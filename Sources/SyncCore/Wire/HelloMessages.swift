@@ -66,6 +66,8 @@ package enum HelloMessages {
                 writer.member("mutation_bytes", Int64(hello.limits.mutationBytes))
             }
             writer.member("spread_s", hello.spread.components.seconds)
+            hello.share?.write(to: &writer)
+            EntityList.write(hello.entities, to: &writer)
         }
         return writer.bytes
     }
@@ -86,7 +88,7 @@ package enum HelloMessages {
             guard let value = limits[name]?.int, value > 0 else { return ours }
             return Int(min(value, Int64(ours)))
         }
-        return HelloResponse(
+        var hello = HelloResponse(
             device: device, epoch: epoch, head: try ReplyReader.version(object["head"], "/head"),
             time: object["time"]?.text.flatMap { RFC3339.timestamp($0) }, deviceSeq: deviceSeq,
             config: object["config"]?.int,
@@ -98,6 +100,13 @@ package enum HelloMessages {
                 pullRecords: limit("pull_records", Limits.pullRecordsMax),
                 mutationBytes: limit("mutation_bytes", Limits.mutationBytes)),
             spread: .seconds(min(max(object["spread_s"]?.int ?? 30, 0), 3_600)))
+        hello.share = DeviceShare(object)
+        // Names of a form that this agent does not know are skipped, like everything that only concerns scopes.
+        hello.entities = object["entities"]?.array.map { list in
+            var seen: Set<EntityName> = []
+            return list.prefix(EntityList.most).compactMap { $0.text.flatMap { EntityName($0) } }.filter { seen.insert($0).inserted }
+        }
+        return hello
     }
 
     private static let textBytes = 128
@@ -160,6 +169,10 @@ package struct HelloResponse: Hashable, Sendable {
     package var limits: Announced
     /// Agents that reach the hub again at the same moment wait a random part of this before they sync.
     package var spread: Duration
+    /// The scopes and roles of the device; `nil`: the hub knows no scopes.
+    package var share: DeviceShare?
+    /// The entities that the device may ask for; `nil`: the hub does not say.
+    package var entities: [EntityName]?
 
     package init(
         device: DeviceID, epoch: String, head: Int64, time: Timestamp?, deviceSeq: Int64?, config: Int64? = nil,

@@ -14,6 +14,7 @@ package enum HubHeader {
     package static let head = "Sync-Head"
     package static let deviceSeq = "Sync-Device-Seq"
     package static let receipt = "Sync-Receipt"
+    package static let scopes = "Sync-Scopes"
     package static let probe = "Sync-Probe"
     package static let twins = "Sync-Twins"
     package static let tokenEnds = "Sync-Token-Ends"
@@ -101,6 +102,8 @@ package struct HubHeaders: Hashable, Sendable {
     /// With verdicts and records: the receipt that the device shows again (``Receipt``).
     package var receipt: String?
     package var config: Int64?
+    /// A text that changes with the scopes of the device; only its difference counts.
+    package var shareMark: String?
     /// Number of databases that speak in turns under the name of this device, if more than one: a cloned device.
     package var twins: Int64?
     /// The end of the token that was shown, and the time to request the next one; `nil`: it does not expire.
@@ -139,6 +142,7 @@ package struct HubHeaders: Hashable, Sendable {
         receipt = headers[HubHeader.receipt].flatMap { Receipt.isCarried($0) ? $0 : nil }
         tokenEndsAt = headers[HubHeader.tokenEnds].flatMap { HubHeaders.number($0) }.map { Timestamp(milliseconds: $0) }
         tokenRefreshAt = headers[HubHeader.tokenRefresh].flatMap { HubHeaders.number($0) }.map { Timestamp(milliseconds: $0) }
+        shareMark = headers[HubHeader.scopes].flatMap { HubHeaders.isMark($0) ? $0 : nil }
         twins = headers[HubHeader.twins].flatMap { HubHeaders.number($0) }
         // A date is compared with the sender's own clock if it is sent: the local clock may be in 1970.
         let sent = time ?? headers["Date"].flatMap { HTTPDate.timestamp($0) } ?? now
@@ -162,6 +166,7 @@ package struct HubHeaders: Hashable, Sendable {
         headers[HubHeader.config] = config.map { String($0) }
         headers[HubHeader.tokenEnds] = tokenEndsAt.map { String($0.milliseconds) }
         headers[HubHeader.tokenRefresh] = tokenRefreshAt.map { String($0.milliseconds) }
+        headers[HubHeader.scopes] = shareMark
         headers[HubHeader.twins] = twins.map { String($0) }
         headers[HubHeader.retryAfter] = retryAfter.map { String($0.milliseconds.saturatingAdd(999) / 1_000) }
     }
@@ -176,6 +181,11 @@ package struct HubHeaders: Hashable, Sendable {
         }
         guard let date = HTTPDate.timestamp(text) else { return nil }
         return min(max(sentAt.duration(to: date), .zero), .seconds(century))
+    }
+
+    /// Returns whether the text is 1 to 64 visible ASCII characters.
+    private static func isMark(_ text: String) -> Bool {
+        (1...64).contains(text.utf8.count) && text.utf8.allSatisfy { (0x21...0x7E).contains($0) }
     }
 
     /// Reads digits only, at most 2^53.

@@ -1,0 +1,161 @@
+import SyncCore
+import Testing
+
+/// PROTOCOL A1, A2, A3, A8: the scopes of this device at the hub change.
+@Suite("Scopes that change")
+struct EngineShareTests {
+    typealias Rig = EngineRig
+
+    private static func rescoped(_ entity: EntityName) -> StreamError {
+        StreamError(
+            entity: entity,
+            problem: Problem(Problem.scopeChanged, status: 410, detail: "other scopes", members: ["resync": "snapshot"]))
+    }
+
+    private static func marked(_ response: HTTPResponse, _ mark: String) -> HTTPResponse {
+        var response = response
+        response.headers[HubHeader.scopes] = mark
+        return response
+    }
+
+    private static func hello(_ members: String) -> HTTPResponse {
+        Rig.ok(Array(#"{"device_id":"gw","epoch":"\#(Rig.hub)","head":10,"device_seq":0,\#(members)}"#.utf8))
+    }
+
+    /// A cycle that is about to pull.
+    private func pulling(_ streams: [StreamPosition], hello: HTTPResponse = Rig.hello()) -> EngineRig {
+        var rig = Rig()
+        rig.start()
+        rig.wake()
+        rig.answer(hello)
+        rig.stored(.batch(nil, retryAt: nil))
+        rig.stored(.streams(streams))
+        return rig
+    }
+
+    // Fault: records that were taken away stay in the mirror, or count as deleted.
+    @Test("A cursor of other scopes makes the share be listed anew; one that is only too old is listed as before")
+    func stream() {
+        var rig = pulling([Rig.position(Rig.sites, "s1"), Rig.position(Rig.works, "c1")])
+        rig.answer(Rig.pull(errors: [Self.rescoped(Rig.works)]))
+        rig.stored(.pullApplied(PullSummary()))
+        guard case .restartShares([Rig.works])? = rig.command else {
+            Issue.record("the share was to be listed, not \(rig.asked ?? "nothing")")
+            return
+        }
+        rig.stored(.done)
+        rig.stored(.streams([Rig.listing(Rig.works)]))
+        rig.answer(Rig.snapshot(Rig.works, ["w-1"], start: "n1"))
+        rig.stored(.snapshotApplied(PullSummary(), Rig.position(Rig.works, "n1")))
+        rig.answer(Rig.pull([Rig.page(Rig.works, cursor: "n2", hasMore: true)]))
+        rig.stored(.pullApplied(PullSummary()))
+        rig.answer(Rig.pull(errors: [Rig.expired(Rig.works)]))
+        rig.stored(.pullApplied(PullSummary()))
+        guard case .restartStreams([Rig.works])? = rig.command else {
+            Issue.record("an ordinary listing was expected, not \(rig.asked ?? "nothing")")
+            return
+        }
+    }
+
+    @Test("So does a refusal of the whole request")
+    func request() {
+        var rig = pulling([Rig.position(Rig.sites, nil), Rig.position(Rig.works, "c1")])
+        rig.answer(Rig.problem(410, Problem.scopeChanged))
+        guard case .restartShares([Rig.works])? = rig.command else {
+            Issue.record("the share was to be listed, not \(rig.asked ?? "nothing")")
+            return
+        }
+    }
+
+    @Test("So does a refusal of a comparison")
+    func comparison() {
+        var position = Rig.position(Rig.works)
+        position.fullSync = .overdue
+        var rig = pulling([position], hello: Self.hello(#""capabilities":["digest"]"#))
+        rig.answer(Rig.pull())
+        rig.stored(.pullApplied(PullSummary()))
+        rig.stored(.digest(EntityDigest()))
+        #expect(rig.asked == "verify")
+        rig.answer(Rig.problem(410, Problem.scopeChanged))
+        guard case .restartShares([Rig.works])? = rig.command else {
+            Issue.record("the share was to be listed, not \(rig.asked ?? "nothing")")
+            return
+        }
+    }
+
+    // Fault: the share is listed without end, or a person is alarmed over an ordinary act of an operator.
+    @Test("Scopes that change once more during the listing make the stream wait, without an alarm")
+    func again() {
+        var rig = pulling([Rig.position(Rig.works, "c1")])
+        rig.answer(Rig.pull(errors: [Self.rescoped(Rig.works)]))
+        rig.stored(.pullApplied(PullSummary()))
+        rig.stored(.done)
+        rig.stored(.streams([Rig.listing(Rig.works)]))
+        rig.answer(Rig.snapshot(Rig.works, [], start: "n1"))
+        rig.stored(.snapshotApplied(PullSummary(), Rig.position(Rig.works, "n1")))
+        rig.answer(Rig.pull(errors: [Self.rescoped(Rig.works)]))
+        rig.goOnWithoutIt()
+        let held = rig.reports.compactMap { report in
+            if case .streamHeld(let entity, let detail, let isAlarm) = report { "\(entity) \(isAlarm) \(detail)" } else { nil }
+        }
+        #expect(held == ["works false the scopes of this device have changed again"])
+    }
+
+    // MARK: Hello
+
+    // Fault: status and doctor tell scopes of another day.
+    @Test("A hello tells scopes, roles and entities; the next one replaces them")
+    func greeting() {
+        var rig = Rig()
+        rig.start()
+        rig.wake()
+        rig.answer(Self.hello(#""scopes":{"site":["s-3","s-4"]},"roles":["inspector"],"entities":["works"]"#))
+        #expect(rig.engine.memory.share == DeviceShare(scopes: [.init("site", ["s-3", "s-4"])], roles: ["inspector"]))
+        #expect(rig.engine.memory.hubEntities == [Rig.works])
+        rig.idleCycle()
+        rig.handle(.settings(SyncEngine.Settings()))
+        rig.begin()
+        #expect(rig.asked == "hello")
+        rig.answer(Rig.hello())
+        #expect(rig.engine.memory.share == nil)
+    }
+
+    // Fault: a device learns of a new grant only with its next periodic pull, or never tells its new scopes.
+    @Test("A new mark of the scopes brings a hello and a pull within two seconds, whatever the hub's head is")
+    func mark() {
+        let batch = Rig.batch(1...1)
+        var rig = Rig.pushing(batch)
+        rig.answer(Self.marked(Rig.push(Rig.accepted(batch)), "m1"))
+        rig.stored(.resultsApplied(Rig.summary(done: 1), next: nil))
+        rig.keepHouse()
+        #expect(rig.untilWake.map { $0 <= .seconds(2) } == true)
+        rig.wake()
+        #expect(rig.asked == "hello")
+        rig.answer(Self.marked(Rig.hello(head: 11), "m1"))
+        rig.stored(.batch(nil, retryAt: nil))
+        #expect(rig.asked == "loadStreams")
+        rig.stored(.streams([Rig.position(Rig.works)]))
+        // A hub whose mark changes with every answer does not keep the device busy.
+        rig.answer(Self.marked(Rig.pull(head: 11), "m2"))
+        rig.stored(.pullApplied(PullSummary()))
+        rig.stored(.batch(nil, retryAt: nil))
+        rig.keepHouse()
+        #expect(rig.untilWake.map { $0 > .seconds(5) } == true)
+    }
+
+    @Test("The mark of the first hello is stored, and the same mark means nothing")
+    func sameMark() {
+        var rig = Rig()
+        rig.start()
+        rig.wake()
+        rig.answer(Self.marked(Rig.hello(), "m1"))
+        #expect(rig.engine.memory.shareMark == "m1")
+        rig.stored(.batch(nil, retryAt: nil))
+        rig.stored(.streams([Rig.position(Rig.works)]))
+        rig.answer(Self.marked(Rig.pull(), "m1"))
+        rig.stored(.pullApplied(PullSummary()))
+        rig.stored(.batch(nil, retryAt: nil))
+        rig.keepHouse()
+        #expect(rig.untilWake.map { $0 > .seconds(5) } ?? true)
+    }
+}
