@@ -284,6 +284,23 @@ struct ClientTests {
         #expect(agent.requests[0].line == "GET /v1/events?types=record&entity=e HTTP/1.1")
     }
 
+    @Test("A record that has left the share is told from a deleted one")
+    func revoked() async throws {
+        let events = ["", #""reason":"revoked","#].enumerated().map { index, reason in
+            "id: \(8 + index)\nevent: record\ndata: "
+                + #"{"entity":"e","id":"r","change":"delete",\#(reason)"source":"remote","version":0,"sync_status":"synced"}"# + "\n\n"
+        }
+        let agent = try FakeAgent([.feed(events.joined())])
+        var iterator = try client(agent).follow(after: FeedEvent.Position(rawValue: 7)).makeAsyncIterator()
+        for isRevoked in [false, true] {
+            guard case .record(let change)? = try await iterator.next()?.content else {
+                Issue.record("no event of a record")
+                return
+            }
+            #expect(change.isDeletion && change.isRevoked == isRevoked)
+        }
+    }
+
     @Test("A feed goes on behind a position that the app has stored, and ends with an error when it may not wait longer")
     func storedPosition() async throws {
         let agent = try FakeAgent([.feed("id: 30\n\n" + FakeAgent.Step.record(31, "a"))], otherwise: { _ in .close(reads: true) })

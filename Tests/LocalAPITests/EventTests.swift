@@ -143,6 +143,10 @@ import Testing
                 #"{"entity":"audits","id":"a","change":"upsert","source":"remote","version":9,"sync_status":"synced"}"#
             ),
             (
+                EventPayload.record(name, isDeletion: true, isRevoked: true, isRemote: true, version: 0, status: .synced),
+                #"{"entity":"audits","id":"a","change":"delete","reason":"revoked","source":"remote","version":0,"sync_status":"synced"}"#
+            ),
+            (
                 EventPayload.sync(
                     cycle: "c", phase: "ended", result: "ok", pulled: 1, pushed: 2, bytesUp: 3, bytesDown: 4),
                 #"{"cycle":"c","phase":"ended","result":"ok","pulled":1,"pushed":2,"bytes":{"up":3,"down":4}}"#

@@ -189,8 +189,8 @@ extension JournalEvent {
             (
                 "record",
                 EventPayload.record(
-                    it.record, isDeletion: it.change == .delete, isRemote: it.source == .remote, version: it.version,
-                    status: it.status)
+                    it.record, isDeletion: it.change != .upsert, isRevoked: it.change == .revoke, isRemote: it.source == .remote,
+                    version: it.version, status: it.status)
             )
         case .note(let type, let json): (type, Array(json.utf8))
         }

@@ -38,6 +38,8 @@ public struct FeedEvent: Sendable, Equatable {
         public var entity: String
         public var id: String
         public var isDeletion: Bool
+        /// The record was not deleted, but has left the share of this device. ``isDeletion`` is `true` as well.
+        public var isRevoked: Bool
         /// The change came from the hub, and not from an app of this device.
         public var isRemote: Bool
         public var version: Int
@@ -98,8 +100,9 @@ extension FeedEvent {
             content = .record(
                 RecordChange(
                     entity: try members.text("entity"), id: try members.text("id"),
-                    isDeletion: try members.text("change") == "delete", isRemote: try members.text("source") == "remote",
-                    version: try members.number("version"), syncStatus: try members.text("sync_status")))
+                    isDeletion: try members.text("change") == "delete", isRevoked: try members.optionalText("reason") == "revoked",
+                    isRemote: try members.text("source") == "remote", version: try members.number("version"),
+                    syncStatus: try members.text("sync_status")))
         case "mutation":
             var problem: MutationItem.Problem?
             if let note = try members.optionalInside("problem") { problem = try MutationItem.Problem(note) }

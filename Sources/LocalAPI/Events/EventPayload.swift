@@ -21,14 +21,17 @@ package enum EventPayload {
 
     /// - Parameters:
     ///   - isDeletion: The record was removed from the view.
+    ///   - isRevoked: The reason is that the record has left the share of this device.
     ///   - isRemote: The change came from the hub.
     package static func record(
-        _ record: RecordName, isDeletion: Bool, isRemote: Bool, version: Int64, status: RecordSnapshot.SyncStatus
+        _ record: RecordName, isDeletion: Bool, isRevoked: Bool = false, isRemote: Bool, version: Int64,
+        status: RecordSnapshot.SyncStatus
     ) -> [UInt8] {
         object { writer in
             writer.member("entity", record.entity.text)
             writer.member("id", record.id.text)
             writer.member("change", isDeletion ? "delete" : "upsert")
+            if isRevoked { writer.member("reason", Problem.revoked) }
             writer.member("source", isRemote ? "remote" : "local")
             writer.member("version", version)
             writer.member("sync_status", status.name)

@@ -246,6 +246,13 @@ class FollowTests(unittest.TestCase):
         self.assertEqual([it.fields.get("last-event-id") for it in script.asked], [None, "7", "8", "9"])
         self.assertIsInstance(events[0], Reload)
 
+    def test_a_record_that_has_left_the_share_is_told_from_a_deleted_one(self) -> None:
+        data = '{"entity":"e","id":"r","change":"delete",%s"source":"remote","version":0,"sync_status":"synced"}'
+        reasons = ((8, ""), (9, '"reason":"revoked",'))
+        texts = [f"id: {position}\nevent: record\ndata: {data % reason}\n\n" for position, reason in reasons]
+        events = self.follow(Script([feed(*texts)]), 2, after=7)
+        self.assertEqual([(it.is_deletion, it.is_revoked) for it in events], [(True, False), (True, True)])
+
     def test_a_position_that_is_too_old_asks_for_a_reload(self) -> None:
         script = Script([feed(":\n\n", "id: 90\nevent: reset\ndata: {}\n\n", self.record(91))])
         events = self.follow(script, 2, after=3)

@@ -462,6 +462,8 @@ class RecordChanged(Event):
     is_remote: bool
     version: int
     sync_status: str
+    #: The record was not deleted, but has left the share of this device; ``is_deletion`` is ``True`` as well.
+    is_revoked: bool = False
 
 
 @dataclass(frozen=True)

@@ -427,6 +427,7 @@ def _record_changed(position: int, kind: str, members: Members) -> Event:
         is_remote=members.text("source") == "remote",
         version=members.number("version"),
         sync_status=members.text("sync_status"),
+        is_revoked=members.optional_text("reason") == "revoked",
     )
 
 
