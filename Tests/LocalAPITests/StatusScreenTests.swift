@@ -134,6 +134,24 @@ import Testing
         #expect(!unreadable.contains { line in ["OUTBOX", "MIRROR", "COST"].contains { line.hasPrefix($0) } })
     }
 
+    @Test("A hub with scopes has a row with those of this device; without any of them the row says what to do")
+    func scopes() {
+        func rows(_ share: DeviceShare?) -> [String] {
+            var document = StatusSamples.settled
+            document.sync.server?.share = share
+            let read = (try? JSONReader.read(document.answer.body)).flatMap { StatusDocument($0) }
+            #expect(read?.sync.server == document.sync.server, "the answer has it, too")
+            let lines = StatusScreen.render(document, now: StatusSamples.now, color: false)
+            return lines.enumerated().filter { $1.hasPrefix("SCOPES") }.flatMap { lines[$0.offset...].prefix(2) }
+        }
+        #expect(rows(nil).isEmpty)
+        let some = DeviceShare(scopes: [.init("site", ["s-3", "s-4"])], roles: ["inspector"])
+        #expect(rows(some).first == "SCOPES    site s-3, s-4; role inspector")
+        let none = rows(DeviceShare(scopes: [.init("site", [])]))
+        #expect(none.first?.contains("none: the hub gives this device no record") == true)
+        #expect(none.last?.contains("agenthub grant ") == true)
+    }
+
     @Test("Links and power have rows only when they say something")
     func silence() {
         func labels(_ change: (inout StatusDocument) -> Void) -> Set<String> {

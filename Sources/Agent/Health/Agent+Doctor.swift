@@ -135,6 +135,7 @@ extension Agent {
         hub.foreignVersions = hubFacts.foreignVersions
         (hub.tokenEndsAt, hub.tokenRefreshAt) = (tokenRefresh.endsAt, tokenRefresh.refreshAt)
         hub.clockOffset = engine.clock.offset(at: now)?.offset
+        hub.share = engine.memory.share
         return hub
     }
 

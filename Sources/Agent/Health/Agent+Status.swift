@@ -145,7 +145,7 @@ extension Agent {
         } else if isClockUnsynced {
             sync.clock = .init(offset: .zero, error: .zero, state: alarms["clock_suspect"] == nil ? "unsynced" : "suspect")
         }
-        if let epoch = memory.epoch { sync.server = .init(epoch: epoch, head: engine.seenHead, syncVersion: 1) }
+        if let epoch = memory.epoch { sync.server = .init(epoch: epoch, head: engine.seenHead, syncVersion: 1, share: memory.share) }
         return sync
     }
 

@@ -103,11 +103,14 @@ extension StatusDocument {
         package var epoch: String?
         package var head: Int64?
         package var syncVersion: Int64?
+        /// The scopes and roles of this device; `nil`: the hub knows no scopes.
+        package var share: DeviceShare?
 
-        package init(epoch: String? = nil, head: Int64? = nil, syncVersion: Int64? = nil) {
+        package init(epoch: String? = nil, head: Int64? = nil, syncVersion: Int64? = nil, share: DeviceShare? = nil) {
             self.epoch = epoch
             self.head = head
             self.syncVersion = syncVersion
+            self.share = share
         }
     }
 

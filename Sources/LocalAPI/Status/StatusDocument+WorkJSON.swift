@@ -37,6 +37,7 @@ extension StatusDocument.Sync {
                 writer.member("epoch", server.epoch)
                 writer.member("head", server.head)
                 writer.member("sync_version", server.syncVersion)
+                server.share?.write(to: &writer)
             }
         }
         writer.member("bad_replies", badReplies)
@@ -71,7 +72,8 @@ extension StatusDocument.Sync {
         if reader.has("server") {
             let server = reader.inside("server")
             self.server = StatusDocument.Server(
-                epoch: server.text("epoch"), head: server.int("head"), syncVersion: server.int("sync_version"))
+                epoch: server.text("epoch"), head: server.int("head"), syncVersion: server.int("sync_version"),
+                share: DeviceShare(server.object))
         }
     }
 }

@@ -17,6 +17,7 @@ struct StatusRows {
             rows += waitingForPeople
             rows.append(cost)
             if let mirror { rows.append(mirror) }
+            if let scopes { rows.append(scopes) }
         }
         rows.append(store)
         if let past { rows.append(past) }
@@ -271,6 +272,13 @@ struct StatusRows {
         let pulled = oldest.map { "pulled " + DurationText.readable($0) + " ago" } ?? "not all pulled yet"
         return StatusRow(
             "MIRROR", [pulled + "; " + entities.map { "\($0.name) \(count($0.records))" }.joined(separator: ", ")])
+    }
+
+    private var scopes: StatusRow? {
+        guard let share = document.sync.server?.share else { return nil }
+        guard share.isEmpty else { return StatusRow("SCOPES", [share.words], wrapsTo: 2) }
+        let text = "none: the hub gives this device no record that belongs to a scope"
+        return StatusRow("SCOPES", [text, "at the hub: agenthub grant \(document.agent.device) SCOPE=VALUE"], .warning)
     }
 
     private var store: StatusRow {

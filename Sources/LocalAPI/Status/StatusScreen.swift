@@ -34,7 +34,7 @@ package enum StatusScreen {
     private static func fitted(_ rows: [StatusRow], lines most: Int, room: Int) -> [StatusRow] {
         var rows = rows
         func isOver() -> Bool { rows.reduce(0) { $0 + $1.lines(room).count } > most }
-        for label in ["CHECKS", "MIRROR", "STORE"] where isOver() {
+        for label in ["CHECKS", "SCOPES", "MIRROR", "STORE"] where isOver() {
             rows.removeAll { $0.label == label && $0.tone == .plain }
         }
         for tone in StatusRow.Tone.allCases {

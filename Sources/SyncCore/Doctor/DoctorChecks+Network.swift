@@ -126,6 +126,17 @@ extension Doctor {
                 "the token", ends, facts.now,
                 fix: "agentctl sync --force: the hub is asked for the next one after that; else agenthub token add DEVICE at the hub")
         },
+        DoctorCheck("scopes", why: "a hub with scopes gives a device only the records of its own scopes") { facts in
+            if facts.configuration?.weaknesses != nil { return .ok("an existing backend decides itself what it lists") }
+            guard let hub = facts.hub else { return .unknown(noAgent) }
+            guard let share = hub.share else {
+                return hub.syncVersion == nil ? .unknown("it has not answered since the start") : .ok("the hub knows none")
+            }
+            guard share.isEmpty else { return .ok(share.words) }
+            return .warn(
+                "the hub has scopes, and this device has none: it gets no record that belongs to one",
+                fix: "at the hub: agenthub grant \(hub.place.device) SCOPE=VALUE, such as site=north")
+        },
         DoctorCheck("metered", why: "a link that costs money and is taken for free runs up a bill; the other way round, work waits") {
             facts in
             guard let links = facts.links else { return .unknown(noAgent) }

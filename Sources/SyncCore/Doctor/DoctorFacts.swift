@@ -174,6 +174,8 @@ package struct DoctorFacts: Hashable, Sendable {
         /// Time at which the next token is requested; `nil`: not known.
         package var tokenRefreshAt: Timestamp?
         package var clockOffset: Duration?
+        /// The scopes and roles of this device; `nil`: the hub knows no scopes.
+        package var share: DeviceShare?
 
         package init(reachability: Reachability) {
             self.reachability = reachability

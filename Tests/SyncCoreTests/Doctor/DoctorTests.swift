@@ -215,6 +215,11 @@ struct DoctorTests {
             $0.hub?.tokenRefreshAt = Healthy.now.advanced(by: days(-1))
         },
         Case("token_expiry", .ok, "it does not end") { $0.hub?.tokenEndsAt = nil },
+        Case("scopes", .warn, "the hub has some, and this device none") {
+            $0.hub?.share = DeviceShare(scopes: [.init("site", [])], roles: ["inspector"])
+        },
+        Case("scopes", .ok, "some") { $0.hub?.share = DeviceShare(scopes: [.init("site", ["s-3"])]) },
+        Case("scopes", .unknown, "no answer yet") { $0.hub?.syncVersion = nil },
         Case("metered", .note, "guessed") {
             $0.links?.all = [.init(name: "wlan0", kind: .wlan, cost: LinkCost(isMetered: false, evidence: .kind), isUsable: true)]
             $0.links?.uplink = "wlan0"
