@@ -68,6 +68,9 @@ import Testing
         let lines = MutationScreen.choices(Self.item(3, "rejected", "orders/wo-3", problem: gone))
         #expect(lines.contains("  agentctl enqueue orders wo-3 --data JSON") && lines.last == "let go: agentctl rejected acknowledge \(id)")
         #expect(!lines.joined().contains("retry"), "it is refused as long as the record is deleted")
+        let left = Problem(Problem.revoked, status: 403, detail: "the record left the share of this device")
+        let parked = MutationScreen.choices(Self.item(3, "rejected", "orders/wo-3", problem: left))
+        #expect(parked.count == 3 && parked[1] == "  agentctl mutations retry \(id)" && parked[0].contains("new grant"))
         #expect(MutationScreen.choices(Self.mutations[0]).isEmpty)
     }
 

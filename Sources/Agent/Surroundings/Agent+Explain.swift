@@ -124,12 +124,21 @@ extension WhyAnswer {
         if let verdict = Verdict(mutation.state) {
             let problem = mutation.problem.map { ": \($0.detail.isEmpty ? $0.code : $0.detail)" } ?? ""
             let sentence: String
+            var (relief, command): ([String], String?) = ([], nil)
             switch mutation.state {
             case .inFlight: sentence = "the agent has tried to send it, and the hub has not answered; the next cycle asks about it first"
             case .done: sentence = "it is at the hub"
             case .coalesced:
                 sentence =
                     "it goes as a part of \(mutation.into?.text ?? "an earlier mutation") of the same record, which is \(mutation.presentState.name)"
+            case .rejected where mutation.problem?.code == Problem.revoked:
+                sentence = "its record left the share of this device before it was sent, so it is kept here with its content"
+                relief = ["when the record is in the share again, by a new grant at the server, and the change is retried"]
+                command = "agentctl mutations retry \(id)"
+            case .rejected where mutation.problem?.code == Problem.forbidden:
+                sentence = "the hub refused it because this device may not make this change\(problem)"
+                relief = ["when an operator of the server has given this device the right, and the change is retried"]
+                command = "agentctl mutations retry \(id)"
             case .rejected: sentence = "the hub refused it\(problem)"
             case .failed: sentence = "it was set aside because it keeps failing alone\(problem)"
             case .held: sentence = "it was set aside until somebody decides\(problem)"
@@ -139,7 +148,7 @@ extension WhyAnswer {
             }
             self.init(
                 id: id, record: record, state: state, verdict: verdict, reason: mutation.problem?.code, sentence: sentence,
-                situation: note)
+                wouldChange: relief, command: command, situation: note)
             return
         }
         if let end = mutation.expiresAt, end <= now {

@@ -45,6 +45,12 @@ package enum MutationScreen {
     package static func choices(_ item: MutationItem) -> [String] {
         guard let state = MutationState(name: item.state), MutationListQuery.needingAttention.contains(state) else { return [] }
         let acknowledge = "let go: agentctl rejected acknowledge \(item.id)"
+        if item.problem?.code == Problem.revoked {
+            return [
+                "its record left the share of this device; when a new grant has brought it back:",
+                "  agentctl mutations retry \(item.id)", acknowledge,
+            ].map(PlainText.safe)
+        }
         // A change of a record that is gone is refused here as well, as long as it is gone.
         guard item.problem?.code == "deleted", item.action != NewMutation.Action.delete.rawValue else {
             return ["again: agentctl mutations retry \(item.id) [--data JSON]   " + acknowledge]
