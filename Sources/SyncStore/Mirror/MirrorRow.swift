@@ -141,7 +141,7 @@ struct MirrorRow {
 
     /// Forgets everything that came from the hub. Version 0 is older than any version with which the record may come back.
     mutating func revoke() {
-        (base, baseVersion, serverID, syncedMS) = (nil, 0, nil, nil)
+        (base, baseVersion, syncedMS) = (nil, 0, nil)
         gen = MirrorRow.revokedGen
         isDamaged = false
     }
