@@ -1,5 +1,4 @@
 import Logging
-import NIOCore
 import SyncCore
 import SyncHTTP
 import SyncStore

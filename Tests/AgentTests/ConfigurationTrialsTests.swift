@@ -2,7 +2,7 @@ import Agent
 import SyncCore
 import Testing
 
-@Suite("What the trial of connection settings asks for")
+@Suite("Effects of a trial of connection settings")
 struct ConfigurationTrialsTests {
     private typealias Effect = ConfigurationTrials.Effect
 

@@ -6,7 +6,7 @@ import Testing
 struct DiskSpaceTests {
     private let start = Instant(nanoseconds: 5)
 
-    @Test("The space is measured once a second at most, and at once after the disk was full")
+    @Test("Free space is measured once a second at most, and at once after the disk was full")
     func measuredOnceASecond() {
         var space = DiskSpace()
         let isDue = [Duration.zero, .milliseconds(999), .seconds(1), .milliseconds(1_500)].map { after in

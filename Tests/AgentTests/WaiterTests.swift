@@ -4,7 +4,7 @@ import Testing
 
 @Suite("Callers that wait")
 struct WaiterTests {
-    @Test("A cycle serves those who came before it; those who come during it wait for the next")
+    @Test("A cycle serves the callers that came before it; callers that come during it wait for the next")
     func cycles() {
         var waiters = CycleWaiters<String>()
         waiters.add(waiters.nextNumber(), "before")
@@ -19,7 +19,7 @@ struct WaiterTests {
         #expect(next == ["during"])
     }
 
-    @Test("Where no cycle can begin, those wait no longer who wait for one to begin")
+    @Test("Where no cycle can begin, the callers that wait for one to begin get their answer")
     func held() {
         var waiters = CycleWaiters<String>()
         waiters.add(waiters.nextNumber(), "before")

@@ -1,5 +1,4 @@
 import LocalAPI
-import NIOCore
 import SyncCore
 import SyncHTTP
 

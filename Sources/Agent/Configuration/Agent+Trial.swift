@@ -1,6 +1,5 @@
 import LocalAPI
 import Logging
-import NIOCore
 import SyncCore
 import SyncHTTP
 

@@ -1,6 +1,5 @@
 import LocalAPI
 import Logging
-import NIOCore
 package import SyncCore
 import SyncHTTP
 package import SyncStore

@@ -1,4 +1,3 @@
-import NIOCore
 import SyncCore
 import SyncHTTP
 import SyncStore
