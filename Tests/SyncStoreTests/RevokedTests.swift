@@ -91,7 +91,7 @@ struct RevokedTests {
                 .init(id: RecordID(trusted: "a"), version: 8, reason: Problem.revoked), .init(id: RecordID(trusted: "b"), version: 9),
             ])
         _ = try agent.store.applyPull(PullResponse(epoch: "e", head: 9, pages: [page]), at: agent.now)
-        let told = try agent.store.reads.journal(after: before, limit: 100, filter: JournalFilter()).events.compactMap { event in
+        let told = try agent.store.reads.journal(after: before, limit: 100, filter: JournalFilter()).events.compactMap { event -> String? in
             if case .record(let it) = event.body { "\(it.record.id) \(it.change) \(it.source) \(it.version)" } else { nil }
         }
         #expect(told.sorted() == ["a revoke remote 0", "b delete remote 9"])

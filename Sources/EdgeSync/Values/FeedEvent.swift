@@ -38,7 +38,7 @@ public struct FeedEvent: Sendable, Equatable {
         public var entity: String
         public var id: String
         public var isDeletion: Bool
-        /// The record was not deleted, but has left the share of this device. ``isDeletion`` is `true` as well.
+        /// The record has left the share of this device, and others may still have it. ``isDeletion`` is `true` as well.
         public var isRevoked: Bool
         /// The change came from the hub, and not from an app of this device.
         public var isRemote: Bool

@@ -1,4 +1,5 @@
 import SyncCore
+import SyncSQLite
 
 // Records that leave the share of this device (PROTOCOL A7, C7). Nothing of the hub's is left of them here: neither the document nor values
 // that were kept beside it. Apps find no such record. Work that was never sent is set aside with its content, and a person can retry it

@@ -95,7 +95,7 @@ struct EngineShareTests {
         rig.stored(.snapshotApplied(PullSummary(), Rig.position(Rig.works, "n1")))
         rig.answer(Rig.pull(errors: [Self.rescoped(Rig.works)]))
         rig.goOnWithoutIt()
-        let held = rig.reports.compactMap { report in
+        let held = rig.reports.compactMap { report -> String? in
             if case .streamHeld(let entity, let detail, let isAlarm) = report { "\(entity) \(isAlarm) \(detail)" } else { nil }
         }
         #expect(held == ["works false the scopes of this device have changed again"])
@@ -129,7 +129,7 @@ struct EngineShareTests {
         rig.stored(.resultsApplied(Rig.summary(done: 1), next: nil))
         rig.keepHouse()
         #expect(rig.untilWake.map { $0 <= .seconds(2) } == true)
-        rig.wake()
+        rig.begin()
         #expect(rig.asked == "hello")
         rig.answer(Self.marked(Rig.hello(head: 11), "m1"))
         rig.stored(.batch(nil, retryAt: nil))

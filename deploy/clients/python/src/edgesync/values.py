@@ -462,7 +462,7 @@ class RecordChanged(Event):
     is_remote: bool
     version: int
     sync_status: str
-    #: The record was not deleted, but has left the share of this device; ``is_deletion`` is ``True`` as well.
+    #: The record has left the share of this device, and others may still have it; ``is_deletion`` is ``True`` as well.
     is_revoked: bool = False
 
 
