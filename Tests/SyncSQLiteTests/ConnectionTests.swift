@@ -6,7 +6,9 @@ import Testing
 struct ConnectionTests {
     @Test("Commits that wrote are counted, and a transaction is known")
     func commits() throws {
-        let connection = try DatabaseFile().opened()
+        let file = try DatabaseFile()
+        defer { withExtendedLifetime(file) {} }
+        let connection = try file.opened()
         let before = connection.commits
         try connection.execute("BEGIN")
         #expect(connection.isInTransaction)

@@ -148,7 +148,9 @@ struct ErrorTests {
 
     @Test("The errno of an earlier call is not told with a later error")
     func stale() throws {
-        let connection = try DatabaseFile().opened()
+        let file = try DatabaseFile()
+        defer { withExtendedLifetime(file) {} }
+        let connection = try file.opened()
         let away = failure { () throws(SQLiteError) in try connection.execute("ATTACH '/nowhere/at/all.db' AS other") }
         #expect(away?.cause == .cannotOpen)
         try connection.run("INSERT INTO t VALUES (1, 'a')")

@@ -72,7 +72,9 @@ struct StatementTests {
         "Numbers are stored with all 64 bits, and read within the limits of sums",
         arguments: [Int64.max, .min, 1 << 62, -(1 << 62), 1 << 53 + 1])
     func limits(_ number: Int64) throws {
-        let connection = try DatabaseFile().opened()
+        let file = try DatabaseFile()
+        defer { withExtendedLifetime(file) {} }
+        let connection = try file.opened()
         try connection.run("INSERT INTO t VALUES (1, ?)", .int(number))
         #expect(try connection.column("SELECT CAST(v AS TEXT) FROM t") == [.text("\(number)")])
         let most: Int64 = (1 << 62) - 1
@@ -81,7 +83,9 @@ struct StatementTests {
 
     @Test("A statement that failed is reset, and can be used again")
     func failed() throws {
-        let connection = try DatabaseFile().opened()
+        let file = try DatabaseFile()
+        defer { withExtendedLifetime(file) {} }
+        let connection = try file.opened()
         let insert = try connection.statement("INSERT INTO t VALUES (?, 'x')")
         let cases: [(Int64, SQLiteError.Cause?)] = [(1, nil), (1, .constraint), (2, nil)]
         for (number, cause) in cases {

@@ -1,3 +1,4 @@
+import BenchKit
 import Glibc
 
 /// A reverse proxy before the hub of a soak: nginx, with TLS on both sides, that refuses requests as configured.
