@@ -16,8 +16,9 @@ package struct PostgresPlace: HubDatabasePlace {
         /// For one statement.
         package var statementMilliseconds = 15_000
         /// For the next statement of a transaction. A replica that was stopped, or whose machine is lost, must not keep the hub's row from
-        /// the others: the server then ends its connection.
-        package var idleMilliseconds = 10_000
+        /// the others: the server then ends its connection. That is before the others refuse pushes that wait (``WriteHold``), and after
+        /// the longest work between two statements, to decide about 1,000 mutations.
+        package var idleMilliseconds = 4_000
         /// For any answer: longer than the server's own limits.
         package var answerMilliseconds = 30_000
 
