@@ -88,6 +88,12 @@ package enum Ablation: String, Sendable, CaseIterable {
     case unofferedIsDeleted
     /// A database that returns after another one of its device was used is treated as the present one.
     case returnIgnored
+    /// Every device receives the records of all scopes.
+    case scopesIgnored
+    /// Every device may change the records of all scopes.
+    case rightsIgnored
+    /// A change of a device's scopes brings nothing and takes nothing back.
+    case scopeChangesIgnored
     /// A commit reaches the kernel and not the medium (`synchronous=NORMAL`).
     case commitUnsynced
 }

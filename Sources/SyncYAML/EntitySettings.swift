@@ -14,6 +14,10 @@ package enum EntitySettings {
     }
 
     package static func readEntities(_ file: ConfigurationFile) throws(ConfigurationErrors) -> RuleBook {
+        try read(file, book)
+    }
+
+    private static func read<Value>(_ file: ConfigurationFile, _ format: Format<Value>) throws(ConfigurationErrors) -> Value {
         let bytes: [UInt8]
         switch file.contents {
         case .success(let read): bytes = read
@@ -21,10 +25,10 @@ package enum EntitySettings {
         }
         let document = YAMLDocument(bytes, file: file.name)
         var reading = Reading(isWhole: true)
-        let rules = document.root.flatMap { book.read($0, &reading) }
+        let value = document.root.flatMap { format.read($0, &reading) }
         let errors = document.errors + reading.errors
-        guard let rules, errors.isEmpty else { throw ConfigurationErrors(errors) }
-        return rules
+        guard let value, errors.isEmpty else { throw ConfigurationErrors(errors) }
+        return value
     }
 
     /// Checks the references between entities. `root` is the mapping that has the key `entities`.
@@ -78,8 +82,20 @@ package enum EntitySettings {
         return nil
     }
 
-    /// The book as the keys `entities` and `strict_entities`, for another reader of them; unset keys are left out.
+    /// Reads the entities file of a hub: the same keys, and `devices`, `groups` and `grants_from`.
+    package static func readHub(file path: String) throws(ConfigurationErrors) -> (rules: RuleBook, access: AccessBook) {
+        let settings = try read(.read(path), hub)
+        return (settings.rules, settings.access)
+    }
+
+    /// The book as the keys `entities` and `strict_entities`, for agents; unset keys are left out, and those that only a hub needs.
     package static func written(_ rules: RuleBook) -> JSONObject {
+        var rules = rules
+        for name in rules.entities.keys {
+            rules.entities[name]?.declaredScope = nil
+            rules.entities[name]?.declaredWrite = nil
+            rules.entities[name]?.fieldRights = [:]
+        }
         var object = JSONObject()
         for member in book.write(rules).object?.members ?? [] where !member.value.isNull {
             object[member.name.text] = withoutNulls(member.value, upTo: 2)
@@ -111,7 +127,9 @@ package enum EntitySettings {
                 .key("refs", \.refs, .dictionary(of: .identifier(), names: fieldName, text: { $0 })),
                 .key("priority", \.priority, .priority),
                 .key("strategy", \.strategy, .word),
-                .key("fields", \.fields, .dictionary(of: .word, names: fieldName, text: { $0 })),
+                .key("fields", \.fieldSettings, .dictionary(of: fieldSettings, names: fieldName, text: { $0 })),
+                .optional("scope", \.declaredScope, .list(fieldName, upTo: 8)),
+                .optional("write", \.declaredWrite, .word),
                 .key("critical_fields", \.criticalFields, .list(fieldName)),
                 .key("max_len", \.maxLength, .dictionary(of: .integer(1...Limits.documentBytes), names: fieldName, text: { $0 })),
                 .key("on_deleted", \.onDeleted, .word),
@@ -153,6 +171,11 @@ package enum EntitySettings {
             refuse("index", "it only for a record or reference data: no device reads events")
         }
         if Set(rules.indexes).count < rules.indexes.count { refuse("index", "each index once") }
+        if rules.write == .own, !rules.isScoped { refuse("write", "own only where the key scope names a field with the id of a device") }
+        if rules.kind == .reference, rules.write != .scope {
+            refuse("write", "no such key for reference data, which only the hub changes")
+        }
+        if Set(rules.scope).count < rules.scope.count { refuse("scope", "each field once") }
         if rules.kind == .reference {
             let expected = "no such key for reference data, which has no mutations"
             if rules.ttl != nil { refuse("ttl", expected) }
@@ -193,6 +216,30 @@ package enum EntitySettings {
             guard let dot = field.lastIndex(of: "."), rules.fields[String(field[..<dot])] != .merge else { continue }
             refuse(["fields", field], "the rule merge for \(field[..<dot]), or no rule for a member of it")
         }
+    }
+
+    /// The rule of a field, or a mapping with its rule and the right to change it.
+    private static var fieldSettings: Format<FieldSettings> {
+        let rule = Format<FieldStrategy>.word
+        let mapping = Format<FieldSettings>.mapping(
+            FieldSettings(), [.optional("strategy", \.strategy, rule), .optional("write", \.right, fieldRight)])
+        return Format(
+            expected: rule.expected + ", or a mapping with the keys strategy, write",
+            read: { node, reading in
+                if node.members != nil { return mapping.read(node, &reading) }
+                return rule.read(node, &reading).map { FieldSettings(strategy: $0) }
+            },
+            write: { value in
+                guard let right = value.right else { return value.strategy.map(rule.write) ?? .null }
+                var object: JSONObject = ["write": .string(right.text)]
+                if let strategy = value.strategy { object["strategy"] = rule.write(strategy) }
+                return .object(object)
+            })
+    }
+
+    private static var fieldRight: Format<FieldRight> {
+        .text(
+            expected: "scope, own, nobody, everybody, or the name of a role", parse: { FieldRight($0) }, write: { .string($0.text) })
     }
 
     /// A version such as `1.4` or `1.4.2`.

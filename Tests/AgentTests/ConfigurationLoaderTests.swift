@@ -245,9 +245,9 @@ struct ConfigurationLoaderTests {
                 "entities.audits.fields", "entities.audits.history", "entities.audits.index", "entities.audits.kind",
                 "entities.audits.max_len",
                 "entities.audits.min_agent", "entities.audits.on_deleted", "entities.audits.rank", "entities.audits.refs",
-                "entities.audits.retention", "entities.audits.schema", "entities.audits.seed_filter", "entities.audits.strategy",
-                "entities.audits.ttl", "entities.audits.undo",
-                "entities.audits.validate", "entities.audits.when_full",
+                "entities.audits.retention", "entities.audits.schema", "entities.audits.scope", "entities.audits.seed_filter",
+                "entities.audits.strategy", "entities.audits.ttl", "entities.audits.undo", "entities.audits.validate",
+                "entities.audits.when_full", "entities.audits.write",
             ])
     }
 

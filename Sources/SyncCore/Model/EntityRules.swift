@@ -53,6 +53,11 @@ package struct EntityRules: Hashable, Sendable {
     /// Largest length of a text after merging, characters, by field. Beyond that, a person decides.
     package var maxLength: [String: Int] = [:]
     package var onDeleted: OnDeleted = .deleteWins
+    /// Fields whose values name the scopes of a record (``Scope``).
+    package var declaredScope: [String]?
+    package var declaredWrite: WriteRight?
+    /// Rights to change single fields, by field.
+    package var fieldRights: [String: FieldRight] = [:]
     /// Selects the records that a new device gets before all others.
     package var seedFilter = SeedFilter()
     /// Orders in which the mirror keeps the records, besides the order of their ids.
@@ -79,6 +84,9 @@ package struct EntityRules: Hashable, Sendable {
     package init() {}
 
     package var indexes: [RecordIndex] { declaredIndexes ?? [] }
+    /// Empty: every device receives the records.
+    package var scope: [String] { declaredScope ?? [] }
+    package var write: WriteRight { declaredWrite ?? .scope }
     package var keepsEarlierValues: Bool { declaredUndo ?? false }
 
     /// The rule of one field.
@@ -123,6 +131,31 @@ extension EntityRules {
 
     /// `true` when the hub keeps the document of a deleted record, because a later change may bring it back.
     package var keepsDeleted: Bool { kind == .record && onDeleted != .deleteWins }
+}
+
+/// What the rules of an entity say about one field.
+package struct FieldSettings: Hashable, Sendable {
+    package var strategy: FieldStrategy?
+    package var right: FieldRight?
+
+    package init(strategy: FieldStrategy? = nil, right: FieldRight? = nil) {
+        self.strategy = strategy
+        self.right = right
+    }
+}
+
+extension EntityRules {
+    /// ``fields`` and ``fieldRights`` together.
+    package var fieldSettings: [String: FieldSettings] {
+        get {
+            fields.mapValues { FieldSettings(strategy: $0) }
+                .merging(fieldRights.mapValues { FieldSettings(right: $0) }) { FieldSettings(strategy: $0.strategy, right: $1.right) }
+        }
+        set {
+            fields = newValue.compactMapValues(\.strategy)
+            fieldRights = newValue.compactMapValues(\.right)
+        }
+    }
 }
 
 /// The rule for a field that two sides have changed.

@@ -19,7 +19,7 @@ package struct HubPosition: Hashable, Sendable {
 /// The position of a device in the feed of one entity, as the hub reads it. Devices only carry it back.
 ///
 /// Text `2/epoch/entity/seq/live/sub/opening` (no part can hold a slash), then 16 bytes of HMAC-SHA-256 over it, all as base64url. Version
-/// 1 had no `opening` and 8 bytes; it is still read.
+/// 1 had no `opening` and 8 bytes; it is still read. Version 3 has the parts of ``CursorShare`` at its end.
 ///
 /// The code is more than a guard against mistakes: a cursor beyond the hub's head proves that the database went back, and makes the hub
 /// begin a new history for all devices. Only data that this hub has signed may do that.
@@ -34,8 +34,13 @@ package struct Cursor: Hashable, Sendable {
     package var sub: RecordID?
     /// The opening of the hub's database that made this; empty in version 1.
     package var opening = ""
+    /// Where the entity has scopes: those of the device; `nil` in a cursor for all records.
+    package var share: CursorShare?
 
-    package init(epoch: String, entity: EntityName, seq: Int64, live: Int64 = 0, sub: RecordID? = nil, opening: String) {
+    package init(
+        epoch: String, entity: EntityName, seq: Int64, live: Int64 = 0, sub: RecordID? = nil, opening: String, share: CursorShare? = nil
+    ) {
+        self.share = share
         self.epoch = epoch
         self.entity = entity
         self.seq = seq
@@ -51,8 +56,20 @@ package struct Cursor: Hashable, Sendable {
     package var position: HubPosition { HubPosition(epoch: epoch, opening: opening, head: max(seq, live)) }
 
     package func text(secret: [UInt8]) -> String {
-        let plain = Array("2/\(epoch)/\(entity)/\(seq)/\(live)/\(sub?.text ?? "")/\(opening)".utf8)
+        let version = share == nil ? 2 : 3
+        let parts = ["\(version)/\(epoch)/\(entity)/\(seq)/\(live)/\(sub?.text ?? "")/\(opening)"] + (share?.parts ?? [])
+        let plain = Array(parts.joined(separator: "/").utf8)
         return Base64URL.encode(plain + HubSignature.of(plain, secret))
+    }
+
+    /// - Returns: `nil` when its share has more changes than a cursor holds.
+    package func carried(secret: [UInt8]) -> String? {
+        let text = text(secret: secret)
+        if text.utf8.count <= Limits.cursorBytes { return text }
+        guard let short = share?.shortened else { return nil }
+        var cursor = self
+        cursor.share = short
+        return cursor.text(secret: secret)
     }
 
     /// The reason why a cursor cannot be used.
@@ -67,22 +84,25 @@ package struct Cursor: Hashable, Sendable {
         guard text.utf8.count <= Limits.cursorBytes, let bytes = Base64URL.decode(text), bytes.count > 2 else {
             throw .unreadable
         }
-        let codeBytes = bytes[0] == UInt8(ascii: "1") ? 8 : HubSignature.bytes
-        let partCount = bytes[0] == UInt8(ascii: "1") ? 6 : 7
-        guard bytes.count > codeBytes, bytes[0] == UInt8(ascii: "1") || bytes[0] == UInt8(ascii: "2") else { throw .unreadable }
+        let version = bytes[0] &- UInt8(ascii: "0")
+        let codeBytes = version == 1 ? 8 : HubSignature.bytes
+        guard bytes.count > codeBytes, (1...3).contains(version) else { throw .unreadable }
+        let partCount = version == 1 ? 6 : version == 2 ? 7 : 7 + CursorShare.partCount
         let plain = Array(bytes.dropLast(codeBytes))
-        let parts = String(decoding: plain, as: UTF8.self).split(separator: "/", omittingEmptySubsequences: false)
-        guard parts.count == partCount, parts[0].utf8.count == 1, let entity = EntityName(String(parts[2])),
+        let parts = String(decoding: plain, as: UTF8.self).split(separator: "/", omittingEmptySubsequences: false).map { String($0) }
+        guard parts.count == partCount, parts[0].utf8.count == 1, let entity = EntityName(parts[2]),
             let seq = Int64(parts[3]), let live = Int64(parts[4]), seq >= 0, live >= 0
         else { throw .unreadable }
+        let share = version == 3 ? CursorShare(parts[7...]) : nil
+        if version == 3, share == nil { throw .unreadable }
         // Checked before the code: a hub that was created anew has another secret, and its devices should learn the reason.
         guard parts[1] == epoch else { throw .otherEpoch }
         guard constantTimeEqual(Array(HubSignature.of(plain, secret).prefix(codeBytes)), Array(bytes.suffix(codeBytes))) else {
             throw .unreadable
         }
         return Cursor(
-            epoch: epoch, entity: entity, seq: seq, live: live, sub: RecordID(String(parts[5])),
-            opening: partCount == 7 ? String(parts[6]) : "")
+            epoch: epoch, entity: entity, seq: seq, live: live, sub: RecordID(parts[5]), opening: version == 1 ? "" : parts[6],
+            share: share)
     }
 }
 

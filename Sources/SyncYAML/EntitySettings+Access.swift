@@ -1,0 +1,102 @@
+import SyncCore
+
+// The keys of a hub's entities file that say which device belongs to which scopes (PROTOCOL A16). Agents know nothing of them.
+extension EntitySettings {
+    /// All keys of a hub's entities file.
+    struct HubSettings: Sendable {
+        var rules = RuleBook()
+        var access = AccessBook()
+    }
+
+    static var hub: Format<HubSettings> {
+        .mapping(
+            HubSettings(),
+            [
+                .key("entities", \.rules.entities, entities), .key("strict_entities", \.rules.isStrict, .boolean),
+                .key("devices", \.access.devices, .dictionary(of: grants, names: .identifier(), text: \.text, upTo: 100_000)),
+                .key("groups", \.access.groups, .dictionary(of: grants, names: name, text: { $0 })),
+                .key("grants_from", \.access.sources, .list(source, upTo: 16)),
+            ], check: checkHub)
+    }
+
+    private static func checkHub(_ settings: HubSettings, _ root: YAMLNode, _ reading: inout Reading) {
+        checkReferences(settings.rules, root, &reading)
+        for (name, grants) in settings.access.groups.sorted(by: { $0.key < $1.key }) where !grants.groups.isEmpty {
+            reading.report(
+                root.deepest(["groups", name]).position, below: "groups.\(keyText(name)).groups", problem: "a group in a group",
+                expected: "the values of the inner group themselves")
+        }
+        for (name, grants) in settings.access.devices.sorted(by: { $0.key < $1.key }) {
+            for group in grants.groups where settings.access.groups[group] == nil {
+                reading.report(
+                    root.deepest(["devices", name.text, "groups"]).position, below: "devices.\(keyText(name.text)).groups",
+                    problem: "\(group) is not a group of this file",
+                    nearest: nearestName(to: group, among: Array(settings.access.groups.keys)))
+            }
+        }
+        for (index, source) in settings.access.sources.enumerated() {
+            // Whoever may change such a record may grant everything, to itself as well.
+            let rules = settings.rules.entities[source.entity] ?? EntityRules()
+            let isGuarded =
+                rules.write == .nobody || rules.kind == .reference
+                || [source.device, source.scope].allSatisfy { rules.fieldRights[$0].map { $0 != .everybody && $0 != .scope } ?? false }
+            guard !isGuarded else { continue }
+            reading.report(
+                root.deepest(["grants_from"]).position, below: "grants_from[\(index)].entity",
+                problem: "devices may change \(source.entity), and could grant themselves every scope",
+                expected: "an entity with write: nobody or kind: reference, or with the key write for both fields")
+        }
+    }
+
+    /// The scopes of a device or group by field, and the keys `roles` and `groups`.
+    private static var grants: Format<Grants> {
+        Format<[String: [String]]>.dictionary(of: values, names: name, text: { $0 }).mapped(
+            { lists, _, _ in
+                var grants = Grants()
+                grants.roles = lists["roles"] ?? []
+                grants.groups = lists["groups"] ?? []
+                grants.scopes = lists.filter { $0.key != "roles" && $0.key != "groups" }
+                return grants
+            },
+            back: { grants in
+                var lists = grants.scopes
+                if !grants.roles.isEmpty { lists["roles"] = grants.roles }
+                if !grants.groups.isEmpty { lists["groups"] = grants.groups }
+                return lists
+            })
+    }
+
+    private static var values: Format<[String]> {
+        .list(
+            .text(
+                expected: "a text of 1 to \(Scope.valueBytesMax) bytes",
+                parse: { $0.isEmpty || $0.utf8.count > Scope.valueBytesMax ? nil : $0 }, write: { .string($0) }),
+            upTo: DeviceAccess.grantsMax)
+    }
+
+    private static var source: Format<GrantSource> {
+        Format<GrantSourceDraft>.mapping(
+            GrantSourceDraft(),
+            [
+                .optional("entity", \.entity, .identifier()), .key("device", \.device, name), .key("scope", \.scope, name),
+            ]
+        ).mapped(
+            { draft, node, reading in
+                guard let entity = draft.entity else {
+                    reading.report(node.position, below: "entity", problem: "is missing", expected: "the name of an entity")
+                    return nil
+                }
+                return GrantSource(entity: entity, device: draft.device, scope: draft.scope)
+            }, back: { GrantSourceDraft(entity: $0.entity, device: $0.device, scope: $0.scope) })
+    }
+
+    private struct GrantSourceDraft: Sendable {
+        var entity: EntityName?
+        var device = "device"
+        var scope = ""
+    }
+
+    private static var name: Format<String> {
+        .text(expected: "a name", parse: { $0.isEmpty ? nil : $0 }, write: { .string($0) })
+    }
+}
