@@ -129,6 +129,11 @@ final class PostgresDatabase: HubDatabase {
         return connection.lastCount
     }
 
+    func requireScopes() throws(DatabaseError) {
+        let version = DatabaseValue.int(PostgresSchema.withScopes)
+        try write("UPDATE hub_schema SET oldest_reader = ? WHERE oldest_reader < ?", [version, version])
+    }
+
     /// The server's administrator has better figures.
     func size() throws(DatabaseError) -> DatabaseSize? { nil }
 

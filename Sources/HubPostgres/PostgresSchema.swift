@@ -15,6 +15,8 @@ import HubServer
 /// database's language would end too early.
 enum PostgresSchema {
     static let version = Int64(steps.count)
+    /// The first version whose programs keep the rows of scopes. Older ones are locked out as soon as an entity has scopes.
+    static let withScopes: Int64 = 7
     static let oldestReader = "SELECT oldest_reader FROM hub_schema"
 
     static let steps: [[String]] = [
@@ -177,6 +179,34 @@ enum PostgresSchema {
         ],
         // Replaces `record_feed`: a planner without statistics used it to find one record, and walked the whole entity.
         ["DROP INDEX IF EXISTS record_feed"],
+        [
+            "ALTER TABLE record ADD COLUMN IF NOT EXISTS scopes TEXT",
+            """
+            CREATE TABLE IF NOT EXISTS record_scope(
+              entity TEXT COLLATE "C" NOT NULL,
+              scope BIGINT NOT NULL,
+              id TEXT COLLATE "C" NOT NULL,
+              since BIGINT NOT NULL,
+              version BIGINT NOT NULL,
+              state BIGINT NOT NULL CHECK (state BETWEEN 0 AND 2),
+              at_ms BIGINT NOT NULL,
+              PRIMARY KEY (entity, scope, id))
+            """,
+            // As `record_by_commit`, it cannot be mistaken for the way to one record.
+            "CREATE INDEX IF NOT EXISTS record_scope_by_commit ON record_scope((entity || ''), scope, version, id)",
+            "CREATE INDEX IF NOT EXISTS record_scope_past ON record_scope(at_ms) WHERE state <> 0",
+            "CREATE TABLE IF NOT EXISTS scope_index(entity TEXT COLLATE \"C\" PRIMARY KEY, fields TEXT NOT NULL, generation BIGINT NOT NULL)",
+            """
+            CREATE TABLE IF NOT EXISTS record_grant(
+              entity TEXT COLLATE "C" NOT NULL,
+              id TEXT COLLATE "C" NOT NULL,
+              device TEXT COLLATE "C" NOT NULL,
+              field TEXT NOT NULL,
+              value TEXT NOT NULL,
+              PRIMARY KEY (entity, id, device, field, value))
+            """,
+            "CREATE INDEX IF NOT EXISTS record_grant_device ON record_grant(device)",
+        ],
     ]
 
     /// Indexes that a step needs, by the number of that step. They are built before it, while hubs go on writing.

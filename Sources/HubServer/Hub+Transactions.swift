@@ -71,6 +71,7 @@ extension Hub {
         }
         state = row
         if wentBack { try renewEpoch(.witnessed) }
+        try readScopes()
         if settings.keepsTokens { try readTokens() }
     }
 
@@ -162,6 +163,7 @@ extension Hub {
         try database.deserialize(copy)
         take(try Hub.load(store, &random))
         opened = nil
+        try makeScopes()
     }
 
     /// A server's database is copied by its own tools.

@@ -20,6 +20,9 @@ package final class Hub {
 
     package struct Settings: Sendable {
         package var rules: RuleBook
+        /// Grants of scopes and roles that the entities file has.
+        package var access = AccessBook()
+        package var scopesOfDatabase = ScopesOfDatabase.kept
         /// `nil` requires no credential: for tests, and a hub on a loopback address.
         package var tokens: TokenBook?
         /// Changes the tokens in their storage, and returns the changed book; `nil`: ``tokens`` is the only copy.
@@ -53,11 +56,28 @@ package final class Hub {
         /// The configuration for agents; `nil`: none, and they use their own.
         package var config: HubConfiguration?
 
+        /// Of a command that changes a database which a hub serves with rules of its own.
+        package static var adopting: Settings {
+            var settings = Settings()
+            settings.scopesOfDatabase = .adopted
+            return settings
+        }
+
         package init(rules: RuleBook = RuleBook(), tokens: TokenBook? = nil, compressor: (any Compressor)? = nil) {
             self.rules = rules
             self.tokens = tokens
             self.compressor = compressor
         }
+    }
+
+    /// What happens to the scopes of the database's entities for which the rules have no scope.
+    package enum ScopesOfDatabase: Sendable {
+        /// The hub does not open: the records would go to all devices.
+        case kept
+        /// They end: every device receives all records of the entity.
+        case dropped
+        /// They count, as those of all entities do: this hub is a command beside those that serve.
+        case adopted
     }
 
     package var settings: Settings
@@ -79,6 +99,10 @@ package final class Hub {
     var state: HubStore.HubRow
     /// The openings of the database, as it stores them.
     var lineage: HubLineage
+    /// The entities whose records are shared out.
+    var scopeIndexes: [EntityName: ScopeIndex] = [:]
+    /// The newest generation of the rows of scopes that ``scopeIndexes`` has.
+    var scopeGeneration: Int64 = 0
     /// The opening that this process has added; `nil`: none yet.
     var opened: String?
     /// The connection was replaced: the database's state is read anew.
@@ -132,12 +156,14 @@ package final class Hub {
         } catch {
             throw HubError(error)
         }
+        try settleScopes()
     }
 
     /// The state behind a ``HubReader``: the same settings, and a connection that only reads.
     init(readingBeside hub: Hub, _ database: any HubDatabasePlace) throws(HubError) {
         (place, settings, random, generation, onlyReads) = (hub.place, hub.settings, hub.random, hub.generation, true)
         (state, lineage) = (hub.state, hub.lineage)
+        (scopeIndexes, scopeGeneration) = (hub.scopeIndexes, hub.scopeGeneration)
         settings.tokensRead = nil
         settings.changeTokens = nil
         do throws(DatabaseError) {
@@ -447,6 +473,7 @@ package final class Hub {
             headers.config = settings.config?.version
             headers.tokenEndsAt = caller.token?.endsAt
             headers.tokenRefreshAt = caller.token?.refreshAt
+            headers.shareMark = try shareMark(of: caller.device)
             if let replica = caller.replica {
                 let seq = try store.replica(caller.device, replica)?.maxSeq ?? 0
                 headers.deviceSeq = seq

@@ -99,7 +99,8 @@ struct DeletionTests {
         try rows.run("ALTER TABLE record DROP COLUMN kept")
         try rows.run("ALTER TABLE record DROP COLUMN kept_version")
         try rows.run("UPDATE record SET exceptions = NULL, additions = NULL")
-        try rows.run("DROP TABLE refused_create")
+        for table in ["refused_create", "record_scope", "scope_index", "record_grant"] { try rows.run("DROP TABLE \(table)") }
+        try rows.run("ALTER TABLE record DROP COLUMN scopes")
         switch Engine.current {
         case .sqlite: try rows.run("PRAGMA user_version = 5")
         case .postgres: try rows.run("UPDATE hub_schema SET version = 3")

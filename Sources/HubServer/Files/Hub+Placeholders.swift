@@ -25,7 +25,8 @@ extension Hub {
 
     private func flip(_ name: RecordName, _ digests: Set<BlobDigest>, at now: Timestamp) throws(DatabaseError) {
         // The data of a damaged record is unknown, and nothing may be written over it.
-        guard let old = try store.record(name)?.whole, var data = old.data else { return }
+        let row = try store.record(name)
+        guard let old = row?.whole, var data = old.data else { return }
         let commit = state.head + 1
         let node = DeviceID.hub
         let hlc = HybridTime(milliseconds: UInt64(clamping: now.milliseconds), counter: 0, node: HybridClock.node(of: node))
@@ -45,7 +46,7 @@ extension Hub {
         }
         guard isChanged else { return }
         let record = VersionedRecord(data: data, stamp: stamp, exceptions: stamps, additions: old.additions)
-        try store.put(name, record, data: data.json, originKey: "", at: now)
+        try store.put(name, record, data: data.json, originKey: "", scopes: scopeChange(of: name, from: row, to: data), at: now)
         try advance(to: commit, adding: HubCounters())
     }
 }

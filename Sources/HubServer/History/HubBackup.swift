@@ -48,7 +48,7 @@ package enum HubBackup {
     ///
     /// Incomplete uploads are forgotten: their bytes are in no backup, and devices begin them again.
     package static func renew(_ copy: String, random: SeededRandom) throws(HubError) -> HubMark {
-        let hub = try Hub(.file(copy), settings: Hub.Settings(), random: random)
+        let hub = try Hub(.file(copy), settings: .adopting, random: random)
         try hub.transact { () throws(DatabaseError) in
             try hub.store.database.run("DELETE FROM upload WHERE digest IS NULL")
             try hub.renewEpoch(.requested)

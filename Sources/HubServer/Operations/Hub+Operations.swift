@@ -42,11 +42,12 @@ extension Hub {
             let hlc = HybridTime(milliseconds: UInt64(clamping: now.milliseconds), counter: 0, node: HybridClock.node(of: node))
             let stamp = VersionedRecord.Stamp(version: commit, hlc: hlc, writer: node)
             // A damaged record is replaced: this repairs one without a backup.
-            let old = try store.record(name)?.whole
+            let row = try store.record(name)
+            let old = row?.whole
             guard let data else {
                 let rules = settings.rules[name.entity] ?? EntityRules()
                 let gone = old?.deleted(stamp, rules: rules) ?? VersionedRecord(deleted: stamp, keeping: nil)
-                return try publish(name, gone, data: nil, at: now)
+                return try publish(name, gone, data: nil, over: row, at: now)
             }
             try Hub.check(data, over: old?.data, of: name)
             // Unchanged fields keep their stamps: only changed ones can conflict.
@@ -54,14 +55,15 @@ extension Hub {
             for member in data.members where old?.data?[member.name.text] != member.value { stamps[member.name] = stamp }
             for member in old?.data?.members ?? [] where data[member.name.text] == nil { stamps[member.name] = stamp }
             let record = VersionedRecord(data: data, stamp: stamp, exceptions: stamps, additions: old?.additions ?? [:])
-            return try publish(name, record, data: data.json, at: now)
+            return try publish(name, record, data: data.json, over: row, at: now)
         }
     }
 
     private func publish(
-        _ name: RecordName, _ record: VersionedRecord, data: String?, at now: Timestamp
+        _ name: RecordName, _ record: VersionedRecord, data: String?, over row: HubStore.RecordRow?, at now: Timestamp
     ) throws(DatabaseError) -> Int64 {
-        try store.put(name, record, data: data, originKey: "", at: now)
+        try store.put(
+            name, record, data: data, originKey: "", scopes: scopeChange(of: name, from: row, to: record.data), at: now)
         try advance(to: record.version, adding: HubCounters())
         return record.version
     }

@@ -56,6 +56,8 @@ extension HubStore {
             writes.refusals.sorted { $0.key < $1.key }.map { name, version in
                 [.text(name.device.text), .text(name.record.entity.text), .text(name.record.id.text), .int(version), at]
             })
+        try write(HubStore.scopeStatement, writes.scopes.sorted { $0.key < $1.key }.map { HubStore.row($0.key, $0.value, at) })
+        if !writes.grants.isEmpty { try write(grants: writes.grants) }
         guard !writes.losses.isEmpty else { return }
         try write(Rows.loss, writes.losses)
         try database.run("DELETE FROM lost_value WHERE n <= (SELECT max(n) FROM lost_value) - ?", .int(HubStore.lostValuesMax))
@@ -125,12 +127,13 @@ extension HubStore {
             [
                 "entity": .text, "id": .text, "version": .int, "data": .text, "hlc": .text, "writer": .text, "exceptions": .text,
                 "origin_key": .text, "updated_at_ms": .int, "author": .text, "additions": .text, "kept": .text, "kept_version": .int,
+                "scopes": .text,
             ],
             conflict: """
                 ON CONFLICT(entity, id) DO UPDATE SET version = excluded.version, data = excluded.data, hlc = excluded.hlc,
                 writer = excluded.writer, exceptions = excluded.exceptions, origin_key = excluded.origin_key,
                 updated_at_ms = excluded.updated_at_ms, author = excluded.author, additions = excluded.additions,
-                kept = excluded.kept, kept_version = excluded.kept_version
+                kept = excluded.kept, kept_version = excluded.kept_version, scopes = excluded.scopes
                 """)
         private static let keyColumns: KeyValuePairs<String, ColumnKind> = [
             "device": .text, "key": .text, "fingerprint": .bytes, "seq": .int, "status": .int, "version": .int, "payload": .text,

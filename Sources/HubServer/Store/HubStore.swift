@@ -6,6 +6,10 @@ final class HubStore {
     private let hubQuery: String
     private let feedQuery: String
     let newestQuery: LookUp
+    let scopeFeedQuery: LookUp
+    let lostScopesQuery: LookUp
+    /// Set as soon as the hub's secret is known.
+    var scopeCodes = ScopeCodes(secret: [])
     private let ablations: Ablations
     /// Records with a damaged row and the error, each reported once (``takeDamage()``).
     private(set) var damaged: [RecordName: RecordDamage] = [:]
@@ -22,8 +26,17 @@ final class HubStore {
         self.ablations = ablations
         hubQuery = """
             SELECT epoch, secret, head, applied, duplicates, conflicts, rejected, retried, \(database.spelling.tokens),
-              (SELECT tag FROM lineage WHERE n = (SELECT max(n) FROM lineage)) FROM hub
+              (SELECT tag FROM lineage WHERE n = (SELECT max(n) FROM lineage)), (SELECT max(generation) FROM scope_index) FROM hub
             """
+        let scopeRows = """
+            SELECT id, version, state FROM record_scope
+            WHERE \(database.spelling.feedEntity()) = ?1 AND scope = ?2 AND (version, id) > (?3, ?4)
+            """
+        scopeFeedQuery = LookUp(
+            "\(scopeRows) AND version <= ?5 AND (state = 0 OR version > ?6) ORDER BY version, id LIMIT ?7",
+            [.text, .int, .int, .text, .int, .int, .int])
+        lostScopesQuery = LookUp(
+            "\(scopeRows) AND since <= ?5 ORDER BY version, id LIMIT ?6", [.text, .int, .int, .text, .int, .int])
         feedQuery = """
             SELECT \(HubStore.shownColumns) FROM record\(database.spelling.byFeed)
             WHERE \(database.spelling.feedEntity()) = ? AND (version, id) > (?, ?) AND (data IS NOT NULL OR version > ?)
@@ -72,14 +85,17 @@ final class HubStore {
         var tokens: Int64
         /// Name of the newest opening of the database (``HubLineage``); empty when there is none.
         var opening: String
+        /// The newest generation of the rows of scopes; 0: no entity has scopes.
+        var scopes: Int64 = 0
     }
 
     func hub() throws(DatabaseError) -> HubRow? {
         let hub = try database.first(hubQuery) {
             HubRow(
                 epoch: $0.text(0), secret: $0.blob(1), head: $0.int(2), counters: HubCounters(row: $0, from: 3),
-                tokens: $0.int(8), opening: $0.optionalText(9) ?? "")
+                tokens: $0.int(8), opening: $0.optionalText(9) ?? "", scopes: $0.optionalInt(10) ?? 0)
         }
+        if let hub { scopeCodes.use(hub.secret) }
         // A number that commits cannot have reached has no successor either, and devices accept no larger number.
         if let hub, !(0...(1 << 53)).contains(hub.head) {
             throw DatabaseError(.corrupt, doing: "read the newest commit number", detail: "it is \(hub.head); expected 0 to 2^53")
@@ -118,9 +134,13 @@ final class HubStore {
         var originKey: String
         /// Bytes of the document.
         var size: Int
+        /// The record's scopes, where its entity has any; the last ones of a deleted record.
+        var scopes: [Scope] = []
+        /// The record has left the share of the device that is answered: this row tells it so.
+        var isRevoked = false
     }
 
-    private static let recordColumns = shownColumns + ", kept, kept_version"
+    private static let recordColumns = shownColumns + ", kept, kept_version, scopes"
     /// Without the kept values of a tombstone, which devices do not get.
     private static let shownColumns = "id, version, data, hlc, writer, exceptions, origin_key, author, additions"
 
@@ -141,8 +161,9 @@ final class HubStore {
     func record(_ name: RecordName, from row: any DatabaseRow) -> RecordRow { recordRow(row, of: name.entity, hasKept: true) }
 
     /// - Parameter data: `record.data` as JSON text, which the caller has measured already.
+    /// - Parameter scopes: `nil` when the entity has no scopes.
     func put(
-        _ name: RecordName, _ record: VersionedRecord, data: String?, originKey: String, at now: Timestamp
+        _ name: RecordName, _ record: VersionedRecord, data: String?, originKey: String, scopes: ScopeChange?, at now: Timestamp
     ) throws(DatabaseError) {
         let row: [DatabaseValue] = [
             .text(name.entity.text), .text(name.id.text), .int(record.version), DatabaseValue(data),
@@ -150,12 +171,15 @@ final class HubStore {
             DatabaseValue(StampColumn.text(record.kept?.stamps ?? record.exceptions)), .text(originKey), .int(now.milliseconds),
             DatabaseValue(record.stamp.author), DatabaseValue(StampColumn.text(record.kept?.additions ?? record.additions)),
             DatabaseValue(record.kept?.data.json), DatabaseValue(record.kept == nil ? nil : record.version),
+            DatabaseValue(scopes.flatMap { ScopesColumn.text($0.after) }),
         ]
         let seen = RecordRow(
-            id: name.id, version: record.version, content: .success(record), originKey: originKey, size: data?.utf8.count ?? 0)
+            id: name.id, version: record.version, content: .success(record), originKey: originKey, size: data?.utf8.count ?? 0,
+            scopes: scopes?.after ?? [])
         try change(at: now) { layer in
             layer.seen.records.updateValue(seen, forKey: name)
             layer.writes.records[name] = row
+            if let scopes { note(scopes, of: name, version: record.version, in: &layer) }
         }
     }
 
@@ -184,14 +208,17 @@ final class HubStore {
     private func recordRow(_ row: any DatabaseRow, of entity: EntityName, hasKept: Bool = false) -> RecordRow {
         let id = RecordID(trusted: row.text(0))
         let content: Result<VersionedRecord, RecordDamage>
+        var scopes: [Scope] = []
         do throws(RecordDamage) {
+            if hasKept, let text = row.optionalText(11) { scopes = try ScopesColumn.scopes(text) }
             content = .success(try readRecord(row, hasKept: hasKept))
         } catch {
             content = .failure(error)
             note(error, of: RecordName(entity, id))
         }
         return RecordRow(
-            id: id, version: row.int(1), content: content, originKey: row.text(6), size: row.optionalText(2)?.utf8.count ?? 0)
+            id: id, version: row.int(1), content: content, originKey: row.text(6), size: row.optionalText(2)?.utf8.count ?? 0,
+            scopes: scopes)
     }
 
     private func readRecord(_ row: any DatabaseRow, hasKept: Bool) throws(RecordDamage) -> VersionedRecord {
@@ -268,7 +295,7 @@ final class HubStore {
             } catch {
                 found.count += 1
                 if found.first.count < limit {
-                    let name = RecordName(EntityName(trusted: row.text(11)), RecordID(trusted: row.text(0)))
+                    let name = RecordName(EntityName(trusted: row.text(12)), RecordID(trusted: row.text(0)))
                     found.first.append(DamagedRecords.Row(record: name, version: row.int(1), detail: error.detail))
                 }
             }
@@ -312,12 +339,16 @@ final class HubStore {
             try database.run(
                 """
                 INSERT INTO horizon(entity, version, forgotten)
-                SELECT entity, max(version), count(*) FROM record WHERE data IS NULL AND updated_at_ms < ? GROUP BY entity
+                SELECT entity, max(version), sum(n) FROM (
+                    SELECT entity, version, 1 AS n FROM record WHERE data IS NULL AND updated_at_ms < ?1
+                    UNION ALL SELECT entity, version, 0 AS n FROM record_scope WHERE state <> 0 AND at_ms < ?1) AS past
+                GROUP BY entity
                 ON CONFLICT(entity) DO UPDATE SET forgotten = horizon.forgotten + excluded.forgotten, version =
                 CASE WHEN excluded.version > horizon.version THEN excluded.version ELSE horizon.version END
                 """, .int(before.milliseconds))
         }
         try database.run("DELETE FROM refused_create WHERE at_ms < ?", .int(before.milliseconds))
+        try database.run("DELETE FROM record_scope WHERE state <> 0 AND at_ms < ?", .int(before.milliseconds))
         try database.run("DELETE FROM record WHERE data IS NULL AND updated_at_ms < ?", .int(before.milliseconds))
         return try database.changes()
     }

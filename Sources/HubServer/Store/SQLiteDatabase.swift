@@ -82,6 +82,9 @@ final class SQLiteDatabase: HubDatabase {
 
     func changes() -> Int { connection.changes }
 
+    /// An older program refuses the schema already.
+    func requireScopes() throws(DatabaseError) {}
+
     func size() throws(DatabaseError) -> DatabaseSize? {
         let page = try number("PRAGMA page_size")
         return DatabaseSize(

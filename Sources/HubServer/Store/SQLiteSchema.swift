@@ -87,6 +87,7 @@ enum SQLiteSchema {
         lineage,
         deletions,
         turnover,
+        scopes,
     ]
 
     private static let lostValue = """

@@ -41,6 +41,9 @@ struct WriteGroup {
     }
     func refusal(_ name: RefusalName) -> Int64? { request.writes.refusals[name] ?? done.writes.refusals[name] }
 
+    /// An earlier request of the group has changed grants, which are not written yet.
+    var changesGrants: Bool { !done.writes.grants.isEmpty }
+
     /// Adds rows that were read before the first request.
     mutating func readAhead(_ seen: Seen) {
         done.seen.take(seen)
@@ -125,6 +128,9 @@ struct WriteGroup {
         var superseded: [KeyName: Int64] = [:]
         var losses: [[DatabaseValue]] = []
         var refusals: [RefusalName: Int64] = [:]
+        var scopes: [ScopeName: ScopeWrite] = [:]
+        /// The scopes that records grant: all of a record.
+        var grants: [RecordName: [(device: DeviceID, scope: Scope)]] = [:]
 
         mutating func device(_ id: DeviceID, _ change: (inout DeviceWrite) -> Void) { change(&devices[id, default: DeviceWrite()]) }
 
@@ -143,6 +149,8 @@ struct WriteGroup {
             superseded.merge(other.superseded) { $1 }
             losses += other.losses
             refusals.merge(other.refusals) { $1 }
+            scopes.merge(other.scopes) { $1 }
+            grants.merge(other.grants) { $1 }
         }
     }
 

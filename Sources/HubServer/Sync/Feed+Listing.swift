@@ -12,17 +12,25 @@ extension Feed {
     /// Largest number of rows that are searched for one page, however few match: no request delays the others for long.
     private static let searchedMax = 4 * Limits.pullRecordsMax
 
+    /// Live records of the device's share, by id.
+    private func rows(of entity: EntityName, after: RecordID?, limit: Int) throws(DatabaseError) -> [HubStore.RecordRow] {
+        guard let scopes = scopes(of: entity) else { return try store.listing(entity, after: after, limit: limit) }
+        let ids = try store.scopeListing(entity, scopes.codes, after: after, limit: limit)
+        let found = try store.records(entity, ids)
+        return ids.compactMap { id in found[id].flatMap { isShown($0) ? $0 : nil } }
+    }
+
     /// The rows of a page, and one more if it exists.
     func listing(_ request: SnapshotRequest, for device: DeviceID) throws(DatabaseError) -> Listed {
         let buckets = request.buckets.map { Set($0) }
         let filter = request.isSeed ? rules[request.entity]?.seedFilter : nil
         if buckets == nil, filter?.isEmpty ?? true {
-            return Listed(rows: try store.listing(request.entity, after: request.after, limit: request.limit + 1))
+            return Listed(rows: try rows(of: request.entity, after: request.after, limit: request.limit + 1))
         }
         var found = Listed(searchedTo: request.after)
         var searched = 0
         while searched < Self.searchedMax, found.rows.count <= request.limit {
-            let part = try store.listing(request.entity, after: found.searchedTo, limit: Limits.pullRecordsMax)
+            let part = try rows(of: request.entity, after: found.searchedTo, limit: Limits.pullRecordsMax)
             found.rows += part.filter { row in
                 (buckets?.contains(EntityDigest.bucket(of: row.id)) ?? true)
                     // A damaged record is on the page, which names it or is refused.

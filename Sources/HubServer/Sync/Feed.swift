@@ -4,6 +4,11 @@ import SyncCore
 struct Feed {
     let store: HubStore
     let rules: RuleBook
+    /// The scopes of the calling device; `nil` where the hub shares nothing out.
+    let share: DeviceAccess?
+    /// The entities whose records are shared out.
+    let indexes: [EntityName: ScopeIndex]
+    let ablations: Ablations
     let epoch: String
     let secret: [UInt8]
     let head: Int64
@@ -44,7 +49,9 @@ struct Feed {
 
     func position(_ stream: StreamPosition) throws(DatabaseError) -> Result<Cursor, Problem> {
         guard let text = stream.cursor else {
-            return .success(Cursor(epoch: epoch, entity: stream.entity, seq: 0, live: head, opening: opening))
+            var cursor = beginning(stream.entity)
+            (cursor.seq, cursor.live) = (0, head)
+            return .success(cursor)
         }
         let cursor: Cursor
         do throws(Cursor.Refusal) {
@@ -65,7 +72,7 @@ struct Feed {
         if cursor.seen < (try store.horizon(stream.entity)) {
             return .failure(Feed.resync("cursor-expired", "deletions that this cursor has not seen are forgotten"))
         }
-        return .success(cursor)
+        return placed(cursor)
     }
 
     static func resync(_ code: String, _ detail: String) -> Problem {
@@ -73,7 +80,7 @@ struct Feed {
     }
 
     /// The space that is left in this answer.
-    private struct Room {
+    struct Room {
         var records: Int
         var bytes: Int
     }
@@ -82,14 +89,15 @@ struct Feed {
     private func page(
         _ cursor: Cursor, isFirst: Bool, naming: Bool, _ room: inout Room
     ) throws(DatabaseError) -> Result<StreamPage?, Problem> {
-        var end = Cursor(epoch: epoch, entity: cursor.entity, seq: head, opening: opening)
+        if cursor.share?.isChanging == true { return try changedShare(cursor, naming: naming, &room) }
+        var end = beginning(cursor.entity)
         // The feed of an event entity is empty: events only travel from device to hub.
         let isIdle = rules[cursor.entity]?.kind == .event || store.hasNothing(behind: cursor)
         let rows = isIdle ? [] : try rows(after: cursor, limit: max(1, 2 * room.records) + 1)
         guard !rows.isEmpty else {
             guard isFirst else { return .success(nil) }
             return .success(
-                StreamPage(entity: cursor.entity, cursor: end.text(secret: secret), hasMore: false, records: [], deletions: []))
+                StreamPage(entity: cursor.entity, cursor: text(end), hasMore: false, records: [], deletions: []))
         }
         // For a device that cannot be told, the stream stops before a damaged record: with a cursor behind it the device would believe that
         // it has the record.
@@ -107,18 +115,29 @@ struct Feed {
                 if end.seq >= end.live { end.live = 0 }
             }
         }
-        let records = rows.prefix(count).compactMap { record($0, of: cursor.entity) }
-        let deletions = rows.prefix(count).compactMap { row -> StreamPage.Deletion? in
+        return .success(
+            page(
+                rows.prefix(count), end, hasMore: hasMore, total: isFirst && hasMore ? try total(of: cursor.entity) : nil))
+    }
+
+    func page(_ rows: ArraySlice<HubStore.RecordRow>, _ end: Cursor, hasMore: Bool, total: Int64? = nil) -> StreamPage {
+        let deletions = rows.compactMap { row -> StreamPage.Deletion? in
+            if row.isRevoked { return StreamPage.Deletion(id: row.id, version: row.version, reason: "revoked") }
             guard let record = row.whole, record.isDeleted else { return nil }
             return StreamPage.Deletion(
                 id: row.id, version: row.version, hlc: record.stamp.hlc.description, originDevice: record.stamp.writer.text,
                 originAuthor: record.stamp.author)
         }
         var page = StreamPage(
-            entity: cursor.entity, cursor: end.text(secret: secret), hasMore: hasMore, records: records, deletions: deletions,
-            total: isFirst && hasMore ? try store.total(cursor.entity, at: head) : nil)
-        page.unreadable = rows.prefix(count).filter { !$0.isWhole }.map(\.id)
-        return .success(page)
+            entity: end.entity, cursor: text(end), hasMore: hasMore, records: rows.compactMap { record($0, of: end.entity) },
+            deletions: deletions, total: total)
+        page.unreadable = rows.filter { !$0.isWhole }.map(\.id)
+        return page
+    }
+
+    private func total(of entity: EntityName) throws(DatabaseError) -> Int64 {
+        guard let scopes = scopes(of: entity) else { return try store.total(entity, at: head) }
+        return try store.scopeTotals(entity, scopes.codes).present
     }
 
     /// A damaged row says nothing about its record, not even that it does not exist.
@@ -130,13 +149,16 @@ struct Feed {
 
     private func rows(after cursor: Cursor, limit: Int) throws(DatabaseError) -> [HubStore.RecordRow] {
         // `~` sorts above every character of an id: everything of the commit was sent.
-        try store.feed(
-            cursor.entity, after: (cursor.seq, cursor.sub?.text ?? "~"), deletionsAfter: cursor.live, limit: limit)
+        let after = (version: cursor.seq, id: cursor.sub?.text ?? "~")
+        guard let scopes = scopes(of: cursor.entity) else {
+            return try store.feed(cursor.entity, after: after, deletionsAfter: cursor.live, limit: limit)
+        }
+        return try sharedRows(cursor.entity, scopes.codes, after: after, deletionsAfter: cursor.live, limit: limit)
     }
 
     /// The number of rows for the page. A page ends at the end of a commit, up to twice as far as requested; a commit larger than that is
     /// split.
-    private func take(_ rows: ArraySlice<HubStore.RecordRow>, _ room: inout Room) -> Int {
+    func take(_ rows: ArraySlice<HubStore.RecordRow>, _ room: inout Room) -> Int {
         let (records, bytes) = (room.records, room.bytes)
         guard records > 0, bytes > 0 else { return 0 }
         var size = 0
@@ -161,7 +183,7 @@ struct Feed {
     /// - Parameter device: The calling device: a seed filter may name it.
     /// - Returns: A problem when a record of the page is damaged and the device cannot be told: it would treat the record as deleted.
     func answer(_ request: SnapshotRequest, for device: DeviceID) throws(DatabaseError) -> Result<SnapshotPage, Problem> {
-        let start = Cursor(epoch: epoch, entity: request.entity, seq: head, opening: opening)
+        let start = beginning(request.entity)
         let isEvent = rules[request.entity]?.kind == .event
         let found = isEvent ? Listed() : try listing(request, for: device)
         // A page of large documents ends early; at least one record is always on it.
@@ -175,18 +197,23 @@ struct Feed {
         if let id = unreadable.first, !request.namesUnreadable { return .failure(Feed.damaged(RecordName(request.entity, id))) }
         let isCut = found.rows.count > rows.count
         var page = SnapshotPage(
-            entity: request.entity, startCursor: start.text(secret: secret), startVersion: head,
+            entity: request.entity, startCursor: text(start), startVersion: head,
             records: rows.compactMap { record($0, of: request.entity) },
             after: isCut ? rows.last?.id : found.searchedTo ?? rows.last?.id, hasMore: isCut || found.searchedTo != nil,
-            total: request.after == nil && isCut && !request.isSeed ? try store.total(request.entity, at: head) : nil)
+            total: request.after == nil && isCut && !request.isSeed ? try total(of: request.entity) : nil)
         page.unreadable = unreadable
-        if request.after == nil, !request.isSeed, request.buckets == nil { page.deletedTotal = try store.deletedTotal(request.entity) }
+        if request.after == nil, !request.isSeed, request.buckets == nil { page.deletedTotal = try deletedTotal(of: request.entity) }
         return .success(page)
+    }
+
+    private func deletedTotal(of entity: EntityName) throws(DatabaseError) -> Int64 {
+        guard let scopes = scopes(of: entity) else { return try store.deletedTotal(entity) }
+        return try store.scopeTotals(entity, scopes.codes).past
     }
 
     private func record(_ row: HubStore.RecordRow, of entity: EntityName) -> StreamPage.Record? {
         let rules = rules[entity] ?? EntityRules()
-        guard let record = row.whole else { return nil }
+        guard !row.isRevoked, let record = row.whole else { return nil }
         return record.hubRecord(naming: { rules.strategy(of: $0) == .manual }).map {
             StreamPage.Record(
                 id: row.id, record: $0, originDevice: record.stamp.writer.text, originKey: row.originKey,

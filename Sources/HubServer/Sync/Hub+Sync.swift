@@ -27,12 +27,13 @@ extension Hub {
             try noteWaiting(request, caller, at: now)
             return try replica.flatMap { (id) throws(DatabaseError) in try store.replica(caller.device, id) }
         }
-        let response = HelloResponse(
+        var response = HelloResponse(
             device: caller.device, epoch: state.epoch, head: state.head, time: now, deviceSeq: seen?.maxSeq ?? 0,
             config: settings.config?.version,
             capabilities: (settings.compressor == nil ? [] : ["gzip"]) + Self.capabilities + (settings.uploads == nil ? [] : ["tus"]),
             limits: settings.limits,
             spread: settings.spread)
+        response.share = try querying { () throws(DatabaseError) in try share(of: caller.device)?.told }
         return HubResponse(json: HelloMessages.response(response))
     }
 
@@ -58,7 +59,7 @@ extension Hub {
             try store.touch(device, replica: replica, at: now)
             if settings.ablations.contains(.keysForgotten) { try store.forgetKeys(device, upTo: push.ackedSeq) }
             var batch = PushBatch(
-                device: device, now: now, rules: settings.rules, ablations: settings.ablations, store: store, head: state.head,
+                device: device, share: try share(of: device), now: now, settings: settings, store: store, head: state.head,
                 offering: offering(at: now))
             let results = try batch.decide(push.items)
             if let version = batch.versionAhead, HubRequestHeaders(reading: request.headers).epoch == state.epoch {
@@ -140,9 +141,10 @@ extension Hub {
         }
     }
 
-    func feed(for caller: HubGate.Caller) -> Feed {
+    func feed(for caller: HubGate.Caller) throws(DatabaseError) -> Feed {
         Feed(
-            store: store, rules: settings.rules, epoch: state.epoch, secret: state.secret, head: state.head,
+            store: store, rules: settings.rules, share: settings.ablations.contains(.scopesIgnored) ? nil : try share(of: caller.device),
+            indexes: scopeIndexes, ablations: settings.ablations, epoch: state.epoch, secret: state.secret, head: state.head,
             opening: state.opening, lineage: lineage, device: caller.device,
             witness: settings.ablations.contains(.proofIgnored) ? nil : witness)
     }

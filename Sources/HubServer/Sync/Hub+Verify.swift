@@ -29,11 +29,14 @@ extension Feed {
         case .failure(let problem): return .failure(problem)
         case .success:
             var digest = EntityDigest()
-            try store.versions(request.entity) { id, version in digest.add(id, version: version) }
-            let start = Cursor(epoch: epoch, entity: request.entity, seq: head, opening: opening)
+            if let scopes = scopes(of: request.entity) {
+                try store.versions(request.entity, in: scopes.codes) { id, version in digest.add(id, version: version) }
+            } else {
+                try store.versions(request.entity) { id, version in digest.add(id, version: version) }
+            }
             return .success(
                 VerifyResponse(
-                    differs: digest.differences(from: request.digest), startCursor: start.text(secret: secret), startVersion: head))
+                    differs: digest.differences(from: request.digest), startCursor: text(beginning(request.entity)), startVersion: head))
         }
     }
 }

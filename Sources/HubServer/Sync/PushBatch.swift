@@ -7,7 +7,10 @@ import SyncCore
 struct PushBatch {
     private let device: DeviceID
     private let now: Timestamp
-    private let rules: RuleBook
+    private let settings: Hub.Settings
+    private var rules: RuleBook { settings.rules }
+    /// The scopes and roles of the device; `nil` where the hub shares nothing out.
+    private let share: DeviceAccess?
     private let ablations: Ablations
     private let store: HubStore
     private let headBefore: Int64
@@ -43,14 +46,15 @@ struct PushBatch {
     private var refusedCreates: Set<RecordName> = []
 
     init(
-        device: DeviceID, now: Timestamp, rules: RuleBook, ablations: Ablations, store: HubStore, head: Int64,
+        device: DeviceID, share: DeviceAccess?, now: Timestamp, settings: Hub.Settings, store: HubStore, head: Int64,
         offering: Hub.Offering = .over
     ) {
         self.offering = offering
         self.device = device
+        self.share = share
         self.now = now
-        self.rules = rules
-        self.ablations = ablations
+        self.settings = settings
+        ablations = settings.ablations
         self.store = store
         headBefore = head
         self.head = head
@@ -210,6 +214,13 @@ struct PushBatch {
             && (offering == .ofAll || offering == .ofForeign && mutation.baseVersion < 0)
         // The record was not deleted, as far as this history knows: the device that made it has not connected yet.
         if waitsForMaker, working.record == nil { return PushResult(key: key, verdict: Self.withoutMaker(mutation.record)) }
+        // A record that does not exist and one of others have the same answer.
+        if let share, rules.isScoped, rules.kind == .record, working.scopes == nil, mutation.content.action != .create,
+            !ablations.contains(.rightsIgnored),
+            let forbidden = WriteDecision(share, rules).fault(old: nil, new: nil, scopesBefore: nil)
+        {
+            return PushResult(key: key, verdict: .rejected(forbidden, current: nil))
+        }
         // A restored record may exceed a limit already.
         let before = working.record?.data ?? working.record?.kept?.data
         if let fault = limitFault({ DocumentLimits.fault(ofFieldsIn: mutation.content, before: before?.count ?? 0) }) {
@@ -230,6 +241,9 @@ struct PushBatch {
         case .conflict(let fields):
             return PushResult(key: key, verdict: .conflict(fields: fields, current: working.state(disputing: fields)))
         case .accepted(let accepted):
+            if let forbidden = fault(of: accepted.record, over: working, rules) {
+                return PushResult(key: key, verdict: .rejected(forbidden, current: nil))
+            }
             if let record = accepted.record {
                 if let data = record.data,
                     let fault = limitFault({ DocumentLimits.fault(of: mutation.content, in: data, over: before) })
@@ -244,7 +258,7 @@ struct PushBatch {
                         "too-large", status: 413, detail: "\(mutation.record) would have more than \(limit) bytes")
                     return PushResult(key: key, verdict: .rejected(problem, current: nil))
                 }
-                working.replace(record, text: text, key: key)
+                working.replace(record, text: text, key: key, rules, share)
                 head = commit
             }
             records[mutation.record] = working
@@ -260,11 +274,20 @@ struct PushBatch {
             var result = PushResult(
                 key: key,
                 verdict: .accepted(
-                    version: working.record?.version ?? 0, serverID: nil, record: record, merged: accepted.merged))
+                    version: working.stored?.version ?? 0, serverID: nil, record: record, merged: accepted.merged))
             result.notes.isClockClamped = accepted.isClockClamped
             result.notes.kept = accepted.kept
             return result
         }
+    }
+
+    /// Returns the reason why the device may not make this change, by the states before and after it (PROTOCOL A16).
+    private func fault(of record: VersionedRecord?, over working: Working, _ rules: EntityRules) -> Problem? {
+        guard let share, !ablations.contains(.rightsIgnored) else { return nil }
+        guard let record else { return nil }
+        let decision = WriteDecision(share, rules)
+        let fault = decision.fault(old: working.record?.data, new: record.data, scopesBefore: working.scopes)
+        return fault ?? (working.isHidden ? decision.fault(old: nil, new: nil, scopesBefore: nil) : nil)
     }
 
     private func limitFault(_ find: () -> Problem?) -> Problem? {
@@ -411,7 +434,7 @@ struct PushBatch {
 
     private mutating func load(_ name: RecordName) throws(DatabaseError) -> Working {
         if let working = records[name] { return working }
-        let working = Working(try store.record(name))
+        let working = Working(try store.record(name), rules[name.entity], ablations.contains(.scopesIgnored) ? nil : share)
         records[name] = working
         touched.append(name)
         return working
@@ -420,7 +443,7 @@ struct PushBatch {
     /// Documents that this batch wrote.
     var written: [(name: RecordName, data: JSONObject)] {
         touched.compactMap { name in
-            guard let working = records[name], working.isChanged, let data = working.record?.data else { return nil }
+            guard let working = records[name], working.isChanged, let data = working.stored?.data else { return nil }
             return (name, data)
         }
     }
@@ -428,8 +451,9 @@ struct PushBatch {
     /// Writes the decisions. The caller commits.
     func write() throws(DatabaseError) {
         for name in touched {
-            guard let working = records[name], working.isChanged, let record = working.record else { continue }
-            try store.put(name, record, data: working.text, originKey: working.key, at: now)
+            guard let working = records[name], working.isChanged, let record = working.stored else { continue }
+            let scopes = settings.scopeChange(of: name, before: working.scopesBefore, to: record.data)
+            try store.put(name, record, data: working.text, originKey: working.key, scopes: scopes, at: now)
         }
         for key in keys { try store.put(device, key, at: now) }
         for (key, version) in superseded { try store.putSuperseded(device, key, version: version, at: now) }
@@ -437,31 +461,49 @@ struct PushBatch {
         for name in refusedCreates.sorted() { try store.putRefusal(name, of: device, version: head, at: now) }
     }
 
-    /// A record while the batch is being decided.
+    /// A record while the batch is being decided, as the device may see it: one of others does not exist for it.
     private struct Working {
-        private(set) var record: VersionedRecord?
+        /// The record of the hub.
+        private(set) var stored: VersionedRecord?
+        /// The record exists, and is outside of the device's share.
+        private(set) var isHidden: Bool
         /// The version that the record had before this batch; 0 when there was none.
         let versionBefore: Int64
         private(set) var text: String?
         private(set) var key = ""
         private(set) var isChanged = false
+        /// The scopes of the stored row.
+        let scopesBefore: [Scope]
+        /// The present scopes, which a deleted record keeps; `nil`: there is no record that the device receives.
+        private(set) var scopes: [Scope]?
 
         /// The row exists and cannot be read: only the existence of the record is known.
         let isDamaged: Bool
 
-        init(_ row: HubStore.RecordRow?) {
-            record = row?.whole
-            isDamaged = row?.isWhole == false
-            versionBefore = row?.version ?? 0
+        /// - Parameter share: `nil`: nothing is hidden.
+        init(_ row: HubStore.RecordRow?, _ rules: EntityRules?, _ share: DeviceAccess?) {
+            let isScoped = rules?.isScoped ?? false
+            scopesBefore = row?.scopes ?? []
+            isHidden = row != nil && isScoped && share.map { !$0.includesAny(of: row?.scopes ?? []) } ?? false
+            stored = row?.whole
+            isDamaged = row?.isWhole == false && !isHidden
+            versionBefore = isHidden ? 0 : row?.version ?? 0
+            scopes = row == nil || isHidden ? nil : scopesBefore
         }
 
-        mutating func replace(_ record: VersionedRecord, text: String?, key: MutationKey) {
-            self.record = record
+        mutating func replace(_ record: VersionedRecord, text: String?, key: MutationKey, _ rules: EntityRules, _ share: DeviceAccess?) {
+            stored = record
             self.text = text
             self.key = key.text
             isChanged = true
+            guard rules.isScoped, let share else { return }
+            if let data = record.data { scopes = rules.scopes(of: data) }
+            // The device may have moved the record out of its share.
+            isHidden = !share.includesAny(of: scopes ?? [])
+            if isHidden { scopes = nil }
         }
 
+        var record: VersionedRecord? { isHidden ? nil : stored }
         var state: HubState { record?.hubState ?? .absent }
         func state(disputing fields: [String]) -> HubState { record?.hubState(disputing: fields) ?? .absent }
         var isLive: Bool { isDamaged || record?.isDeleted == false }

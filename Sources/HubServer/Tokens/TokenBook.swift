@@ -24,12 +24,16 @@ package struct TokenBook: Sendable, Hashable {
         package var isSpare = false
         /// Time until which an operator lets its device return with it, although it has expired.
         package var readmittedUntil: Timestamp?
+        /// The scopes, roles and groups of the device, with those that were taken back; only where ``use`` says so.
+        package var grants: [Grant] = []
 
         package enum Use: String, Sendable, Hashable {
             /// Authenticates the device.
             case device
             /// Is exchanged for a device token, once.
             case enrolment
+            /// Is no token: the entry has the grants of the device, and no secret leads to it.
+            case grants
         }
 
         /// Time at which a device should request the next one: after four fifths of its life (PROTOCOL A10).
@@ -39,6 +43,9 @@ package struct TokenBook: Sendable, Hashable {
 
         /// `true` when a device has shown it, as far as is known. Entries of earlier versions do not say, and count as shown.
         var wasShown: Bool { use == .device && replaces == nil && !isSpare }
+
+        /// A secret leads to it.
+        package var isToken: Bool { use != .grants }
 
         /// `true` when its first use must be recorded (``TokenBook/confirm(_:at:)``).
         var awaitsFirstUse: Bool { replaces != nil || isSpare }
@@ -135,7 +142,8 @@ package struct TokenBook: Sendable, Hashable {
     /// - Returns: The number of tokens of the device that were valid until now.
     package mutating func revoke(_ device: DeviceID, at now: Timestamp) -> Int {
         var count = 0
-        for index in entries.indices where entries[index].device == device && entries[index].revokedAt == nil {
+        for index in entries.indices
+        where entries[index].device == device && entries[index].revokedAt == nil && entries[index].use != .grants {
             entries[index].revokedAt = now
             count += 1
         }
@@ -147,6 +155,12 @@ package struct TokenBook: Sendable, Hashable {
         for (place, entry) in entries.enumerated() { places[TokenBook.place(entry.hash), default: []].append(place) }
     }
 
+    /// Adds an entry, or replaces the one with its hash.
+    mutating func replace(_ entry: Entry) {
+        guard let place = entries.firstIndex(where: { $0.hash == entry.hash }) else { return append(entry) }
+        entries[place] = entry
+    }
+
     private mutating func append(_ entry: Entry) {
         places[TokenBook.place(entry.hash), default: []].append(entries.count)
         entries.append(entry)
@@ -155,8 +169,9 @@ package struct TokenBook: Sendable, Hashable {
     // MARK: Queries
 
     /// The entry of a token. The comparison takes the same time wherever two hashes differ.
-    package func find(_ token: String) -> Entry? {
-        let hash = SHA256.hash(Array(token.utf8))
+    package func find(_ token: String) -> Entry? { find(hash: SHA256.hash(Array(token.utf8))) }
+
+    func find(hash: [UInt8]) -> Entry? {
         let candidates = places[TokenBook.place(hash)] ?? []
         return candidates.first { constantTimeEqual(entries[$0].hash, hash) }.map { entries[$0] }
     }
@@ -236,10 +251,12 @@ extension TokenBook.Entry {
         let ends = object["ends_at"]?.text.flatMap { RFC3339.timestamp($0) }
         let use = object["use"]?.text.map { Use(rawValue: $0) } ?? .device
         guard let use, ends != nil || object["ends_at"] == nil else { return nil }
+        let grants = (object["grants"]?.array ?? []).map { TokenBook.Grant($0) }
+        guard !grants.contains(nil) else { return nil }
         self.init(
             device: device, hash: hash, createdAt: created, revokedAt: revoked, endsAt: ends, use: use,
             replaces: object["replaces"]?.text.flatMap { Self.bytes($0) }, isSpare: object["spare"]?.bool ?? false,
-            readmittedUntil: object["readmitted_until"]?.text.flatMap { RFC3339.timestamp($0) })
+            readmittedUntil: object["readmitted_until"]?.text.flatMap { RFC3339.timestamp($0) }, grants: grants.compactMap { $0 })
     }
 
     var line: String {
@@ -252,6 +269,7 @@ extension TokenBook.Entry {
         if let replaces { object["replaces"] = .string(hex(replaces)) }
         if isSpare { object["spare"] = true }
         if let readmittedUntil { object["readmitted_until"] = .string(readmittedUntil.description) }
+        if !grants.isEmpty { object["grants"] = .array(grants.map(\.json)) }
         return object.json
     }
 

@@ -61,7 +61,7 @@ struct PostgresPlanTests {
     }
 
     /// Tables that grow with the fleet. Walking through one of them is never the way.
-    private static let large = ["record", "mutation_key", "replica", "device", "refused_create", "blob", "blob_wait"]
+    private static let large = ["record", "mutation_key", "replica", "device", "refused_create", "blob", "blob_wait", "record_scope"]
 
     /// Statements that walk through a table on purpose: once for a hub whose own row is gone, and for the `total` of a first page.
     private static func isRare(_ statement: String) -> Bool {
@@ -91,7 +91,9 @@ struct PostgresPlanTests {
         }
         // A record by its name, one or many at once; never the feed of its whole entity.
         uses("record_pkey", "(id = ") { $0.hasPrefix("SELECT") && $0.contains("FROM record WHERE entity = ") && $0.contains("id = ") }
-        uses("record_by_commit", "ROW(version, id) > ") { $0.contains("(version, id) > (") }
+        uses("record_by_commit", "ROW(version, id) > ") { $0.contains("FROM record WHERE") && $0.contains("(version, id) > (") }
+        uses("record_scope_by_commit", "ROW(version, id) > ") { $0.contains("FROM record_scope") && $0.contains("(version, id) > (") }
+        uses("record_scope_pkey", "(id > ") { $0.contains("FROM record_scope") && $0.contains("id > u.v3") }
         uses("mutation_key_pkey", "(key = ") {
             $0.hasPrefix("SELECT") && $0.contains("FROM mutation_key WHERE device = ") && $0.contains("key = ")
         }
@@ -107,13 +109,21 @@ struct PostgresPlanTests {
         }
         _ = try bench.pull([("audits", nil)])
         _ = try bench.list(SnapshotRequest(entity: "audits", after: nil, limit: 10))
+        // The records of a scope, one that is gained and one that is lost.
+        let orders = ScopeBench.orders
+        _ = bench.push([Sent("\(name)-o", .create, "work_orders", id: "\(name)-o", data: ["assignee": "gw-1", "site": "s-1"])])
+        bench.hub.settings.access.devices[.one, default: Grants()].scopes["site"] = ["s-1"]
+        let cursor = try bench.pull([(orders, nil)]).pages.first?.cursor
+        bench.hub.settings.access.devices[.one]?.scopes["site"] = ["s-2"]
+        _ = try bench.pull([(orders, cursor)])
+        _ = try bench.list(SnapshotRequest(entity: orders, after: nil, limit: 10))
     }
 
     @Test("Every statement of a device's requests goes by an index, over empty and over full tables, with and without statistics")
     func indexes() throws {
         let bench = try ReplicaBench()
         let place = Watched(try PostgresPlace(bench.url))
-        let hub = try HubBench(place: .shared(place))
+        let hub = try HubBench(rules: ScopeBench.rules, place: .shared(place))
         let database = try #require(place.opened.withLock { $0.last as? Held }).database
         try Self.use(hub, "empty")
         try Self.check(database, "empty tables")
@@ -123,6 +133,8 @@ struct PostgresPlanTests {
             ALTER TABLE record SET (autovacuum_enabled = off); ALTER TABLE mutation_key SET (autovacuum_enabled = off);
             INSERT INTO record(entity, id, version, data, hlc, writer, origin_key, updated_at_ms)
             SELECT 'audits', 'r-' || n, 10 + n, '{"a":1}', '0199c3f2a1b4-0007-9f2c11ab', 'gw', 'k', 1 FROM generate_series(1, 30000) n;
+            INSERT INTO record_scope(entity, scope, id, since, version, state, at_ms)
+            SELECT 'work_orders', n % 500, 'r-' || n, n, n, 0, 1 FROM generate_series(1, 30000) n;
             INSERT INTO mutation_key(device, key, fingerprint, status, version, at_ms)
             SELECT 'd-' || n % 500, 'k-' || n, '\\x00112233445566778899aabbccddeeff', 0, n, 1 FROM generate_series(1, 30000) n;
             INSERT INTO device(id, first_seen_ms, last_seen_ms) SELECT 'd-' || n, 1, 1 FROM generate_series(1, 3000) n;

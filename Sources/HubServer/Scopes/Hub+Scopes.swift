@@ -1,0 +1,140 @@
+import SyncCore
+
+// Which device receives which record, and what it may change (PROTOCOL A16).
+extension Hub {
+    /// The entities have scopes or rights. A hub without them works as if there were none.
+    var sharesOut: Bool { !scopeIndexes.isEmpty || settings.hasRights }
+
+    /// The scopes and roles of a device as the present transaction sees them; `nil` where the hub shares nothing out.
+    func share(of device: DeviceID) throws(DatabaseError) -> DeviceAccess? {
+        guard sharesOut else { return nil }
+        if store.group?.changesGrants == true { try flush() }
+        var grants: [Grants] = settings.tokens?.grants(of: device).map { [$0] } ?? []
+        if !settings.access.sources.isEmpty { grants += try store.recordGrants(of: device).map { Grants($0) } }
+        return settings.access.share(of: device, adding: grants)
+    }
+
+    /// The scopes of a record that is about to be written; `nil` where its entity has none, and gives no grants.
+    ///
+    /// - Parameter before: The stored row; `nil`: there is none.
+    func scopeChange(of name: RecordName, from before: HubStore.RecordRow?, to data: JSONObject?) -> ScopeChange? {
+        settings.scopeChange(of: name, before: before?.scopes ?? [], to: data)
+    }
+
+    /// Compares the rows of scopes with the rules, and makes those anew that were made under other rules. With many records of the entity
+    /// this keeps all writers waiting for a while.
+    func settleScopes() throws(HubError) {
+        do throws(DatabaseError) {
+            if settings.scopesOfDatabase == .adopted { return try adoptScopes() }
+            if try areScopesSettled() { return try noteScopes() }
+        } catch {
+            throw HubError(error)
+        }
+        try transact { () throws(DatabaseError) in try makeScopes() }
+    }
+
+    private func areScopesSettled() throws(DatabaseError) -> Bool {
+        let indexes = try store.scopeIndexes()
+        let sources = try store.grantSources()
+        return sources == settings.access.sources
+            && Set(indexes.keys).union(settings.scopedEntities).allSatisfy { indexes[$0]?.fields ?? [] == settings.scope(of: $0) }
+    }
+
+    /// Makes the rows of scopes within the present transaction, where they were made under other rules.
+    func makeScopes() throws(DatabaseError) {
+        if settings.scopesOfDatabase == .adopted { return try adoptScopes() }
+        let indexes = try store.scopeIndexes()
+        for name in Set(indexes.keys).union(settings.scopedEntities).sorted() {
+            let fields = settings.scope(of: name)
+            guard indexes[name]?.fields ?? [] != fields else { continue }
+            // A forgotten option must not hand the records of one customer to another.
+            guard !fields.isEmpty || settings.scopesOfDatabase == .dropped else {
+                throw DatabaseError(
+                    .other, doing: "use the rules of \(name)",
+                    detail: "the database shares its records out by \(indexes[name]?.fields.joined(separator: ", ") ?? ""), and the rules "
+                        + "have no scope for it. Serve with the entities file that has it; --drop-scopes gives all records to all devices")
+            }
+            try store.buildScopes(of: name, settings.rules[name] ?? EntityRules())
+        }
+        if try store.grantSources() != settings.access.sources {
+            try store.buildGrants(of: settings.access.sources)
+            try store.keep(settings.access.sources)
+        }
+        if !settings.scopedEntities.isEmpty { try store.database.requireScopes() }
+        try noteScopes()
+    }
+
+    private func noteScopes() throws(DatabaseError) {
+        scopeIndexes = try store.scopeIndexes()
+        scopeGeneration = scopeIndexes.values.map(\.generation).max() ?? 0
+    }
+
+    /// Reads which entities have scopes after another replica has changed them.
+    func readScopes() throws(DatabaseError) {
+        if state.scopes != scopeGeneration { try adoptScopes() }
+    }
+
+    private func adoptScopes() throws(DatabaseError) {
+        try noteScopes()
+        if settings.scopesOfDatabase == .adopted { settings.access.sources = try store.grantSources() }
+        for (name, index) in scopeIndexes {
+            // The rows are those of the other replica's fields, so its fields count.
+            var rules = settings.rules[name] ?? EntityRules()
+            guard rules.scope != index.fields else { continue }
+            rules.declaredScope = index.fields
+            settings.rules.entities[name] = rules
+        }
+        for name in settings.rules.entities.keys where scopeIndexes[name] == nil { settings.rules.entities[name]?.declaredScope = nil }
+    }
+
+    /// Changes whenever the scopes or roles of the device do; `nil` where the hub shares nothing out.
+    func shareMark(of device: DeviceID) throws(DatabaseError) -> String? {
+        guard let share = try share(of: device) else { return nil }
+        let granted = share.granted.sorted { $0.key < $1.key }.map { "\($0)=\($1.sorted().joined(separator: "\u{1f}"))" }
+        let text = (granted + share.roles.sorted()).joined(separator: "\u{1e}") + "\u{1e}\(scopeGeneration)"
+        return Base64URL.encode(Array(SHA256.authenticate(Array(text.utf8), key: state.secret).prefix(6)))
+    }
+}
+
+extension Hub.Settings {
+    fileprivate var scopedEntities: [EntityName] { rules.entities.filter { $1.isScoped }.map(\.key) }
+    fileprivate func scope(of entity: EntityName) -> [String] { rules[entity]?.scope ?? [] }
+
+    /// An entity has scopes, or a right that devices may lack.
+    var hasRights: Bool {
+        rules.entities.values.contains { $0.isScoped || $0.write != .scope || !$0.fieldRights.isEmpty }
+    }
+
+    func scopeChange(of name: RecordName, before: [Scope], to data: JSONObject?) -> ScopeChange? {
+        let rules = rules[name.entity] ?? EntityRules()
+        let sources = access.sources.filter { $0.entity == name.entity }
+        guard rules.isScoped || !sources.isEmpty else { return nil }
+        var change = ScopeChange(before: before, data: data, rules: rules)
+        if !sources.isEmpty { change.grants = data.map { data in sources.flatMap { $0.grants(of: data) } } ?? [] }
+        return change
+    }
+}
+
+extension HubStore {
+    /// The sources that the present grants of records were made from.
+    func grantSources() throws(DatabaseError) -> [GrantSource] {
+        try database.all("SELECT fields FROM scope_index WHERE entity = ''") { row in
+            ScopeIndex.fields(row.text(0)).compactMap { HubStore.source($0) }
+        }.first ?? []
+    }
+
+    func keep(_ sources: [GrantSource]) throws(DatabaseError) {
+        let text = ScopeIndex.text(sources.map { "\($0.entity)/\($0.device)/\($0.scope)" })
+        try database.run(
+            """
+            INSERT INTO scope_index(entity, fields, generation) VALUES('', ?1, 0)
+            ON CONFLICT(entity) DO UPDATE SET fields = excluded.fields
+            """, .text(text))
+    }
+
+    private static func source(_ text: String) -> GrantSource? {
+        let parts = text.split(separator: "/", maxSplits: 2, omittingEmptySubsequences: false).map { String($0) }
+        guard parts.count == 3, let entity = EntityName(parts[0]) else { return nil }
+        return GrantSource(entity: entity, device: parts[1], scope: parts[2])
+    }
+}

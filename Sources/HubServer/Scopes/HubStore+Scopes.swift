@@ -1,0 +1,352 @@
+import SyncCore
+
+/// The codes of scopes in the database and in cursors: 48 bits that only a holder of the hub's secret can compute.
+///
+/// Two scopes may have one code. The scopes of each record are therefore compared as texts before anything of it is sent.
+struct ScopeCodes {
+    private var secret: [UInt8]
+    private var known: [Scope: Int64] = [:]
+
+    init(secret: [UInt8]) {
+        self.secret = secret
+    }
+
+    mutating func use(_ secret: [UInt8]) {
+        if secret != self.secret { self = ScopeCodes(secret: secret) }
+    }
+
+    mutating func code(_ scope: Scope) -> Int64 {
+        if let code = known[scope] { return code }
+        if known.count >= ScopeCodes.knownMax { known = [:] }
+        let bytes = SHA256.authenticate(Array("scope/\(scope.field)/\(scope.value)".utf8), key: secret)
+        let code = bytes.prefix(6).reduce(0) { $0 << 8 | Int64($1) }
+        known[scope] = code
+        return code
+    }
+
+    private static let knownMax = 10_000
+}
+
+/// The scopes of a record before and after a change.
+struct ScopeChange {
+    var before: [Scope]
+    var after: [Scope]
+    var isDeletion: Bool
+    /// The feed has events neither for their device nor for others.
+    var isInFeed: Bool
+    /// What the record grants, where its entity is a source of grants.
+    var grants: [(device: DeviceID, scope: Scope)]?
+
+    /// - Parameter before: Scopes of the stored record; a deletion keeps them.
+    init(before: [Scope], data: JSONObject?, rules: EntityRules) {
+        self.before = before
+        after = data.map { rules.scopes(of: $0) } ?? before
+        isDeletion = data == nil
+        isInFeed = rules.kind != .event
+    }
+}
+
+/// The place of a record in a scope.
+enum ScopeState: Int64 {
+    case present = 0
+    case deleted = 1
+    /// The record has left the scope.
+    case left = 2
+}
+
+/// A record in the feed of a scope.
+struct ScopeRow {
+    var id: RecordID
+    /// The commit of its last change in the scope, or of its leaving.
+    var version: Int64
+    var state: ScopeState
+}
+
+extension WriteGroup {
+    struct ScopeName: Hashable, Comparable {
+        var entity: EntityName
+        var scope: Int64
+        var id: RecordID
+
+        static func < (a: ScopeName, b: ScopeName) -> Bool {
+            (a.entity.text, a.scope, a.id.text) < (b.entity.text, b.scope, b.id.text)
+        }
+    }
+
+    struct ScopeWrite {
+        var version: Int64
+        var state: ScopeState
+    }
+}
+
+extension HubStore {
+    // MARK: Writing
+
+    /// Adds the rows of a record's scopes to those that will be written.
+    func note(_ change: ScopeChange, of name: RecordName, version: Int64, in layer: inout WriteGroup.Layer) {
+        if let grants = change.grants { layer.writes.grants[name] = grants }
+        guard change.isInFeed else { return }
+        for scope in change.after {
+            let row = WriteGroup.ScopeName(entity: name.entity, scope: scopeCodes.code(scope), id: name.id)
+            layer.writes.scopes[row] = WriteGroup.ScopeWrite(version: version, state: change.isDeletion ? .deleted : .present)
+        }
+        for scope in change.before where !change.after.contains(scope) {
+            let row = WriteGroup.ScopeName(entity: name.entity, scope: scopeCodes.code(scope), id: name.id)
+            layer.writes.scopes[row] = WriteGroup.ScopeWrite(version: version, state: .left)
+        }
+    }
+
+    static let scopeStatement = RowStatement(
+        "record_scope",
+        ["entity": .text, "scope": .int, "id": .text, "since": .int, "version": .int, "state": .int, "at_ms": .int],
+        conflict: """
+            ON CONFLICT(entity, scope, id) DO UPDATE SET version = excluded.version, state = excluded.state, at_ms = excluded.at_ms
+            """)
+
+    static func row(_ name: WriteGroup.ScopeName, _ write: WriteGroup.ScopeWrite, _ at: DatabaseValue) -> [DatabaseValue] {
+        [
+            .text(name.entity.text), .int(name.scope), .text(name.id.text), .int(write.version), .int(write.version),
+            .int(write.state.rawValue), at,
+        ]
+    }
+
+    static let grantStatement = RowStatement(
+        "record_grant", ["entity": .text, "id": .text, "device": .text, "field": .text, "value": .text],
+        conflict: "ON CONFLICT(entity, id, device, field, value) DO NOTHING")
+
+    func write(grants: [RecordName: [(device: DeviceID, scope: Scope)]]) throws(DatabaseError) {
+        var rows: [[DatabaseValue]] = []
+        for (name, given) in grants.sorted(by: { $0.key < $1.key }) {
+            try database.run("DELETE FROM record_grant WHERE entity = ? AND id = ?", .text(name.entity.text), .text(name.id.text))
+            rows += given.map { device, scope in
+                [.text(name.entity.text), .text(name.id.text), .text(device.text), .text(scope.field), .text(scope.value)]
+            }
+        }
+        if !rows.isEmpty { try database.write(HubStore.grantStatement, rows) }
+    }
+
+    // MARK: Reading
+
+    /// The scopes that records grant to a device.
+    func recordGrants(of device: DeviceID) throws(DatabaseError) -> [Scope] {
+        try database.all(
+            "SELECT field, value FROM record_grant WHERE device = ? LIMIT ?", .text(device.text), .int(Int64(DeviceAccess.grantsMax))
+        ) { Scope($0.text(0), $0.text(1)) }
+    }
+
+    /// The rows of several scopes after a place, in the order of their commits: up to `limit`, each record once.
+    ///
+    /// - Parameters:
+    ///   - end: The last commit.
+    ///   - deletionsAfter: Records that were deleted or left the scope up to this commit are left out.
+    func scopeFeed(
+        _ entity: EntityName, _ scopes: [Int64], after: CursorShare.Place, upTo end: Int64 = .max, deletionsAfter: Int64, limit: Int
+    ) throws(DatabaseError) -> [ScopeRow] {
+        let sets = scopes.map { scope in
+            [
+                .text(entity.text), .int(scope), .int(after.version), .text(after.id), .int(end), .int(deletionsAfter),
+                .int(Int64(limit)),
+            ] as [DatabaseValue]
+        }
+        return try merged(Question(scopeFeedQuery, sets), limit)
+    }
+
+    /// The rows of scopes that a device has lost: of records that may have been sent up to a commit.
+    func lostScopes(
+        _ entity: EntityName, _ scopes: [Int64], upTo since: Int64, after: CursorShare.Place, limit: Int
+    ) throws(DatabaseError) -> [ScopeRow] {
+        let sets = scopes.map {
+            [.text(entity.text), .int($0), .int(after.version), .text(after.id), .int(since), .int(Int64(limit))] as [DatabaseValue]
+        }
+        return try merged(Question(lostScopesQuery, sets), limit)
+    }
+
+    private func merged(_ question: Question, _ limit: Int) throws(DatabaseError) -> [ScopeRow] {
+        var found: [ScopeRow] = []
+        if question.sets.isEmpty { return [] }
+        try database.answer([question]) { _, _, row in found.append(HubStore.scopeRow(row)) }
+        return HubStore.merged(found, limit)
+    }
+
+    private static func scopeRow(_ row: any DatabaseRow) -> ScopeRow {
+        ScopeRow(id: RecordID(trusted: row.text(0)), version: row.int(1), state: ScopeState(rawValue: row.int(2)) ?? .left)
+    }
+
+    /// Each scope gave its first rows in order. Beyond the last row that all of them could give, rows of other scopes might be missing, so
+    /// the result ends after `limit` rows.
+    static func merged(_ rows: [ScopeRow], _ limit: Int) -> [ScopeRow] {
+        // Of the rows of one record in one commit, the one that says that it is there counts.
+        let sorted = rows.sorted { a, b in
+            if a.version != b.version { return a.version < b.version }
+            return a.id == b.id ? a.state.rawValue < b.state.rawValue : a.id < b.id
+        }
+        var merged: [ScopeRow] = []
+        for row in sorted where merged.last.map({ $0.id != row.id || $0.version != row.version }) ?? true {
+            if merged.count == limit { break }
+            merged.append(row)
+        }
+        return merged
+    }
+
+    /// Ids of the live records of several scopes after an id, in order, each once.
+    func scopeListing(_ entity: EntityName, _ scopes: [Int64], after: RecordID?, limit: Int) throws(DatabaseError) -> [RecordID] {
+        var found: Set<RecordID> = []
+        let sets = scopes.map { [.text(entity.text), .int($0), .text(after?.text ?? ""), .int(Int64(limit))] as [DatabaseValue] }
+        if sets.isEmpty { return [] }
+        try database.answer([Question(HubStore.scopeListingQuery, sets)]) { _, _, row in found.insert(RecordID(trusted: row.text(0))) }
+        return Array(found.sorted().prefix(limit))
+    }
+
+    static let scopeListingQuery = LookUp(
+        "SELECT id FROM record_scope WHERE entity = ?1 AND scope = ?2 AND id > ?3 AND state = 0 ORDER BY id LIMIT ?4",
+        [.text, .int, .text, .int])
+
+    /// The rows of records by name, in the order of the names; without those that do not exist.
+    func records(_ entity: EntityName, _ ids: [RecordID]) throws(DatabaseError) -> [RecordID: RecordRow] {
+        var found: [RecordID: RecordRow] = [:]
+        if ids.isEmpty { return [:] }
+        let names = ids.map { RecordName(entity, $0) }
+        try database.answer([HubStore.question(names)]) { _, set, row in found[ids[set]] = record(names[set], from: row) }
+        return found
+    }
+
+    /// Id and version of each live record of several scopes, each record once.
+    func versions(_ entity: EntityName, in scopes: [Int64], _ body: (RecordID, Int64) -> Void) throws(DatabaseError) {
+        var seen: Set<RecordID> = []
+        for scope in scopes {
+            try database.stream(
+                "SELECT id, version FROM record_scope WHERE entity = ? AND scope = ? AND state = 0", [.text(entity.text), .int(scope)]
+            ) { row in
+                let id = RecordID(trusted: row.text(0))
+                if scopes.count == 1 || seen.insert(id).inserted { body(id, row.int(1)) }
+                return true
+            }
+        }
+    }
+
+    /// Number of rows of several scopes that are present, and of those that are not. A record of two scopes counts twice.
+    func scopeTotals(_ entity: EntityName, _ scopes: [Int64]) throws(DatabaseError) -> (present: Int64, past: Int64) {
+        var totals: (present: Int64, past: Int64) = (0, 0)
+        for scope in scopes {
+            let counted = try database.first(
+                """
+                SELECT coalesce(sum(CASE WHEN state = 0 THEN 1 ELSE 0 END), 0), coalesce(sum(CASE WHEN state = 0 THEN 0 ELSE 1 END), 0)
+                FROM record_scope WHERE entity = ? AND scope = ?
+                """, .text(entity.text), .int(scope)
+            ) { (present: $0.int(0), past: $0.int(1)) }
+            totals.present += counted?.present ?? 0
+            totals.past += counted?.past ?? 0
+        }
+        return totals
+    }
+
+    // MARK: The index
+
+    /// Scope fields of the entities whose rows are complete, and the generation of those rows.
+    func scopeIndexes() throws(DatabaseError) -> [EntityName: ScopeIndex] {
+        var found: [EntityName: ScopeIndex] = [:]
+        try database.read("SELECT entity, fields, generation FROM scope_index WHERE entity <> ''", []) { row in
+            found[EntityName(trusted: row.text(0))] = ScopeIndex(fields: ScopeIndex.fields(row.text(1)), generation: row.int(2))
+            return true
+        }
+        return found
+    }
+
+    /// Makes the rows of an entity's scopes anew from its records.
+    ///
+    /// - Parameter fields: The scope fields; empty: the entity has no scopes any more.
+    func buildScopes(of entity: EntityName, _ rules: EntityRules) throws(DatabaseError) {
+        let generation = try database.number("SELECT coalesce(max(generation), 0) + 1 FROM scope_index")
+        try database.run("DELETE FROM record_scope WHERE entity = ?", .text(entity.text))
+        var after = ""
+        while true {
+            let page = try database.all(
+                "SELECT id, version, data, kept, updated_at_ms FROM record WHERE entity = ? AND id > ? ORDER BY id LIMIT ?",
+                .text(entity.text), .text(after), .int(Int64(HubStore.buildPage))
+            ) {
+                (
+                    id: RecordID(trusted: $0.text(0)), version: $0.int(1), data: $0.optionalText(2), kept: $0.optionalText(3),
+                    at: $0.int(4)
+                )
+            }
+            var rows: [[DatabaseValue]] = []
+            for record in page {
+                // A damaged document names no scope: no device receives it until it is restored.
+                let document = (record.data ?? record.kept).flatMap { try? JSONReader.read($0, limits: .stored).object }
+                let scopes = document.map { rules.scopes(of: $0) } ?? []
+                try database.run(
+                    "UPDATE record SET scopes = ? WHERE entity = ? AND id = ?", DatabaseValue(ScopesColumn.text(scopes)),
+                    .text(entity.text), .text(record.id.text))
+                let state = record.data == nil ? ScopeState.deleted : .present
+                for scope in scopes where rules.kind != .event {
+                    let name = WriteGroup.ScopeName(entity: entity, scope: scopeCodes.code(scope), id: record.id)
+                    rows.append(HubStore.row(name, WriteGroup.ScopeWrite(version: record.version, state: state), .int(record.at)))
+                }
+            }
+            if !rows.isEmpty { try database.write(HubStore.scopeStatement, rows) }
+            guard page.count == HubStore.buildPage, let last = page.last else { break }
+            after = last.id.text
+        }
+        if rules.scope.isEmpty {
+            try database.run("DELETE FROM scope_index WHERE entity = ?", .text(entity.text))
+        } else {
+            try database.run(
+                """
+                INSERT INTO scope_index(entity, fields, generation) VALUES(?1, ?2, ?3)
+                ON CONFLICT(entity) DO UPDATE SET fields = excluded.fields, generation = excluded.generation
+                """, .text(entity.text), .text(ScopeIndex.text(rules.scope)), .int(generation))
+        }
+    }
+
+    private static let buildPage = 1_000
+
+    /// Makes the grants of an entity's records anew.
+    func buildGrants(of sources: [GrantSource]) throws(DatabaseError) {
+        try database.run("DELETE FROM record_grant WHERE entity <> ''")
+        for source in sources {
+            var after: RecordID?
+            while true {
+                let page = try listing(source.entity, after: after, limit: HubStore.buildPage)
+                var grants: [RecordName: [(device: DeviceID, scope: Scope)]] = [:]
+                for row in page { grants[RecordName(source.entity, row.id)] = row.whole?.data.map { source.grants(of: $0) } ?? [] }
+                try write(grants: grants)
+                guard page.count == HubStore.buildPage else { break }
+                after = page.last?.id
+            }
+        }
+    }
+}
+
+/// The state of the rows of an entity's scopes.
+struct ScopeIndex: Hashable, Sendable {
+    var fields: [String]
+    /// Changes whenever the rows are made anew.
+    var generation: Int64
+
+    static func text(_ fields: [String]) -> String { JSON.list(fields).json }
+
+    /// Fields as they are stored; none when the text is damaged: then the rows are made anew.
+    static func fields(_ text: String) -> [String] {
+        ((try? JSONReader.read(text))?.array ?? []).compactMap(\.text)  // The rows are made anew.
+    }
+}
+
+/// The column `record.scopes`: an object of lists of values by field.
+enum ScopesColumn {
+    static func text(_ scopes: [Scope]) -> String? {
+        if scopes.isEmpty { return nil }
+        var object = JSONObject()
+        for scope in scopes {
+            object[scope.field] = .array((object[scope.field]?.array ?? []) + [.string(scope.value)])
+        }
+        return object.json
+    }
+
+    /// - Throws: When the text is not what ``text(_:)`` writes.
+    static func scopes(_ text: String) throws(RecordDamage) -> [Scope] {
+        guard let object = try StoredColumn.json("scopes", text).object else { throw RecordDamage("scopes is no object") }
+        return object.members.flatMap { member in
+            (member.value.array ?? []).compactMap { $0.text.map { Scope(member.name.text, $0) } }
+        }.sorted()
+    }
+}

@@ -1,0 +1,127 @@
+package import SyncCore
+
+// The grants that commands give to devices. They are kept with the tokens, so that they reach all hubs in the same way and moment.
+extension TokenBook {
+    /// A scope, a role or a group that a device was granted.
+    package struct Grant: Sendable, Hashable {
+        package enum Kind: Sendable, Hashable {
+            case scope(Scope)
+            case role(String)
+            case group(String)
+        }
+
+        package var kind: Kind
+        package var at: Timestamp
+        /// Time at which it was taken back; the grant stays as a record of what was.
+        package var revokedAt: Timestamp?
+
+        package init(_ kind: Kind, at: Timestamp, revokedAt: Timestamp? = nil) {
+            self.kind = kind
+            self.at = at
+            self.revokedAt = revokedAt
+        }
+    }
+
+    /// Grants that were taken back and are still shown; older ones are dropped.
+    private static let pastGrantsMax = 200
+
+    /// The grants of a device that are in force; `nil`: there are none.
+    package func grants(of device: DeviceID) -> Grants? {
+        let present = grantHistory(of: device).filter { $0.revokedAt == nil }
+        return present.isEmpty ? nil : Grants(present.map(\.kind))
+    }
+
+    /// All grants of a device, oldest first, with those that were taken back.
+    package func grantHistory(of device: DeviceID) -> [Grant] { entry(ofGrantsOf: device)?.grants ?? [] }
+
+    /// The devices that have or had a grant.
+    package var grantedDevices: [DeviceID] { entries.filter { $0.use == .grants }.map(\.device).sorted() }
+
+    package enum GrantOutcome: Hashable, Sendable {
+        case given, hadBefore
+        /// The device has as many grants as it may have.
+        case refused
+    }
+
+    package mutating func grant(_ kind: Grant.Kind, to device: DeviceID, at now: Timestamp) -> GrantOutcome {
+        var entry = entry(ofGrantsOf: device) ?? Entry(device: device, hash: TokenBook.grantsHash(of: device), createdAt: now, use: .grants)
+        let present = entry.grants.filter { $0.revokedAt == nil }
+        if present.contains(where: { $0.kind == kind }) { return .hadBefore }
+        guard present.count < DeviceAccess.grantsMax else { return .refused }
+        entry.grants.append(Grant(kind, at: now))
+        replace(entry)
+        return .given
+    }
+
+    /// - Returns: `false` when the device does not have it from a command.
+    package mutating func takeBack(_ kind: Grant.Kind, from device: DeviceID, at now: Timestamp) -> Bool {
+        guard var entry = entry(ofGrantsOf: device),
+            let place = entry.grants.firstIndex(where: { $0.kind == kind && $0.revokedAt == nil })
+        else { return false }
+        entry.grants[place].revokedAt = now
+        let past = entry.grants.filter { $0.revokedAt != nil }
+        if past.count > TokenBook.pastGrantsMax, let oldest = entry.grants.firstIndex(where: { $0.revokedAt != nil }) {
+            entry.grants.remove(at: oldest)
+        }
+        replace(entry)
+        return true
+    }
+
+    private func entry(ofGrantsOf device: DeviceID) -> Entry? { find(hash: TokenBook.grantsHash(of: device)) }
+
+    /// No header field can carry the NUL, so no token has this hash.
+    private static func grantsHash(of device: DeviceID) -> [UInt8] { SHA256.hash([0] + Array("grants/\(device)".utf8)) }
+}
+
+extension TokenBook.Grant.Kind: CustomStringConvertible {
+    /// Reads `site=s-3`, `role=inspector` or `group=north`.
+    package init?(_ text: String) {
+        guard let sign = text.firstIndex(of: "=") else { return nil }
+        let (name, value) = (String(text[..<sign]), String(text[text.index(after: sign)...]))
+        guard !name.isEmpty, !value.isEmpty, value.utf8.count <= Scope.valueBytesMax, name.utf8.count <= 256 else { return nil }
+        switch name {
+        case "role": self = .role(value)
+        case "group": self = .group(value)
+        default: self = .scope(Scope(name, value))
+        }
+    }
+
+    package var description: String {
+        switch self {
+        case .scope(let scope): scope.description
+        case .role(let role): "role=" + role
+        case .group(let group): "group=" + group
+        }
+    }
+}
+
+extension Grants {
+    fileprivate init(_ kinds: [TokenBook.Grant.Kind]) {
+        self.init()
+        for kind in kinds {
+            switch kind {
+            case .scope(let scope): scopes[scope.field, default: []].append(scope.value)
+            case .role(let role): roles.append(role)
+            case .group(let group): groups.append(group)
+            }
+        }
+    }
+}
+
+extension TokenBook.Grant {
+    /// - Returns: `nil` when it is invalid.
+    init?(_ json: JSON) {
+        guard let object = json.object, let kind = object["grant"]?.text.flatMap({ Kind($0) }),
+            let at = object["at"]?.text.flatMap({ RFC3339.timestamp($0) })
+        else { return nil }
+        let revoked = object["revoked_at"]?.text.flatMap { RFC3339.timestamp($0) }
+        guard revoked != nil || object["revoked_at"] == nil else { return nil }
+        self.init(kind, at: at, revokedAt: revoked)
+    }
+
+    var json: JSON {
+        var object: JSONObject = ["grant": .string(kind.description), "at": .string(at.description)]
+        if let revokedAt { object["revoked_at"] = .string(revokedAt.description) }
+        return .object(object)
+    }
+}

@@ -1,0 +1,246 @@
+import HubServer
+import SyncCore
+import Testing
+
+/// PROTOCOL A16: who receives a record, and who may change it.
+@Suite("Scopes", .eachEngine)
+struct ScopeTests {
+    private let one = DeviceID.one
+    private let two = DeviceID.two
+
+    @Test("A device receives its own records and those of its sites, and nothing else")
+    func share() throws {
+        let fleet = try ScopeBench()
+        fleet.grant(one, "site", "s-1")
+        fleet.grant(two, "site", "s-2")
+        try fleet.publish("a", ["assignee": "gw-1", "site": "s-9"])
+        try fleet.publish("b", ["assignee": "gw-7", "site": "s-1"])
+        try fleet.publish("c", ["assignee": "gw-7", "site": ["s-2", "s-1"]])
+        try fleet.publish("d", ["note": "in no scope"])
+        try fleet.publish("e", ["site": ["s-1"], "x": 1])
+        try fleet.publish("e", nil)
+        try fleet.pull(one)
+        try fleet.pull(two)
+        #expect(fleet.ids(one) == ["a", "b", "c"] && fleet.ids(two) == ["c"])
+        #expect(fleet.leaks.isEmpty)
+    }
+
+    @Test("A device creates, changes and deletes in its scopes; elsewhere it is refused, and not told what is there")
+    func rights() throws {
+        let fleet = try ScopeBench()
+        fleet.grant(one, "site", "s-1")
+        fleet.grant(two, "site", "s-2")
+        #expect(try fleet.push(one, .create, "a", ["site": "s-1"]).code == "accepted")
+        #expect(try fleet.push(one, .update, "a", ["note": "x"], base: 1).code == "accepted")
+        // What exists and belongs to others, and what does not exist.
+        for id in ["a", "nothing"] {
+            let refused = try fleet.push(two, .update, id, ["note": "stolen"], base: 1)
+            #expect(refused == .rejected(unknown, current: nil), "\(id)")
+            #expect(try fleet.push(two, .delete, id, base: 1) == .rejected(unknown, current: nil))
+        }
+        // Into a scope of others, into none, and over a record of others.
+        #expect(try fleet.push(two, .create, "b", ["site": "s-1"]).code == "forbidden")
+        #expect(try fleet.push(two, .create, "b", ["note": "in no scope"]).code == "forbidden")
+        #expect(try fleet.push(two, .create, "a", ["site": "s-2"]).code == "forbidden")
+        #expect(try fleet.push(one, .update, "a", ["site": "s-2"], base: 2).code == "forbidden")
+        #expect(try fleet.push(one, .update, "a", ["site": "s-1", "assignee": "gw-1"], base: 2).code == "accepted")
+        #expect(try fleet.bench.hub.record("work_orders/a")?.data == ["site": "s-1", "note": "x", "assignee": "gw-1"])
+        #expect(try fleet.push(one, .delete, "a", base: 3).code == "accepted")
+        #expect(fleet.leaks.isEmpty)
+    }
+
+    private let unknown = Problem(
+        "forbidden", status: 403, detail: "there is no such record among those that this device may change")
+
+    @Test("A field with a right is changed only by devices with the role")
+    func fieldRight() throws {
+        let fleet = try ScopeBench()
+        fleet.grant(one, "site", "s-1")
+        fleet.grant(two, "site", "s-1")
+        fleet.bench.hub.settings.access.devices[two]?.roles = ["office"]
+        #expect(try fleet.push(one, .create, "a", ["site": "s-1", "price": 3]).code == "forbidden")
+        #expect(try fleet.push(one, .create, "a", ["site": "s-1"]).code == "accepted")
+        #expect(try fleet.push(one, .update, "a", ["price": 3], base: 1).code == "forbidden")
+        #expect(try fleet.push(two, .update, "a", ["price": 4], base: 1).code == "accepted")
+        // An app that writes whole documents repeats what is there.
+        #expect(try fleet.push(one, .update, "a", ["price": 4, "note": "x"], base: 2).code == "accepted")
+    }
+
+    @Test("Events are taken only from the device that they name")
+    func events() throws {
+        let fleet = try ScopeBench()
+        #expect(try fleet.push(one, .create, "e-1", ["device": "gw-1", "t": 1], entity: "readings").code == "accepted")
+        #expect(try fleet.push(one, .create, "e-2", ["device": "gw-2", "t": 1], entity: "readings").code == "forbidden")
+        #expect(try fleet.push(two, .create, "e-1", ["device": "gw-2", "t": 1], entity: "readings").code == "forbidden")
+    }
+
+    @Test("write: own, nobody and everybody", arguments: EntityRules.WriteRight.allCases)
+    func writeRights(_ right: EntityRules.WriteRight) throws {
+        var rules = ScopeBench.rules
+        rules.entities["work_orders"]?.declaredWrite = right
+        let fleet = try ScopeBench(rules: rules)
+        fleet.grant(one, "site", "s-1")
+        try fleet.publish("mine", ["assignee": "gw-1", "site": "s-1"])
+        try fleet.publish("seen", ["assignee": "gw-2", "site": "s-1"])
+        try fleet.publish("others", ["assignee": "gw-2", "site": "s-2"])
+        func verdict(_ id: String) throws -> Bool { try fleet.push(one, .update, id, ["note": "x"], base: 3).code == "accepted" }
+        #expect(try verdict("mine") == (right != .nobody))
+        #expect(try verdict("seen") == (right == .scope || right == .everybody))
+        #expect(try !verdict("others"))
+        let gift = try fleet.push(one, .create, "gift", ["site": "s-2"])
+        #expect(gift.code == (right == .everybody ? "accepted" : "forbidden"))
+        #expect(fleet.leaks.isEmpty)
+    }
+
+    @Test("A gained scope brings its past and nothing that is there; a lost one is taken back; no listing is needed")
+    func changes() throws {
+        let fleet = try ScopeBench()
+        fleet.grant(one, "site", "s-1")
+        for index in 0..<20 {
+            try fleet.publish("a-\(index)", ["site": .string("s-\(index % 3)"), "n": .int(Int64(index))])
+        }
+        try fleet.publish("both", ["site": ["s-1", "s-2"]])
+        try fleet.publish("gone", ["site": "s-2"])
+        try fleet.publish("gone", nil)
+        try fleet.pull(one)
+        let before = try #require(fleet.mirrors[one]?.received)
+        #expect(fleet.ids(one).count == 8)
+        fleet.grant(one, "site", "s-2")
+        try fleet.pull(one, limit: 2)
+        #expect(try #require(fleet.mirrors[one]?.received) - before == 6, "the six of s-2 that it did not have")
+        fleet.revoke(one, "site", "s-1")
+        try fleet.pull(one, limit: 2)
+        #expect(fleet.mirrors[one]?.revoked.count == 7, "not the one that is in s-2 as well")
+        #expect(try fleet.held(one) == fleet.expected(one, (0..<20).map { "a-\($0)" } + ["both"]))
+        #expect(fleet.mirrors[one]?.listings == 0 && fleet.leaks.isEmpty)
+    }
+
+    @Test("What came into a lost scope after it was lost is not told, not even by its id")
+    func nothingAfterTheLoss() throws {
+        let fleet = try ScopeBench()
+        fleet.grant(one, "site", "s-1")
+        try fleet.publish("old", ["site": "s-1"])
+        try fleet.pull(one)
+        fleet.revoke(one, "site", "s-1")
+        try fleet.publish("new", ["site": "s-1"])
+        try fleet.publish("old", ["site": "s-1", "changed": true])
+        let response = try fleet.bench.pull([(ScopeBench.orders, fleet.mirrors[one]?.cursor)], device: one)
+        #expect(response.pages.first?.deletions.map(\.id) == ["old"] && response.pages.first?.records.isEmpty == true)
+    }
+
+    @Test("A record that moves to another site leaves one device and reaches the other")
+    func moves() throws {
+        let fleet = try ScopeBench()
+        fleet.grant(one, "site", "s-1")
+        fleet.grant(two, "site", "s-2")
+        try fleet.publish("a", ["site": "s-1"])
+        try fleet.pull(one)
+        try fleet.pull(two)
+        try fleet.publish("a", ["site": "s-2"])
+        try fleet.pull(one)
+        try fleet.pull(two)
+        #expect(fleet.ids(one).isEmpty && fleet.ids(two) == ["a"] && fleet.mirrors[one]?.revoked == ["a"])
+        // Its later changes and its deletion are nothing to the first device.
+        try fleet.publish("a", ["site": "s-2", "n": 2])
+        try fleet.publish("a", nil)
+        let response = try fleet.bench.pull([(ScopeBench.orders, fleet.mirrors[one]?.cursor)], device: one)
+        #expect(response.pages.isEmpty)
+        try fleet.pull(two)
+        #expect(fleet.ids(two).isEmpty)
+    }
+
+    @Test("A device hands a record back and is told so; a later change of it is refused")
+    func handsBack() throws {
+        let fleet = try ScopeBench()
+        fleet.grant(two, "site", "s-1")
+        try fleet.publish("a", ["assignee": "gw-1", "site": "s-1"])
+        try fleet.pull(one)
+        #expect(try fleet.push(one, .update, "a", ["assignee": .null], base: 1).code == "accepted")
+        try fleet.pull(one)
+        #expect(fleet.ids(one).isEmpty && fleet.mirrors[one]?.revoked == ["a"])
+        #expect(try fleet.push(one, .update, "a", ["note": "late"], base: 2).code == "forbidden")
+    }
+
+    @Test("An atomic list with one forbidden member is refused as a whole")
+    func groups() throws {
+        let fleet = try ScopeBench()
+        fleet.grant(one, "site", "s-1")
+        try fleet.publish("mine", ["site": "s-1"])
+        try fleet.publish("others", ["site": "s-2"])
+        let results = try fleet.bench.verdicts([
+            Sent("g-1", seq: 1, .update, "work_orders", id: "mine", data: ["n": 1], base: 2, group: "g"),
+            Sent("g-2", seq: 2, .update, "work_orders", id: "others", data: ["n": 1], base: 2, group: "g"),
+        ])
+        #expect(results.map(\.verdict.code) == ["group-rejected", "forbidden"])
+        #expect(try fleet.bench.hub.record("work_orders/mine")?.data == ["site": "s-1"])
+    }
+
+    @Test("Digests are those of the device's share, and tell nothing of others")
+    func verify() throws {
+        let fleet = try ScopeBench()
+        fleet.grant(one, "site", "s-1")
+        for index in 0..<10 { try fleet.publish("a-\(index)", ["site": .string("s-\(index % 2)")]) }
+        try fleet.pull(one)
+        let cursor = try #require(fleet.mirrors[one]?.cursor)
+        func differs(_ digest: EntityDigest) throws -> [UInt8] {
+            let request = VerifyRequest(entity: ScopeBench.orders, cursor: cursor, digest: digest)
+            let response = fleet.bench.send("POST", "/v1/sync/verify", try JSONReader.read(VerifyMessages.request(request)), device: one)
+            return try VerifyMessages.readResponse(response.body).differs
+        }
+        var digest = EntityDigest()
+        for (id, record) in fleet.mirrors[one]?.records ?? [:] { digest.add(id, version: record.version) }
+        #expect(try differs(digest).isEmpty)
+        try fleet.publish("b", ["site": "s-0"])
+        #expect(try differs(digest).isEmpty, "a record of another scope")
+        digest.add("more", version: 1)
+        #expect(try differs(digest).count == 1)
+    }
+
+    @Test("A cursor of before the scopes, of another device, or with a changed byte widens nothing")
+    func cursors() throws {
+        let fleet = try ScopeBench()
+        fleet.grant(one, "site", "s-1")
+        fleet.grant(two, "site", "s-2")
+        try fleet.publish("a", ["site": "s-1"])
+        try fleet.publish("b", ["site": "s-2"])
+        try fleet.pull(one)
+        try fleet.pull(two)
+        let foreign = try #require(fleet.mirrors[two]?.cursor)
+        let plain = Cursor(epoch: fleet.bench.hub.epoch, entity: ScopeBench.orders, seq: 0, opening: "").text(secret: [1, 2, 3])
+        for cursor in [foreign, plain] + foreign.indices.map({ foreign.replacingCharacters(at: $0) }) {
+            let response = try fleet.bench.pull([(ScopeBench.orders, cursor)], device: one)
+            for page in response.pages {
+                #expect(page.records.allSatisfy { $0.id == "a" })
+                #expect(page.deletions.allSatisfy { $0.id == "b" }, "the other device's cursor names b, so whoever shows it knows b")
+            }
+        }
+    }
+
+    @Test("A document without a grant, with a number, or with an endless value names what it says, or nothing")
+    func oddValues() throws {
+        var rules = EntityRules()
+        rules.declaredScope = ["site"]
+        #expect(rules.scopes(of: ["site": 7]) == [Scope("site", "7")])
+        #expect(rules.scopes(of: ["site": ["b", "a", "b", 7, .null, true, ["x"], ""]]) == ["7", "a", "b"].map { Scope("site", $0) })
+        #expect(rules.scopes(of: ["site": .string(String(repeating: "x", count: 257))]).isEmpty)
+        #expect(rules.scopes(of: ["site": ["a": "b"]]).isEmpty)
+        let many = (0..<1_000).map { JSON.string("s-\($0)") }
+        #expect(rules.scopes(of: ["site": .array(many)]).count == Scope.ofRecordMax)
+    }
+}
+
+extension String {
+    /// The text with one character replaced by another of the same alphabet.
+    fileprivate func replacingCharacters(at index: Index) -> String {
+        var copy = self
+        copy.replaceSubrange(index...index, with: self[index] == "A" ? "B" : "A")
+        return copy
+    }
+}
+
+extension RecordName: ExpressibleByStringLiteral {
+    package init(stringLiteral value: String) {
+        let parts = value.split(separator: "/")
+        self.init(EntityName(trusted: String(parts[0])), RecordID(trusted: String(parts[1])))
+    }
+}
