@@ -127,7 +127,7 @@ struct DataFolder: ParsableArguments {
     /// A hub over the server's database, beside those that serve it.
     func sharedHub() throws -> Hub? {
         guard let place = try place() else { return nil }
-        var settings = Hub.Settings()
+        var settings = Hub.Settings.adopting
         settings.keepsTokens = true
         do throws(HubError) {
             return try Hub(.shared(place), settings: settings, random: SeededRandom(seed: systemRandomSeed()))

@@ -18,7 +18,7 @@ struct CheckEntities: ParsableCommand {
 
     func run() throws {
         do throws(ConfigurationErrors) {
-            let names = try EntitySettings.readEntities(file: file).entities.keys.map(\.text).sorted()
+            let names = try EntitySettings.readHub(file: file).rules.entities.keys.map(\.text).sorted()
             try say(
                 ["good": true, "entities": .list(names), "errors": []],
                 "good: " + (names.isEmpty ? "no entities" : names.joined(separator: ", ")))

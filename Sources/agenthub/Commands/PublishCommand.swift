@@ -28,7 +28,7 @@ struct PublishCommand: ParsableCommand {
             } else {
                 let state = try StateDirectory.open(folder.folder, calls: LinuxFileCalls(), userID: geteuid())
                 defer { state.close() }
-                let hub = try Hub(.file(folder.file), settings: Hub.Settings(), random: SeededRandom(seed: systemRandomSeed()))
+                let hub = try Hub(.file(folder.file), settings: .adopting, random: SeededRandom(seed: systemRandomSeed()))
                 try publish(lines, hub)
                 hub.checkpoint()
             }

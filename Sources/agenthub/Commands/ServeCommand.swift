@@ -71,6 +71,11 @@ struct ServeCommand: ParsableCommand {
     @Flag(help: "Start a new history, because the database was restored or is lost. The devices then send again what is missing.")
     var newEpoch = false
 
+    @Flag(
+        help: ArgumentHelp(
+            "Entities that the database shares out, and that have no scope in the entities file, go to all devices as a whole."))
+    var dropScopes = false
+
     @Flag(help: "Log every request.")
     var verbose = false
 
@@ -93,14 +98,14 @@ struct ServeCommand: ParsableCommand {
 
     func run() throws {
         guard let address = ListenAddress(listen) else { return }
-        let rules = try readRules()
+        let owned = try readOwned()
         do {
             try hardenProcess()
             // A folder with a database has one hub. A folder of files serves all replicas, and may be on another machine.
             let state = folder.database == nil ? try StateDirectory.open(folder.folder, calls: LinuxFileCalls(), userID: geteuid()) : nil
             defer { state?.close() }
             if state != nil, try Restore(folder: folder.folder).finish() { Say.error("finished a restore that had been interrupted") }
-            try serve(address, rules, state?.warnings ?? [])
+            try serve(address, owned, state?.warnings ?? [])
         } catch let error as LinuxError {
             throw Failure(error)
         } catch let error as HubError {
@@ -108,14 +113,14 @@ struct ServeCommand: ParsableCommand {
         }
     }
 
-    private func serve(_ address: ListenAddress, _ rules: RuleBook, _ warnings: [String]) throws {
+    private func serve(_ address: ListenAddress, _ owned: Owned, _ warnings: [String]) throws {
         let log = makeLog()
         for warning in warnings { log.warning("data folder", metadata: ["detail": "\(warning)"]) }
         if tlsCert == nil, !address.isLoopback {
             log.warning("tokens travel unencrypted", metadata: ["hint": "put TLS in front, or give --tls-cert and --tls-key"])
         }
         let tokens = try TokenSource(folder, isOpen: open) { log.error("tokens", metadata: ["error": "\($0)"]) }
-        let hub = try openHub(rules, tokens, log)
+        let hub = try openHub(owned, tokens, log)
         if let book = tokens.current(), book.entries.isEmpty {
             let hint = "agenthub token add DEVICE " + (folder.data.map { "--data \($0)" } ?? "--database …")
             log.warning("no device has a token yet", metadata: ["hint": "\(hint)"])
@@ -177,17 +182,23 @@ struct ServeCommand: ParsableCommand {
         return possible
     }
 
-    private func readRules() throws(Failure) -> RuleBook {
-        guard let entities else { return RuleBook() }
+    /// What the owner of the data has written down.
+    private typealias Owned = (rules: RuleBook, access: AccessBook)
+
+    private func readOwned() throws(Failure) -> Owned {
+        guard let entities else { return (RuleBook(), AccessBook()) }
         do throws(ConfigurationErrors) {
-            return try EntitySettings.readEntities(file: entities)
+            return try EntitySettings.readHub(file: entities)
         } catch {
             throw Failure(78, error.description)
         }
     }
 
-    private func openHub(_ rules: RuleBook, _ tokens: TokenSource, _ log: Logger) throws -> sending Hub {
-        var settings = Hub.Settings(rules: rules, tokens: nil, compressor: ZlibCompressor())
+    private func openHub(_ owned: Owned, _ tokens: TokenSource, _ log: Logger) throws -> sending Hub {
+        let rules = owned.rules
+        var settings = Hub.Settings(rules: rules, tokens: tokens.current(), compressor: ZlibCompressor())
+        settings.access = owned.access
+        if dropScopes { settings.scopesOfDatabase = .dropped }
         // Agents use the same rules as this hub, if there are any.
         if entities != nil { settings.config = HubConfiguration(EntitySettings.written(rules)) }
         settings.tokenLife = tokenLife.map { .seconds(86_400) * $0 }

@@ -66,7 +66,7 @@ struct ListTokens: ParsableCommand {
 
     func run() throws {
         let now = SystemClocks().now().wall
-        let entries = try folder.readTokens().entries.sorted { ($0.device, $0.createdAt) < ($1.device, $1.createdAt) }
+        let entries = try folder.readTokens().entries.filter(\.isToken).sorted { ($0.device, $0.createdAt) < ($1.device, $1.createdAt) }
         if json {
             let list = entries.map { entry in
                 [
