@@ -27,7 +27,7 @@ extension SyncEngine {
                 let hasForgotten = hasForgotten(facts, at: moment)
                 note(facts, sent: sent, at: moment, &effects)
                 noteRate(facts, at: moment)
-                noteTwins(facts, &effects)
+                if let report = hub.recordClones(facts) { effects.append(.report(report)) }
                 hubIs(.online, cause: "the hub answered", nil, &effects)
                 if isRegressed(facts.deviceSeq) { return regressed(facts.deviceSeq ?? 0, at: moment, &effects) }
                 if let epoch = facts.epoch, isOtherHistory(epoch) { return epochChanged(to: epoch, at: moment, &effects) }
@@ -58,16 +58,11 @@ extension SyncEngine {
             if isOtherHistory(hello.epoch) { return epochChanged(to: hello.epoch, at: moment, &effects) }
             if isRegressed(hello.deviceSeq) { return regressed(hello.deviceSeq ?? 0, at: moment, &effects) }
             sizer.limit(mutations: hello.limits.pushMutations, bytes: hello.limits.pushBytes)
-            pullRecords = min(hello.limits.pullRecords, Limits.pullRecords)
-            hubSpread = hello.spread
-            hubHasDigests = hello.capabilities.contains(VerifyMessages.capability)
-            hubNamesUnreadable = hello.capabilities.contains(UnreadableRecords.capability)
-            hubNamesEntities = hello.capabilities.contains(EntityList.capability)
+            hub.recordHello(hello, at: moment.instant)
             // A hub that replaced another one may not name entities at all.
-            if !hubNamesEntities { memory.hubEntities = nil }
+            if !hub.namesEntities { memory.hubEntities = nil }
             if let entities = hello.entities { memory.hubEntities = entities }
             memory.share = hello.share
-            greetedAt = moment.instant
             if memory.epoch == nil { return learnHistory(hello.epoch, &effects) }
             loadInFlight(at: moment, &effects)
         case .settling(let batch, _):
@@ -87,7 +82,7 @@ extension SyncEngine {
             if !usable.pages.isEmpty { cycle?.badReads = 0 }
             cycle?.asked.subtract(response.errors.map(\.entity))
             // Until these are read again, the head up to which everything is known is undefined.
-            if !gone.isEmpty { knownHead = nil }
+            if !gone.isEmpty { hub.forgetReadHead() }
             advance(to: .applyingPull(next(usable), restart: gone))
             let standing = stand(at: response.head)
             // A page without news needs no write.

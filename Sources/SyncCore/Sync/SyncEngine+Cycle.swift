@@ -1,8 +1,5 @@
 // The steps of a cycle, and the handling of the store's answers.
 extension SyncEngine {
-    /// Time after the last hello at which the next one is due.
-    static let helloInterval: Duration = .seconds(24 * 3600)
-
     mutating func beginCycle(at moment: Moment, _ effects: inout [SyncEffect]) {
         let session = UUIDv7.make(at: moment.wall, using: &random)
         cycle = Cycle(
@@ -27,8 +24,7 @@ extension SyncEngine {
         couldNotSave = false
         effects.append(.report(.cycleBegan(session: session)))
         if settings.isRest { return beginWithBackend(at: moment, &effects) }
-        let isGreeted = greetedAt.map { $0.duration(to: moment.instant) < Self.helloInterval } ?? false
-        isGreeted ? loadInFlight(at: moment, &effects) : greet(at: moment, &effects)
+        hub.isGreeted(at: moment.instant) ? loadInFlight(at: moment, &effects) : greet(at: moment, &effects)
     }
 
     mutating func greet(at moment: Moment, _ effects: inout [SyncEffect]) {
@@ -67,7 +63,7 @@ extension SyncEngine {
         case (.adoptingReplica(let adopted), .done):
             // Only now: if the store had refused, the hub would see a new replica while the mutations in flight stay unsettled.
             (replica, maxSentSeq, ackedSeq) = (adopted, 0, 0)
-            greetedAt = nil
+            hub.requireHello()
             // The history of the coming verdicts has to be known before them.
             memory.epoch == nil && !settings.isRest ? greet(at: moment, &effects) : loadInFlight(at: moment, &effects)
         case (.lookingForUnsettled, .batch(let unsettled, _, _)):
@@ -104,7 +100,7 @@ extension SyncEngine {
             if batch == nil { watchdog.drained(downTo: least) }
             pushOrEnd(batch, at: moment, &effects)
         case (.recordingResults(let least), .resultsApplied(let summary, let next)):
-            noteOwnCommits(summary.commits)
+            if let head = cycle?.pushedHead { hub.recordOwnCommits(summary.commits, upTo: head) }
             record(summary, at: moment)
             if cycle?.verdicts == 0 { return unanswered(at: moment, &effects) }
             guard let least else {
@@ -145,7 +141,7 @@ extension SyncEngine {
             if cycle?.readsReferences == true { return referencesRead(at: moment, &effects) }
             // A second read of a few entities, or a read that missed some, does not bring everything up to that head.
             (readings.width, readings.failures) = (nil, 0)
-            if let cycle, !cycle.hasPulledForConflicts, !cycle.missedStreams { knownHead = cycle.pulledHead ?? knownHead }
+            if let cycle, !cycle.hasPulledForConflicts, !cycle.missedStreams { hub.recordWholeRead(upTo: cycle.pulledHead) }
             return compare(at: moment, &effects)
         }
         if quietUntil != nil { return goOnLater(at: moment, &effects) }
@@ -162,7 +158,7 @@ extension SyncEngine {
     /// hold the rest.
     private mutating func notePulled(at moment: Moment) {
         guard let cycle else { return }
-        for entity in cycle.asked { pulledAt[entity] = moment.wall }
+        hub.recordPulled(cycle.asked, at: moment.wall)
         let isWhole = !cycle.readsReferences && !cycle.hasPulledForConflicts && !cycle.missedStreams
         if isWhole, readings.held.isEmpty { memory.pulledAt = moment.wall }
     }
@@ -233,7 +229,7 @@ extension SyncEngine {
         request([], at: moment, &effects)
     }
 
-    private var namesEntities: Bool { settings.pullsAll && hubNamesEntities && !settings.isRest }
+    private var namesEntities: Bool { settings.pullsAll && hub.namesEntities && !settings.isRest }
 
     /// Returns whether a pull is needed. It is skipped when the hub said within the last minute that it has nothing newer, and no sync was
     /// requested: a caller that requests a sync wants to see what others wrote just now.
@@ -241,13 +237,13 @@ extension SyncEngine {
         if cycle?.isRequested == true || cycle?.pullsShare == true || cycle?.scope == .pull || cycle?.scope == .full { return true }
         // After a failure only an answer shows that the hub works, and what it has by now.
         if memory.failures > 0 { return true }
-        guard let knownHead, knownHead == seenHead, let headSeenAt else { return true }
+        guard let quiet = hub.timeWithoutNews(at: moment.instant) else { return true }
         // A stream that was left out is asked again.
         if let next = readings.held.nextAt, next <= moment.instant { return true }
         let interval = allowed(at: moment).pull?.interval ?? settings.policy.pullInterval
         // The periodic pull is due one interval after the last one began, which is less than one interval after its answer.
         let isFresh = cycle?.pullIsDue == true ? interval / 2 : interval
-        return headSeenAt.duration(to: moment.instant) >= min(isFresh, .seconds(60))
+        return quiet >= min(isFresh, .seconds(60))
     }
 
     /// A metered link is used for a pull only when the pull is due or requested.
@@ -270,7 +266,7 @@ extension SyncEngine {
 
     private mutating func request(_ asked: [StreamPosition], at moment: Moment, _ effects: inout [SyncEffect]) {
         var request = PullRequest(
-            streams: asked, limit: pullRecords, maxBytes: pace.down.bytes, maxSentSeq: maxSentSeq, namesUnreadable: hubNamesUnreadable)
+            streams: asked, limit: hub.pullRecords, maxBytes: pace.down.bytes, maxSentSeq: maxSentSeq, namesUnreadable: hub.namesUnreadable)
         request.namesEntities = namesEntities && cycle?.hasAskedForEntities == false
         if request.namesEntities { cycle?.hasAskedForEntities = true }
         let question = settings.isRest ? RestQuestion.pull(asked) : nil
@@ -295,7 +291,7 @@ extension SyncEngine {
     /// Lists these entities again; the others continue.
     mutating func restart(_ entities: [EntityName], at moment: Moment, _ effects: inout [SyncEffect]) {
         guard !entities.isEmpty else { return push(at: moment, &effects) }
-        knownHead = nil
+        hub.forgetReadHead()
         effects.append(.report(.streamsRestarted(entities)))
         advance(to: .restartingStreams)
         // Where some cursors were made under other scopes, the others of the same answer were, too.
@@ -364,7 +360,7 @@ extension SyncEngine {
         var next = max(moment.instant, quietUntil ?? moment.instant)
         // The whole fleet notices at the same time that the hub works again.
         if cycle?.isTrial == true {
-            next = max(next, moment.instant.advanced(by: random.duration(from: .zero, to: hubSpread)))
+            next = max(next, moment.instant.advanced(by: random.duration(from: .zero, to: hub.spread)))
             timer.wish(.spread(until: next), now: moment.instant)
         }
         timer.wish(.again(at: next), now: moment.instant)
@@ -444,43 +440,19 @@ extension SyncEngine {
     }
 
     mutating func note(_ facts: HubHeaders, sent: Instant, at moment: Moment, _ effects: inout [SyncEffect]) {
-        if let time = facts.time { judge(time, sent: sent, at: moment, &effects) }
-        if let head = facts.head {
-            seenHead = head
-            headSeenAt = moment.instant
+        if let time = facts.time {
+            let systemTime = wallIsSynchronised ? moment.wall : nil
+            let report = hub.recordTime(time, sent: sent, received: moment.instant, systemTime: systemTime)
+            if let report { effects.append(.report(report)) }
         }
-        if let seq = facts.deviceSeq { hubSeq = seq }
+        hub.record(facts, at: moment.instant)
         if let mark = facts.shareMark { noteShare(mark, at: moment) }
-    }
-
-    /// Reports the verdict about the hub's time once while it lasts, and once more when the time agrees again.
-    private mutating func judge(_ time: Timestamp, sent: Instant, at moment: Moment, _ effects: inout [SyncEffect]) {
-        let verdict = clock.add(
-            hubTime: time, sent: sent, received: moment.instant, systemTime: wallIsSynchronised ? moment.wall : nil)
-        if (verdict == .accepted) != (hubTime == .accepted) { effects.append(.report(.hubTime(verdict))) }
-        hubTime = verdict
-    }
-
-    /// Reports that another database uses our name: this device was cloned, or is a clone (PROTOCOL A6).
-    mutating func noteTwins(_ facts: HubHeaders, _ effects: inout [SyncEffect]) {
-        let count = max(1, facts.twins ?? 1)
-        guard count != twins else { return }
-        twins = count
-        effects.append(.report(.twins(count)))
     }
 
     /// Records the rate limit of the latest answer.
     mutating func noteRate(_ facts: HubHeaders, at moment: Moment) {
         quietUntil = facts.rateLimit?.pause.map { moment.instant.advanced(by: $0) }
         hasNoRequestsLeft = quietUntil != nil && facts.rateLimit?.remaining == 0
-    }
-
-    /// If every commit since the known head is one of our own, everything is still known: the echoes can wait for the next periodic pull.
-    /// Versions do not show that, because they are not numbers of the feed. The head rises by at least one with each commit.
-    mutating func noteOwnCommits(_ count: Int) {
-        guard let known = knownHead, let head = cycle?.pushedHead else { return }
-        seenHead = max(seenHead ?? 0, head)
-        if head.saturatingSubtract(known) == Int64(count) { knownHead = head }
     }
 
     func isRegressed(_ hubSeq: Int64?) -> Bool {

@@ -38,7 +38,7 @@ extension SyncEngine {
             let isCertain =
                 refusal.kind == .malformed || refusal.kind == .tooLarge || refusal.status == 408
                 || (isAnswerTooLarge && cycle?.wasAnswered == true)
-            if isAnswerTooLarge, !isCertain { greetedAt = nil }
+            if isAnswerTooLarge, !isCertain { hub.requireHello() }
             if sizer.failed(batch, isCertain: isCertain, isAnswerTooLarge: isAnswerTooLarge), asked == nil {
                 return loadInFlight(at: moment, &effects)
             }
@@ -48,7 +48,7 @@ extension SyncEngine {
                 }
                 // Silence over one mutation: the next cycle greets first, to distinguish a hub that is gone from one that hangs on this
                 // mutation.
-                greetedAt = nil
+                hub.requireHello()
             }
         }
         hubIs(reachability(after: refusal), cause: Printable.text(refusal.detail), HubFault(refusal), &effects)
@@ -178,7 +178,7 @@ extension SyncEngine {
 
     private func reachability(after refusal: HubReply.Refusal) -> Reachability {
         switch refusal.kind {
-        case .transport(.cancelled): hub
+        case .transport(.cancelled): hub.reachability
         case .transport(.credentials), .transport(.clientCertificate): .auth
         case .transport, .misconfigured: .degraded
         // A portal answers with a page or a redirect; an error status comes from a proxy, or a wrong server.

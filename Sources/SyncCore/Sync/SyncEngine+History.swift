@@ -24,7 +24,7 @@ extension SyncEngine {
         }
         self.cycle?.isHealing = true
         self.cycle?.healed += 1
-        (knownHead, seenHead) = (nil, nil)
+        hub.forgetHeads()
         loadSettled(at: moment, &effects)
     }
 
@@ -53,7 +53,7 @@ extension SyncEngine {
         guard !settings.isRest, let epoch = facts.epoch, epoch == memory.epoch, cycle?.isHealing == false,
             !ablations.contains(.proofIgnored)
         else { return false }
-        if owesHealing, !hasHealedLately(at: moment) { return true }
+        if hub.mustHeal(at: moment.instant) { return true }
         guard let standing = memory.standing, standing.epoch == epoch else { return false }
         return standing.isAhead(of: facts, for: replica)
     }
@@ -66,7 +66,7 @@ extension SyncEngine {
         guard let epoch = memory.epoch else { return false }
         let said = memory.standing?.head ?? 0
         let asksAgain = cycle?.hasShownReceipt != true
-        let heals = !asksAgain && !hasHealedLately(at: moment) && cycle?.healed == 0
+        let heals = !asksAgain && !hub.hasHealedLately(at: moment.instant) && cycle?.healed == 0
         effects.append(.report(.hubWentBack(said: said, now: facts.head ?? 0, isHealing: heals)))
         if asksAgain {
             cycle?.hasShownReceipt = true
@@ -76,21 +76,13 @@ extension SyncEngine {
         guard heals else {
             // Work continues meanwhile; mutations that this hub may lack are offered at the due time.
             memory.standing = nil
-            owesHealing = true
+            hub.postponeHealing()
             return false
         }
-        owesHealing = false
-        forgottenAt = moment.instant
+        hub.recordHealing(at: moment.instant)
         epochChanged(to: epoch, at: moment, &effects)
         return true
     }
-
-    private func hasHealedLately(at moment: Moment) -> Bool {
-        forgottenAt.map { $0.duration(to: moment.instant) < Self.selfHealingInterval } ?? false
-    }
-
-    /// Shortest time between two complete listings that contradicting answers of a hub can cause.
-    static let selfHealingInterval: Duration = .seconds(600)
 
     /// The state of the hub by the latest answer, to be stored with its content; `nil` when it is known already.
     mutating func stand(at head: Int64) -> HubStanding? {
@@ -123,7 +115,7 @@ extension SyncEngine {
         if settings.isRest { keys = [] }
         if ablations.contains(.requeueSkipped) { keys = [] }
         if ablations.contains(.requeueAboveHighest) {
-            keys.removeAll { UUIDv7.carried(in: $0.text).map { $0 <= hubSeq } ?? false }
+            keys.removeAll { UUIDv7.carried(in: $0.text).map { $0 <= hub.deviceSeq } ?? false }
         }
         guard !keys.isEmpty else { return forgetHistory(&effects) }
         send(.known, KnownMessages.request(keys), at: moment, &effects) { .asking(keys, upTo: seq, call: $0) }
@@ -191,7 +183,7 @@ extension SyncEngine {
         memory.healing = nil
         memory.standing = ablations.contains(.proofIgnored) ? nil : healing.standing
         cycle?.isHealing = false
-        greetedAt = nil
+        hub.requireHello()
         advance(to: .adoptingHistory)
         saveMemory(&effects)
     }
@@ -207,7 +199,10 @@ extension SyncEngine {
     mutating func historyAdopted(_ answer: StoreAnswer, at moment: Moment, _ effects: inout [SyncEffect]) {
         saved(answer)
         if case .failed(let text) = answer {
-            if remembered.epoch == nil { (memory.epoch, greetedAt) = (nil, nil) }
+            if remembered.epoch == nil {
+                memory.epoch = nil
+                hub.requireHello()
+            }
             return endInFailure("the store could not: \(text)", retry: .seconds(30), at: moment, &effects)
         }
         // Mutations in flight, old ones and those offered again, are settled before any page of the new listing.

@@ -20,7 +20,7 @@ extension SyncEngine {
         let due = reading.feeds.filter { stream in
             stream.cursor != nil && mayCompare(stream.fullSync) && !readings.uncompared.holds(stream.entity, at: moment.instant)
         }
-        if hubHasDigests {
+        if hub.hasDigests {
             reading.comparisons = due
         } else if !due.isEmpty, cycle?.hasRestarted != true {
             cycle?.hasRestarted = true
@@ -48,7 +48,7 @@ extension SyncEngine {
             }
             let request = SnapshotRequest(
                 entity: next.entity, after: listing.after, limit: listedRecords, buckets: listing.buckets,
-                namesUnreadable: hubNamesUnreadable, maxBytes: pace.down.bytes)
+                namesUnreadable: hub.namesUnreadable, maxBytes: pace.down.bytes)
             return send(.snapshot, [], query: SnapshotMessages.query(request), at: moment, &effects) { .listing(next, call: $0) }
         }
         let feeds = cycle?.reading.feeds ?? []
@@ -58,7 +58,7 @@ extension SyncEngine {
 
     /// Number of records to ask for in one page. An older hub does not limit bytes, so on a slow link it is asked for few records.
     var listedRecords: Int {
-        min(Limits.listedRecords(announced: pullRecords), max(1, pace.down.bytes / Self.smallRecord))
+        min(Limits.listedRecords(announced: hub.pullRecords), max(1, pace.down.bytes / Self.smallRecord))
     }
 
     /// Size of a small record in an answer, bytes; most are larger.
@@ -75,7 +75,7 @@ extension SyncEngine {
         }
         endTrial(&effects)
         // Everything up to here is known only when the feed has been read from the listing's beginning.
-        knownHead = nil
+        hub.forgetReadHead()
         advance(to: .applyingSnapshot)
         page.standing = stand(at: page.startVersion)
         effects.append(.store(.applySnapshot(page)))

@@ -91,11 +91,11 @@ extension SyncEngine {
             } else if before.isBlocked, !now.isBlocked {
                 // The hub was unreachable for the whole fleet, which finds it again at the same time.
                 cause = "the hub can be reached again"
-                firstContact(within: hubSpread, at: moment)
+                firstContact(within: hub.spread, at: moment)
             } else if now.isBlocked {
                 cause = "the probe found \(now.reachability == .captive ? "something else in the hub's place" : "no hub")"
             }
-            if now.reachability == .online, before.reachability != .online, hub != .auth { hub = .online }
+            if now.reachability == .online, before.reachability != .online, hub.reachability != .auth { hub.isNow(.online) }
         }
         guard reachability != reached else { return }
         effects.append(.report(.reachability(from: reached, to: reachability, cause: cause, nil)))
@@ -103,7 +103,7 @@ extension SyncEngine {
 
     /// Starts again on a new link. Silence and portals of the old link say little about it; the hub's own answers still hold.
     private mutating func linkIsNew(at moment: Moment, _ effects: inout [SyncEffect]) {
-        hub = .connecting
+        hub.isNow(.connecting)
         // A link that comes back has its former speed.
         if paceLink != conditions.uplink?.name { (pace, paceLink) = (LinkPace(), conditions.uplink?.name) }
         if failureCause == .between {

@@ -118,7 +118,7 @@ extension SyncEngine {
         }
         // There is no number of the newest change: a list that was just read to its end counts as complete.
         if cycle?.pulledHead == nil { cycle?.pulledHead = 0 }
-        (seenHead, headSeenAt) = (0, moment.instant)
+        hub.recordHead(0, at: moment.instant)
         cycle?.asked.subtract(response.errors.map(\.entity))
         if !gone.isEmpty { cycle?.missedStreams = true }
         advance(to: .applyingPull(next(usable), restart: gone))

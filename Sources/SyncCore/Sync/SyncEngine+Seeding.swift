@@ -16,7 +16,7 @@ extension SyncEngine {
         }
         let request = SnapshotRequest(
             entity: next.entity, after: next.seed?.after, limit: listedRecords, isSeed: true,
-            namesUnreadable: hubNamesUnreadable, maxBytes: pace.down.bytes)
+            namesUnreadable: hub.namesUnreadable, maxBytes: pace.down.bytes)
         send(.snapshot, [], query: SnapshotMessages.query(request), at: moment, &effects) { .seeding(next, call: $0) }
         return true
     }

@@ -18,13 +18,13 @@ extension SyncEngine {
         guard mark != memory.shareMark else { return }
         memory.shareMark = mark
         // What is known up to this head was read under other scopes.
-        knownHead = nil
+        hub.forgetReadHead()
         if case .greeting? = cycle?.step, cycle?.scope != .push {
             cycle?.pullsShare = true
             return
         }
         share.isDue = true
-        greetedAt = nil
+        hub.requireHello()
         guard conditions.uplink?.isMetered != true else { return }
         let soon = moment.instant.advanced(by: random.duration(from: .zero, to: Self.shareDelay))
         let at = share.askedAt.map { max(soon, $0.advanced(by: Self.shareSpacing)) } ?? soon

@@ -43,8 +43,7 @@ package struct SyncEngine: Sendable {
     var random: SeededRandom
     var timer: CycleTimer
     var conditions = Conditions.plain
-    /// Reachability of the hub over the present link; never `offline`.
-    var hub = Reachability.connecting
+    var hub = HubView()
     package internal(set) var withheld = WithheldWork()
     /// The last known allowance by links, power and budgets alone.
     var termsBefore: Allowance?
@@ -52,8 +51,6 @@ package struct SyncEngine: Sendable {
     /// The running probe, and the time it left.
     var probe: Probe?
     package internal(set) var watchdog = Watchdog()
-    /// A fleet that finds its hub again spreads over this time; the hub sends it in its hello (`spread_s`).
-    var hubSpread: Duration = .seconds(30)
     /// The hub has few requests left for us. No further batch is sent before this, and with none left no request at all.
     var quietUntil: Instant?
     var hasNoRequestsLeft = false
@@ -85,33 +82,8 @@ package struct SyncEngine: Sendable {
     /// Size of the body of the latest call, bytes, and its time limit.
     var lastBody = 0
     var lastTimeLimit: Duration = .zero
-    /// Number of records and deletions that are requested in one page.
-    var pullRecords = Limits.pullRecords
-    package internal(set) var clock = ClockOffset()
     /// The kernel reports that the wall clock is synchronised; may change at any time.
     package var wallIsSynchronised = false
-    /// The verdict about the time in the hub's latest answer.
-    package internal(set) var hubTime = ClockOffset.Verdict.accepted
-    /// Newest commit number that the hub has named, and the one up to which everything is here except our own echoes.
-    package internal(set) var seenHead: Int64?
-    var knownHead: Int64?
-    /// Time at which this database last healed alone from a hub that had gone back.
-    var forgottenAt: Instant?
-    /// The hub went back again too soon after that: this database heals once more at the due time.
-    var owesHealing = false
-    var headSeenAt: Instant?
-    /// Time at which a pull of the entity was last read to its end. The hub leaves out streams without news, so no page shows it.
-    var pulledAt: [EntityName: Timestamp] = [:]
-    var greetedAt: Instant?
-    /// The hub compares digests (``VerifyMessages``).
-    var hubHasDigests = false
-    /// The hub can leave a damaged record out and say so (``UnreadableRecords``).
-    var hubNamesUnreadable = false
-    var hubNamesEntities = false
-    /// The highest `seq` of ours that the hub knows, by its latest answer.
-    var hubSeq: Int64 = 0
-    /// Number of databases that use our name in turns, as the hub last said; 1 is only this one.
-    package internal(set) var twins: Int64 = 1
     var house = House()
     var share = Share()
     var readings = ReadingMemory()
@@ -275,7 +247,7 @@ package struct SyncEngine: Sendable {
             self.settings = settings
             timer.settings = settings.timer
             breaker.settings = settings.breaker
-            greetedAt = nil
+            hub.requireHello()
             settingsChanged(at: moment, &effects)
         case .credentialsChanged: if failureCause == .credentials { tryAgain(at: moment) }
         case .clockChanged:
@@ -321,12 +293,23 @@ package struct SyncEngine: Sendable {
     package var housekeepingAt: Instant? { house.dueAt }
 
     /// `true` when the last pull read every stream to its end and nothing newer is known.
-    package var isCaughtUp: Bool { knownHead != nil && knownHead == seenHead && readings.held.isEmpty }
+    package var isCaughtUp: Bool { hub.isReadToHead && readings.held.isEmpty }
 
     /// Time of the last complete pull of the entity. `nil`: neither this run nor an earlier one has a record of it.
     package func pulledAt(_ entity: EntityName) -> Timestamp? {
-        [pulledAt[entity], memory.pulledAt].compactMap { $0 }.max()
+        [hub.pulledAt(entity), memory.pulledAt].compactMap { $0 }.max()
     }
+
+    /// Newest commit number that the hub has named.
+    package var seenHead: Int64? { hub.head }
+
+    /// Number of databases that use our name in turns, as the hub last said; 1 is only this one.
+    package var twins: Int64 { hub.clones }
+
+    package var clock: ClockOffset { hub.clock }
+
+    /// The verdict about the time in the hub's latest answer.
+    package var hubTime: ClockOffset.Verdict { hub.time }
 
     // MARK: Between cycles
 
@@ -341,7 +324,7 @@ package struct SyncEngine: Sendable {
         maxSentSeq = start.maxSentSeq
         ackedSeq = start.ackedSeq
         conditions = start.conditions
-        clock = ClockOffset(prior: start.anchor)
+        hub = HubView(prior: start.anchor)
         for priority in start.waiting {
             timer.wish(.enqueued(priority), now: moment.instant)
             watchdog.enqueued(priority, at: moment.instant)
@@ -389,12 +372,12 @@ package struct SyncEngine: Sendable {
     }
 
     package var reachability: Reachability {
-        conditions.hasLink && !conditions.isBlocked ? hub : conditions.reachability
+        conditions.hasLink && !conditions.isBlocked ? hub.reachability : conditions.reachability
     }
 
     mutating func hubIs(_ next: Reachability, cause: String, _ fault: HubFault?, _ effects: inout [SyncEffect]) {
         let before = reachability
-        hub = next
+        hub.isNow(next)
         guard reachability != before else {
             // When the probe holds back attempts, its result is the reason.
             let isOwn = conditions.hasLink && !conditions.isBlocked
