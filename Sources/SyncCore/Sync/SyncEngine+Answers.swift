@@ -32,8 +32,7 @@ extension SyncEngine {
                 if isRegressed(facts.deviceSeq) { return regressed(facts.deviceSeq ?? 0, at: moment, &effects) }
                 if let epoch = facts.epoch, isOtherHistory(epoch) { return epochChanged(to: epoch, at: moment, &effects) }
                 if hasForgotten, hubForgot(facts, at: moment, &effects) { return }
-                // The known hub answers after all; answers of the other one have no meaning for it.
-                if facts.epoch != nil, facts.epoch == memory.epoch, memory.healing?.epoch != memory.epoch { memory.healing = nil }
+                if facts.epoch != nil, facts.epoch == memory.epoch { durable.endOtherHealing() }
                 cycle?.wasAnswered = true
                 cycle?.facts = facts
                 measure(step, read: body.count, in: sent.duration(to: moment.instant))
@@ -59,10 +58,8 @@ extension SyncEngine {
             if isRegressed(hello.deviceSeq) { return regressed(hello.deviceSeq ?? 0, at: moment, &effects) }
             sizer.limit(mutations: hello.limits.pushMutations, bytes: hello.limits.pushBytes)
             hub.recordHello(hello, at: moment.instant)
-            // A hub that replaced another one may not name entities at all.
-            if !hub.namesEntities { memory.hubEntities = nil }
-            if let entities = hello.entities { memory.hubEntities = entities }
-            memory.share = hello.share
+            if !hub.namesEntities { durable.forgetEntities() }
+            durable.recordShare(hello)
             if memory.epoch == nil { return learnHistory(hello.epoch, &effects) }
             loadInFlight(at: moment, &effects)
         case .settling(let batch, _):
@@ -129,9 +126,7 @@ extension SyncEngine {
     /// Records the entities that the hub names. New ones are pulled in the same cycle, so that a requested sync brings them.
     private mutating func noteEntities(_ entities: [EntityName]?) {
         guard let entities else { return }
-        let known = Set(memory.hubEntities ?? [])
-        if cycle?.hasFoundEntities == false, !known.isSuperset(of: entities) { cycle?.hasFoundEntities = true }
-        if memory.hubEntities != entities { memory.hubEntities = entities }
+        if durable.recordEntities(entities) { cycle?.hasFoundEntities = true }
     }
 
     /// The streams to ask next: those that did not fit into the request, and those with more pages.

@@ -38,8 +38,7 @@ extension SyncEngine {
     }
 
     private mutating func breakerChanged(from before: Breaker.State, _ effects: inout [SyncEffect]) {
-        // After a restart, half open counts as open, because the trial was not made.
-        memory.isBreakerOpen = breaker.state != .closed
+        durable.recordBreaker(breaker.state)
         guard breaker.state != before else { return }
         effects.append(.report(.breaker(from: before, to: breaker.state)))
     }

@@ -21,7 +21,7 @@ extension SyncEngine {
         (quietUntil, hasNoRequestsLeft) = (nil, false)
         watchdog.tried(at: moment.instant)
         retryAt = nil
-        couldNotSave = false
+        durable.allowSaving()
         effects.append(.report(.cycleBegan(session: session)))
         if settings.isRest { return beginWithBackend(at: moment, &effects) }
         hub.isGreeted(at: moment.instant) ? loadInFlight(at: moment, &effects) : greet(at: moment, &effects)
@@ -41,7 +41,7 @@ extension SyncEngine {
         switch (step, answer) {
         // A full disk or a damaged page: nothing was changed, so the cycle just ends; the store reports it in status.
         case (.remembering, _):
-            saved(answer)
+            durable.recordSaved(answer)
             finish(at: moment, &effects)
         case (.adoptingHistory, _): historyAdopted(answer, at: moment, &effects)
         case (_, .failed(let text)): endInFailure("the store could not: \(text)", retry: .seconds(30), at: moment, &effects)
@@ -71,7 +71,7 @@ extension SyncEngine {
             loadStreams(&effects)
         case (.loadingStreams, .streams(let streams)):
             cycle?.asked = []
-            if memory.leftOut.keep(only: Set(streams.map(\.entity))) { tellLeftOut(&effects) }
+            if durable.keepLeftOut(only: Set(streams.map(\.entity))) { tellLeftOut(&effects) }
             let isSecondLook = cycle?.hasPulledForConflicts == true
             let wanted = streams.filter { stream in
                 (!isSecondLook || cycle?.conflicted.contains(stream.entity) == true) && mayPull(stream.entity, at: moment)
@@ -160,7 +160,7 @@ extension SyncEngine {
         guard let cycle else { return }
         hub.recordPulled(cycle.asked, at: moment.wall)
         let isWhole = !cycle.readsReferences && !cycle.hasPulledForConflicts && !cycle.missedStreams
-        if isWhole, readings.held.isEmpty { memory.pulledAt = moment.wall }
+        if isWhole, readings.held.isEmpty { durable.recordWholePull(at: moment.wall) }
     }
 
     mutating func record(_ summary: ResultsSummary, at moment: Moment) {
@@ -376,23 +376,20 @@ extension SyncEngine {
     }
 
     mutating func succeed(at moment: Moment, _ effects: inout [SyncEffect]) {
-        memory.failures = 0
-        memory.notBefore = nil
-        memory.lastSuccess = moment.wall
         // An entity that could not be read does not hold back the others, but must be visible.
-        memory.lastError = cycle?.outcome.error ?? (readings.held.isEmpty ? nil : readings.held.sentence)
-        memory.lastErrorAt = memory.lastError == nil ? nil : moment.wall
+        durable.recordSuccess(
+            at: moment.wall, error: cycle?.outcome.error ?? (readings.held.isEmpty ? nil : readings.held.sentence))
         failureCause = .none
         // A whole cycle without a call brings no news, but the hub's answer to the probe is valid.
         if breaker.state == .halfOpen { closeBreaker(&effects) }
         timer.holdBack(retryAt: nil, notBefore: hasNoRequestsLeft ? quietUntil : nil)
         showHold(at: moment)
-        memory.notBefore = retryAt
+        durable.holdUntil(retryAt)
         saveOrFinish(at: moment, &effects)
     }
 
     mutating func saveOrFinish(at moment: Moment, _ effects: inout [SyncEffect]) {
-        guard memoryIsWorthSaving else { return finish(at: moment, &effects) }
+        guard durable.isWorthSaving else { return finish(at: moment, &effects) }
         advance(to: .remembering)
         saveMemory(&effects)
     }
@@ -429,7 +426,7 @@ extension SyncEngine {
         call.timeLimit = LinkPace.timeLimit(for: body.count + answer, rate: kind.isReading ? pace.down.rate : pace.up.rate)
         lastTimeLimit = call.timeLimit
         if kind == .push || kind == .settle, !ablations.contains(.epochIgnored) { call.epoch = memory.epoch }
-        if kind == .push || kind == .settle || kind == .hello { call.receipt = receipt }
+        if kind == .push || kind == .settle || kind == .hello { call.receipt = durable.receipt }
         advance(to: step(call.id))
         effects.append(.send(call))
     }

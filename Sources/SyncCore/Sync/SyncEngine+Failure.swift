@@ -95,13 +95,11 @@ extension SyncEngine {
         _ detail: String, kind: HubReply.Kind? = nil, cause: FailureCause = .none, retry: Duration, asked: Duration? = nil,
         ceiling: Duration = .seconds(3600), at moment: Moment, _ effects: inout [SyncEffect]
     ) {
-        memory.failures += 1
         // A request gives one more attempt, not one after each failure of a long outage.
         owesRequest = cycle?.isAskedFor ?? false
         failureCause = cause
-        memory.lastError = Printable.text(detail)
-        memory.lastErrorAt = moment.wall
-        cycle?.outcome.error = memory.lastError
+        durable.recordFailure(detail, at: moment.wall)
+        cycle?.outcome.error = durable.memory.lastError
         cycle?.outcome.errorKind = kind
         let delay = asked.map { Backoff.honouring($0, over: retry, ceiling: ceiling, using: &random) } ?? retry
         let until = moment.instant.advanced(by: delay)
@@ -111,7 +109,7 @@ extension SyncEngine {
         timer.holdBack(
             retryAt: until, notBefore: isServersWish || cause == .credentials ? until : nil, failedAt: moment.instant)
         showHold(at: moment)
-        memory.notBefore = isServersWish ? retryAt : nil
+        durable.holdUntil(isServersWish ? retryAt : nil)
         timer.wish(.again(at: until), now: moment.instant)
         saveOrFinish(at: moment, &effects)
     }
@@ -119,7 +117,7 @@ extension SyncEngine {
     /// Allows an attempt because the cause of the failure was changed. A delay that the server itself asked for still holds.
     mutating func tryAgain(at moment: Moment) {
         failureCause = .none
-        memory.failures = 0
+        durable.forgiveFailures()
         timer.holdBack(retryAt: nil, notBefore: memory.notBefore == nil ? nil : timer.notBefore)
         timer.wish(.again(at: moment.instant), now: moment.instant)
         showHold(at: moment)
@@ -127,7 +125,7 @@ extension SyncEngine {
 
     /// Applies a configuration that was read again, with an immediate attempt.
     mutating func settingsChanged(at moment: Moment, _ effects: inout [SyncEffect]) {
-        if serverIs(settings.server) {
+        if durable.recordServer(settings.server) {
             timer.holdBack(retryAt: nil, notBefore: nil)
             closeBreaker(&effects)
         }
@@ -135,18 +133,6 @@ extension SyncEngine {
             return timer.wish(.again(at: moment.instant.advanced(by: .seconds(1))), now: moment.instant)
         }
         tryAgain(at: moment)
-    }
-
-    /// Records the server's name. The failures of one server and the delays that it asked for do not apply to another.
-    ///
-    /// - Returns: `true` when it is another server than before.
-    @discardableResult
-    mutating func serverIs(_ server: String) -> Bool {
-        defer { if !server.isEmpty { memory.server = server } }
-        guard !server.isEmpty, let before = memory.server, before != server else { return false }
-        (memory.failures, memory.notBefore, memory.isBreakerOpen) = (0, nil, false)
-        (memory.lastError, memory.lastErrorAt) = (nil, nil)
-        return true
     }
 
     var batchUnderWay: Batch? {

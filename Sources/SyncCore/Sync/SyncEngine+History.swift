@@ -11,9 +11,8 @@ extension SyncEngine {
 
     mutating func epochChanged(to epoch: String, at moment: Moment, _ effects: inout [SyncEffect]) {
         let known = memory.epoch ?? ""
-        if memory.healing?.epoch != epoch {
-            if epoch != known { effects.append(.report(.epochChanged(from: known, to: epoch))) }
-            memory.healing = EngineMemory.Healing(epoch: epoch)
+        if durable.beginHealing(to: epoch), epoch != known {
+            effects.append(.report(.epochChanged(from: known, to: epoch)))
         }
         // A second new history in one cycle has two possible causes. Two operators began a new history one after the other, which ends
         // soon. Or two hubs take turns at one address, and neither can be trusted.
@@ -38,12 +37,6 @@ extension SyncEngine {
     }
 
     // MARK: A hub that went back without notice
-
-    /// The receipt of this history that a hello and a push show.
-    var receipt: String? {
-        guard let standing = memory.standing, standing.epoch == memory.epoch else { return nil }
-        return standing.receipt
-    }
 
     /// Returns whether an answer shows that the hub is behind an earlier state of the same history: its database was replaced by an older
     /// copy. The receipt tells this to the hub itself; this check is for a hub that ignores receipts.
@@ -75,7 +68,7 @@ extension SyncEngine {
         }
         guard heals else {
             // Work continues meanwhile; mutations that this hub may lack are offered at the due time.
-            memory.standing = nil
+            durable.forgetStanding()
             hub.postponeHealing()
             return false
         }
@@ -86,20 +79,8 @@ extension SyncEngine {
 
     /// The state of the hub by the latest answer, to be stored with its content; `nil` when it is known already.
     mutating func stand(at head: Int64) -> HubStanding? {
-        guard !settings.isRest, let facts = cycle?.facts, cycle?.isHealing == false, let epoch = memory.epoch, facts.epoch == epoch else {
-            return nil
-        }
-        var standing = HubStanding(
-            // The smaller of two numbers that should be equal: a wrong one must not make the hub look old for ever.
-            epoch: epoch, replica: replica, head: min(head, facts.head ?? head), seq: facts.deviceSeq ?? 0, receipt: facts.receipt)
-        if let old = memory.standing, old.epoch == epoch {
-            standing.head = max(standing.head, old.head)
-            if old.replica == replica { standing.seq = max(standing.seq, old.seq) }
-            if standing.receipt == nil { standing.receipt = old.receipt }
-        }
-        guard standing != memory.standing else { return nil }
-        memory.standing = standing
-        return standing
+        guard !settings.isRest, let facts = cycle?.facts, cycle?.isHealing == false else { return nil }
+        return durable.recordStanding(at: head, facts, replica: replica)
     }
 
     private mutating func loadSettled(at moment: Moment, _ effects: inout [SyncEffect]) {
@@ -127,7 +108,7 @@ extension SyncEngine {
         let unknown = Set(try KnownMessages.readResponse(body)).intersection(keys)
         // An older copy of the hub may take its place at any time, and may know fewer mutations.
         let before = memory.healing?.standing
-        noteHealingStanding()
+        if let facts = cycle?.facts { durable.recordHealing(facts, replica: replica) }
         if let before, let facts = cycle?.facts, before.isAhead(of: facts, for: replica), !ablations.contains(.proofIgnored) {
             return askFromTheStart(at: moment, &effects)
         }
@@ -136,15 +117,8 @@ extension SyncEngine {
         effects.append(.store(.requeue(keys.filter(unknown.contains))))
     }
 
-    /// Records the state of the hub that is being asked.
-    private mutating func noteHealingStanding() {
-        guard let epoch = memory.healing?.epoch, let facts = cycle?.facts, let head = facts.head else { return }
-        memory.healing?.standing = HubStanding(
-            epoch: epoch, replica: replica, head: head, seq: facts.deviceSeq ?? 0, receipt: facts.receipt)
-    }
-
     private mutating func askFromTheStart(at moment: Moment, _ effects: inout [SyncEffect]) {
-        memory.healing?.askedSeq = 0
+        durable.recordAsked(upTo: 0)
         // Two hubs that take turns at one address would be asked without end.
         guard let healed = cycle?.healed, healed < 2 else {
             return endInFailure(
@@ -155,12 +129,12 @@ extension SyncEngine {
     }
 
     mutating func requeued(_ count: Int, upTo seq: Int64, at moment: Moment, _ effects: inout [SyncEffect]) {
-        memory.healing?.requeued += count
+        durable.recordRequeued(count)
         asked(upTo: seq, at: moment, &effects)
     }
 
     private mutating func asked(upTo seq: Int64, at moment: Moment, _ effects: inout [SyncEffect]) {
-        memory.healing?.askedSeq = seq
+        durable.recordAsked(upTo: seq)
         loadSettled(at: moment, &effects)
     }
 
@@ -179,9 +153,7 @@ extension SyncEngine {
     mutating func adoptHistory(_ effects: inout [SyncEffect]) {
         guard let healing = memory.healing else { return }
         effects.append(.report(.historyAdopted(epoch: healing.epoch, requeued: healing.requeued)))
-        memory.epoch = healing.epoch
-        memory.healing = nil
-        memory.standing = ablations.contains(.proofIgnored) ? nil : healing.standing
+        durable.adopt(healing, withStanding: !ablations.contains(.proofIgnored))
         cycle?.isHealing = false
         hub.requireHello()
         advance(to: .adoptingHistory)
@@ -191,18 +163,15 @@ extension SyncEngine {
     /// Records the first history ever. It is on flash before any other answer of that hub: mutations that it accepts must not count as
     /// accepted by a later hub.
     mutating func learnHistory(_ epoch: String, _ effects: inout [SyncEffect]) {
-        memory.epoch = epoch
+        durable.learnHistory(epoch)
         advance(to: .adoptingHistory)
         saveMemory(&effects)
     }
 
     mutating func historyAdopted(_ answer: StoreAnswer, at moment: Moment, _ effects: inout [SyncEffect]) {
-        saved(answer)
+        durable.recordSaved(answer)
         if case .failed(let text) = answer {
-            if remembered.epoch == nil {
-                memory.epoch = nil
-                hub.requireHello()
-            }
+            if durable.forgetUnsavedHistory() { hub.requireHello() }
             return endInFailure("the store could not: \(text)", retry: .seconds(30), at: moment, &effects)
         }
         // Mutations in flight, old ones and those offered again, are settled before any page of the new listing.

@@ -40,7 +40,7 @@ extension SyncEngine {
     }
 
     /// `true` when no store command and no call is running, also outside of a cycle.
-    var isFree: Bool { cycle == nil && saving == nil && !house.isUnderWay }
+    var isFree: Bool { cycle == nil && !durable.isSaving && !house.isUnderWay }
 
     /// Runs housekeeping as the last step of a cycle.
     mutating func keepHouse(at moment: Moment, _ effects: inout [SyncEffect]) {

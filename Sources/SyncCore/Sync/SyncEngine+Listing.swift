@@ -69,8 +69,8 @@ extension SyncEngine {
     ) throws(ReplyError) {
         var page = try readPage(body, of: asked.entity, after: asked.listing?.after, only: asked.listing?.buckets)
         noteListed(page, &effects)
-        if memory.leftOut.note(page, after: asked.listing?.after, only: asked.listing?.buckets) {
-            page.leftOut = memory.leftOut
+        if let leftOut = durable.recordLeftOut(page, of: asked.listing) {
+            page.leftOut = leftOut
             tellLeftOut(&effects)
         }
         endTrial(&effects)

@@ -107,7 +107,7 @@ extension SyncEngine {
         // A link that comes back has its former speed.
         if paceLink != conditions.uplink?.name { (pace, paceLink) = (LinkPace(), conditions.uplink?.name) }
         if failureCause == .between {
-            memory.failures = min(memory.failures, 1)
+            durable.forgiveFailuresOfOldLink()
             timer.holdBack(retryAt: nil, notBefore: timer.notBefore)
             closeBreaker(&effects)
             showHold(at: moment)

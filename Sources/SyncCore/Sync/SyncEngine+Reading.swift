@@ -140,8 +140,8 @@ extension SyncEngine {
                 readings.restarted.remove(page.entity)
                 readings.rescoped.remove(page.entity)
                 cycle?.received += count
-                if memory.leftOut.note(page) {
-                    usable.leftOut = memory.leftOut
+                if let leftOut = durable.recordLeftOut(page) {
+                    usable.leftOut = leftOut
                     tellLeftOut(&effects)
                 }
                 usable.pages.append(page)

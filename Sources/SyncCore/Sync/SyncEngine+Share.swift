@@ -15,8 +15,7 @@ extension SyncEngine {
 
     /// Compares the mark of an answer with the last one. Over a metered link the change waits for the next cycle.
     mutating func noteShare(_ mark: String, at moment: Moment) {
-        guard mark != memory.shareMark else { return }
-        memory.shareMark = mark
+        guard durable.recordShareMark(mark) else { return }
         // What is known up to this head was read under other scopes.
         hub.forgetReadHead()
         if case .greeting? = cycle?.step, cycle?.scope != .push {

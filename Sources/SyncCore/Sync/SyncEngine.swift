@@ -64,12 +64,7 @@ package struct SyncEngine: Sendable {
     /// Highest `seq` that this replica has ever handed to the network.
     package internal(set) var maxSentSeq: Int64 = 0
     var ackedSeq: Int64 = 0
-    package internal(set) var memory = EngineMemory()
-    /// The parts of `memory` that are on flash, and those that are being written.
-    var remembered = EngineMemory()
-    var saving: EngineMemory?
-    /// The store refused the last attempt: the next one comes with the next cycle or pause, not at once.
-    var couldNotSave = false
+    var durable = DurableMemory()
     package internal(set) var cycle: Cycle?
     var request: SyncRequest?
     var lastCallID: UInt64 = 0
@@ -235,12 +230,10 @@ package struct SyncEngine: Sendable {
             timer.wish(.requested(isForced: wanted.isForced), now: moment.instant)
             if wanted.isForced { breaker.probeSoon(at: moment.instant) }
         case .paused(let pause):
-            memory.pause = pause
-            couldNotSave = false
+            durable.pause(pause)
         case .resumed:
             guard memory.pause != nil else { break }
-            memory.pause = nil
-            couldNotSave = false
+            durable.endPause()
             timer.wish(.again(at: moment.instant), now: moment.instant)
         case .conditions(let now): conditionsChanged(to: now, at: moment, &effects)
         case .settings(let settings):
@@ -254,7 +247,7 @@ package struct SyncEngine: Sendable {
             armedWake = nil
             timer.wish(.again(at: moment.instant.advanced(by: .seconds(1))), now: moment.instant)
             showHold(at: moment)
-            if memory.notBefore != nil { memory.notBefore = retryAt }
+            durable.moveHold(to: retryAt)
         case .timer: armedWake = nil
         case .stored(let answer):
             if cycle != nil {
@@ -262,7 +255,7 @@ package struct SyncEngine: Sendable {
             } else if house.isUnderWay {
                 housekept(answer, at: moment)
             } else {
-                saved(answer)
+                durable.recordSaved(answer)
             }
         case .answered(let call, let result, let sent): answered(call, result, sent: sent, at: moment, &effects)
         case .backendAnswered(let call, let reply, let sent): answered(call, reply, sent: sent, at: moment, &effects)
@@ -272,8 +265,7 @@ package struct SyncEngine: Sendable {
             noticeVerdict(at: moment)
             noticeStall(at: moment, &effects)
             if cycle == nil {
-                // A pause must be on flash before a caller relies on it; everything else can wait for the end of a cycle.
-                if memory.pause != remembered.pause, !couldNotSave { saveMemory(&effects) }
+                if durable.mustSavePause { saveMemory(&effects) }
                 probeIfDue(at: moment, &effects)
                 if isFree { beginCycleIfDue(at: moment, &effects) }
                 if isFree { keepHouseIfDue(at: moment, &effects) }
@@ -300,6 +292,9 @@ package struct SyncEngine: Sendable {
         [hub.pulledAt(entity), memory.pulledAt].compactMap { $0 }.max()
     }
 
+    /// State that survives a restart, as it is now.
+    package var memory: EngineMemory { durable.memory }
+
     /// Newest commit number that the hub has named.
     package var seenHead: Int64? { hub.head }
 
@@ -317,9 +312,8 @@ package struct SyncEngine: Sendable {
         hasStarted = true
         house.began = moment.instant
         house.expires(at: start.expiry)
-        memory = start.memory
-        remembered = start.memory
-        serverIs(settings.server)
+        durable = DurableMemory(start.memory)
+        durable.recordServer(settings.server)
         replica = start.replica
         maxSentSeq = start.maxSentSeq
         ackedSeq = start.ackedSeq
@@ -341,7 +335,7 @@ package struct SyncEngine: Sendable {
 
     private mutating func beginCycleIfDue(at moment: Moment, _ effects: inout [SyncEffect]) {
         guard let due = nextCycleAt(at: moment), due <= moment.instant else { return }
-        memory.pause = nil
+        durable.endPause()
         beginCycle(at: moment, &effects)
     }
 
@@ -394,28 +388,8 @@ package struct SyncEngine: Sendable {
         return SyncRequest(scope: scope, isForced: old.isForced || new.isForced)
     }
 
-    /// Saves the memory. Only one save runs at a time; later changes are seen when its answer is in.
     mutating func saveMemory(_ effects: inout [SyncEffect]) {
-        guard saving == nil, !house.isUnderWay else { return }
-        saving = memory
-        effects.append(.store(.remember(memory)))
-    }
-
-    mutating func saved(_ answer: StoreAnswer) {
-        if case .failed = answer { couldNotSave = true } else if let saving { remembered = saving }
-        saving = nil
-    }
-
-    /// `true` when writing the memory is worth an fsync: for a server's delay and a pause always, for the count of failures now and then,
-    /// for the time of the last success every ten minutes.
-    var memoryIsWorthSaving: Bool {
-        if memory.healing != remembered.healing || memory.share != remembered.share { return true }
-        if (memory.standing == nil) != (remembered.standing == nil) { return true }
-        if memory.epoch != remembered.epoch || memory.notBefore != remembered.notBefore { return true }
-        if memory.pause != remembered.pause || memory.isBreakerOpen != remembered.isBreakerOpen { return true }
-        if (memory.failures == 0) != (remembered.failures == 0) { return true }
-        if memory.failures >= remembered.failures + 3 { return true }
-        guard let success = memory.lastSuccess else { return false }
-        return remembered.lastSuccess.map { $0.duration(to: success) >= .seconds(600) } ?? true
+        guard !house.isUnderWay, let command = durable.save() else { return }
+        effects.append(.store(command))
     }
 }

@@ -1,4 +1,4 @@
-/// Knowledge about the hub, by its answers since the start. Nothing of it survives a restart; that part is in ``EngineMemory``.
+/// Knowledge about the hub, by its answers since the start. Nothing of it survives a restart; that part is ``DurableMemory``.
 package struct HubView: Hashable, Sendable {
     /// Time after the last hello at which the next one is due.
     static let helloInterval: Duration = .seconds(24 * 3600)
