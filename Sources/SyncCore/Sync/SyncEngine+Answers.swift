@@ -26,7 +26,7 @@ extension SyncEngine {
             case .answered(let facts, let body):
                 let hasForgotten = hasForgotten(facts, at: moment)
                 note(facts, sent: sent, at: moment, &effects)
-                noteRate(facts, at: moment)
+                pressure.recordRate(facts, at: moment.instant)
                 if let report = hub.recordClones(facts) { effects.append(.report(report)) }
                 hubIs(.online, cause: "the hub answered", nil, &effects)
                 if isRegressed(facts.deviceSeq) { return regressed(facts.deviceSeq ?? 0, at: moment, &effects) }
@@ -38,7 +38,7 @@ extension SyncEngine {
                 measure(step, read: body.count, in: sent.duration(to: moment.instant))
                 do throws(ReplyError) {
                     try understand(body, step, sent: sent, at: moment, &effects)
-                    breaker.answered()
+                    pressure.hubAnswered()
                 } catch {
                     let detail = "the hub's answer is not as agreed: \(error)"
                     let refusal = HubReply.Refusal(.nonsense, detail, facts: facts)
@@ -91,7 +91,7 @@ extension SyncEngine {
             cycle?.pushedHead = response.head
             sizer.succeeded(batch, after: sent.duration(to: moment.instant), growing: true)
             // A mutation without a verdict is still in flight: the next cycle settles it.
-            if response.results.count < batch.mutations.count { timer.wish(.again(at: moment.instant), now: moment.instant) }
+            if response.results.count < batch.mutations.count { pressure.wish(.again(at: moment.instant), at: moment.instant) }
             let next = mustEnd(at: moment) || isHalted(at: moment) ? nil : limits(at: moment)
             advance(to: .recordingResults(next: next?.leastPriority))
             effects.append(.store(.applyResults(response.results, next: next, standing: stand(at: response.head))))

@@ -1,8 +1,5 @@
 // The engine's part of the breaker: failures of the hub that count, and the probe that replaces a cycle (PROTOCOL G3).
 extension SyncEngine {
-    /// Time without an answer after which a probe has failed.
-    static let probePatience: Duration = .seconds(60)
-
     /// Records a call without a usable answer.
     mutating func noteFailure(_ refusal: HubReply.Refusal, at moment: Moment, _ effects: inout [SyncEffect]) {
         switch refusal.kind {
@@ -21,15 +18,12 @@ extension SyncEngine {
     }
 
     private mutating func breakerFailed(at moment: Moment, _ effects: inout [SyncEffect]) {
-        let before = breaker.state
-        breaker.failed(at: moment.instant, isMetered: conditions.uplink?.isMetered ?? false, using: &random)
-        breakerChanged(from: before, &effects)
+        breakerChanged(
+            pressure.breakerFailed(at: moment.instant, isMetered: conditions.uplink?.isMetered ?? false, using: &random), &effects)
     }
 
     mutating func closeBreaker(_ effects: inout [SyncEffect]) {
-        let before = breaker.state
-        breaker.close()
-        breakerChanged(from: before, &effects)
+        breakerChanged(pressure.closeBreaker(), &effects)
     }
 
     /// Ends the trial after a successful push or pull.
@@ -37,52 +31,38 @@ extension SyncEngine {
         if breaker.state == .halfOpen { closeBreaker(&effects) }
     }
 
-    private mutating func breakerChanged(from before: Breaker.State, _ effects: inout [SyncEffect]) {
+    private mutating func breakerChanged(_ report: SyncReport?, _ effects: inout [SyncEffect]) {
         durable.recordBreaker(breaker.state)
-        guard breaker.state != before else { return }
-        effects.append(.report(.breaker(from: before, to: breaker.state)))
+        if let report { effects.append(.report(report)) }
     }
 
     // MARK: Probes
 
     mutating func probeIfDue(at moment: Moment, _ effects: inout [SyncEffect]) {
-        if let under = probe {
-            guard under.sent.duration(to: moment.instant) >= Self.probePatience else { return }
-            probe = nil
+        if let end = pressure.probeEndsAt {
+            guard end <= moment.instant else { return }
+            pressure.giveUpProbe()
             breakerFailed(at: moment, &effects)
         }
         guard let due = probeDueAt(at: moment), due <= moment.instant else { return }
         lastCallID += 1
-        probe = Probe(id: lastCallID, sent: moment.instant)
+        pressure.beginProbe(lastCallID, at: moment.instant)
         effects.append(.probe(lastCallID))
     }
 
     mutating func probed(_ id: UInt64, isGood: Bool, at moment: Moment, _ effects: inout [SyncEffect]) {
-        guard probe?.id == id else { return }
-        probe = nil
-        guard breaker.state == .open else { return }
+        guard pressure.endProbe(id) else { return }
         guard isGood else { return breakerFailed(at: moment, &effects) }
-        breaker.probed()
-        breakerChanged(from: .open, &effects)
-        // The probes were spread already; a delay that the hub asked for still holds.
-        timer.holdBack(retryAt: nil, notBefore: timer.notBefore)
-        showHold(at: moment)
-        timer.wish(.again(at: moment.instant), now: moment.instant)
+        breakerChanged(pressure.recordGoodProbe(at: moment), &effects)
     }
 
     func probeWakeAt(at moment: Moment, despitePause: Bool) -> Instant? {
-        probe.map { $0.sent.advanced(by: Self.probePatience) } ?? probeDueAt(at: moment, despitePause: despitePause)
+        pressure.probeEndsAt ?? probeDueAt(at: moment, despitePause: despitePause)
     }
 
     /// Where nothing could be sent afterwards, no probe is made.
     private func probeDueAt(at moment: Moment, despitePause: Bool = false) -> Instant? {
-        guard let planned = breaker.probeAt else { return nil }
-        guard !allowance(at: moment, despitePause: despitePause, despiteBreaker: true).isNothing else { return nil }
-        return max(planned, timer.notBefore ?? planned)
-    }
-
-    struct Probe: Hashable, Sendable {
-        var id: UInt64
-        var sent: Instant
+        guard let planned = pressure.probeAt else { return nil }
+        return allowance(at: moment, despitePause: despitePause, despiteBreaker: true).isNothing ? nil : planned
     }
 }

@@ -9,18 +9,16 @@ extension SyncEngine {
         cycle?.isAskedFor = request != nil
         owesRequest = false
         cycle?.isForced = request?.isForced ?? false
-        cycle?.isTrial = breaker.state == .halfOpen
+        cycle?.isTrial = pressure.breaker.state == .halfOpen
         if share.isDue, cycle?.scope != .push {
             cycle?.pullsShare = true
             share.isDue = false
         }
         let allowed = allowed(at: moment)
-        cycle?.pullIsDue = allowed.pull.flatMap { timer.pullAt($0.interval) }.map { $0 <= moment.instant } ?? false
-        timer.began(request?.scope ?? .all, under: allowed, pulls: mayPull(under: allowed), now: moment.instant)
+        cycle?.pullIsDue = allowed.pull.flatMap { pressure.timer.pullAt($0.interval) }.map { $0 <= moment.instant } ?? false
+        pressure.cycleBegan(request?.scope ?? .all, under: allowed, pulls: mayPull(under: allowed), at: moment.instant)
         request = nil
-        (quietUntil, hasNoRequestsLeft) = (nil, false)
         watchdog.tried(at: moment.instant)
-        retryAt = nil
         durable.allowSaving()
         effects.append(.report(.cycleBegan(session: session)))
         if settings.isRest { return beginWithBackend(at: moment, &effects) }
@@ -51,7 +49,7 @@ extension SyncEngine {
             push(batch, as: .settle, at: moment, &effects) { .settling(batch, call: $0) }
         case (.loadingInFlight, .batch(nil, let retryAt, _)):
             // A cycle that only pulls must not forget it; otherwise the claim has the newer value.
-            if let retryAt { timer.wish(.due(at: instant(of: retryAt, at: moment)), now: moment.instant) }
+            if let retryAt { pressure.wish(.due(at: instant(of: retryAt, at: moment)), at: moment.instant) }
             pullOrPush(at: moment, &effects)
         case (.recordingSettled, .resultsApplied(let summary, _)):
             record(summary, at: moment)
@@ -144,7 +142,7 @@ extension SyncEngine {
             if let cycle, !cycle.hasPulledForConflicts, !cycle.missedStreams { hub.recordWholeRead(upTo: cycle.pulledHead) }
             return compare(at: moment, &effects)
         }
-        if quietUntil != nil { return goOnLater(at: moment, &effects) }
+        if pressure.isQuiet { return goOnLater(at: moment, &effects) }
         if hasReadEnough(at: moment) {
             // Streams whose cursor the hub no longer knows would be asked again then, and refused again.
             return push(at: moment, &effects)
@@ -175,7 +173,7 @@ extension SyncEngine {
     /// The store's value for all waiting mutations replaces the known one. A time in the past belongs to a mutation that waits for
     /// something else by now, which has its own timer.
     mutating func noteRetry(_ time: Timestamp?, at moment: Moment) {
-        timer.workIsDue(at: time.flatMap { $0 > moment.wall ? instant(of: $0, at: moment) : nil })
+        pressure.workIsDue(at: time.flatMap { $0 > moment.wall ? instant(of: $0, at: moment) : nil })
     }
 
     /// The boot time at which the wall clock will show `time` if it does not step. The store is asked again then.
@@ -193,7 +191,7 @@ extension SyncEngine {
 
     mutating func loadInFlight(at moment: Moment, _ effects: inout [SyncEffect]) {
         if isHalted(at: moment) { return halt(at: moment, &effects) }
-        if hasNoRequestsLeft { return goOnLater(at: moment, &effects) }
+        if pressure.hasNoRequestsLeft { return goOnLater(at: moment, &effects) }
         guard let limits = limits(at: moment), !ablations.contains(.settleSkipped) else { return pullOrPush(at: moment, &effects) }
         advance(to: .loadingInFlight)
         effects.append(.store(.loadInFlight(limits)))
@@ -304,7 +302,7 @@ extension SyncEngine {
         guard cycle?.scope != .pull else { return keepHouse(at: moment, &effects) }
         // Before the claim, because a claimed mutation counts as sent.
         if isHalted(at: moment) { return halt(at: moment, &effects) }
-        if hasNoRequestsLeft {
+        if pressure.hasNoRequestsLeft {
             pushesFirst = true
             return goOnLater(at: moment, &effects)
         }
@@ -351,24 +349,24 @@ extension SyncEngine {
             let reason = allowed(at: moment).deferral?.reason.sentence
             cycle?.outcome.error = reason.map { "not now: " + $0 } ?? "not now"
         }
-        timer.wish(.again(at: moment.instant), now: moment.instant)
+        pressure.wish(.again(at: moment.instant), at: moment.instant)
         saveOrFinish(at: moment, &effects)
     }
 
     /// Ends the cycle with work left, because it has no time or requests left, or was only a trial.
     mutating func goOnLater(at moment: Moment, _ effects: inout [SyncEffect]) {
-        var next = max(moment.instant, quietUntil ?? moment.instant)
+        var next = pressure.nextRequestAt(moment.instant)
         // The whole fleet notices at the same time that the hub works again.
         if cycle?.isTrial == true {
             next = max(next, moment.instant.advanced(by: random.duration(from: .zero, to: hub.spread)))
-            timer.wish(.spread(until: next), now: moment.instant)
+            pressure.wish(.spread(until: next), at: moment.instant)
         }
-        timer.wish(.again(at: next), now: moment.instant)
+        pressure.wish(.again(at: next), at: moment.instant)
         keepHouse(at: moment, &effects)
     }
 
     func mustEnd(at moment: Moment) -> Bool {
-        isOverBudget(at: moment) || quietUntil != nil || cycle?.isTrial == true
+        isOverBudget(at: moment) || pressure.isQuiet || cycle?.isTrial == true
     }
 
     func isOverBudget(at moment: Moment) -> Bool {
@@ -379,12 +377,10 @@ extension SyncEngine {
         // An entity that could not be read does not hold back the others, but must be visible.
         durable.recordSuccess(
             at: moment.wall, error: cycle?.outcome.error ?? (readings.held.isEmpty ? nil : readings.held.sentence))
-        failureCause = .none
         // A whole cycle without a call brings no news, but the hub's answer to the probe is valid.
         if breaker.state == .halfOpen { closeBreaker(&effects) }
-        timer.holdBack(retryAt: nil, notBefore: hasNoRequestsLeft ? quietUntil : nil)
-        showHold(at: moment)
-        durable.holdUntil(retryAt)
+        pressure.recordSuccess(at: moment)
+        durable.holdUntil(pressure.retryAt)
         saveOrFinish(at: moment, &effects)
     }
 
@@ -399,7 +395,7 @@ extension SyncEngine {
         outcome.duration = began.duration(to: moment.instant)
         planHeldStreams(at: moment)
         cycle = nil
-        timer.wish(.pullDue, now: moment.instant)
+        pressure.wish(.pullDue, at: moment.instant)
         effects.append(.report(.cycleEnded(outcome)))
     }
 
@@ -444,12 +440,6 @@ extension SyncEngine {
         }
         hub.record(facts, at: moment.instant)
         if let mark = facts.shareMark { noteShare(mark, at: moment) }
-    }
-
-    /// Records the rate limit of the latest answer.
-    mutating func noteRate(_ facts: HubHeaders, at moment: Moment) {
-        quietUntil = facts.rateLimit?.pause.map { moment.instant.advanced(by: $0) }
-        hasNoRequestsLeft = quietUntil != nil && facts.rateLimit?.remaining == 0
     }
 
     func isRegressed(_ hubSeq: Int64?) -> Bool {

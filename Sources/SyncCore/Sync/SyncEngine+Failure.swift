@@ -97,40 +97,32 @@ extension SyncEngine {
     ) {
         // A request gives one more attempt, not one after each failure of a long outage.
         owesRequest = cycle?.isAskedFor ?? false
-        failureCause = cause
         durable.recordFailure(detail, at: moment.wall)
         cycle?.outcome.error = durable.memory.lastError
         cycle?.outcome.errorKind = kind
         let delay = asked.map { Backoff.honouring($0, over: retry, ceiling: ceiling, using: &random) } ?? retry
         let until = moment.instant.advanced(by: delay)
-        // A forced request does not override refused credentials (PROTOCOL B6); new credentials do. A delay that a device in between asked
-        // for is like any other: only the server itself can forbid a requested attempt.
+        // A delay that a device in between asked for is like any other: only the server itself can forbid a requested attempt.
         let isServersWish = asked != nil && cause != .between
-        timer.holdBack(
-            retryAt: until, notBefore: isServersWish || cause == .credentials ? until : nil, failedAt: moment.instant)
-        showHold(at: moment)
-        durable.holdUntil(isServersWish ? retryAt : nil)
-        timer.wish(.again(at: until), now: moment.instant)
+        pressure.recordFailure(cause, until: until, isServersWish: isServersWish, at: moment)
+        durable.holdUntil(isServersWish ? pressure.retryAt : nil)
         saveOrFinish(at: moment, &effects)
     }
 
     /// Allows an attempt because the cause of the failure was changed. A delay that the server itself asked for still holds.
     mutating func tryAgain(at moment: Moment) {
-        failureCause = .none
         durable.forgiveFailures()
-        timer.holdBack(retryAt: nil, notBefore: memory.notBefore == nil ? nil : timer.notBefore)
-        timer.wish(.again(at: moment.instant), now: moment.instant)
-        showHold(at: moment)
+        pressure.tryAgain(keepsServersDelay: memory.notBefore != nil, at: moment)
     }
 
     /// Applies a configuration that was read again, with an immediate attempt.
     mutating func settingsChanged(at moment: Moment, _ effects: inout [SyncEffect]) {
         if durable.recordServer(settings.server) {
-            timer.holdBack(retryAt: nil, notBefore: nil)
+            pressure.endDelays()
             closeBreaker(&effects)
         }
-        guard failureCause != .none || memory.failures > 0 else {
-            return timer.wish(.again(at: moment.instant.advanced(by: .seconds(1))), now: moment.instant)
+        guard pressure.failureCause != .none || memory.failures > 0 else {
+            return pressure.wish(.again(at: moment.instant.advanced(by: .seconds(1))), at: moment.instant)
         }
         tryAgain(at: moment)
     }

@@ -85,7 +85,7 @@ extension SyncEngine {
 
     private mutating func loadSettled(at moment: Moment, _ effects: inout [SyncEffect]) {
         guard !isHalted(at: moment), limits(at: moment) != nil else { return halt(at: moment, &effects) }
-        if isOverBudget(at: moment) || hasNoRequestsLeft { return healLater(at: moment, &effects) }
+        if isOverBudget(at: moment) || pressure.hasNoRequestsLeft { return healLater(at: moment, &effects) }
         advance(to: .loadingSettled)
         effects.append(.store(.loadSettled(after: memory.healing?.askedSeq ?? 0)))
     }
@@ -140,7 +140,7 @@ extension SyncEngine {
 
     private mutating func healLater(at moment: Moment, _ effects: inout [SyncEffect]) {
         cycle?.outcome.error = "the hub has another history; it is being asked what it still knows"
-        timer.wish(.again(at: max(moment.instant, quietUntil ?? moment.instant)), now: moment.instant)
+        pressure.wish(.again(at: pressure.nextRequestAt(moment.instant)), at: moment.instant)
         saveOrFinish(at: moment, &effects)
     }
 

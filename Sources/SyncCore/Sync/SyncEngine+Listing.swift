@@ -147,7 +147,7 @@ extension SyncEngine {
         } else {
             cycle?.reading.feeds.append(position)
         }
-        if quietUntil != nil { return goOnLater(at: moment, &effects) }
+        if pressure.isQuiet { return goOnLater(at: moment, &effects) }
         if hasReadEnough(at: moment) { return push(at: moment, &effects) }
         goOnReading(at: moment, &effects)
     }
@@ -155,7 +155,7 @@ extension SyncEngine {
     /// Returns whether reading goes on in the next cycle, because local changes must not wait without limit behind a huge backlog.
     mutating func hasReadEnough(at moment: Moment) -> Bool {
         guard (cycle?.pages ?? 0) >= Limits.pullPagesPerCycle || isOverBudget(at: moment) else { return false }
-        timer.wish(.again(at: goOnReadingAt(moment)), now: moment.instant)
+        pressure.wish(.again(at: goOnReadingAt(moment)), at: moment.instant)
         return true
     }
 
@@ -170,7 +170,7 @@ extension SyncEngine {
             }
             return push(at: moment, &effects)
         }
-        guard mayPull(next.entity, at: moment), !isOverBudget(at: moment), quietUntil == nil else {
+        guard mayPull(next.entity, at: moment), !isOverBudget(at: moment), !pressure.isQuiet else {
             return push(at: moment, &effects)
         }
         cycle?.reading.comparisons.removeFirst()

@@ -106,11 +106,10 @@ extension SyncEngine {
         hub.isNow(.connecting)
         // A link that comes back has its former speed.
         if paceLink != conditions.uplink?.name { (pace, paceLink) = (LinkPace(), conditions.uplink?.name) }
-        if failureCause == .between {
+        if pressure.failureCause == .between {
             durable.forgiveFailuresOfOldLink()
-            timer.holdBack(retryAt: nil, notBefore: timer.notBefore)
+            pressure.endBackoff(at: moment)
             closeBreaker(&effects)
-            showHold(at: moment)
         }
         firstContact(within: settings.spread, at: moment)
     }
@@ -120,13 +119,14 @@ extension SyncEngine {
     @discardableResult
     mutating func firstContact(within spread: Duration, at moment: Moment) -> Instant {
         let first = moment.instant.advanced(by: random.duration(from: .zero, to: spread))
-        timer.wish(.spread(until: first), now: moment.instant)
+        pressure.wish(.spread(until: first), at: moment.instant)
         let allowed = allowance(in: terms, now: moment.wall)
         if allowed.pull?.entities == .critical {
-            timer.wish(.pullDue, now: lastSuccess(at: moment) ?? first.advanced(by: .zero - (allowed.pull?.interval ?? .zero)))
+            let pulledAt = lastSuccess(at: moment) ?? first.advanced(by: .zero - (allowed.pull?.interval ?? .zero))
+            pressure.wish(.pullDue, at: pulledAt)
         }
         if allowed.pull?.entities == .all || watchdog.waiting.keys.contains(where: allowed.allows) {
-            timer.wish(.again(at: first), now: moment.instant)
+            pressure.wish(.again(at: first), at: moment.instant)
         }
         return first
     }
@@ -146,7 +146,7 @@ extension SyncEngine {
         guard fits != nil || now.isWider(than: before) else { return }
         let isUrgent = fits == .critical || watchdog.waiting[.critical] != nil && now.allows(.critical) && !before.allows(.critical)
         let wait = isUrgent ? .zero : random.duration(from: .zero, to: .seconds(10))
-        timer.wish(.again(at: moment.instant.advanced(by: wait)), now: moment.instant)
+        pressure.wish(.again(at: moment.instant.advanced(by: wait)), at: moment.instant)
     }
 
     // MARK: Wake-ups
@@ -167,7 +167,7 @@ extension SyncEngine {
         let allowed = allowance(at: moment, despitePause: true)
         let forced = allowance(at: moment, isForced: true, despitePause: true)
         let moments = [
-            timer.dueAt(allowed, forced: forced), probeWakeAt(at: moment, despitePause: true), watchdog.endsAt,
+            pressure.timer.dueAt(allowed, forced: forced), probeWakeAt(at: moment, despitePause: true), watchdog.endsAt,
             allowed.changesAt.map { moment.instant.advanced(by: moment.wall.duration(to: $0)) },
             roomAt(moment),
         ]
@@ -204,11 +204,10 @@ extension SyncEngine {
             guard cycle?.step.isCall == true else { return }
             return failed(HubReply.Refusal(.transport(.timedOut), "the call was lost"), at: moment, &effects)
         }
-        let isHeld = [timer.heldUntil, timer.spreadUntil].contains { $0.map { $0 > moment.instant } ?? false }
-        watchdog.look(allowed: isHeld ? nil : allowance(at: moment).push, at: moment.instant)
+        watchdog.look(allowed: pressure.isHeld(at: moment.instant) ? nil : allowance(at: moment).push, at: moment.instant)
         guard watchdog.hasStalled(at: moment.instant) else { return }
         effects.append(.report(.stalled("work waits, nothing forbids it, and nothing was tried")))
-        timer.wish(.again(at: moment.instant), now: moment.instant)
+        pressure.wish(.again(at: moment.instant), at: moment.instant)
     }
 }
 

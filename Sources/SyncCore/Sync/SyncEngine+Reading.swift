@@ -247,7 +247,7 @@ extension SyncEngine {
     ) -> Bool {
         // The streams that were not asked come with another cycle, and not at once.
         let delay = settings.backoff.delay(afterFailures: max(1, memory.failures + 1), using: &random)
-        timer.wish(.again(at: moment.instant.advanced(by: delay)), now: moment.instant)
+        pressure.wish(.again(at: moment.instant.advanced(by: delay)), at: moment.instant)
         cycle?.missedStreams = true
         push(at: moment, &effects)
         return true
@@ -289,7 +289,7 @@ extension SyncEngine {
     /// Plans the cycle of the next attempt for a stream that is left out.
     mutating func planHeldStreams(at moment: Moment) {
         guard let next = readings.held.nextAt, allowed(at: moment).pull?.entities == .all else { return }
-        timer.wish(.again(at: max(next, moment.instant.advanced(by: .seconds(1)))), now: moment.instant)
+        pressure.wish(.again(at: max(next, moment.instant.advanced(by: .seconds(1)))), at: moment.instant)
     }
 
     /// Time of the cycle that continues with the remaining pages. A server that announces more and sends nothing is asked less and less

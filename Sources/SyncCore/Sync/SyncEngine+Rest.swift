@@ -43,7 +43,7 @@ extension SyncEngine {
         guard reply.refusal == nil else { return }
         hubIs(.online, cause: "the backend answered", nil, &effects)
         endTrial(&effects)
-        breaker.answered()
+        pressure.hubAnswered()
     }
 
     private mutating func pushed(

@@ -46,7 +46,7 @@ extension SyncEngine {
 
     /// Loads the next streams from the store, if the hub may be asked for more.
     private mutating func goOnSeeding(at moment: Moment, _ effects: inout [SyncEffect]) {
-        if quietUntil != nil { return goOnLater(at: moment, &effects) }
+        if pressure.isQuiet { return goOnLater(at: moment, &effects) }
         if hasReadEnough(at: moment) { return push(at: moment, &effects) }
         loadStreams(&effects)
     }

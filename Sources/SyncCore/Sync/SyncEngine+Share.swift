@@ -28,6 +28,6 @@ extension SyncEngine {
         let soon = moment.instant.advanced(by: random.duration(from: .zero, to: Self.shareDelay))
         let at = share.askedAt.map { max(soon, $0.advanced(by: Self.shareSpacing)) } ?? soon
         share.askedAt = at
-        timer.wish(.again(at: at), now: moment.instant)
+        pressure.wish(.again(at: at), at: moment.instant)
     }
 }

@@ -41,19 +41,13 @@ package struct SyncEngine: Sendable {
     package var settings: Settings
     package let ablations: Ablations
     var random: SeededRandom
-    var timer: CycleTimer
+    var pressure: Pressure
     var conditions = Conditions.plain
     var hub = HubView()
     package internal(set) var withheld = WithheldWork()
     /// The last known allowance by links, power and budgets alone.
     var termsBefore: Allowance?
-    package internal(set) var breaker: Breaker
-    /// The running probe, and the time it left.
-    var probe: Probe?
     package internal(set) var watchdog = Watchdog()
-    /// The hub has few requests left for us. No further batch is sent before this, and with none left no request at all.
-    var quietUntil: Instant?
-    var hasNoRequestsLeft = false
     /// The cycle that failed last was requested, so the next one counts as requested.
     var owesRequest = false
     /// The last cycle had to end between its pull and its push.
@@ -82,20 +76,15 @@ package struct SyncEngine: Sendable {
     var house = House()
     var share = Share()
     var readings = ReadingMemory()
-    /// Wall time of the next possible attempt, for status.
-    package internal(set) var retryAt: Timestamp?
     var armedWake: Instant?
     var armedForWatchdog = false
-    /// The origin of the last failure.
-    var failureCause = FailureCause.none
 
     package init(settings: Settings, replica: ReplicaID, random: SeededRandom, ablations: Ablations = .none) {
         self.settings = settings
         self.replica = replica
         self.random = random
         self.ablations = ablations
-        timer = CycleTimer(settings: settings.timer)
-        breaker = Breaker(settings: settings.breaker)
+        pressure = Pressure(settings)
     }
 
     /// One run through the steps.
@@ -222,32 +211,31 @@ package struct SyncEngine: Sendable {
         case .enqueued(let priority, let expiry):
             house.expires(at: expiry)
             if !(ablations.contains(.wakeLost) && cycle != nil) {
-                timer.wish(.enqueued(priority), now: moment.instant)
+                pressure.wish(.enqueued(priority), at: moment.instant)
                 watchdog.enqueued(priority, at: moment.instant)
             }
         case .requested(let wanted):
             request = merge(request, wanted)
-            timer.wish(.requested(isForced: wanted.isForced), now: moment.instant)
-            if wanted.isForced { breaker.probeSoon(at: moment.instant) }
+            pressure.wish(.requested(isForced: wanted.isForced), at: moment.instant)
+            if wanted.isForced { pressure.probeSoon(at: moment.instant) }
         case .paused(let pause):
             durable.pause(pause)
         case .resumed:
             guard memory.pause != nil else { break }
             durable.endPause()
-            timer.wish(.again(at: moment.instant), now: moment.instant)
+            pressure.wish(.again(at: moment.instant), at: moment.instant)
         case .conditions(let now): conditionsChanged(to: now, at: moment, &effects)
         case .settings(let settings):
             self.settings = settings
-            timer.settings = settings.timer
-            breaker.settings = settings.breaker
+            pressure.apply(settings)
             hub.requireHello()
             settingsChanged(at: moment, &effects)
-        case .credentialsChanged: if failureCause == .credentials { tryAgain(at: moment) }
+        case .credentialsChanged: if pressure.failureCause == .credentials { tryAgain(at: moment) }
         case .clockChanged:
             armedWake = nil
-            timer.wish(.again(at: moment.instant.advanced(by: .seconds(1))), now: moment.instant)
-            showHold(at: moment)
-            durable.moveHold(to: retryAt)
+            pressure.wish(.again(at: moment.instant.advanced(by: .seconds(1))), at: moment.instant)
+            pressure.showHold(at: moment)
+            durable.moveHold(to: pressure.retryAt)
         case .timer: armedWake = nil
         case .stored(let answer):
             if cycle != nil {
@@ -278,7 +266,7 @@ package struct SyncEngine: Sendable {
 
     /// Time of the next planned cycle, by the present state.
     package func nextCycleAt(at moment: Moment) -> Instant? {
-        timer.dueAt(allowance(at: moment), forced: allowance(at: moment, isForced: true))
+        pressure.timer.dueAt(allowance(at: moment), forced: allowance(at: moment, isForced: true))
     }
 
     /// Time of the planned housekeeping, if no cycle does it before; `nil` before the start.
@@ -294,6 +282,11 @@ package struct SyncEngine: Sendable {
 
     /// State that survives a restart, as it is now.
     package var memory: EngineMemory { durable.memory }
+
+    package var breaker: Breaker { pressure.breaker }
+
+    /// Wall time of the next possible attempt, for status.
+    package var retryAt: Timestamp? { pressure.retryAt }
 
     /// Newest commit number that the hub has named.
     package var seenHead: Int64? { hub.head }
@@ -320,16 +313,15 @@ package struct SyncEngine: Sendable {
         conditions = start.conditions
         hub = HubView(prior: start.anchor)
         for priority in start.waiting {
-            timer.wish(.enqueued(priority), now: moment.instant)
+            pressure.wish(.enqueued(priority), at: moment.instant)
             watchdog.enqueued(priority, at: moment.instant)
         }
         let first = firstContact(within: settings.spread, at: moment)
-        if memory.isBreakerOpen { breaker.reopen(probeAt: first) }
+        if memory.isBreakerOpen { pressure.reopenBreaker(probeAt: first) }
         // A delay that the server asked for survives a restart. The wall clock may be wrong by now, so it holds for an hour at most.
         if let notBefore = memory.notBefore, notBefore > moment.wall {
             let rest = min(moment.wall.duration(to: notBefore), .seconds(3600))
-            timer.holdBack(retryAt: nil, notBefore: moment.instant.advanced(by: rest))
-            showHold(at: moment)
+            pressure.hold(until: moment.instant.advanced(by: rest), at: moment)
         }
     }
 
@@ -356,13 +348,6 @@ package struct SyncEngine: Sendable {
         armedForWatchdog = jobBegan != nil
         armedWake = wanted
         effects.append(.wake(at: wanted))
-    }
-
-    /// Shows a delay of the timer as wall time.
-    mutating func showHold(at moment: Moment) {
-        retryAt = timer.heldUntil.flatMap { held in
-            held > moment.instant ? moment.wall.advanced(by: moment.instant.duration(to: held)) : nil
-        }
     }
 
     package var reachability: Reachability {
