@@ -4,7 +4,7 @@ extension SyncEngine {
         _ call: UInt64, _ result: Result<HTTPResponse, TransportError>, sent: Instant, at moment: Moment,
         _ effects: inout [SyncEffect]
     ) {
-        guard call == lastCallID, let step = cycle?.step else { return }
+        guard call == calls.lastID, let step = cycle?.step else { return }
         let expectsThisCall: Bool
         switch step {
         case .greeting(let id), .settling(_, let id), .pulling(_, let id), .pushing(_, let id), .listing(_, let id),
@@ -16,7 +16,7 @@ extension SyncEngine {
         switch result {
         case .failure(let error):
             count(error.traffic)
-            if !settings.isRest { pace.broke(error.code, isReading: step.isReading, error.traffic) }
+            if !settings.isRest { sizes.recordBroken(error, isReading: step.isReading) }
             let refusal = HubReply.Refusal(.transport(error.code), error.description)
             if !readFailed(refusal, at: moment, &effects) { failed(refusal, at: moment, &effects) }
         case .success(let response):
@@ -56,7 +56,7 @@ extension SyncEngine {
             let hello = try HelloMessages.readResponse(body)
             if isOtherHistory(hello.epoch) { return epochChanged(to: hello.epoch, at: moment, &effects) }
             if isRegressed(hello.deviceSeq) { return regressed(hello.deviceSeq ?? 0, at: moment, &effects) }
-            sizer.limit(mutations: hello.limits.pushMutations, bytes: hello.limits.pushBytes)
+            sizes.recordLimits(hello.limits)
             hub.recordHello(hello, at: moment.instant)
             if !hub.namesEntities { durable.forgetEntities() }
             durable.recordShare(hello)
@@ -65,7 +65,7 @@ extension SyncEngine {
         case .settling(let batch, _):
             let response = try results(body, of: batch)
             endTrial(&effects)
-            sizer.succeeded(batch, after: sent.duration(to: moment.instant), growing: false)
+            sizes.recordSuccess(of: batch, after: sent.duration(to: moment.instant), growing: false)
             advance(to: .recordingSettled)
             effects.append(.store(.applyResults(response.results, next: nil, standing: stand(at: response.head))))
         case .pulling(let asked, _):
@@ -89,7 +89,7 @@ extension SyncEngine {
             let response = try results(body, of: batch)
             endTrial(&effects)
             cycle?.pushedHead = response.head
-            sizer.succeeded(batch, after: sent.duration(to: moment.instant), growing: true)
+            sizes.recordSuccess(of: batch, after: sent.duration(to: moment.instant), growing: true)
             // A mutation without a verdict is still in flight: the next cycle settles it.
             if response.results.count < batch.mutations.count { pressure.wish(.again(at: moment.instant), at: moment.instant) }
             let next = mustEnd(at: moment) || isHalted(at: moment) ? nil : limits(at: moment)
@@ -106,8 +106,8 @@ extension SyncEngine {
     /// Measures the link by an answer.
     private mutating func measure(_ step: Step, read: Int, in time: Duration) {
         switch step {
-        case .pulling, .listing, .seeding: pace.down.moved(read, in: time)
-        case .settling, .pushing: pace.up.moved(lastBody, in: time)
+        case .pulling, .listing, .seeding: sizes.recordRead(read, in: time)
+        case .settling, .pushing: sizes.recordSent(calls.bodyBytes, in: time)
         default: break
         }
     }

@@ -45,9 +45,9 @@ extension SyncEngine {
             breakerFailed(at: moment, &effects)
         }
         guard let due = probeDueAt(at: moment), due <= moment.instant else { return }
-        lastCallID += 1
-        pressure.beginProbe(lastCallID, at: moment.instant)
-        effects.append(.probe(lastCallID))
+        let id = calls.next()
+        pressure.beginProbe(id, at: moment.instant)
+        effects.append(.probe(id))
     }
 
     mutating func probed(_ id: UInt64, isGood: Bool, at moment: Moment, _ effects: inout [SyncEffect]) {

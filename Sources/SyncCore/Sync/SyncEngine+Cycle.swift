@@ -2,12 +2,12 @@
 extension SyncEngine {
     mutating func beginCycle(at moment: Moment, _ effects: inout [SyncEffect]) {
         let session = UUIDv7.make(at: moment.wall, using: &random)
+        let request = nextCycle.request
         cycle = Cycle(
             session: session, began: moment.instant, scope: request?.scope ?? .all, step: .loadingInFlight,
             outcome: CycleOutcome(session: session))
-        cycle?.isRequested = request != nil || owesRequest
+        cycle?.isRequested = nextCycle.isRequested
         cycle?.isAskedFor = request != nil
-        owesRequest = false
         cycle?.isForced = request?.isForced ?? false
         cycle?.isTrial = pressure.breaker.state == .halfOpen
         if share.isDue, cycle?.scope != .push {
@@ -17,7 +17,7 @@ extension SyncEngine {
         let allowed = allowed(at: moment)
         cycle?.pullIsDue = allowed.pull.flatMap { pressure.timer.pullAt($0.interval) }.map { $0 <= moment.instant } ?? false
         pressure.cycleBegan(request?.scope ?? .all, under: allowed, pulls: mayPull(under: allowed), at: moment.instant)
-        request = nil
+        nextCycle.cycleBegan()
         watchdog.tried(at: moment.instant)
         durable.allowSaving()
         effects.append(.report(.cycleBegan(session: session)))
@@ -27,8 +27,8 @@ extension SyncEngine {
 
     mutating func greet(at moment: Moment, _ effects: inout [SyncEffect]) {
         let hello = HelloRequest(
-            agent: settings.agent, platform: settings.platform, replica: replica, maxSentSeq: maxSentSeq,
-            highestAckedSeq: ackedSeq, config: settings.configVersion, entities: settings.entities)
+            agent: settings.agent, platform: settings.platform, replica: marks.id, maxSentSeq: marks.maxSentSeq,
+            highestAckedSeq: marks.ackedSeq, config: settings.configVersion, entities: settings.entities)
         send(.hello, HelloMessages.request(hello), at: moment, &effects) { .greeting(call: $0) }
     }
 
@@ -44,7 +44,7 @@ extension SyncEngine {
         case (.adoptingHistory, _): historyAdopted(answer, at: moment, &effects)
         case (_, .failed(let text)): endInFailure("the store could not: \(text)", retry: .seconds(30), at: moment, &effects)
         case (.loadingInFlight, .batch(let batch?, _, _)):
-            noteSent(batch)
+            marks.recordSent(batch)
             guard mayGo(batch, at: moment) else { return halt(at: moment, &effects) }
             push(batch, as: .settle, at: moment, &effects) { .settling(batch, call: $0) }
         case (.loadingInFlight, .batch(nil, let retryAt, _)):
@@ -60,7 +60,7 @@ extension SyncEngine {
             loadInFlight(at: moment, &effects)
         case (.adoptingReplica(let adopted), .done):
             // Only now: if the store had refused, the hub would see a new replica while the mutations in flight stay unsettled.
-            (replica, maxSentSeq, ackedSeq) = (adopted, 0, 0)
+            marks = ReplicaMarks(adopted)
             hub.requireHello()
             // The history of the coming verdicts has to be known before them.
             memory.epoch == nil && !settings.isRest ? greet(at: moment, &effects) : loadInFlight(at: moment, &effects)
@@ -181,12 +181,6 @@ extension SyncEngine {
         moment.instant.advanced(by: max(.zero, moment.wall.duration(to: time)))
     }
 
-    /// Records a batch that was committed as sent before this point, so the hub can never have seen more of this replica than this.
-    mutating func noteSent(_ batch: Batch) {
-        maxSentSeq = max(maxSentSeq, batch.maxSentSeq)
-        ackedSeq = max(ackedSeq, batch.ackedSeq)
-    }
-
     // MARK: Steps
 
     mutating func loadInFlight(at moment: Moment, _ effects: inout [SyncEffect]) {
@@ -198,8 +192,8 @@ extension SyncEngine {
     }
 
     mutating func pullOrPush(at moment: Moment, _ effects: inout [SyncEffect]) {
-        if pushesFirst || pushesBeforeReading() {
-            pushesFirst = false
+        if nextCycle.pushesFirst || pushesBeforeReading() {
+            nextCycle.hasPushedFirst()
             return push(at: moment, &effects)
         }
         let allowed = allowed(at: moment)
@@ -264,7 +258,8 @@ extension SyncEngine {
 
     private mutating func request(_ asked: [StreamPosition], at moment: Moment, _ effects: inout [SyncEffect]) {
         var request = PullRequest(
-            streams: asked, limit: hub.pullRecords, maxBytes: pace.down.bytes, maxSentSeq: maxSentSeq, namesUnreadable: hub.namesUnreadable)
+            streams: asked, limit: hub.pullRecords, maxBytes: pace.down.bytes, maxSentSeq: marks.maxSentSeq,
+            namesUnreadable: hub.namesUnreadable)
         request.namesEntities = namesEntities && cycle?.hasAskedForEntities == false
         if request.namesEntities { cycle?.hasAskedForEntities = true }
         let question = settings.isRest ? RestQuestion.pull(asked) : nil
@@ -303,7 +298,7 @@ extension SyncEngine {
         // Before the claim, because a claimed mutation counts as sent.
         if isHalted(at: moment) { return halt(at: moment, &effects) }
         if pressure.hasNoRequestsLeft {
-            pushesFirst = true
+            nextCycle.pushFirst()
             return goOnLater(at: moment, &effects)
         }
         guard let limits = limits(at: moment) else { return keepHouse(at: moment, &effects) }
@@ -313,7 +308,7 @@ extension SyncEngine {
 
     mutating func pushOrEnd(_ batch: Batch?, at moment: Moment, _ effects: inout [SyncEffect]) {
         if let batch {
-            noteSent(batch)
+            marks.recordSent(batch)
             // The verdict may have changed while the store claimed the batch. The batch counts as sent; the next allowed cycle settles it.
             guard mayGo(batch, at: moment) else { return halt(at: moment, &effects) }
             return push(batch, as: .push, at: moment, &effects) { .pushing(batch, call: $0) }
@@ -412,17 +407,15 @@ extension SyncEngine {
     ) {
         if isHalted(at: moment) { return halt(at: moment, &effects) }
         watchdog.tried(at: moment.instant)
-        lastCallID += 1
-        var call = HubCall(id: lastCallID, kind: kind, session: cycle?.session ?? "", body: body, query: query)
+        var call = HubCall(id: calls.next(), kind: kind, session: cycle?.session ?? "", body: body, query: query)
         call.rest = question
         if kind.isReading { call.answerBytes = pace.down.bytes }
-        lastBody = body.count
         // A page may be twice as large as asked, when a commit is that large, and may hold one record of any size.
         let answer = kind.isReading ? 2 * pace.down.bytes + Limits.documentBytes : 0
         call.timeLimit = LinkPace.timeLimit(for: body.count + answer, rate: kind.isReading ? pace.down.rate : pace.up.rate)
-        lastTimeLimit = call.timeLimit
         if kind == .push || kind == .settle, !ablations.contains(.epochIgnored) { call.epoch = memory.epoch }
         if kind == .push || kind == .settle || kind == .hello { call.receipt = durable.receipt }
+        calls.record(call)
         advance(to: step(call.id))
         effects.append(.send(call))
     }
@@ -444,7 +437,7 @@ extension SyncEngine {
 
     func isRegressed(_ hubSeq: Int64?) -> Bool {
         guard let hubSeq, !ablations.contains(.regressionIgnored) else { return false }
-        return hubSeq > maxSentSeq
+        return hubSeq > marks.maxSentSeq
     }
 
     mutating func regressed(_ hubSeq: Int64, at moment: Moment, _ effects: inout [SyncEffect]) {
@@ -454,7 +447,7 @@ extension SyncEngine {
             return failed(HubReply.Refusal(.nonsense, detail), at: moment, &effects)
         }
         cycle?.hasAdoptedReplica = true
-        effects.append(.report(.regressed(hubSeq: hubSeq, ours: maxSentSeq)))
+        effects.append(.report(.regressed(hubSeq: hubSeq, ours: marks.maxSentSeq)))
         let adopted = ReplicaID(trusted: UUIDv7.make(at: moment.wall, using: &random))
         advance(to: .adoptingReplica(adopted))
         effects.append(.store(.adoptReplica(adopted)))

@@ -32,17 +32,17 @@ extension SyncEngine {
         noteFailure(refusal, at: moment, &effects)
         if let batch = batchUnderWay, blames(refusal) {
             let isAnswerTooLarge = refusal.kind == .transport(.tooLarge)
-            if refusal.status == 408, !settings.isRest { pace.up.broke() }
+            if refusal.status == 408, !settings.isRest { sizes.recordSlowRequest() }
             // An answer beyond the limit may also come from a portal. It is certainly the hub's if the hub has answered in this cycle.
             // Otherwise the next cycle greets first to find out.
             let isCertain =
                 refusal.kind == .malformed || refusal.kind == .tooLarge || refusal.status == 408
                 || (isAnswerTooLarge && cycle?.wasAnswered == true)
             if isAnswerTooLarge, !isCertain { hub.requireHello() }
-            if sizer.failed(batch, isCertain: isCertain, isAnswerTooLarge: isAnswerTooLarge), asked == nil {
+            if sizes.recordFailure(of: batch, isCertain: isCertain, isAnswerTooLarge: isAnswerTooLarge), asked == nil {
                 return loadInFlight(at: moment, &effects)
             }
-            if sizer.isPoison(batch) {
+            if sizes.batches.isPoison(batch) {
                 if refusal.kind != .transport(.timedOut) || cycle?.wasAnswered == true {
                     return setAside(batch, refusal, asked: asked, at: moment, &effects)
                 }
@@ -76,7 +76,7 @@ extension SyncEngine {
         let problem = refusal.problem ?? Problem("failed-alone", status: 0, detail: refusal.detail)
         // When the fault may be the hub's, every step of the search waits like any failure. Silence is never the mutation's fault: a tunnel
         // is silent, too.
-        let isItsFault = sizer.setAside(poison.key)
+        let isItsFault = sizes.setAside(poison.key)
         let failure = Failure(
             detail: refusal.detail, kind: refusal.kind, cause: cause(of: refusal), retry: delay(after: refusal), asked: asked)
         advance(to: .settingAside(isItsFault && asked == nil ? nil : failure))
@@ -95,8 +95,7 @@ extension SyncEngine {
         _ detail: String, kind: HubReply.Kind? = nil, cause: FailureCause = .none, retry: Duration, asked: Duration? = nil,
         ceiling: Duration = .seconds(3600), at moment: Moment, _ effects: inout [SyncEffect]
     ) {
-        // A request gives one more attempt, not one after each failure of a long outage.
-        owesRequest = cycle?.isAskedFor ?? false
+        nextCycle.cycleFailed(isAskedFor: cycle?.isAskedFor ?? false)
         durable.recordFailure(detail, at: moment.wall)
         cycle?.outcome.error = durable.memory.lastError
         cycle?.outcome.errorKind = kind

@@ -48,7 +48,7 @@ extension SyncEngine {
         else { return false }
         if hub.mustHeal(at: moment.instant) { return true }
         guard let standing = memory.standing, standing.epoch == epoch else { return false }
-        return standing.isAhead(of: facts, for: replica)
+        return standing.isAhead(of: facts, for: marks.id)
     }
 
     /// Asks the hub once more, with its receipt. If it stays behind, this database heals alone: it offers again what the hub does not know,
@@ -80,7 +80,7 @@ extension SyncEngine {
     /// The state of the hub by the latest answer, to be stored with its content; `nil` when it is known already.
     mutating func stand(at head: Int64) -> HubStanding? {
         guard !settings.isRest, let facts = cycle?.facts, cycle?.isHealing == false else { return nil }
-        return durable.recordStanding(at: head, facts, replica: replica)
+        return durable.recordStanding(at: head, facts, replica: marks.id)
     }
 
     private mutating func loadSettled(at moment: Moment, _ effects: inout [SyncEffect]) {
@@ -108,8 +108,8 @@ extension SyncEngine {
         let unknown = Set(try KnownMessages.readResponse(body)).intersection(keys)
         // An older copy of the hub may take its place at any time, and may know fewer mutations.
         let before = memory.healing?.standing
-        if let facts = cycle?.facts { durable.recordHealing(facts, replica: replica) }
-        if let before, let facts = cycle?.facts, before.isAhead(of: facts, for: replica), !ablations.contains(.proofIgnored) {
+        if let facts = cycle?.facts { durable.recordHealing(facts, replica: marks.id) }
+        if let before, let facts = cycle?.facts, before.isAhead(of: facts, for: marks.id), !ablations.contains(.proofIgnored) {
             return askFromTheStart(at: moment, &effects)
         }
         guard !unknown.isEmpty else { return asked(upTo: seq, at: moment, &effects) }

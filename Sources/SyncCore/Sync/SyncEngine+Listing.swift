@@ -47,7 +47,7 @@ extension SyncEngine {
                 continue
             }
             let request = SnapshotRequest(
-                entity: next.entity, after: listing.after, limit: listedRecords, buckets: listing.buckets,
+                entity: next.entity, after: listing.after, limit: sizes.listedRecords(announced: hub.pullRecords), buckets: listing.buckets,
                 namesUnreadable: hub.namesUnreadable, maxBytes: pace.down.bytes)
             return send(.snapshot, [], query: SnapshotMessages.query(request), at: moment, &effects) { .listing(next, call: $0) }
         }
@@ -55,14 +55,6 @@ extension SyncEngine {
         cycle?.reading.feeds = []
         feeds.isEmpty ? compare(at: moment, &effects) : pull(feeds, at: moment, &effects)
     }
-
-    /// Number of records to ask for in one page. An older hub does not limit bytes, so on a slow link it is asked for few records.
-    var listedRecords: Int {
-        min(Limits.listedRecords(announced: hub.pullRecords), max(1, pace.down.bytes / Self.smallRecord))
-    }
-
-    /// Size of a small record in an answer, bytes; most are larger.
-    private static let smallRecord = 64
 
     mutating func listed(
         _ body: [UInt8], _ asked: StreamPosition, at moment: Moment, _ effects: inout [SyncEffect]

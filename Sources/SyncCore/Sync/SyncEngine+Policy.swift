@@ -61,10 +61,8 @@ extension SyncEngine {
     func limits(at moment: Moment) -> BatchLimits? {
         let allowed = allowed(at: moment)
         guard let least = allowed.push else { return nil }
-        var limits = sizer.limits(leastPriority: least)
-        limits.bytes = min(limits.bytes, allowed.batchBytes)
+        var limits = sizes.limits(under: allowed, leastPriority: least)
         if !settings.isRest { limits.bytes = min(limits.bytes, pace.up.bytes) }
-        limits.sizes = allowed.sizes
         if settings.isRest { limits.mutations = Limits.restParallel }
         if cycle?.isTrial == true { limits.mutations = min(limits.mutations, breaker.settings.trialMutations) }
         return limits
@@ -104,8 +102,7 @@ extension SyncEngine {
     /// Starts again on a new link. Silence and portals of the old link say little about it; the hub's own answers still hold.
     private mutating func linkIsNew(at moment: Moment, _ effects: inout [SyncEffect]) {
         hub.isNow(.connecting)
-        // A link that comes back has its former speed.
-        if paceLink != conditions.uplink?.name { (pace, paceLink) = (LinkPace(), conditions.uplink?.name) }
+        sizes.linkIsNow(conditions.uplink?.name)
         if pressure.failureCause == .between {
             durable.forgiveFailuresOfOldLink()
             pressure.endBackoff(at: moment)
@@ -186,7 +183,7 @@ extension SyncEngine {
     /// Time after which the answer of a job counts as lost: for a call, longer than the transport's limit.
     private var jobPatience: Duration {
         guard cycle?.step.isCall == true, !settings.isRest else { return Watchdog.patience }
-        return max(Watchdog.patience, lastTimeLimit + .seconds(60))
+        return max(Watchdog.patience, calls.timeLimit + .seconds(60))
     }
 
     mutating func noticeStall(at moment: Moment, _ effects: inout [SyncEffect]) {

@@ -21,7 +21,7 @@ extension SyncEngine {
     mutating func answered(
         _ call: UInt64, _ reply: RestReply, sent: Instant, at moment: Moment, _ effects: inout [SyncEffect]
     ) {
-        guard call == lastCallID, let step = cycle?.step else { return }
+        guard call == calls.lastID, let step = cycle?.step else { return }
         switch (step, reply.content) {
         case (.settling(let batch, call), .pushed(let results)):
             heard(reply, &effects)
@@ -68,13 +68,13 @@ extension SyncEngine {
             switch result.verdict {
             case .accepted, .moved, .rejected:
                 let alone = batch.mutations.filter { $0.key == result.key }
-                sizer.succeeded(Batch(mutations: alone, ackedSeq: 0, maxSentSeq: 0), after: .zero, growing: false)
+                sizes.recordSuccess(of: Batch(mutations: alone, ackedSeq: 0, maxSentSeq: 0), after: .zero, growing: false)
             case .retry, .notSent, .unsure, .held: continue
             }
         }
         return results.map { result in
             guard case .unsure(let problem, let after, counts: true) = result.verdict else { return result }
-            return RestResult(result.key, .unsure(problem, after: after, counts: sizer.setAside(result.key)))
+            return RestResult(result.key, .unsure(problem, after: after, counts: sizes.setAside(result.key)))
         }
     }
 

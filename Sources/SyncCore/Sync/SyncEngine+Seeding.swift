@@ -15,7 +15,7 @@ extension SyncEngine {
             return true
         }
         let request = SnapshotRequest(
-            entity: next.entity, after: next.seed?.after, limit: listedRecords, isSeed: true,
+            entity: next.entity, after: next.seed?.after, limit: sizes.listedRecords(announced: hub.pullRecords), isSeed: true,
             namesUnreadable: hub.namesUnreadable, maxBytes: pace.down.bytes)
         send(.snapshot, [], query: SnapshotMessages.query(request), at: moment, &effects) { .seeding(next, call: $0) }
         return true

@@ -48,29 +48,15 @@ package struct SyncEngine: Sendable {
     /// The last known allowance by links, power and budgets alone.
     var termsBefore: Allowance?
     package internal(set) var watchdog = Watchdog()
-    /// The cycle that failed last was requested, so the next one counts as requested.
-    var owesRequest = false
-    /// The last cycle had to end between its pull and its push.
-    var pushesFirst = false
     /// Start of the running job; `nil` while there is none.
     var jobBegan: Instant?
-    package internal(set) var replica: ReplicaID
-    /// Highest `seq` that this replica has ever handed to the network.
-    package internal(set) var maxSentSeq: Int64 = 0
-    var ackedSeq: Int64 = 0
+    var marks: ReplicaMarks
     var durable = DurableMemory()
     package internal(set) var cycle: Cycle?
-    var request: SyncRequest?
-    var lastCallID: UInt64 = 0
+    var nextCycle = NextCycle()
+    var calls = CallLog()
     var hasStarted = false
-    var sizer = BatchSizer()
-    /// Sizes of pages and batches on the present link.
-    package internal(set) var pace = LinkPace()
-    /// The link that ``pace`` was measured on.
-    var paceLink: String?
-    /// Size of the body of the latest call, bytes, and its time limit.
-    var lastBody = 0
-    var lastTimeLimit: Duration = .zero
+    var sizes = RequestSizes()
     /// The kernel reports that the wall clock is synchronised; may change at any time.
     package var wallIsSynchronised = false
     var house = House()
@@ -81,7 +67,7 @@ package struct SyncEngine: Sendable {
 
     package init(settings: Settings, replica: ReplicaID, random: SeededRandom, ablations: Ablations = .none) {
         self.settings = settings
-        self.replica = replica
+        marks = ReplicaMarks(replica)
         self.random = random
         self.ablations = ablations
         pressure = Pressure(settings)
@@ -215,7 +201,7 @@ package struct SyncEngine: Sendable {
                 watchdog.enqueued(priority, at: moment.instant)
             }
         case .requested(let wanted):
-            request = merge(request, wanted)
+            nextCycle.add(wanted)
             pressure.wish(.requested(isForced: wanted.isForced), at: moment.instant)
             if wanted.isForced { pressure.probeSoon(at: moment.instant) }
         case .paused(let pause):
@@ -283,6 +269,14 @@ package struct SyncEngine: Sendable {
     /// State that survives a restart, as it is now.
     package var memory: EngineMemory { durable.memory }
 
+    package var replica: ReplicaID { marks.id }
+
+    /// Highest `seq` that this replica has ever handed to the network.
+    package var maxSentSeq: Int64 { marks.maxSentSeq }
+
+    /// Sizes of pages and batches on the present link.
+    package var pace: LinkPace { sizes.pace }
+
     package var breaker: Breaker { pressure.breaker }
 
     /// Wall time of the next possible attempt, for status.
@@ -307,9 +301,7 @@ package struct SyncEngine: Sendable {
         house.expires(at: start.expiry)
         durable = DurableMemory(start.memory)
         durable.recordServer(settings.server)
-        replica = start.replica
-        maxSentSeq = start.maxSentSeq
-        ackedSeq = start.ackedSeq
+        marks = ReplicaMarks(start.replica, maxSentSeq: start.maxSentSeq, ackedSeq: start.ackedSeq)
         conditions = start.conditions
         hub = HubView(prior: start.anchor)
         for priority in start.waiting {
@@ -364,13 +356,6 @@ package struct SyncEngine: Sendable {
             return
         }
         effects.append(.report(.reachability(from: before, to: reachability, cause: cause, fault)))
-    }
-
-    private func merge(_ old: SyncRequest?, _ new: SyncRequest) -> SyncRequest {
-        guard let old else { return new }
-        let scope: SyncRequest.Scope =
-            old.scope == new.scope ? old.scope : (old.scope == .full || new.scope == .full ? .full : .all)
-        return SyncRequest(scope: scope, isForced: old.isForced || new.isForced)
     }
 
     mutating func saveMemory(_ effects: inout [SyncEffect]) {

@@ -1,0 +1,18 @@
+/// Numbers of calls and probes, and what is needed of the latest call until its answer.
+struct CallLog: Hashable, Sendable {
+    private(set) var lastID: UInt64 = 0
+    /// Size of the body of the latest call, bytes, and its time limit.
+    private(set) var bodyBytes = 0
+    private(set) var timeLimit: Duration = .zero
+
+    /// - Returns: The number of the next call or probe.
+    mutating func next() -> UInt64 {
+        lastID += 1
+        return lastID
+    }
+
+    mutating func record(_ call: HubCall) {
+        bodyBytes = call.body.count
+        timeLimit = call.timeLimit
+    }
+}
