@@ -168,13 +168,13 @@ extension SyncEngine.Step {
     var phase: String {
         switch self {
         case .greeting: "hello"
-        case .loadingInFlight, .settling, .recordingSettled, .adoptingReplica, .loadingSettled, .asking, .requeuing,
-            .forgettingHistory, .adoptingHistory:
+        case .loadingInFlight, .settling, .adoptingReplica, .loadingSettled, .asking, .requeuing, .forgettingHistory, .adoptingHistory:
             "settle"
+        case .recording(let recording): recording.isSettled ? "settle" : "push"
         case .lookingForUnsettled, .loadingStreams, .pulling, .applyingPull, .restartingStreams, .listing, .applyingSnapshot,
             .seeding, .applyingSeed, .digesting, .verifying, .recordingComparison:
             "pull"
-        case .claiming, .pushing, .recordingResults, .recordingRest, .settingAside: "push"
+        case .claiming, .pushing, .settingAside: "push"
         case .housekeeping, .remembering: "housekeeping"
         }
     }

@@ -21,15 +21,24 @@ extension SyncEngine {
         watchdog.tried(at: moment.instant)
         durable.allowSaving()
         effects.append(.report(.cycleBegan(session: session)))
-        if settings.isRest { return beginWithBackend(at: moment, &effects) }
+        if let history = settings.dialect.fixedHistory { return begin(in: history, at: moment, &effects) }
         hub.isGreeted(at: moment.instant) ? loadInFlight(at: moment, &effects) : greet(at: moment, &effects)
+    }
+
+    /// Begins without a hello. Records that belong to another server's history are moved to this one first.
+    private mutating func begin(in history: String, at moment: Moment, _ effects: inout [SyncEffect]) {
+        switch memory.epoch {
+        case history?: loadInFlight(at: moment, &effects)
+        case nil: learnHistory(history, &effects)
+        case _?: epochChanged(to: history, at: moment, &effects)
+        }
     }
 
     mutating func greet(at moment: Moment, _ effects: inout [SyncEffect]) {
         let hello = HelloRequest(
             agent: settings.agent, platform: settings.platform, replica: marks.id, maxSentSeq: marks.maxSentSeq,
             highestAckedSeq: marks.ackedSeq, config: settings.configVersion, entities: settings.entities)
-        send(.hello, HelloMessages.request(hello), at: moment, &effects) { .greeting(call: $0) }
+        send(.hello, CallContent(body: HelloMessages.request(hello)), at: moment, &effects) { .greeting(call: $0) }
     }
 
     // MARK: Answers of the store
@@ -51,19 +60,12 @@ extension SyncEngine {
             // A cycle that only pulls must not forget it; otherwise the claim has the newer value.
             if let retryAt { pressure.wish(.due(at: instant(of: retryAt, at: moment)), at: moment.instant) }
             pullOrPush(at: moment, &effects)
-        case (.recordingSettled, .resultsApplied(let summary, _)):
-            record(summary, at: moment)
-            // Nothing was settled, so asking again would repeat the same question.
-            if cycle?.verdicts == 0 { return unanswered(at: moment, &effects) }
-            // Nothing may be pulled or pushed before everything is settled; the next cycle continues with that.
-            if mustEnd(at: moment) { return goOnLater(at: moment, &effects) }
-            loadInFlight(at: moment, &effects)
         case (.adoptingReplica(let adopted), .done):
             // Only now: if the store had refused, the hub would see a new replica while the mutations in flight stay unsettled.
             marks = ReplicaMarks(adopted)
             hub.requireHello()
             // The history of the coming verdicts has to be known before them.
-            memory.epoch == nil && !settings.isRest ? greet(at: moment, &effects) : loadInFlight(at: moment, &effects)
+            memory.epoch == nil && settings.dialect.fixedHistory == nil ? greet(at: moment, &effects) : loadInFlight(at: moment, &effects)
         case (.lookingForUnsettled, .batch(let unsettled, _, _)):
             if unsettled != nil { return push(at: moment, &effects) }
             loadStreams(&effects)
@@ -97,19 +99,8 @@ extension SyncEngine {
             self.withheld.found(withheld, downTo: least)
             if batch == nil { watchdog.drained(downTo: least) }
             pushOrEnd(batch, at: moment, &effects)
-        case (.recordingResults(let least), .resultsApplied(let summary, let next)):
-            if let head = cycle?.pushedHead { hub.recordOwnCommits(summary.commits, upTo: head) }
-            record(summary, at: moment)
-            if cycle?.verdicts == 0 { return unanswered(at: moment, &effects) }
-            guard let least else {
-                if isHalted(at: moment) { return halt(at: moment, &effects) }
-                return goOnLater(at: moment, &effects)
-            }
-            withheld.found(summary.withheld, downTo: least)
-            if next == nil { watchdog.drained(downTo: least) }
-            pushOrEnd(next, at: moment, &effects)
-        case (.recordingRest(let least, let refusal, let isSettled), .resultsApplied(let summary, let next)):
-            recorded(summary, next, downTo: least, refusal, isSettled: isSettled, at: moment, &effects)
+        case (.recording(let recording), .resultsApplied(let summary, let next)):
+            recorded(recording, summary, next, at: moment, &effects)
         case (.settingAside(let error?), .done):
             endInFailure(
                 error.detail, kind: error.kind, cause: error.cause, retry: error.retry, asked: error.asked, at: moment, &effects)
@@ -221,7 +212,7 @@ extension SyncEngine {
         request([], at: moment, &effects)
     }
 
-    private var namesEntities: Bool { settings.pullsAll && hub.namesEntities && !settings.isRest }
+    private var namesEntities: Bool { settings.pullsAll && hub.namesEntities && settings.dialect.fixedHistory == nil }
 
     /// Returns whether a pull is needed. It is skipped when the hub said within the last minute that it has nothing newer, and no sync was
     /// requested: a caller that requests a sync wants to see what others wrote just now.
@@ -249,7 +240,7 @@ extension SyncEngine {
         let streams = streams.filter { mayPull($0.entity, at: moment) }
         guard !streams.isEmpty else { return push(at: moment, &effects) }
         // A stream that failed before is asked alone, after the others, so that it does not make their answer fail again.
-        let (sound, doubtful) = settings.isRest ? (streams, []) : readings.held.split(streams)
+        let (sound, doubtful) = settings.dialect.isOneRequest ? readings.held.split(streams) : (streams, [])
         let asked = Array(sound.isEmpty ? doubtful.prefix(1) : sound.prefix(readings.width ?? PullMessages.streamsMax))
         cycle?.unasked = Array((sound + doubtful).dropFirst(asked.count))
         cycle?.asked.formUnion(asked.map(\.entity))
@@ -262,10 +253,7 @@ extension SyncEngine {
             namesUnreadable: hub.namesUnreadable)
         request.namesEntities = namesEntities && cycle?.hasAskedForEntities == false
         if request.namesEntities { cycle?.hasAskedForEntities = true }
-        let question = settings.isRest ? RestQuestion.pull(asked) : nil
-        send(.pull, question == nil ? PullMessages.request(request) : [], asking: question, at: moment, &effects) {
-            .pulling(asked, call: $0)
-        }
+        send(.pull, settings.dialect.pull(request), at: moment, &effects) { .pulling(asked, call: $0) }
     }
 
     /// Asked before each page. An entity that is left out does not count as read up to the hub's head.
@@ -401,18 +389,16 @@ extension SyncEngine {
     }
 
     mutating func send(
-        _ kind: HubCall.Kind, _ body: [UInt8], query: String? = nil, asking question: RestQuestion? = nil,
-        at moment: Moment, _ effects: inout [SyncEffect],
-        _ step: (UInt64) -> Step
+        _ kind: HubCall.Kind, _ content: CallContent, at moment: Moment, _ effects: inout [SyncEffect], _ step: (UInt64) -> Step
     ) {
         if isHalted(at: moment) { return halt(at: moment, &effects) }
         watchdog.tried(at: moment.instant)
-        var call = HubCall(id: calls.next(), kind: kind, session: cycle?.session ?? "", body: body, query: query)
-        call.rest = question
+        var call = HubCall(id: calls.next(), kind: kind, session: cycle?.session ?? "", body: content.body, query: content.query)
+        call.rest = content.rest
         if kind.isReading { call.answerBytes = pace.down.bytes }
         // A page may be twice as large as asked, when a commit is that large, and may hold one record of any size.
         let answer = kind.isReading ? 2 * pace.down.bytes + Limits.documentBytes : 0
-        call.timeLimit = LinkPace.timeLimit(for: body.count + answer, rate: kind.isReading ? pace.down.rate : pace.up.rate)
+        call.timeLimit = LinkPace.timeLimit(for: content.body.count + answer, rate: kind.isReading ? pace.down.rate : pace.up.rate)
         if kind == .push || kind == .settle, !ablations.contains(.epochIgnored) { call.epoch = memory.epoch }
         if kind == .push || kind == .settle || kind == .hello { call.receipt = durable.receipt }
         calls.record(call)

@@ -19,10 +19,10 @@ extension SyncEngine {
             } else if case .verifying(let position, _)? = cycle?.step {
                 if refusal.problem?.code == Problem.scopeChanged { readings.rescoped.insert(position.entity) }
                 restart([position.entity], at: moment, &effects)
-            } else if !readFailed(refusal, at: moment, &effects) {
-                failed(refusal, at: moment, &effects)
+            } else {
+                failedToRead(refusal, at: moment, &effects)
             }
-        default: if !readFailed(refusal, at: moment, &effects) { failed(refusal, at: moment, &effects) }
+        default: failedToRead(refusal, at: moment, &effects)
         }
     }
 
@@ -32,7 +32,7 @@ extension SyncEngine {
         noteFailure(refusal, at: moment, &effects)
         if let batch = batchUnderWay, blames(refusal) {
             let isAnswerTooLarge = refusal.kind == .transport(.tooLarge)
-            if refusal.status == 408, !settings.isRest { sizes.recordSlowRequest() }
+            if refusal.status == 408, settings.dialect.isOneRequest { sizes.recordSlowRequest() }
             // An answer beyond the limit may also come from a portal. It is certainly the hub's if the hub has answered in this cycle.
             // Otherwise the next cycle greets first to find out.
             let isCertain =
@@ -69,7 +69,7 @@ extension SyncEngine {
         if refusal.kind == .tooLarge, isHubs {
             let problem = refusal.problem ?? Problem("too-large", status: 413, detail: refusal.detail)
             let verdicts = batch.mutations.map { PushResult(key: $0.key, verdict: .rejected(problem, current: nil)) }
-            advance(to: .recordingSettled)
+            advance(to: .recording(Recording(isSettled: true)))
             effects.append(.store(.applyResults(verdicts, next: nil)))
             return
         }
@@ -148,8 +148,7 @@ extension SyncEngine {
         case .auth, .blocked, .transport(.credentials), .transport(.clientCertificate): .credentials
         case .transport, .foreign: .between
         case .nonsense, .misconfigured, .incompatible, .malformed, .tooLarge, .encoding, .regressed, .gone, .overloaded, .failed:
-            // An existing backend has no header that distinguishes its answers from a proxy's.
-            settings.isRest || refusal.facts?.version != nil ? .server : .between
+            settings.dialect.isServers(refusal) ? .server : .between
         }
     }
 

@@ -43,7 +43,7 @@ extension SyncEngine {
     ///
     /// Our calls are sequential, and an answer leaves after its commit, so no order of replicas of one database explains it.
     func hasForgotten(_ facts: HubHeaders, at moment: Moment) -> Bool {
-        guard !settings.isRest, let epoch = facts.epoch, epoch == memory.epoch, cycle?.isHealing == false,
+        guard settings.dialect.fixedHistory == nil, let epoch = facts.epoch, epoch == memory.epoch, cycle?.isHealing == false,
             !ablations.contains(.proofIgnored)
         else { return false }
         if hub.mustHeal(at: moment.instant) { return true }
@@ -79,7 +79,7 @@ extension SyncEngine {
 
     /// The state of the hub by the latest answer, to be stored with its content; `nil` when it is known already.
     mutating func stand(at head: Int64) -> HubStanding? {
-        guard !settings.isRest, let facts = cycle?.facts, cycle?.isHealing == false else { return nil }
+        guard settings.dialect.fixedHistory == nil, let facts = cycle?.facts, cycle?.isHealing == false else { return nil }
         return durable.recordStanding(at: head, facts, replica: marks.id)
     }
 
@@ -92,20 +92,20 @@ extension SyncEngine {
 
     mutating func ask(about keys: [MutationKey], upTo seq: Int64, at moment: Moment, _ effects: inout [SyncEffect]) {
         var keys = keys
-        // An existing backend cannot be asked what it knows: accepted mutations count as known.
-        if settings.isRest { keys = [] }
+        // Of a server that cannot be asked, accepted mutations count as known.
+        if !settings.dialect.tellsKnown { keys = [] }
         if ablations.contains(.requeueSkipped) { keys = [] }
         if ablations.contains(.requeueAboveHighest) {
             keys.removeAll { UUIDv7.carried(in: $0.text).map { $0 <= hub.deviceSeq } ?? false }
         }
         guard !keys.isEmpty else { return forgetHistory(&effects) }
-        send(.known, KnownMessages.request(keys), at: moment, &effects) { .asking(keys, upTo: seq, call: $0) }
+        send(.known, CallContent(body: KnownMessages.request(keys)), at: moment, &effects) { .asking(keys, upTo: seq, call: $0) }
     }
 
     mutating func told(
-        _ body: [UInt8], about keys: [MutationKey], upTo seq: Int64, at moment: Moment, _ effects: inout [SyncEffect]
-    ) throws(ReplyError) {
-        let unknown = Set(try KnownMessages.readResponse(body)).intersection(keys)
+        _ unknown: [MutationKey], about keys: [MutationKey], upTo seq: Int64, at moment: Moment, _ effects: inout [SyncEffect]
+    ) {
+        let unknown = Set(unknown).intersection(keys)
         // An older copy of the hub may take its place at any time, and may know fewer mutations.
         let before = memory.healing?.standing
         if let facts = cycle?.facts { durable.recordHealing(facts, replica: marks.id) }

@@ -49,7 +49,8 @@ extension SyncEngine {
             let request = SnapshotRequest(
                 entity: next.entity, after: listing.after, limit: sizes.listedRecords(announced: hub.pullRecords), buckets: listing.buckets,
                 namesUnreadable: hub.namesUnreadable, maxBytes: pace.down.bytes)
-            return send(.snapshot, [], query: SnapshotMessages.query(request), at: moment, &effects) { .listing(next, call: $0) }
+            let content = CallContent(query: SnapshotMessages.query(request))
+            return send(.snapshot, content, at: moment, &effects) { .listing(next, call: $0) }
         }
         let feeds = cycle?.reading.feeds ?? []
         cycle?.reading.feeds = []
@@ -57,9 +58,10 @@ extension SyncEngine {
     }
 
     mutating func listed(
-        _ body: [UInt8], _ asked: StreamPosition, at moment: Moment, _ effects: inout [SyncEffect]
+        _ page: SnapshotPage, _ asked: StreamPosition, at moment: Moment, _ effects: inout [SyncEffect]
     ) throws(ReplyError) {
-        var page = try readPage(body, of: asked.entity, after: asked.listing?.after, only: asked.listing?.buckets)
+        try check(page, of: asked.entity, after: asked.listing?.after, only: asked.listing?.buckets)
+        var page = page
         noteListed(page, &effects)
         if let leftOut = durable.recordLeftOut(page, of: asked.listing) {
             page.leftOut = leftOut
@@ -80,13 +82,14 @@ extension SyncEngine {
         release(page.entity, by: .listing, &effects)
     }
 
+    /// Checks that a page continues the listing that was asked for.
+    ///
     /// - Parameters:
     ///   - before: The last id of the page before this one.
     ///   - buckets: Requested buckets; `nil` means all.
-    func readPage(
-        _ body: [UInt8], of entity: EntityName, after before: RecordID?, only buckets: [UInt8]? = nil
-    ) throws(ReplyError) -> SnapshotPage {
-        let page = try SnapshotMessages.readResponse(body)
+    func check(
+        _ page: SnapshotPage, of entity: EntityName, after before: RecordID?, only buckets: [UInt8]? = nil
+    ) throws(ReplyError) {
         guard page.entity == entity else { throw ReplyError("/entity", "the entity that was asked for") }
         guard page.records.count + page.unreadable.count <= Limits.pullRecordsMax * 2 else {
             throw ReplyError("/records", "at most \(Limits.pullRecordsMax * 2) records in a page")
@@ -106,7 +109,6 @@ extension SyncEngine {
             if let before, after <= before { throw ReplyError("/after", "an id after \(before)") }
             if let last, after < last { throw ReplyError("/after", "no id before \(last)") }
         }
-        return page
     }
 
     /// Checks that unreadable ids belong to this page; otherwise a removed record would be kept for ever.
@@ -174,13 +176,12 @@ extension SyncEngine {
         _ position: StreamPosition, _ digest: EntityDigest, at moment: Moment, _ effects: inout [SyncEffect]
     ) {
         let request = VerifyRequest(entity: position.entity, cursor: position.cursor ?? "", digest: digest)
-        send(.verify, VerifyMessages.request(request), at: moment, &effects) { .verifying(position, call: $0) }
+        send(.verify, CallContent(body: VerifyMessages.request(request)), at: moment, &effects) { .verifying(position, call: $0) }
     }
 
     mutating func compared(
-        _ body: [UInt8], _ position: StreamPosition, at moment: Moment, _ effects: inout [SyncEffect]
-    ) throws(ReplyError) {
-        let answer = try VerifyMessages.readResponse(body)
+        _ answer: VerifyResponse, _ position: StreamPosition, at moment: Moment, _ effects: inout [SyncEffect]
+    ) {
         _ = readings.uncompared.release(position.entity, by: .end)
         cycle?.badReads = 0
         if !answer.differs.isEmpty { cycle?.reading.hasDifferences = true }

@@ -61,9 +61,7 @@ extension SyncEngine {
     func limits(at moment: Moment) -> BatchLimits? {
         let allowed = allowed(at: moment)
         guard let least = allowed.push else { return nil }
-        var limits = sizes.limits(under: allowed, leastPriority: least)
-        if !settings.isRest { limits.bytes = min(limits.bytes, pace.up.bytes) }
-        if settings.isRest { limits.mutations = Limits.restParallel }
+        var limits = settings.dialect.limit(sizes.limits(under: allowed, leastPriority: least), by: pace)
         if cycle?.isTrial == true { limits.mutations = min(limits.mutations, breaker.settings.trialMutations) }
         return limits
     }
@@ -182,7 +180,7 @@ extension SyncEngine {
 
     /// Time after which the answer of a job counts as lost: for a call, longer than the transport's limit.
     private var jobPatience: Duration {
-        guard cycle?.step.isCall == true, !settings.isRest else { return Watchdog.patience }
+        guard cycle?.step.call != nil, settings.dialect.isOneRequest else { return Watchdog.patience }
         return max(Watchdog.patience, calls.timeLimit + .seconds(60))
     }
 
@@ -198,7 +196,7 @@ extension SyncEngine {
             effects.append(.report(.stalled("no answer for \(patience.milliseconds / 1_000) s: \(step)")))
             // A call without an answer has an unknown outcome, like any that timed out. A store command cannot be given up: it may still be
             // running.
-            guard cycle?.step.isCall == true else { return }
+            guard cycle?.step.call != nil else { return }
             return failed(HubReply.Refusal(.transport(.timedOut), "the call was lost"), at: moment, &effects)
         }
         watchdog.look(allowed: pressure.isHeld(at: moment.instant) ? nil : allowance(at: moment).push, at: moment.instant)
@@ -217,14 +215,16 @@ extension SyncEngine.Step {
         }
     }
 
-    var isCall: Bool {
+    /// Number of the call that is under way; `nil` when it is a store command.
+    var call: UInt64? {
         switch self {
-        case .greeting, .settling, .pulling, .pushing, .listing, .seeding, .verifying, .asking: true
-        case .loadingInFlight, .recordingSettled, .adoptingReplica, .lookingForUnsettled, .loadingStreams, .applyingPull,
-            .restartingStreams, .claiming, .recordingResults, .recordingRest, .settingAside, .housekeeping, .remembering, .applyingSnapshot,
-            .applyingSeed,
-            .digesting, .recordingComparison, .loadingSettled, .requeuing, .forgettingHistory, .adoptingHistory:
-            false
+        case .greeting(let id), .settling(_, let id), .pulling(_, let id), .pushing(_, let id), .listing(_, let id),
+            .seeding(_, let id), .verifying(_, let id), .asking(_, _, let id):
+            id
+        case .loadingInFlight, .recording, .adoptingReplica, .lookingForUnsettled, .loadingStreams, .applyingPull, .restartingStreams,
+            .claiming, .settingAside, .housekeeping, .remembering, .applyingSnapshot, .applyingSeed, .digesting, .recordingComparison,
+            .loadingSettled, .requeuing, .forgettingHistory, .adoptingHistory:
+            nil
         }
     }
 

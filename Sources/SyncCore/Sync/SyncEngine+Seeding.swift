@@ -17,7 +17,7 @@ extension SyncEngine {
         let request = SnapshotRequest(
             entity: next.entity, after: next.seed?.after, limit: sizes.listedRecords(announced: hub.pullRecords), isSeed: true,
             namesUnreadable: hub.namesUnreadable, maxBytes: pace.down.bytes)
-        send(.snapshot, [], query: SnapshotMessages.query(request), at: moment, &effects) { .seeding(next, call: $0) }
+        send(.snapshot, CallContent(query: SnapshotMessages.query(request)), at: moment, &effects) { .seeding(next, call: $0) }
         return true
     }
 
@@ -27,9 +27,10 @@ extension SyncEngine {
     }
 
     mutating func seeded(
-        _ body: [UInt8], _ asked: StreamPosition, at moment: Moment, _ effects: inout [SyncEffect]
+        _ page: SnapshotPage, _ asked: StreamPosition, at moment: Moment, _ effects: inout [SyncEffect]
     ) throws(ReplyError) {
-        var page = try readPage(body, of: asked.entity, after: asked.seed?.after)
+        try check(page, of: asked.entity, after: asked.seed?.after)
+        var page = page
         page.isSeed = true
         noteListed(page, &effects)
         endTrial(&effects)

@@ -148,12 +148,21 @@ package struct SyncEngine: Sendable {
         var asked: Duration?
     }
 
+    /// Results that the store is recording.
+    package struct Recording: Hashable, Sendable {
+        /// They are of a batch whose outcome was unknown.
+        var isSettled: Bool
+        /// Least priority of the batch that is claimed in the same transaction; `nil`: none is.
+        var next: Priority?
+        /// The refusal that ends the cycle afterwards.
+        var refusal: HubReply.Refusal?
+    }
+
     /// The event that the cycle waits for. The step of a call holds the request.
     package enum Step: Hashable, Sendable {
         case greeting(call: UInt64)
         case loadingInFlight
         case settling(Batch, call: UInt64)
-        case recordingSettled
         case adoptingReplica(ReplicaID)
         /// Before a pull, when not everything may be settled: mutations in flight prevent the pull.
         case lookingForUnsettled
@@ -176,10 +185,7 @@ package struct SyncEngine: Sendable {
         /// The value is the least urgent priority that is allowed.
         case claiming(Priority)
         case pushing(Batch, call: UInt64)
-        /// `next` is the least priority of the batch that is claimed in the same transaction, if there is one.
-        case recordingResults(next: Priority?)
-        /// The results of mutations at an existing backend, with the refusal that ends the cycle afterwards.
-        case recordingRest(next: Priority?, HubReply.Refusal?, isSettled: Bool)
+        case recording(Recording)
         /// The value is the failure that ends the cycle afterwards, unless it is known that other work succeeds.
         case settingAside(Failure?)
         case housekeeping
@@ -231,8 +237,9 @@ package struct SyncEngine: Sendable {
             } else {
                 durable.recordSaved(answer)
             }
-        case .answered(let call, let result, let sent): answered(call, result, sent: sent, at: moment, &effects)
-        case .backendAnswered(let call, let reply, let sent): answered(call, reply, sent: sent, at: moment, &effects)
+        case .answered(let call, let result, let sent):
+            answered(call, HubDialect.read(result, to: calls.kind, now: moment.wall), sent: sent, at: moment, &effects)
+        case .backendAnswered(let call, let reply, let sent): answered(call, RestDialect.read(reply), sent: sent, at: moment, &effects)
         case .probed(let id, let isGood): probed(id, isGood: isGood, at: moment, &effects)
         }
         if hasStarted {

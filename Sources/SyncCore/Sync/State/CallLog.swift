@@ -1,6 +1,7 @@
 /// Numbers of calls and probes, and what is needed of the latest call until its answer.
 struct CallLog: Hashable, Sendable {
     private(set) var lastID: UInt64 = 0
+    private(set) var kind = HubCall.Kind.hello
     /// Size of the body of the latest call, bytes, and its time limit.
     private(set) var bodyBytes = 0
     private(set) var timeLimit: Duration = .zero
@@ -12,6 +13,7 @@ struct CallLog: Hashable, Sendable {
     }
 
     mutating func record(_ call: HubCall) {
+        kind = call.kind
         bodyBytes = call.body.count
         timeLimit = call.timeLimit
     }
