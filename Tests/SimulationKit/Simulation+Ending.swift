@@ -60,7 +60,7 @@ extension Simulation {
         let next =
             engine.nextCycleAt(at: agent.moment(at: now)).map { "next cycle in \(agent.boot(now).duration(to: $0).milliseconds / 1_000) s" }
             ?? "nothing planned"
-        return "\(engine.cycle.map { "in \($0.step)" } ?? "idle"), \(next), \(engine.memory.lastError ?? "no error")"
+        return "\(engine.phase.map { "in \($0)" } ?? "idle"), \(next), \(engine.memory.lastError ?? "no error")"
     }
 
     // MARK: The end

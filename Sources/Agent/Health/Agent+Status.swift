@@ -129,7 +129,7 @@ extension Agent {
     private func syncState(_ now: Moment) -> StatusDocument.Sync {
         let memory = engine.memory
         var sync = StatusDocument.Sync(
-            phase: engine.cycle?.step.phase ?? "idle", lastSuccess: memory.lastSuccess, lastError: memory.lastError,
+            phase: engine.phase?.text ?? "idle", lastSuccess: memory.lastSuccess, lastError: memory.lastError,
             lastErrorAt: memory.lastErrorAt, attempt: Int64(memory.failures),
             notBefore: memory.notBefore.flatMap { $0 > now.wall ? $0 : nil }, pause: memory.pause,
             isCaughtUp: engine.isCaughtUp, badReplies: metrics.badReplies)
@@ -163,19 +163,15 @@ extension Agent {
     }
 }
 
-extension SyncEngine.Step {
+extension CyclePhase {
     /// The text for people.
-    var phase: String {
+    var text: String {
         switch self {
         case .greeting: "hello"
-        case .loadingInFlight, .settling, .adoptingReplica, .loadingSettled, .asking, .requeuing, .forgettingHistory, .adoptingHistory:
-            "settle"
-        case .recording(let recording): recording.isSettled ? "settle" : "push"
-        case .lookingForUnsettled, .loadingStreams, .pulling, .applyingPull, .restartingStreams, .listing, .applyingSnapshot,
-            .seeding, .applyingSeed, .digesting, .verifying, .recordingComparison:
-            "pull"
-        case .claiming, .pushing, .settingAside: "push"
-        case .housekeeping, .remembering: "housekeeping"
+        case .adopting, .settling, .healing: "settle"
+        case .pulling: "pull"
+        case .pushing, .settingAside: "push"
+        case .closing: "housekeeping"
         }
     }
 }

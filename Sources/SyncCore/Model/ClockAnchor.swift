@@ -33,6 +33,6 @@ package struct ClockAnchor: Hashable, Sendable {
 extension SyncEngine {
     /// The anchor by the hub's answers since the start; `nil` before the first.
     package var anchor: ClockAnchor? {
-        hub.clock.best.map { ClockAnchor(difference: $0.difference, error: $0.error) }
+        state.hub.clock.best.map { ClockAnchor(difference: $0.difference, error: $0.error) }
     }
 }

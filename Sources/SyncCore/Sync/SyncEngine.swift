@@ -8,6 +8,9 @@
 /// - *Pull* brings the hub's changes, page by page, each with its cursor in one transaction.
 /// - *Push* claims a batch (a commit), sends it, and records the verdicts (a commit, which claims the next one too).
 ///
+/// Each phase is a value with its own steps (``CyclePhase``). It gets an answer, asks for the next thing, or names the phase that comes
+/// after it (``NextPhase``). State that the phases share is in ``SyncState``, by owner.
+///
 /// One store command or one call runs at a time, so an answer always finds the step that waits for it. A late answer to a call that was
 /// given up is recognised by its number and dropped; its mutations are still in flight and will be settled.
 package struct SyncEngine: Sendable {
@@ -36,337 +39,427 @@ package struct SyncEngine: Sendable {
         package init() {}
     }
 
-    // MARK: State
-
-    package var settings: Settings
-    package let ablations: Ablations
-    var random: SeededRandom
-    var pressure: Pressure
-    var conditions = Conditions.plain
-    var hub = HubView()
-    package internal(set) var withheld = WithheldWork()
-    /// The last known allowance by links, power and budgets alone.
-    var termsBefore: Allowance?
-    package internal(set) var watchdog = Watchdog()
+    var state: SyncState
+    /// The phase of the running cycle; `nil` between cycles.
+    package private(set) var phase: CyclePhase?
+    /// The reads of the running cycle.
+    package private(set) var pull = PullPhase()
+    private var hasStarted = false
     /// Start of the running job; `nil` while there is none.
-    var jobBegan: Instant?
-    var marks: ReplicaMarks
-    var durable = DurableMemory()
-    package internal(set) var cycle: Cycle?
-    var nextCycle = NextCycle()
-    var calls = CallLog()
-    var hasStarted = false
-    var sizes = RequestSizes()
-    /// The kernel reports that the wall clock is synchronised; may change at any time.
-    package var wallIsSynchronised = false
-    var house = House()
-    var share = Share()
-    var readings = ReadingMemory()
-    var armedWake: Instant?
-    var armedForWatchdog = false
+    private var jobBegan: Instant?
+    private var armedWake: Instant?
+    private var armedForWatchdog = false
 
     package init(settings: Settings, replica: ReplicaID, random: SeededRandom, ablations: Ablations = .none) {
-        self.settings = settings
-        marks = ReplicaMarks(replica)
-        self.random = random
-        self.ablations = ablations
-        pressure = Pressure(settings)
-    }
-
-    /// One run through the steps.
-    package struct Cycle: Hashable, Sendable {
-        package var session: String
-        package var began: Instant
-        package var scope: SyncRequest.Scope
-        package var step: Step
-        package var outcome: CycleOutcome
-        /// An operator or an app requested it, or requested the one before, which failed.
-        package internal(set) var isRequested = false
-        /// An operator or an app requested this one.
-        var isAskedFor = false
-        /// An operator ordered to ignore cost, battery and windows.
-        package internal(set) var isForced = false
-        /// The periodic pull was due. A metered link is used for a pull only then.
-        var pullIsDue = false
-        /// It finds out whether the hub works again: one push of a few mutations.
-        var isTrial = false
-        var pages = 0
-        var unasked: [StreamPosition] = []
-        /// The head of the newest answer to a push.
-        var pushedHead: Int64?
-        /// The head of the cycle's first pull answer: everything up to it has been read when the last page is in.
-        var pulledHead: Int64?
-        /// A stream answered with an error of its own, so the pull is incomplete.
-        var missedStreams = false
-        /// Entities that its pulls asked for, except the refused ones.
-        var asked: Set<EntityName> = []
-        /// Number of answers whose cursor stood still although more was to come.
-        var stuckPages = 0
-        /// Streams that failed in this cycle: none of them is asked for twice.
-        var failedStreams: Set<EntityName> = []
-        /// Number of failed reads in a row.
-        var badReads = 0
-        /// Number of records and deletions of all pages.
-        var received = 0
-        /// It has pushed first, and reads when nothing is left to push.
-        var owesPull = false
-        /// Entities whose conflicts need one more pull in this cycle; there is never a third round.
-        var conflicted: Set<EntityName> = []
-        var hasPulledForConflicts = false
-        /// Number of verdicts in the latest answer; a batch without any ends the pushing.
-        var verdicts = 0
-        /// The hub has answered in this cycle.
-        var wasAnswered = false
-        var hasAdoptedReplica = false
-        /// The reads that are still to do.
-        var reading = Reading()
-        /// Reference data is read alone, because the records that a new device needs first come after it.
-        var readsReferences = false
-        var hasReadReferences = false
-        /// The hub has named entities that were not known before, or has been asked in vain: once a cycle is enough.
-        var hasAskedForEntities = false
-        var hasFoundEntities = false
-        /// It pulls because the scopes of this device have changed.
-        var pullsShare = false
-        /// Streams were started again in this cycle because it was due.
-        var hasRestarted = false
-        /// This database is being moved to a new history of the hub.
-        var isHealing = false
-        var healed = 0
-        /// The hub was behind its former state, and was greeted with its receipt.
-        var hasShownReceipt = false
-        /// The headers of the latest good answer.
-        var facts = HubHeaders()
-    }
-
-    package struct Failure: Hashable, Sendable {
-        var detail: String
-        var kind: HubReply.Kind
-        var cause: FailureCause
-        var retry: Duration
-        /// The delay that the server asked for.
-        var asked: Duration?
-    }
-
-    /// Results that the store is recording.
-    package struct Recording: Hashable, Sendable {
-        /// They are of a batch whose outcome was unknown.
-        var isSettled: Bool
-        /// Least priority of the batch that is claimed in the same transaction; `nil`: none is.
-        var next: Priority?
-        /// The refusal that ends the cycle afterwards.
-        var refusal: HubReply.Refusal?
-    }
-
-    /// The event that the cycle waits for. The step of a call holds the request.
-    package enum Step: Hashable, Sendable {
-        case greeting(call: UInt64)
-        case loadingInFlight
-        case settling(Batch, call: UInt64)
-        case adoptingReplica(ReplicaID)
-        /// Before a pull, when not everything may be settled: mutations in flight prevent the pull.
-        case lookingForUnsettled
-        case loadingStreams
-        case pulling([StreamPosition], call: UInt64)
-        case applyingPull([StreamPosition], restart: [EntityName])
-        case restartingStreams
-        case listing(StreamPosition, call: UInt64)
-        case applyingSnapshot
-        case seeding(StreamPosition, call: UInt64)
-        case applyingSeed
-        case digesting(StreamPosition)
-        case verifying(StreamPosition, call: UInt64)
-        case recordingComparison
-        case loadingSettled
-        case asking([MutationKey], upTo: Int64, call: UInt64)
-        case requeuing(upTo: Int64)
-        case forgettingHistory
-        case adoptingHistory
-        /// The value is the least urgent priority that is allowed.
-        case claiming(Priority)
-        case pushing(Batch, call: UInt64)
-        case recording(Recording)
-        /// The value is the failure that ends the cycle afterwards, unless it is known that other work succeeds.
-        case settingAside(Failure?)
-        case housekeeping
-        case remembering
+        state = SyncState(settings: settings, replica: replica, random: random, ablations: ablations)
     }
 
     // MARK: Events
 
     package mutating func handle(_ event: SyncEvent, at moment: Moment) -> [SyncEffect] {
-        var effects: [SyncEffect] = []
+        state.now = moment
         switch event {
         case .started(let start):
-            begin(with: start, at: moment)
-            if !memory.leftOut.isEmpty { tellLeftOut(&effects) }
+            begin(with: start)
+            if !state.memory.leftOut.isEmpty { state.reportLeftOut() }
         case .enqueued(let priority, let expiry):
-            house.expires(at: expiry)
-            if !(ablations.contains(.wakeLost) && cycle != nil) {
-                pressure.wish(.enqueued(priority), at: moment.instant)
-                watchdog.enqueued(priority, at: moment.instant)
-            }
+            state.house.expires(at: expiry)
+            if !(state.ablations.contains(.wakeLost) && state.cycle != nil) { enqueued(priority) }
         case .requested(let wanted):
-            nextCycle.add(wanted)
-            pressure.wish(.requested(isForced: wanted.isForced), at: moment.instant)
-            if wanted.isForced { pressure.probeSoon(at: moment.instant) }
-        case .paused(let pause):
-            durable.pause(pause)
+            state.nextCycle.add(wanted)
+            state.wish(.requested(isForced: wanted.isForced))
+            if wanted.isForced { state.pressure.probeSoon(at: moment.instant) }
+        case .paused(let pause): state.durable.pause(pause)
         case .resumed:
-            guard memory.pause != nil else { break }
-            durable.endPause()
-            pressure.wish(.again(at: moment.instant), at: moment.instant)
-        case .conditions(let now): conditionsChanged(to: now, at: moment, &effects)
-        case .settings(let settings):
-            self.settings = settings
-            pressure.apply(settings)
-            hub.requireHello()
-            settingsChanged(at: moment, &effects)
-        case .credentialsChanged: if pressure.failureCause == .credentials { tryAgain(at: moment) }
+            guard state.memory.pause != nil else { break }
+            state.durable.endPause()
+            state.wish(.again(at: moment.instant))
+        case .conditions(let now): state.conditionsChanged(to: now, hasStarted: hasStarted)
+        case .settings(let settings): state.apply(settings)
+        case .credentialsChanged: if state.pressure.failureCause == .credentials { state.tryAgain() }
         case .clockChanged:
             armedWake = nil
-            pressure.wish(.again(at: moment.instant.advanced(by: .seconds(1))), at: moment.instant)
-            pressure.showHold(at: moment)
-            durable.moveHold(to: pressure.retryAt)
+            state.wish(.again(at: moment.instant.advanced(by: .seconds(1))))
+            state.pressure.showHold(at: moment)
+            state.durable.moveHold(to: state.pressure.retryAt)
         case .timer: armedWake = nil
-        case .stored(let answer):
-            if cycle != nil {
-                stored(answer, at: moment, &effects)
-            } else if house.isUnderWay {
-                housekept(answer, at: moment)
-            } else {
-                durable.recordSaved(answer)
-            }
+        case .stored(let answer): stored(answer)
         case .answered(let call, let result, let sent):
-            answered(call, HubDialect.read(result, to: calls.kind, now: moment.wall), sent: sent, at: moment, &effects)
-        case .backendAnswered(let call, let reply, let sent): answered(call, RestDialect.read(reply), sent: sent, at: moment, &effects)
-        case .probed(let id, let isGood): probed(id, isGood: isGood, at: moment, &effects)
+            answered(call, HubDialect.read(result, to: state.calls.kind, now: moment.wall), sent: sent)
+        case .backendAnswered(let call, let reply, let sent): answered(call, RestDialect.read(reply), sent: sent)
+        case .probed(let id, let isGood): state.probed(id, isGood: isGood)
         }
-        if hasStarted {
-            noticeVerdict(at: moment)
-            noticeStall(at: moment, &effects)
-            if cycle == nil {
-                if durable.mustSavePause { saveMemory(&effects) }
-                probeIfDue(at: moment, &effects)
-                if isFree { beginCycleIfDue(at: moment, &effects) }
-                if isFree { keepHouseIfDue(at: moment, &effects) }
-            }
-        }
-        if effects.contains(where: \.isJob) { jobBegan = moment.instant } else if isFree { jobBegan = nil }
-        arm(&effects, at: moment)
-        return effects
+        if hasStarted { goOn() }
+        if state.effects.contains(where: \.isJob) { jobBegan = moment.instant } else if isFree { jobBegan = nil }
+        arm()
+        return state.takeEffects()
     }
 
-    /// Time of the next planned cycle, by the present state.
-    package func nextCycleAt(at moment: Moment) -> Instant? {
-        pressure.timer.dueAt(allowance(at: moment), forced: allowance(at: moment, isForced: true))
+    /// Does what is due by now, whatever the event was.
+    private mutating func goOn() {
+        state.noticeVerdict()
+        noticeStall()
+        guard phase == nil else { return }
+        if state.durable.mustSavePause { state.saveMemory() }
+        state.probeIfDue()
+        if isFree { beginCycleIfDue() }
+        if isFree { keepHouseIfDue() }
     }
 
-    /// Time of the planned housekeeping, if no cycle does it before; `nil` before the start.
-    package var housekeepingAt: Instant? { house.dueAt }
-
-    /// `true` when the last pull read every stream to its end and nothing newer is known.
-    package var isCaughtUp: Bool { hub.isReadToHead && readings.held.isEmpty }
-
-    /// Time of the last complete pull of the entity. `nil`: neither this run nor an earlier one has a record of it.
-    package func pulledAt(_ entity: EntityName) -> Timestamp? {
-        [hub.pulledAt(entity), memory.pulledAt].compactMap { $0 }.max()
-    }
-
-    /// State that survives a restart, as it is now.
-    package var memory: EngineMemory { durable.memory }
-
-    package var replica: ReplicaID { marks.id }
-
-    /// Highest `seq` that this replica has ever handed to the network.
-    package var maxSentSeq: Int64 { marks.maxSentSeq }
-
-    /// Sizes of pages and batches on the present link.
-    package var pace: LinkPace { sizes.pace }
-
-    package var breaker: Breaker { pressure.breaker }
-
-    /// Wall time of the next possible attempt, for status.
-    package var retryAt: Timestamp? { pressure.retryAt }
-
-    /// Newest commit number that the hub has named.
-    package var seenHead: Int64? { hub.head }
-
-    /// Number of databases that use our name in turns, as the hub last said; 1 is only this one.
-    package var twins: Int64 { hub.clones }
-
-    package var clock: ClockOffset { hub.clock }
-
-    /// The verdict about the time in the hub's latest answer.
-    package var hubTime: ClockOffset.Verdict { hub.time }
-
-    // MARK: Between cycles
-
-    private mutating func begin(with start: EngineStart, at moment: Moment) {
+    private mutating func begin(with start: EngineStart) {
         hasStarted = true
-        house.began = moment.instant
-        house.expires(at: start.expiry)
-        durable = DurableMemory(start.memory)
-        durable.recordServer(settings.server)
-        marks = ReplicaMarks(start.replica, maxSentSeq: start.maxSentSeq, ackedSeq: start.ackedSeq)
-        conditions = start.conditions
-        hub = HubView(prior: start.anchor)
-        for priority in start.waiting {
-            pressure.wish(.enqueued(priority), at: moment.instant)
-            watchdog.enqueued(priority, at: moment.instant)
-        }
-        let first = firstContact(within: settings.spread, at: moment)
-        if memory.isBreakerOpen { pressure.reopenBreaker(probeAt: first) }
+        let now = state.now
+        state.house.start(at: now.instant)
+        state.house.expires(at: start.expiry)
+        state.durable = DurableMemory(start.memory)
+        state.durable.recordServer(state.settings.server)
+        state.marks = ReplicaMarks(start.replica, maxSentSeq: start.maxSentSeq, ackedSeq: start.ackedSeq)
+        state.conditions = start.conditions
+        state.hub = HubView(prior: start.anchor)
+        for priority in start.waiting { enqueued(priority) }
+        let first = state.firstContact(within: state.settings.spread)
+        if state.memory.isBreakerOpen { state.pressure.reopenBreaker(probeAt: first) }
         // A delay that the server asked for survives a restart. The wall clock may be wrong by now, so it holds for an hour at most.
-        if let notBefore = memory.notBefore, notBefore > moment.wall {
-            let rest = min(moment.wall.duration(to: notBefore), .seconds(3600))
-            pressure.hold(until: moment.instant.advanced(by: rest), at: moment)
+        if let notBefore = state.memory.notBefore, notBefore > now.wall {
+            let rest = min(now.wall.duration(to: notBefore), .seconds(3600))
+            state.pressure.hold(until: now.instant.advanced(by: rest), at: now)
         }
     }
 
-    private mutating func beginCycleIfDue(at moment: Moment, _ effects: inout [SyncEffect]) {
-        guard let due = nextCycleAt(at: moment), due <= moment.instant else { return }
-        durable.endPause()
-        beginCycle(at: moment, &effects)
+    private mutating func enqueued(_ priority: Priority) {
+        state.wish(.enqueued(priority))
+        state.watchdog.enqueued(priority, at: state.now.instant)
     }
 
-    func isPaused(at moment: Moment) -> Bool {
-        guard let pause = memory.pause else { return false }
-        return pause.until.map { $0 > moment.wall } ?? true
+    /// `true` when no store command and no call is running, also outside of a cycle.
+    private var isFree: Bool { phase == nil && !state.durable.isSaving && !state.house.isUnderWay }
+
+    private mutating func keepHouseIfDue() {
+        guard state.house.isDue(at: state.now.instant) else { return }
+        state.house.beginAlone(at: state.now.instant)
+        state.ask(.housekeep)
+    }
+
+    // MARK: Cycles
+
+    private mutating func beginCycleIfDue() {
+        guard let due = nextCycleAt(at: state.now), due <= state.now.instant else { return }
+        state.durable.endPause()
+        beginCycle()
+    }
+
+    private mutating func beginCycle() {
+        let now = state.now.instant
+        let session = UUIDv7.make(at: state.now.wall, using: &state.random)
+        let cycle = SyncCycle(session: session, began: now, state.nextCycle, isTrial: state.pressure.breaker.state == .halfOpen)
+        state.cycle = cycle
+        pull = PullPhase()
+        if state.share.isDue, cycle.scope != .push {
+            state.cycle?.pullsShare = true
+            state.share.cyclePulls()
+        }
+        let allowed = state.allowed
+        state.cycle?.pullIsDue = allowed.pull.flatMap { state.pressure.timer.pullAt($0.interval) }.map { $0 <= now } ?? false
+        state.pressure.cycleBegan(cycle.scope, under: allowed, pulls: state.mayPull(under: allowed), at: now)
+        state.nextCycle.cycleBegan()
+        state.watchdog.tried(at: now)
+        state.durable.allowSaving()
+        state.report(.cycleBegan(session: session))
+        go(on: first)
+    }
+
+    private var first: NextPhase {
+        guard let history = state.settings.dialect.fixedHistory else {
+            return state.hub.isGreeted(at: state.now.instant) ? .settle : .greet
+        }
+        // Records that belong to another server's history are moved to this one first.
+        switch state.memory.epoch {
+        case history?: return .settle
+        case nil: return .learnHistory(history)
+        case _?: return .heal(to: history)
+        }
+    }
+
+    /// Enters phases until one waits for an answer, or the cycle is over.
+    private mutating func go(on next: NextPhase) {
+        var next = next
+        while true {
+            let (entered, then) = enter(next)
+            if case .wait = then {
+                if let entered { phase = entered }
+                return
+            }
+            if case .done = then { return phase = nil }
+            next = then
+        }
+    }
+
+    private mutating func enter(_ next: NextPhase) -> (CyclePhase?, NextPhase) {
+        switch next {
+        case .wait, .done: return (nil, next)
+        case .greet:
+            var greet = GreetPhase()
+            let then = greet.begin(&state)
+            return (.greeting(greet), then)
+        case .settle:
+            var settle = SettlePhase()
+            let then = settle.begin(&state)
+            return (.settling(settle), then)
+        case .pullOrPush: return pullOrPush()
+        case .pull: return (.pulling, pull.loadStreams(&state))
+        case .push:
+            var push = PushPhase()
+            let then = push.begin(&state)
+            return (.pushing(push), then)
+        case .heal(let epoch):
+            var heal = HealPhase()
+            let then = heal.begin(epoch, &state)
+            return (.healing(heal), then)
+        case .adoptReplica(let seen): return adoptReplica(seen)
+        case .learnHistory(let epoch):
+            var adopt = AdoptPhase()
+            let then = adopt.beginFirstHistory(epoch, &state)
+            return (.adopting(adopt), then)
+        case .adoptHistory:
+            var adopt = AdoptPhase()
+            let then = adopt.beginNewHistory(&state)
+            return (.adopting(adopt), then)
+        case .setAside(let batch, let refusal):
+            var setAside = SetAsidePhase()
+            let then = setAside.begin(batch, refusal, &state)
+            return (.settingAside(setAside), then)
+        case .keepHouse:
+            var close = ClosePhase()
+            let then = close.keepHouse(&state)
+            return (.closing(close), then)
+        case .close:
+            var close = ClosePhase()
+            let then = close.save(&state)
+            return (.closing(close), then)
+        }
+    }
+
+    private mutating func pullOrPush() -> (CyclePhase?, NextPhase) {
+        if state.nextCycle.pushesFirst || state.pushesBeforeReading() {
+            state.nextCycle.hasPushedFirst()
+            return (nil, .push)
+        }
+        let allowed = state.allowed
+        // A trial is a push if there is anything to push.
+        guard state.cycle?.scope != .push, state.cycle?.isTrial != true, state.mayPull(under: allowed), state.needsPull else {
+            return (nil, .push)
+        }
+        if allowed.push == .bulk, allowed.sizes.isUnlimited { return (nil, .pull) }
+        return (.pulling, pull.lookForUnsettled(&state))
+    }
+
+    private mutating func adoptReplica(_ seen: Int64) -> (CyclePhase?, NextPhase) {
+        // A new replica has no past. A hub that keeps reporting one would make the agent write new ids for ever.
+        if state.cycle?.hasAdoptedReplica == true {
+            return (nil, fail(HubReply.Refusal(.nonsense, "the hub says that it has seen mutations of a replica that is new")))
+        }
+        var adopt = AdoptPhase()
+        let then = adopt.beginReplica(seen, &state)
+        return (.adopting(adopt), then)
+    }
+
+    // MARK: Answers of the store
+
+    private mutating func stored(_ answer: StoreAnswer) {
+        guard let phase else {
+            if state.house.isUnderWay { return state.house.endedAlone(answer, at: state.now.instant) }
+            return state.durable.recordSaved(answer)
+        }
+        switch phase {
+        case .greeting: go(on: state.fail(answer))
+        case .adopting(let adopt): go(on: adopt.handle(answer, &state))
+        case .settling(var settle): goOn(with: settle.handle(answer, &state), .settling(settle))
+        case .healing(var heal): goOn(with: heal.handle(answer, &state), .healing(heal))
+        case .pulling: go(on: pull.handle(answer, &state))
+        case .pushing(var push): goOn(with: push.handle(answer, &state), .pushing(push))
+        case .settingAside(let setAside): go(on: setAside.handle(answer, &state))
+        case .closing(var close): goOn(with: close.handle(answer, &state), .closing(close))
+        }
+    }
+
+    /// Goes on after an answer to a phase, which is kept with its new step if it waits for another answer.
+    private mutating func goOn(with next: NextPhase, _ phase: CyclePhase) {
+        if case .wait = next { self.phase = phase } else { go(on: next) }
+    }
+
+    // MARK: Answers of the server
+
+    private mutating func answered(_ call: UInt64, _ answer: ServerAnswer, sent: Instant) {
+        guard self.call == call, answer.message?.answers(state.calls.kind) ?? true else { return }
+        go(on: next(after: answer, sent: sent))
+    }
+
+    private mutating func next(after answer: ServerAnswer, sent: Instant) -> NextPhase {
+        let trip = sent.duration(to: state.now.instant)
+        state.count(answer, isReading: isReading)
+        if let facts = answer.facts {
+            if let next = state.believe(facts, sent: sent) { return next }
+            measure(answer.size, in: trip)
+        }
+        guard let message = answer.message else {
+            guard let refusal = answer.refusal else { return .wait }
+            return answer.facts == nil ? refused(refusal, sent: sent) : failRead(refusal)
+        }
+        do throws(ReplyError) {
+            let next = try next(after: message, of: answer, trip)
+            if answer.facts != nil { state.pressure.hubAnswered() }
+            return next
+        } catch {
+            if let facts = answer.facts { return failRead(.notAsAgreed(error, facts)) }
+            return fail(HubReply.Refusal(.nonsense, "the backend's list is not as agreed: \(error)"))
+        }
+    }
+
+    private mutating func next(after message: ServerMessage, of answer: ServerAnswer, _ trip: Duration) throws(ReplyError) -> NextPhase {
+        switch message {
+        case .hello(let hello):
+            guard case .greeting(let greet) = phase else { return .wait }
+            return greet.handle(hello, &state)
+        case .verdicts(let verdicts):
+            if case .settling(var settle) = phase {
+                let next = try settle.handle(verdicts, answer.refusal, after: trip, &state)
+                phase = .settling(settle)
+                return next
+            }
+            guard case .pushing(var push) = phase else { return .wait }
+            let next = try push.handle(verdicts, answer.refusal, after: trip, &state)
+            phase = .pushing(push)
+            return next
+        case .pages(let response):
+            if let refusal = answer.refusal { return fail(refusal) }
+            return try pull.handle(response, isHubs: answer.facts != nil, &state)
+        case .listing(let page): return try pull.handle(page, &state)
+        case .comparison(let comparison): return pull.handle(comparison, &state)
+        case .unknown(let unknown):
+            guard case .healing(var heal) = phase else { return .wait }
+            let next = heal.handle(unknown, &state)
+            phase = .healing(heal)
+            return next
+        }
+    }
+
+    /// Measures the link by an answer.
+    private mutating func measure(_ read: Int, in time: Duration) {
+        switch phase {
+        case .pulling: if pull.isReading { state.sizes.recordRead(read, in: time) }
+        case .settling, .pushing: state.sizes.recordSent(state.calls.bodyBytes, in: time)
+        case .greeting, .adopting, .healing, .settingAside, .closing, nil: break
+        }
+    }
+
+    private mutating func refused(_ refusal: HubReply.Refusal, sent: Instant) -> NextPhase {
+        if let facts = refusal.facts, facts.version != nil { state.record(facts, sent: sent) }
+        switch refusal.kind {
+        case .regressed where !state.ablations.contains(.regressionIgnored): return .adoptReplica(seen: refusal.facts?.deviceSeq ?? 0)
+        case .gone:
+            if let epoch = refusal.facts?.epoch, state.isOtherHistory(epoch) { return .heal(to: epoch) }
+            if case .pulling = phase { return pull.gone(refusal, &state) }
+            return failRead(refusal)
+        case .transport, .foreign, .nonsense, .auth, .blocked, .misconfigured, .incompatible, .malformed, .tooLarge, .encoding, .regressed,
+            .overloaded, .failed:
+            return failRead(refusal)
+        }
+    }
+
+    /// Handles a bad answer. Where a stream is the reason it is left out, and the cycle goes on.
+    private mutating func failRead(_ refusal: HubReply.Refusal) -> NextPhase {
+        if case .pulling = phase { return pull.failed(refusal, &state) }
+        _ = pull.count(refusal, hasFailedBefore: false, state)
+        return fail(refusal)
+    }
+
+    /// Handles a call without a usable answer.
+    private mutating func fail(_ refusal: HubReply.Refusal) -> NextPhase {
+        switch phase {
+        case .settling(let settle): state.fail(refusal, over: settle.batch)
+        case .pushing(let push): state.fail(refusal, over: push.batch)
+        case .pulling: pull.end(refusal, &state)
+        case .greeting, .adopting, .healing, .settingAside, .closing, nil: state.fail(refusal)
+        }
+    }
+
+    // MARK: Wake-ups
+
+    /// Number of the call that is under way; `nil` when it is a store command.
+    private var call: UInt64? {
+        switch phase {
+        case .greeting(let greet): greet.call
+        case .settling(let settle): settle.call
+        case .healing(let heal): heal.call
+        case .pulling: pull.call
+        case .pushing(let push): push.call
+        case .adopting, .settingAside, .closing, nil: nil
+        }
+    }
+
+    /// `true` when the content of the call is in its answer.
+    private var isReading: Bool {
+        if case .pulling = phase { pull.isReading } else { false }
     }
 
     /// Asks for a wake-up when one is needed earlier than planned. A later one needs no new timer at each enqueue: the earlier one fires,
     /// finds nothing due, and the next is planned then. During a cycle and a save it serves only the watchdog, because their answers are
     /// events.
-    private mutating func arm(_ effects: inout [SyncEffect], at moment: Moment) {
-        guard hasStarted, let wanted = wakeWanted(at: moment) else { return }
+    private mutating func arm() {
+        guard hasStarted, let wanted = wakeWanted else { return }
         // A wake-up for the watchdog of a job is not needed when the job is done.
         let isStale = armedForWatchdog && jobBegan == nil
         // After a suspend the planned wake-up is overdue by this clock and may be late: timers stood still meanwhile.
-        if let armedWake, armedWake <= wanted, armedWake > moment.instant, !isStale { return }
+        if let armedWake, armedWake <= wanted, armedWake > state.now.instant, !isStale { return }
         armedForWatchdog = jobBegan != nil
         armedWake = wanted
-        effects.append(.wake(at: wanted))
+        state.append(.wake(at: wanted))
     }
 
-    package var reachability: Reachability {
-        conditions.hasLink && !conditions.isBlocked ? hub.reachability : conditions.reachability
+    /// Time at which the engine must be called again, by its present state.
+    private var wakeWanted: Instant? {
+        if let jobBegan { return jobBegan.advanced(by: jobPatience) }
+        return [state.wakeWanted, state.house.dueAt].compactMap { $0 }.min()
     }
 
-    mutating func hubIs(_ next: Reachability, cause: String, _ fault: HubFault?, _ effects: inout [SyncEffect]) {
-        let before = reachability
-        hub.isNow(next)
-        guard reachability != before else {
-            // When the probe holds back attempts, its result is the reason.
-            let isOwn = conditions.hasLink && !conditions.isBlocked
-            if isOwn, let fault { effects.append(.report(.fault(fault))) }
-            return
+    /// Time after which the answer of a job counts as lost: for a call, longer than the transport's limit.
+    private var jobPatience: Duration {
+        guard call != nil, state.settings.dialect.isOneRequest else { return Watchdog.patience }
+        return max(Watchdog.patience, state.calls.timeLimit + .seconds(60))
+    }
+
+    private mutating func noticeStall() {
+        let now = state.now.instant
+        guard let began = jobBegan else {
+            state.watchdog.look(allowed: state.pressure.isHeld(at: now) ? nil : state.allowance(at: state.now).push, at: now)
+            guard state.watchdog.hasStalled(at: now) else { return }
+            state.report(.stalled("work waits, nothing forbids it, and nothing was tried"))
+            return state.wish(.again(at: now))
         }
-        effects.append(.report(.reachability(from: before, to: reachability, cause: cause, fault)))
+        state.watchdog.look(allowed: nil, at: now)
+        let patience = jobPatience
+        guard began.duration(to: now) >= patience else { return }
+        jobBegan = now
+        guard !Watchdog.wasAsleep(dueAt: began.advanced(by: patience), now: now) else { return }
+        state.watchdog.hung()
+        state.report(.stalled("no answer for \(patience.milliseconds / 1_000) s: \(awaited)"))
+        // A call without an answer has an unknown outcome, like any that timed out. A store command cannot be given up: it may still be
+        // running.
+        guard call != nil else { return }
+        go(on: fail(HubReply.Refusal(.transport(.timedOut), "the call was lost")))
     }
 
-    mutating func saveMemory(_ effects: inout [SyncEffect]) {
-        guard !house.isUnderWay, let command = durable.save() else { return }
-        effects.append(.store(command))
+    /// The awaited answer, for people.
+    private var awaited: String {
+        guard let phase else { return state.house.isUnderWay ? "the store" : "remember" }
+        guard call != nil else { return "the store" }
+        switch phase {
+        case .greeting: return "hello"
+        case .settling: return "settle"
+        case .pushing: return "push"
+        case .healing: return "question what it knows"
+        case .pulling: return pull.awaited
+        case .adopting, .settingAside, .closing: return "the store"
+        }
     }
 }

@@ -235,7 +235,7 @@ struct EngineRig {
     mutating func keepHouse(_ place: SourceLocation = #_sourceLocation) {
         if asked == "housekeep" { stored(.housekept(more: false), place) }
         if asked == "remember" { stored(.done, place) }
-        #expect(engine.cycle == nil, "the cycle goes on: \(String(describing: engine.cycle?.step))", sourceLocation: place)
+        #expect(engine.cycle == nil, "the cycle goes on: \(String(describing: engine.phase))", sourceLocation: place)
     }
 
     /// From a read that brought nothing that can be used to the end of the cycle: nothing of it is stored, and the push comes.
