@@ -93,7 +93,7 @@ struct ShareTests {
             stand.hub.weather = Self.greeting(members)
             try await stand.sync()
             let server = try await stand.send(.get, "/v1/status")["sync"]?.object?["server"]?.object
-            let roles: JSON? = members.isEmpty ? nil : members["roles"] ?? .array([])
+            let roles: JSON? = members.isEmpty ? .none : members["roles"] ?? .array([])
             #expect(server?["scopes"] == members["scopes"])
             #expect(server?["roles"] == roles)
             let findings = try #require(try await stand.send(.get, "/v1/checklist").json.flatMap { DoctorAnswer($0) }).findings

@@ -24,7 +24,7 @@ extension EndToEnd {
                 #expect(first.status == 0, "\(first.talk)")
                 #expect(first.text.contains("400 accepted"))
                 let second = try await stand.agentctl("import", "readings", file, "--key-prefix", "s:")
-                #expect(second.text.contains("400 were there already"))
+                #expect(second.text.contains("400 already accepted before"))
 
                 let settled = try await stand.settle()
                 #expect(settled.outbox.enqueued == 400)

@@ -147,6 +147,8 @@ enum SQLiteSchema {
             throw DatabaseError(
                 .foreign, doing: "open the database", detail: "it has schema \(present), this program knows up to \(version)")
         }
+        // The settings below write into the header of the file, and a damaged one is left as it is.
+        if case .file(let path) = place, !isEmpty { try checkHeader(database, path) }
         try database.execute("PRAGMA page_size=4096")
         // The first page says that there are seals. The line above would take the room back.
         if isEmpty { database.reserveSeals() }
