@@ -35,7 +35,7 @@ extension EntitySettings {
             }
         }
         for (index, source) in settings.access.sources.enumerated() {
-            // Whoever may change such a record may grant everything, to itself as well.
+            // A device that changes such a record could grant itself every scope.
             let rules = settings.rules.entities[source.entity] ?? EntityRules()
             let isGuarded =
                 rules.write == .nobody || rules.kind == .reference
