@@ -56,6 +56,8 @@ package struct StateSet: Hashable, Sendable {
     static let troubled = mutations("state BETWEEN 2 AND 5") { $0.isTroubled }
     static let troubledWithoutConflict = mutations("state BETWEEN 3 AND 5") { $0.isTroubled && $0 != .conflicted }
     static let openWithoutConflict = mutations("state < 6 AND state <> 2") { !$0.isTerminal && $0 != .conflicted }
+    /// The hub has applied none of them, as far as this device knows.
+    static let notApplied = mutations("state IN (0, 2)") { $0 == .pending || $0 == .conflicted }
     static let foldedHere = mutations("state < 6 AND state NOT IN (1, 3)") { $0.isFolded && $0 != .inFlight }
 
     // MARK: Conflicts, files, indexes
@@ -69,7 +71,7 @@ package struct StateSet: Hashable, Sendable {
 
     /// The sets that statements test, besides those of one state, of all others, and of all.
     package static let all = [
-        open, terminal, folded, unsettled, unanswered, troubled, troubledWithoutConflict, openWithoutConflict, foldedHere, openConflict,
-        unfinishedConflict, notUploaded, pendingBlob, keptIndex,
+        open, terminal, folded, unsettled, unanswered, troubled, troubledWithoutConflict, openWithoutConflict, notApplied, foldedHere,
+        openConflict, unfinishedConflict, notUploaded, pendingBlob, keptIndex,
     ]
 }
