@@ -166,7 +166,7 @@ struct EntitySettingsTests {
             ),
             (
                 "a: [1]",
-                "2:6: entities.a: a list is not accepted, expected a mapping with the keys kind, refs, priority, strategy, fields, critical_fields, max_len, on_deleted, seed_filter, index, undo, retention, ttl, when_full, durability, coalesce, history, rank, schema, validate, min_agent"
+                "2:6: entities.a: a list is not accepted, expected a mapping with the keys kind, refs, priority, strategy, fields, scope, write, critical_fields, max_len, on_deleted, seed_filter, index, undo, retention, ttl, when_full, durability, coalesce, history, rank, schema, validate, min_agent"
             ),
         ])
     func contradictions(entities: String, message: String) throws {
