@@ -19,7 +19,11 @@ package final class Hub {
     }
 
     package struct Settings: Sendable {
-        package var rules: RuleBook
+        package var rules: RuleBook {
+            didSet { sharesOut = Settings.shareOut(rules) }
+        }
+        /// The rules have scopes, or rights that devices may lack. A hub without them works as if there were none.
+        private(set) var sharesOut: Bool
         /// Grants of scopes and roles that the entities file has.
         package var access = AccessBook()
         package var scopesOfDatabase = ScopesOfDatabase.kept
@@ -56,7 +60,7 @@ package final class Hub {
         /// The configuration for agents; `nil`: none, and they use their own.
         package var config: HubConfiguration?
 
-        /// Of a command that changes a database which a hub serves with rules of its own.
+        /// For a command that changes a database which a hub serves with rules of its own.
         package static var adopting: Settings {
             var settings = Settings()
             settings.scopesOfDatabase = .adopted
@@ -65,12 +69,13 @@ package final class Hub {
 
         package init(rules: RuleBook = RuleBook(), tokens: TokenBook? = nil, compressor: (any Compressor)? = nil) {
             self.rules = rules
+            sharesOut = Settings.shareOut(rules)
             self.tokens = tokens
             self.compressor = compressor
         }
     }
 
-    /// What happens to the scopes of the database's entities for which the rules have no scope.
+    /// The fate of the scopes of the database's entities for which the rules have no scope.
     package enum ScopesOfDatabase: Sendable {
         /// The hub does not open: the records would go to all devices.
         case kept
@@ -411,7 +416,8 @@ package final class Hub {
         if endpoint == .enroll { return try enroll(request, at: now) }
         guard endpoint.isForDevices else { return open(endpoint, request, at: now) }
         let gate = HubGate(tokens: settings.tokens, grace: settings.tokenGrace, now: now)
-        let proved = try gate.caller(request.headers, certificate: request.certificateDevice, at: endpoint)
+        var proved = try gate.caller(request.headers, certificate: request.certificateDevice, at: endpoint)
+        proved.share = try querying { () throws(DatabaseError) in try share(of: proved.device) }
         caller = proved
         if let token = proved.token, token.awaitsFirstUse {
             if onlyReads { throw HubRefusal(DatabaseError(.readOnly, doing: "note the first use of a token", detail: "it only reads")) }
@@ -473,7 +479,7 @@ package final class Hub {
             headers.config = settings.config?.version
             headers.tokenEndsAt = caller.token?.endsAt
             headers.tokenRefreshAt = caller.token?.refreshAt
-            headers.shareMark = try shareMark(of: caller.device)
+            headers.shareMark = caller.share.map { mark(of: $0) }
             if let replica = caller.replica {
                 let seq = try store.replica(caller.device, replica)?.maxSeq ?? 0
                 headers.deviceSeq = seq

@@ -8,6 +8,8 @@ package struct HubGate: Sendable {
         package var replica: ReplicaID?
         /// The token that was shown; `nil` when it was a certificate, or no credential is required.
         package var token: TokenBook.Entry?
+        /// Its scopes and roles, which the hub adds; `nil` where the hub shares nothing out.
+        var share: DeviceAccess?
     }
 
     /// `nil` requires no credential.

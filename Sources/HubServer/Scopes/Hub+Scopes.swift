@@ -2,12 +2,9 @@ import SyncCore
 
 // Which device receives which record, and what it may change (PROTOCOL A16).
 extension Hub {
-    /// The entities have scopes or rights. A hub without them works as if there were none.
-    var sharesOut: Bool { !scopeIndexes.isEmpty || settings.hasRights }
-
     /// The scopes and roles of a device as the present transaction sees them; `nil` where the hub shares nothing out.
     func share(of device: DeviceID) throws(DatabaseError) -> DeviceAccess? {
-        guard sharesOut else { return nil }
+        guard settings.sharesOut else { return nil }
         if store.group?.changesGrants == true { try flush() }
         var grants: [Grants] = settings.tokens?.grants(of: device).map { [$0] } ?? []
         if !settings.access.sources.isEmpty { grants += try store.recordGrants(of: device).map { Grants($0) } }
@@ -87,11 +84,9 @@ extension Hub {
         for name in settings.rules.entities.keys where scopeIndexes[name] == nil { settings.rules.entities[name]?.declaredScope = nil }
     }
 
-    /// Changes whenever the scopes or roles of the device do; `nil` where the hub shares nothing out.
-    func shareMark(of device: DeviceID) throws(DatabaseError) -> String? {
-        guard let share = try share(of: device) else { return nil }
-        let granted = share.granted.sorted { $0.key < $1.key }.map { "\($0)=\($1.sorted().joined(separator: "\u{1f}"))" }
-        let text = (granted + share.roles.sorted()).joined(separator: "\u{1e}") + "\u{1e}\(scopeGeneration)"
+    /// A text that changes whenever the scopes or roles of the device do.
+    func mark(of share: DeviceAccess) -> String {
+        let text = "\(scopeGeneration) \(JSON.object(share.told.json).json)"
         return Base64URL.encode(Array(SHA256.authenticate(Array(text.utf8), key: state.secret).prefix(6)))
     }
 }
@@ -100,8 +95,7 @@ extension Hub.Settings {
     fileprivate var scopedEntities: [EntityName] { rules.entities.filter { $1.isScoped }.map(\.key) }
     fileprivate func scope(of entity: EntityName) -> [String] { rules[entity]?.scope ?? [] }
 
-    /// An entity has scopes, or a right that devices may lack.
-    var hasRights: Bool {
+    static func shareOut(_ rules: RuleBook) -> Bool {
         rules.entities.values.contains { $0.isScoped || $0.write != .scope || !$0.fieldRights.isEmpty }
     }
 

@@ -34,7 +34,7 @@ struct ScopeChange {
     var isDeletion: Bool
     /// The feed has events neither for their device nor for others.
     var isInFeed: Bool
-    /// What the record grants, where its entity is a source of grants.
+    /// The grants of the record, where its entity is a source of grants.
     var grants: [(device: DeviceID, scope: Scope)]?
 
     /// - Parameter before: Scopes of the stored record; a deletion keeps them.
@@ -175,7 +175,7 @@ extension HubStore {
     /// Each scope gave its first rows in order. Beyond the last row that all of them could give, rows of other scopes might be missing, so
     /// the result ends after `limit` rows.
     static func merged(_ rows: [ScopeRow], _ limit: Int) -> [ScopeRow] {
-        // Of the rows of one record in one commit, the one that says that it is there counts.
+        // One record may have several rows in one commit. The row that says that it is there counts.
         let sorted = rows.sorted { a, b in
             if a.version != b.version { return a.version < b.version }
             return a.id == b.id ? a.state.rawValue < b.state.rawValue : a.id < b.id

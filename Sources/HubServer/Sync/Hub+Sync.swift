@@ -33,7 +33,7 @@ extension Hub {
             capabilities: (settings.compressor == nil ? [] : ["gzip"]) + Self.capabilities + (settings.uploads == nil ? [] : ["tus"]),
             limits: settings.limits,
             spread: settings.spread)
-        response.share = try querying { () throws(DatabaseError) in try share(of: caller.device)?.told }
+        response.share = caller.share?.told
         return HubResponse(json: HelloMessages.response(response))
     }
 
@@ -59,7 +59,7 @@ extension Hub {
             try store.touch(device, replica: replica, at: now)
             if settings.ablations.contains(.keysForgotten) { try store.forgetKeys(device, upTo: push.ackedSeq) }
             var batch = PushBatch(
-                device: device, share: try share(of: device), now: now, settings: settings, store: store, head: state.head,
+                device: device, share: caller.share, now: now, settings: settings, store: store, head: state.head,
                 offering: offering(at: now))
             let results = try batch.decide(push.items)
             if let version = batch.versionAhead, HubRequestHeaders(reading: request.headers).epoch == state.epoch {
@@ -141,9 +141,9 @@ extension Hub {
         }
     }
 
-    func feed(for caller: HubGate.Caller) throws(DatabaseError) -> Feed {
+    func feed(for caller: HubGate.Caller) -> Feed {
         Feed(
-            store: store, rules: settings.rules, share: settings.ablations.contains(.scopesIgnored) ? nil : try share(of: caller.device),
+            store: store, rules: settings.rules, share: settings.ablations.contains(.scopesIgnored) ? nil : caller.share,
             indexes: scopeIndexes, ablations: settings.ablations, epoch: state.epoch, secret: state.secret, head: state.head,
             opening: state.opening, lineage: lineage, device: caller.device,
             witness: settings.ablations.contains(.proofIgnored) ? nil : witness)
