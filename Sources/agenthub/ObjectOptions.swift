@@ -91,8 +91,8 @@ struct ObjectOptions: ParsableArguments {
         guard let key = variable("AWS_ACCESS_KEY_ID"), let secret = variable("AWS_SECRET_ACCESS_KEY") else {
             throw Failure(
                 78,
-                "there are no credentials for the object store. Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment, or "
-                    + "give --s3-credentials FILE")
+                "there are no credentials for the object store: expected AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment, "
+                    + "or --s3-credentials FILE")
         }
         guard let made = ObjectStoreCredentials(keyID: key, secret: secret, sessionToken: variable("AWS_SESSION_TOKEN")) else {
             throw Failure(

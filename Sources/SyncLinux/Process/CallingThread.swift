@@ -1,3 +1,5 @@
+// `timespec` belongs to whichever of the two C modules the compiler loads first.
+import CSyncLinux
 import Glibc
 import SyncThreads
 import Synchronization
