@@ -21,7 +21,7 @@ struct PushBatch {
     private(set) var counters = HubCounters()
     /// The highest base version of a change that this history has not reached; `nil`: there is none.
     private(set) var versionAhead: Int64?
-    private var records: [RecordName: Working] = [:]
+    private var records: [RecordName: WorkingRecord] = [:]
     /// Records that an acceptance of this answer shows: the device computes the results of later plain changes from them.
     private var shown: Set<RecordName> = []
     /// Records that a repeated answer shows in their present state.
@@ -32,7 +32,7 @@ struct PushBatch {
     private var shownBytes = 0
     /// The records in the order of their first touch, so that the writes do not depend on hashing.
     private var touched: [RecordName] = []
-    private var fates: [MutationKey: Fate] = [:]
+    private var fates: [MutationKey: MutationFate] = [:]
     private var keys: [HubStore.KeyRow] = []
     /// Mutations that accepted ones replace, and the commit in which they did.
     private var superseded: [(key: MutationKey, version: Int64)] = []
@@ -41,7 +41,7 @@ struct PushBatch {
     /// Records with an unapplied mutation that may still be applied: later mutations of the record must wait.
     private var blocked: Set<RecordName> = []
     /// The last ending of the records with an unapplied mutation: where such a record does not exist, its children cannot exist either.
-    private var missingParents: [RecordName: Fate.Ending] = [:]
+    private var missingParents: [RecordName: MutationFate.Ending] = [:]
     /// Records whose creation by the device was refused in this batch.
     private var refusedCreates: Set<RecordName> = []
 
@@ -97,7 +97,7 @@ struct PushBatch {
             conclude(item, result)
             results.append(result)
         }
-        let endings = results.map { Fate.Ending($0.verdict) }
+        let endings = results.map { MutationFate.Ending($0.verdict) }
         if let before, !endings.allSatisfy({ $0 == .accepted }) {
             self = before
             results = try failed(items, results, endings)
@@ -114,7 +114,7 @@ struct PushBatch {
     /// A group with a member that was not accepted: no member is applied. The others share the worst ending, and the answer shows records
     /// in their state without the group's changes.
     private mutating func failed(
-        _ items: ArraySlice<IncomingItem>, _ results: [PushResult], _ endings: [Fate.Ending]
+        _ items: ArraySlice<IncomingItem>, _ results: [PushResult], _ endings: [MutationFate.Ending]
     ) throws(DatabaseError) -> [PushResult] {
         let isFinal = endings.contains(.rejected)
         var final: [PushResult] = []
@@ -282,7 +282,7 @@ struct PushBatch {
     }
 
     /// Returns the reason why the device may not make this change, by the states before and after it (PROTOCOL A16).
-    private func fault(of record: VersionedRecord?, over working: Working, _ rules: EntityRules) -> Problem? {
+    private func fault(of record: VersionedRecord?, over working: WorkingRecord, _ rules: EntityRules) -> Problem? {
         guard let share, !ablations.contains(.rightsIgnored) else { return nil }
         guard let record else { return nil }
         let decision = WriteDecision(share, rules)
@@ -296,7 +296,7 @@ struct PushBatch {
 
     /// Returns whether the device can compute the outcome itself: it had seen everything except the changes of this batch.
     private mutating func isComputable(
-        _ accepted: HubMerge.Accepted, _ mutation: IncomingMutation, _ working: Working, _ rules: EntityRules
+        _ accepted: HubMerge.Accepted, _ mutation: IncomingMutation, _ working: WorkingRecord, _ rules: EntityRules
     ) throws(DatabaseError) -> Bool {
         guard accepted.isPlain, mutation.baseVersion >= working.versionBefore else { return false }
         if working.versionBefore > 0 || rules.kind == .event { return true }
@@ -307,12 +307,12 @@ struct PushBatch {
 
     // MARK: Earlier answers
 
-    private func known(_ key: MutationKey) throws(DatabaseError) -> Fate? {
+    private func known(_ key: MutationKey) throws(DatabaseError) -> MutationFate? {
         if let fate = fates[key] { return fate }
-        return try store.key(device, key).map { Fate(row: $0) }
+        return try store.key(device, key).map { MutationFate(row: $0) }
     }
 
-    private mutating func repeated(_ item: IncomingItem, _ known: Fate) throws(DatabaseError) -> PushResult {
+    private mutating func repeated(_ item: IncomingItem, _ known: MutationFate) throws(DatabaseError) -> PushResult {
         guard known.fingerprint == item.fingerprint || known.fingerprint == HubStore.unseen else {
             // The ending of the first mutation, and the present record: without them the device cannot tell whether its own change is
             // included.
@@ -384,7 +384,7 @@ struct PushBatch {
         return try store.refusal(mutation.record, of: device).map { working.record?.version ?? 0 <= $0 } ?? false
     }
 
-    private func missing(_ what: String, _ ending: Fate.Ending?) -> PushResult.Verdict {
+    private func missing(_ what: String, _ ending: MutationFate.Ending?) -> PushResult.Verdict {
         if ending == .rejected {
             return .rejected(Problem("parent-rejected", status: 409, detail: "\(what) was rejected"), current: nil)
         }
@@ -392,7 +392,7 @@ struct PushBatch {
     }
 
     private mutating func conclude(_ item: IncomingItem, _ result: PushResult) {
-        let ending = Fate.Ending(result.verdict)
+        let ending = MutationFate.Ending(result.verdict)
         if let record = item.record {
             if ending == .conflict || ending == .retry { blocked.insert(record) }
             if ending != .accepted { missingParents[record] = ending }
@@ -401,7 +401,7 @@ struct PushBatch {
             }
         }
         if repeats.contains(item.key) { return }
-        var fate = Fate(fingerprint: item.fingerprint, ending: ending, version: 0, payload: nil)
+        var fate = MutationFate(fingerprint: item.fingerprint, ending: ending, version: 0, payload: nil)
         switch result.verdict {
         case .duplicate: return
         // The key belongs to another mutation, so that one's fate does not apply.
@@ -420,7 +420,7 @@ struct PushBatch {
         if fate.ending == .accepted, case .success(let mutation) = item.content {
             for older in mutation.supersedes {
                 let fingerprint = fates[older]?.fingerprint ?? HubStore.unseen
-                fates[older] = Fate(fingerprint: fingerprint, ending: .accepted, version: fate.version, payload: nil)
+                fates[older] = MutationFate(fingerprint: fingerprint, ending: .accepted, version: fate.version, payload: nil)
                 superseded.append((older, fate.version))
             }
         }
@@ -432,9 +432,9 @@ struct PushBatch {
 
     // MARK: Records
 
-    private mutating func load(_ name: RecordName) throws(DatabaseError) -> Working {
+    private mutating func load(_ name: RecordName) throws(DatabaseError) -> WorkingRecord {
         if let working = records[name] { return working }
-        let working = Working(try store.record(name), rules[name.entity], ablations.contains(.scopesIgnored) ? nil : share)
+        let working = WorkingRecord(try store.record(name), rules[name.entity], ablations.contains(.scopesIgnored) ? nil : share)
         records[name] = working
         touched.append(name)
         return working
@@ -459,107 +459,6 @@ struct PushBatch {
         for (key, version) in superseded { try store.putSuperseded(device, key, version: version, at: now) }
         for (name, value) in losses { try store.keep(value, of: name, at: now) }
         for name in refusedCreates.sorted() { try store.putRefusal(name, of: device, version: head, at: now) }
-    }
-
-    /// A record while the batch is being decided, as the device may see it: one of others does not exist for it.
-    private struct Working {
-        /// The record of the hub.
-        private(set) var stored: VersionedRecord?
-        /// The record exists, and is outside of the device's share.
-        private(set) var isHidden: Bool
-        /// The version that the record had before this batch; 0 when there was none.
-        let versionBefore: Int64
-        private(set) var text: String?
-        private(set) var key = ""
-        private(set) var isChanged = false
-        /// The scopes of the stored row.
-        let scopesBefore: [Scope]
-        /// The present scopes, which a deleted record keeps; `nil`: there is no record that the device receives.
-        private(set) var scopes: [Scope]?
-
-        /// The row exists and cannot be read: only the existence of the record is known.
-        let isDamaged: Bool
-
-        /// - Parameter share: `nil`: nothing is hidden.
-        init(_ row: HubStore.RecordRow?, _ rules: EntityRules?, _ share: DeviceAccess?) {
-            let isScoped = rules?.isScoped ?? false
-            scopesBefore = row?.scopes ?? []
-            isHidden = row != nil && isScoped && share.map { !$0.includesAny(of: row?.scopes ?? []) } ?? false
-            stored = row?.whole
-            isDamaged = row?.isWhole == false && !isHidden
-            versionBefore = isHidden ? 0 : row?.version ?? 0
-            scopes = row == nil || isHidden ? nil : scopesBefore
-        }
-
-        mutating func replace(_ record: VersionedRecord, text: String?, key: MutationKey, _ rules: EntityRules, _ share: DeviceAccess?) {
-            stored = record
-            self.text = text
-            self.key = key.text
-            isChanged = true
-            guard rules.isScoped, let share else { return }
-            if let data = record.data { scopes = rules.scopes(of: data) }
-            // The device may have moved the record out of its share.
-            isHidden = !share.includesAny(of: scopes ?? [])
-            if isHidden { scopes = nil }
-        }
-
-        var record: VersionedRecord? { isHidden ? nil : stored }
-        var state: HubState { record?.hubState ?? .absent }
-        func state(disputing fields: [String]) -> HubState { record?.hubState(disputing: fields) ?? .absent }
-        var isLive: Bool { isDamaged || record?.isDeleted == false }
-    }
-
-    /// The outcome of a key.
-    private struct Fate {
-        enum Ending: Hashable {
-            case accepted, conflict, rejected, retry
-
-            init(_ verdict: PushResult.Verdict) {
-                switch verdict {
-                case .accepted: self = .accepted
-                case .conflict: self = .conflict
-                case .rejected: self = .rejected
-                case .retry: self = .retry
-                case .duplicate(let original, _): self = Ending(original)
-                }
-            }
-
-            init(_ original: PushResult.Original) {
-                switch original {
-                case .accepted: self = .accepted
-                case .conflict: self = .conflict
-                case .rejected: self = .rejected
-                }
-            }
-        }
-
-        var fingerprint: [UInt8]
-        var ending: Ending
-        var version: Int64
-        var payload: JSON?
-
-        init(fingerprint: [UInt8], ending: Ending, version: Int64, payload: JSON?) {
-            self.fingerprint = fingerprint
-            self.ending = ending
-            self.version = version
-            self.payload = payload
-        }
-
-        init(row: HubStore.KeyRow) {
-            self.init(
-                fingerprint: row.fingerprint, ending: Ending(row.status), version: row.version,
-                // An unreadable payload is treated as a forgotten one (``HubStore/prunePayloads(before:)``): the answer still has the
-                // ending of the mutation, and the device finds out the rest.
-                payload: row.payload.flatMap { try? JSONReader.read($0, limits: .stored) })
-        }
-
-        var original: PushResult.Original {
-            switch ending {
-            case .accepted, .retry: .accepted
-            case .conflict: .conflict
-            case .rejected: .rejected
-            }
-        }
     }
 }
 

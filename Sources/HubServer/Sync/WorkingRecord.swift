@@ -1,0 +1,49 @@
+import SyncCore
+
+/// A record while the batch is being decided, as the device may see it: one of others does not exist for it.
+struct WorkingRecord {
+    /// The record of the hub.
+    private(set) var stored: VersionedRecord?
+    /// The record exists, and is outside of the device's share.
+    private(set) var isHidden: Bool
+    /// The version that the record had before this batch; 0 when there was none.
+    let versionBefore: Int64
+    private(set) var text: String?
+    private(set) var key = ""
+    private(set) var isChanged = false
+    /// The scopes of the stored row.
+    let scopesBefore: [Scope]
+    /// The present scopes, which a deleted record keeps; `nil`: there is no record that the device receives.
+    private(set) var scopes: [Scope]?
+
+    /// The row exists and cannot be read: only the existence of the record is known.
+    let isDamaged: Bool
+
+    /// - Parameter share: `nil`: nothing is hidden.
+    init(_ row: HubStore.RecordRow?, _ rules: EntityRules?, _ share: DeviceAccess?) {
+        let isScoped = rules?.isScoped ?? false
+        scopesBefore = row?.scopes ?? []
+        isHidden = row != nil && isScoped && share.map { !$0.includesAny(of: row?.scopes ?? []) } ?? false
+        stored = row?.whole
+        isDamaged = row?.isWhole == false && !isHidden
+        versionBefore = isHidden ? 0 : row?.version ?? 0
+        scopes = row == nil || isHidden ? nil : scopesBefore
+    }
+
+    mutating func replace(_ record: VersionedRecord, text: String?, key: MutationKey, _ rules: EntityRules, _ share: DeviceAccess?) {
+        stored = record
+        self.text = text
+        self.key = key.text
+        isChanged = true
+        guard rules.isScoped, let share else { return }
+        if let data = record.data { scopes = rules.scopes(of: data) }
+        // The device may have moved the record out of its share.
+        isHidden = !share.includesAny(of: scopes ?? [])
+        if isHidden { scopes = nil }
+    }
+
+    var record: VersionedRecord? { isHidden ? nil : stored }
+    var state: HubState { record?.hubState ?? .absent }
+    func state(disputing fields: [String]) -> HubState { record?.hubState(disputing: fields) ?? .absent }
+    var isLive: Bool { isDamaged || record?.isDeleted == false }
+}
