@@ -76,10 +76,11 @@ extension Feed {
         let lost = try store.lostScopes(entity, share.lost, upTo: cursor.seq, after: share.after, limit: limit)
         let found = HubStore.merged(gained + lost, limit)
         let records = try store.records(entity, found.map(\.id))
-        let isGained = Set(gained.map(\.id))
+        let (isGained, isLost) = (Set(gained.map(\.id)), Set(lost.map(\.id)))
         let held = Set(share.held)
         let rows = found.map { row -> (row: ScopeRow, shown: HubStore.RecordRow?) in
-            guard let record = records[row.id], isShown(record) else { return (row, revoked(row)) }
+            // A record that the device never received is not named to it.
+            guard let record = records[row.id], isShown(record) else { return (row, isLost.contains(row.id) ? revoked(row) : nil) }
             // The device has it already by a scope that it kept.
             let isHeld = record.scopes.contains { held.contains(store.scopeCodes.code($0)) }
             return (row, isHeld || !isGained.contains(row.id) || record.whole?.isDeleted == true ? nil : record)

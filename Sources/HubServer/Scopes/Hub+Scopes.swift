@@ -110,15 +110,15 @@ extension Hub.Settings {
 }
 
 extension HubStore {
-    /// The sources that the present grants of records were made from.
+    /// The sources that the present grants of records were made from; none when the text is damaged: then the grants are made anew.
     func grantSources() throws(DatabaseError) -> [GrantSource] {
         try database.all("SELECT fields FROM scope_index WHERE entity = ''") { row in
-            ScopeIndex.fields(row.text(0)).compactMap { HubStore.source($0) }
+            ((try? JSONReader.read(row.text(0)))?.array ?? []).compactMap { HubStore.source($0) }  // The grants are made anew.
         }.first ?? []
     }
 
     func keep(_ sources: [GrantSource]) throws(DatabaseError) {
-        let text = ScopeIndex.text(sources.map { "\($0.entity)/\($0.device)/\($0.scope)" })
+        let text = JSON.array(sources.map { JSON.list([$0.entity.text, $0.device, $0.scope]) }).json
         try database.run(
             """
             INSERT INTO scope_index(entity, fields, generation) VALUES('', ?1, 0)
@@ -126,8 +126,8 @@ extension HubStore {
             """, .text(text))
     }
 
-    private static func source(_ text: String) -> GrantSource? {
-        let parts = text.split(separator: "/", maxSplits: 2, omittingEmptySubsequences: false).map { String($0) }
+    private static func source(_ json: JSON) -> GrantSource? {
+        let parts = (json.array ?? []).compactMap(\.text)
         guard parts.count == 3, let entity = EntityName(parts[0]) else { return nil }
         return GrantSource(entity: entity, device: parts[1], scope: parts[2])
     }
