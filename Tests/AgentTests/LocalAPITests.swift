@@ -238,6 +238,15 @@ struct LocalAPITests {
         try await again.stop()
     }
 
+    @Test("A pause that has ended already is refused, with the time of the device")
+    func pastPause() async throws {
+        let stand = try await AgentStand.start()
+        let refused = try await stand.send(.post, "/v1/pause", #"{"until":"2001-01-01T00:00:00Z"}"#)
+        #expect(refused.status == 422 && refused.code == "validation" && refused.text.contains("until: expected a time after"))
+        #expect(try await stand.send(.get, "/v1/status")["sync"]?.object?["paused"]?.object == nil)
+        try await stand.stop()
+    }
+
     @Test("A peer that no access rule names may ask for health, and nothing else")
     func strangers() async throws {
         let stand = try await AgentStand.start("access: [ { user: \"4242\", role: admin } ]\n")

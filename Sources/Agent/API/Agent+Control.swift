@@ -100,6 +100,10 @@ extension Agent {
 
     func pause(_ call: LocalCall) throws(Problem) {
         let body = try PauseBody.read(call.body)
+        let now = environment.time.now().wall
+        if let until = body.until, until <= now {
+            throw LocalProblem.validation.problem("until: expected a time after \(now), the present time of this device, found \(until)")
+        }
         try checkBegun()
         let pause = EngineMemory.Pause(until: body.until, reason: body.reason, uid: call.peer.uid)
         log.notice("sync paused", metadata: ["uid": "\(call.peer.uid)", "until": "\(body.until.map(\.description) ?? "resumed")"])
