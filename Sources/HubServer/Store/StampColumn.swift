@@ -8,7 +8,7 @@ enum StampColumn {
         if exceptions.isEmpty { return nil }
         var writer = JSONWriter()
         writer.object { writer in
-            for (field, stamp) in exceptions.sorted(by: { $0.key.text.utf8.lexicographicallyPrecedes($1.key.text.utf8) }) {
+            for (field, stamp) in exceptions.sorted(by: { precedesInBytes($0.key.text, $1.key.text) }) {
                 writer.name(field)
                 writer.array { write(stamp, to: &$0) }
             }
@@ -20,7 +20,7 @@ enum StampColumn {
         if additions.isEmpty { return nil }
         var writer = JSONWriter()
         writer.object { writer in
-            for (field, stamps) in additions.sorted(by: { $0.key.text.utf8.lexicographicallyPrecedes($1.key.text.utf8) }) {
+            for (field, stamps) in additions.sorted(by: { precedesInBytes($0.key.text, $1.key.text) }) {
                 writer.name(field)
                 writer.array { writer in
                     for (element, stamp) in stamps.sorted(by: { $0.key.json < $1.key.json }) {
@@ -47,7 +47,7 @@ enum StampColumn {
         guard let members = stamp.members else { return }
         writer.string(members.rest.description)
         writer.object { writer in
-            for (place, time) in members.named.sorted(by: { $0.key.text.utf8.lexicographicallyPrecedes($1.key.text.utf8) }) {
+            for (place, time) in members.named.sorted(by: { precedesInBytes($0.key.text, $1.key.text) }) {
                 writer.name(place)
                 writer.string(time.description)
             }

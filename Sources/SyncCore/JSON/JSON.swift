@@ -367,16 +367,6 @@ extension JSONObject {
     }
 }
 
-/// Compares bytes: `==` of strings treats canonically equivalent ones as equal.
-func sameBytes(_ left: String, _ right: String) -> Bool {
-    guard left.utf8.count == right.utf8.count else { return false }
-    // Comparing byte by byte through the views of strings takes several times as long.
-    let isSame = left.utf8.withContiguousStorageIfAvailable { left in
-        right.utf8.withContiguousStorageIfAvailable { right in left.elementsEqual(right) }
-    }
-    return (isSame ?? nil) ?? left.utf8.elementsEqual(right.utf8)
-}
-
 extension JSONNumber: Hashable, Comparable {
     package static func == (left: JSONNumber, right: JSONNumber) -> Bool {
         sameBytes(left.source, right.source) || Decimal(left) == Decimal(right)

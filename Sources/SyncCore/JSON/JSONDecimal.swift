@@ -71,7 +71,7 @@ extension JSONNumber {
             let mine = digits.utf8.count + exponent
             let its = other.digits.utf8.count + other.exponent
             if mine != its { return mine < its }
-            return digits.utf8.lexicographicallyPrecedes(other.digits.utf8)
+            return precedesInBytes(digits, other.digits)
         }
 
         /// Number of digits of the sum in plain notation, except for a carried one.

@@ -164,7 +164,7 @@ package enum Fold {
     private static func less(_ left: JSON, _ right: JSON) -> Bool? {
         switch (left, right) {
         case (.number(let a), .number(let b)): a < b
-        case (.string(let a), .string(let b)): a.text.utf8.lexicographicallyPrecedes(b.text.utf8)
+        case (.string(let a), .string(let b)): precedesInBytes(a.text, b.text)
         default: nil
         }
     }

@@ -130,7 +130,7 @@ package struct VersionedRecord: Hashable, Sendable {
         guard let data else { return nil }
         var fields: JSONObject = [:]
         var origins: JSONObject = [:]
-        let exceptions = exceptions.sorted { $0.key.text.utf8.lexicographicallyPrecedes($1.key.text.utf8) }
+        let exceptions = exceptions.sorted { precedesInBytes($0.key.text, $1.key.text) }
         for (name, its) in exceptions {
             let field = name.text
             if its.hlc != stamp.hlc { fields[field] = .string(its.hlc.description) }

@@ -26,7 +26,7 @@ package struct HybridTime: Hashable, Comparable, Sendable, CustomStringConvertib
     package static func < (left: HybridTime, right: HybridTime) -> Bool {
         if left.milliseconds != right.milliseconds { return left.milliseconds < right.milliseconds }
         if left.counter != right.counter { return left.counter < right.counter }
-        return left.node.utf8.lexicographicallyPrecedes(right.node.utf8)
+        return precedesInBytes(left.node, right.node)
     }
 
     package var description: String {

@@ -18,7 +18,7 @@ package struct Identifier<Kind>: Hashable, Comparable, Sendable, CustomStringCon
     package var description: String { text }
 
     package static func < (left: Identifier, right: Identifier) -> Bool {
-        left.text.utf8.lexicographicallyPrecedes(right.text.utf8)
+        precedesInBytes(left.text, right.text)
     }
 }
 

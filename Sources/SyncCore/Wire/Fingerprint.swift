@@ -75,14 +75,19 @@ package enum Fingerprint {
             bytes.append(UInt8(ascii: "]"))
         case .object(let object):
             bytes.append(UInt8(ascii: "{"))
-            let members = object.members.sorted { $0.name.text.utf8.lexicographicallyPrecedes($1.name.text.utf8) }
-            for member in members {
+            for member in inOrder(object.members) {
                 canonical(member.name, &bytes)
                 canonical(member.value, &bytes)
                 bytes.append(UInt8(ascii: ","))
             }
             bytes.append(UInt8(ascii: "}"))
         }
+    }
+
+    /// Most apps write their members in one order already, and then there is nothing to sort.
+    private static func inOrder(_ members: [JSONObject.Member]) -> [JSONObject.Member] {
+        let isInOrder = zip(members, members.dropFirst()).allSatisfy { precedesInBytes($0.name.text, $1.name.text) }
+        return isInOrder ? members : members.sorted { precedesInBytes($0.name.text, $1.name.text) }
     }
 
     private static func canonical(_ string: JSONString, _ bytes: inout [UInt8]) {
