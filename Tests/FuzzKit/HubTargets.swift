@@ -113,36 +113,46 @@ extension FuzzTarget {
     static let cursor = FuzzTarget("cursor", lengthMax: 700) { bytes in
         let text = bytes[...].asText
         // Those of version 1 are read and written no more.
-        if let read = try? Cursor.read(text, secret: secret, epoch: "e-1"), Base64URL.decode(text)?.first == UInt8(ascii: "2") {
-            try claim(read.text(secret: secret).utf8.elementsEqual(text.utf8), "\(text) is taken for \(read)")
+        if let read = try? Cursor.read(text, secret: secret, epoch: "e-1", from: device), Base64URL.decode(text)?.first == UInt8(ascii: "2")
+        {
+            try claim(read.text(secret: secret, for: device).utf8.elementsEqual(text.utf8), "\(text) is taken for \(read)")
         }
         if let plain = Base64URL.decode(text) {
             try claim(Base64URL.encode(plain).utf8.elementsEqual(text.utf8), "two texts for the same bytes: \(text)")
         }
         // One of our own, made of the same bytes, opens; and not with a bit changed.
         let number = bytes.prefix(8).reduce(Int64(0)) { ($0 << 8 | Int64($1)) & .max }
-        let own = Cursor(
+        var own = Cursor(
             epoch: "e-1", entity: EntityName(trusted: "audits"), seq: number, live: number >> 3,
             sub: RecordID(bytes.dropFirst(8).prefix(64).map { Character(Unicode.Scalar($0 % 26 + 97)) }.map(String.init).joined()),
             opening: "0a1b2c3d"
         )
-        var written = Array(own.text(secret: secret).utf8)
-        try claim((try? Cursor.read(written[...].asText, secret: secret, epoch: "e-1")) == own, "\(own) does not come back")
-        try claim((try? Cursor.read(written[...].asText, secret: secret, epoch: "e-2")) == nil, "opens in another history")
+        if bytes.first?.isMultiple(of: 2) == true {
+            own.share = CursorShare(index: number >> 8, holding: [number & 0xFFFF_FFFF_FFFF])
+            let text = own.text(secret: secret, for: device)
+            let other = DeviceID(trusted: "gw-2")
+            try claim((try? Cursor.read(text, secret: secret, epoch: "e-1", from: other)) == nil, "opens for another device")
+        }
+        var written = Array(own.text(secret: secret, for: device).utf8)
+        try claim((try? Cursor.read(written[...].asText, secret: secret, epoch: "e-1", from: device)) == own, "\(own) does not come back")
+        try claim((try? Cursor.read(written[...].asText, secret: secret, epoch: "e-2", from: device)) == nil, "opens in another history")
         let place = Int(bytes.last ?? 0) % written.count
         written[place] = written[place] == 65 ? 66 : 65
-        try claim((try? Cursor.read(written[...].asText, secret: secret, epoch: "e-1")) == nil, "opens with a letter changed")
+        try claim((try? Cursor.read(written[...].asText, secret: secret, epoch: "e-1", from: device)) == nil, "opens with a letter changed")
         // A receipt comes back as it was, and neither passes for the other.
         let receipt = Receipt(
-            position: HubPosition(epoch: "e-1", opening: "0a1b2c3d", head: number), device: DeviceID(trusted: "gw-1"),
+            position: HubPosition(epoch: "e-1", opening: "0a1b2c3d", head: number), device: device,
             replica: ReplicaID(trusted: "r-1"), seq: number >> 1)
         try claim(Receipt.read(receipt.text(secret: secret), secret: secret) == receipt, "\(receipt) does not come back")
-        try claim(Receipt.read(own.text(secret: secret), secret: secret) == nil, "a cursor is taken for a receipt")
-        try claim((try? Cursor.read(receipt.text(secret: secret), secret: secret, epoch: "e-1")) == nil, "a receipt is taken for a cursor")
+        try claim(Receipt.read(own.text(secret: secret, for: device), secret: secret) == nil, "a cursor is taken for a receipt")
+        try claim(
+            (try? Cursor.read(receipt.text(secret: secret), secret: secret, epoch: "e-1", from: device)) == nil,
+            "a receipt is taken for a cursor")
         if let read = Receipt.read(text, secret: secret) {
             try claim(read.text(secret: secret).utf8.elementsEqual(text.utf8), "\(text) is taken for \(read)")
         }
     }
 
     private static let secret = [UInt8](repeating: 7, count: 32)
+    private static let device = DeviceID(trusted: "gw-1")
 }

@@ -22,7 +22,7 @@ extension Feed {
     }
 
     /// A cursor as text. Where a share has more scopes than a cursor holds, the text has their digest.
-    func text(_ cursor: Cursor) -> String { cursor.carried(secret: secret) ?? cursor.text(secret: secret) }
+    func text(_ cursor: Cursor) -> String { cursor.carried(secret: secret, for: device) ?? cursor.text(secret: secret, for: device) }
 
     /// The cursor under the scopes that the device has now, or the order to list everything anew.
     func placed(_ cursor: Cursor) -> Result<Cursor, Problem> {
@@ -34,7 +34,7 @@ extension Feed {
         var placed = cursor
         placed.share = share
         // With this many changes a cursor in the middle of them could not be carried.
-        guard !share.isChanging || placed.carried(secret: secret) != nil else { return .failure(Feed.scopeChanged) }
+        guard !share.isChanging || placed.carried(secret: secret, for: device) != nil else { return .failure(Feed.scopeChanged) }
         return .success(placed)
     }
 

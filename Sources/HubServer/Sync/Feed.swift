@@ -55,7 +55,7 @@ struct Feed {
         }
         let cursor: Cursor
         do throws(Cursor.Refusal) {
-            cursor = try Cursor.read(text, secret: secret, epoch: epoch)
+            cursor = try Cursor.read(text, secret: secret, epoch: epoch, from: device)
         } catch {
             switch error {
             case .otherEpoch: return .failure(Feed.resync("epoch-changed", "the cursor belongs to another history of this hub"))

@@ -23,6 +23,8 @@ package struct HubPosition: Hashable, Sendable {
 ///
 /// The code is more than a guard against mistakes: a cursor beyond the hub's head proves that the database went back, and makes the hub
 /// begin a new history for all devices. Only data that this hub has signed may do that.
+///
+/// A cursor with a share is signed for its device. It tells what to take back from that device, so it must say nothing to another one.
 package struct Cursor: Hashable, Sendable {
     package var epoch: String
     package var entity: EntityName
@@ -55,36 +57,42 @@ package struct Cursor: Hashable, Sendable {
     /// The newest commit that the hub must have had when it made this.
     package var position: HubPosition { HubPosition(epoch: epoch, opening: opening, head: max(seq, live)) }
 
-    package func text(secret: [UInt8]) -> String {
+    /// - Parameter device: The device that the cursor is for.
+    package func text(secret: [UInt8], for device: DeviceID) -> String {
         let version = share == nil ? 2 : 3
         let parts = ["\(version)/\(epoch)/\(entity)/\(seq)/\(live)/\(sub?.text ?? "")/\(opening)"] + (share?.parts ?? [])
         let plain = Array(parts.joined(separator: "/").utf8)
-        return Base64URL.encode(plain + HubSignature.of(plain, secret))
+        return Base64URL.encode(plain + Cursor.code(plain, version, device, secret))
+    }
+
+    private static func code(_ plain: [UInt8], _ version: Int, _ device: DeviceID, _ secret: [UInt8]) -> [UInt8] {
+        HubSignature.of(version == 3 ? plain + Array("/\(device)".utf8) : plain, secret)
     }
 
     /// - Returns: `nil` when its share has more changes than a cursor holds.
-    package func carried(secret: [UInt8]) -> String? {
-        let text = text(secret: secret)
+    package func carried(secret: [UInt8], for device: DeviceID) -> String? {
+        let text = text(secret: secret, for: device)
         if text.utf8.count <= Limits.cursorBytes { return text }
         guard let short = share?.shortened else { return nil }
         var cursor = self
         cursor.share = short
-        return cursor.text(secret: secret)
+        return cursor.text(secret: secret, for: device)
     }
 
     /// The reason why a cursor cannot be used.
     package enum Refusal: Error, Hashable {
-        /// The cursor was not made by this hub, or was changed in transit.
+        /// The cursor was not made by this hub, is of another device, or was changed in transit.
         case unreadable
         /// The cursor belongs to another history of this hub, or to another hub.
         case otherEpoch
     }
 
-    package static func read(_ text: String, secret: [UInt8], epoch: String) throws(Refusal) -> Cursor {
+    /// - Parameter device: The device that shows the cursor.
+    package static func read(_ text: String, secret: [UInt8], epoch: String, from device: DeviceID) throws(Refusal) -> Cursor {
         guard text.utf8.count <= Limits.cursorBytes, let bytes = Base64URL.decode(text), bytes.count > 2 else {
             throw .unreadable
         }
-        let version = bytes[0] &- UInt8(ascii: "0")
+        let version = Int(bytes[0] &- UInt8(ascii: "0"))
         let codeBytes = version == 1 ? 8 : HubSignature.bytes
         guard bytes.count > codeBytes, (1...3).contains(version) else { throw .unreadable }
         let partCount = version == 1 ? 6 : version == 2 ? 7 : 7 + CursorShare.partCount
@@ -97,9 +105,8 @@ package struct Cursor: Hashable, Sendable {
         if version == 3, share == nil { throw .unreadable }
         // Checked before the code: a hub that was created anew has another secret, and its devices should learn the reason.
         guard parts[1] == epoch else { throw .otherEpoch }
-        guard constantTimeEqual(Array(HubSignature.of(plain, secret).prefix(codeBytes)), Array(bytes.suffix(codeBytes))) else {
-            throw .unreadable
-        }
+        let code = Cursor.code(plain, version, device, secret).prefix(codeBytes)
+        guard constantTimeEqual(Array(code), Array(bytes.suffix(codeBytes))) else { throw .unreadable }
         return Cursor(
             epoch: epoch, entity: entity, seq: seq, live: live, sub: RecordID(parts[5]), opening: version == 1 ? "" : parts[6],
             share: share)
