@@ -134,17 +134,18 @@ extension ConformanceRun {
         return place
     }
 
-    private func tus(
+    func tus(
         _ method: HTTPRequest.Method, _ place: String, _ body: [UInt8]? = nil, changed: [(String, String?)] = []
     ) async throws -> HTTPResponse {
         try await send(method, place, body, changed: [(Tus.resumable, Tus.version), ("Content-Type", nil)] + changed)
     }
 
     /// - Returns: Path of the new upload.
-    private func create(_ length: Int, _ digest: BlobDigest?) async throws -> String {
+    func create(_ length: Int, _ digest: BlobDigest?, from device: [(String, String?)] = []) async throws -> String {
         var pairs = [("filename", prefix), ("filetype", "application/octet-stream")]
         if let digest { pairs.append(("sha256", digest.hex)) }
-        let answer = try await tus(.post, "/v1/files", changed: [(Tus.length, String(length)), (Tus.metadata, Tus.metadata(pairs))])
+        let answer = try await tus(
+            .post, "/v1/files", changed: [(Tus.length, String(length)), (Tus.metadata, Tus.metadata(pairs))] + device)
         try require(answer.status == 201, "\(answer.status)\(said(answer)), not 201")
         guard let place = answer.headers["Location"] else { throw Deviation("201 without Location") }
         // The address may be relative, but must be at this server: an agent follows no link to another one.
@@ -157,7 +158,7 @@ extension ConformanceRun {
         return String(place.dropFirst(settings.baseURL.count))
     }
 
-    private func patch(
+    func patch(
         _ place: String, at offset: Int, _ bytes: [UInt8], type: String = Tus.contentType, changed: [(String, String?)] = []
     ) async throws -> HTTPResponse {
         try await tus(.patch, place, bytes, changed: [(Tus.offset, String(offset)), ("Content-Type", type)] + changed)

@@ -19,6 +19,8 @@ package actor ConformanceRun {
         package var other: Other?
         /// An entity whose records both devices may write, with any content.
         package var entity: EntityName
+        /// What the checks of scopes need beside the second device; `nil`: they are not made.
+        package var scopes: Scopes?
         /// Makes the names of this run unique.
         package var seed: UInt64
         /// Receives each result as it comes.
@@ -33,6 +35,22 @@ package actor ConformanceRun {
             package init(token: String?, device: DeviceID?) {
                 self.token = token
                 self.device = device
+            }
+        }
+
+        /// A server that shares records out among devices (PROTOCOL A16), and is prepared for this run.
+        package struct Scopes: Sendable {
+            /// An entity with `scope: [site]`, whose field `price` only the role `office` may change.
+            package var orders: EntityName
+            /// An entity whose records grant the value of their field `site` to the device in their field `device`.
+            package var grants: EntityName
+            /// A third device. It has the role `office`, and alone may write ``grants``.
+            package var office: Other
+
+            package init(orders: EntityName, grants: EntityName, office: Other) {
+                self.orders = orders
+                self.grants = grants
+                self.office = office
             }
         }
 
@@ -63,6 +81,8 @@ package actor ConformanceRun {
     private var lastName = 0
     /// Records that exist as far as this run knows, with their versions.
     var records: [RecordID: Int64] = [:]
+    /// What the checks of scopes have made.
+    var stage: ScopeStage
 
     package init(_ settings: Settings, transport: any HTTPTransport, compressor: any Compressor, time: any TimeSource) {
         self.settings = settings
@@ -72,6 +92,7 @@ package actor ConformanceRun {
         var random = SeededRandom(seed: settings.seed)
         prefix = "conf-" + String(random.next() >> 16, radix: 36)
         replica = ReplicaID(trusted: prefix)
+        stage = ScopeStage(prefix: prefix)
         self.random = random
     }
 
@@ -88,6 +109,7 @@ package actor ConformanceRun {
             await run.checkPull()
             await run.checkListing()
             await run.checkFiles()
+            await run.checkScopes()
             await run.cleanUp()
         }
         return await ConformanceReport(server: settings.baseURL, results: run.results, left: run.left)
@@ -222,7 +244,7 @@ package actor ConformanceRun {
     /// A mutation as an agent sends it.
     func mutation(
         _ action: MutationAction, _ id: RecordID, _ data: JSON? = nil, base: Int64 = 0, key: String? = nil, dependsOn: [String] = [],
-        group: String? = nil, ahead: Duration = .zero
+        group: String? = nil, ahead: Duration = .zero, of entity: EntityName? = nil
     ) -> JSONObject {
         lastSeq += 1
         let now = time.now().wall
@@ -230,7 +252,7 @@ package actor ConformanceRun {
             milliseconds: UInt64(clamping: now.advanced(by: ahead).milliseconds), counter: UInt16(clamping: lastSeq & 0xFFFF),
             node: "c04f0a11")
         var object: JSONObject = [
-            "seq": .int(lastSeq), "idempotency_key": .string(key ?? newName()), "entity": .string(settings.entity.text),
+            "seq": .int(lastSeq), "idempotency_key": .string(key ?? newName()), "entity": .string((entity ?? settings.entity).text),
             "record_id": .string(id.text), "action": .string(action.rawValue), "base_version": .int(base),
             "hlc": .string(stamp.description), "client_updated_at": .string(now.description),
         ]
@@ -279,10 +301,15 @@ package actor ConformanceRun {
         records[id] = isGone ? nil : version
     }
 
-    /// Header fields of the second device, with a database of its own.
+    /// Header fields of the second device.
     func other() throws -> [(String, String?)] {
         guard let other = settings.other else { throw NotTried("no second device was named") }
-        var changed: [(String, String?)] = [(HubHeader.replica, prefix + "-other"), (HubHeader.device, other.device?.text)]
+        return headers(of: other, replica: "-other")
+    }
+
+    /// Header fields of another device, with a database of its own.
+    func headers(of other: Settings.Other, replica: String) -> [(String, String?)] {
+        var changed: [(String, String?)] = [(HubHeader.replica, prefix + replica), (HubHeader.device, other.device?.text)]
         if let token = other.token { changed.append(("Authorization", "Bearer \(token)")) }
         return changed
     }

@@ -280,6 +280,8 @@ extension EndToEnd {
                 let nobody = try await hub(["conformance", url, "--token-file", file], stand)
                 #expect(nobody.status == 1 && nobody.text.contains("FAILED"), "\(nobody.text)")
                 #expect(try await hub(["conformance", "ftp://x"], stand).status == 64)
+                let alone = try await hub(["conformance", url, "--token-file", file, "--scoped", "work_orders"], stand)
+                #expect(alone.status == 64 && alone.talk.contains("--office-token-file"), "\(alone.talk)")
             }
         }
 

@@ -219,7 +219,7 @@ struct ConformanceTests {
     }
 
     /// Rewrites each element of a list in an object.
-    private static func each(_ name: String, in object: inout JSONObject, _ change: (inout JSONObject) -> Void) {
+    static func each(_ name: String, in object: inout JSONObject, _ change: (inout JSONObject) -> Void) {
         guard let list = object[name]?.array else { return }
         object[name] = .array(
             list.map { element in

@@ -11,7 +11,14 @@ struct ConformanceCommand: ParsableCommand {
             The command acts as one device with a database of its own; use a device that does nothing else. It also acts as a second \
             device if it has a token for it, or if the server requires none. It writes records of one entity and deletes them again. The \
             entity must accept documents of any content from the device, and nothing else may change it meanwhile. Optional parts that \
-            the server does not offer are named, and are no failure. Exit status: 0 the server conforms, 1 it does not.
+            the server does not offer are named, and are no failure.
+
+            With --scoped it also checks how the server shares records out (PROTOCOL A16). This takes the tokens of three devices without \
+            grants of their own, of which the third has the role office. The entity of --scoped has scope: [site], and its field price \
+            has the right office. A record of the entity of --grants grants the value of its field site to the device in its field \
+            device; both fields have the right office.
+
+            Exit status: 0 the server conforms, 1 it does not.
             """)
 
     @Argument(help: "URL of the server, http://… or https://…, without /v1.") var url: String
@@ -21,8 +28,13 @@ struct ConformanceCommand: ParsableCommand {
     var tokenFile: String?
     @Option(help: ArgumentHelp("File with the token of a second device, for the checks that need two.", valueName: "file"))
     var otherTokenFile: String?
+    @Option(help: ArgumentHelp("File with the token of a third device, which has the role office, for --scoped.", valueName: "file"))
+    var officeTokenFile: String?
     @Option(help: "Id of the device, if no token tells it.") var device: DeviceID?
     @Option(help: "Entity whose records are written and deleted.") var entity = EntityName(trusted: "conformance")
+    @Option(help: ArgumentHelp("Entity with scopes, for the checks of scopes.", valueName: "entity")) var scoped: EntityName?
+    @Option(help: ArgumentHelp("Entity whose records grant scopes, for --scoped.", valueName: "entity"))
+    var grants = EntityName(trusted: "conformance_grants")
     @Option(help: ArgumentHelp("Issuers of the server's certificate, PEM.", valueName: "file")) var ca: String?
     @Option(help: ArgumentHelp("Certificate of the device, PEM.", valueName: "file")) var cert: String?
     @Option(help: ArgumentHelp("Private key of --cert, PEM.", valueName: "file")) var key: String?
@@ -34,6 +46,11 @@ struct ConformanceCommand: ParsableCommand {
         }
         if token != nil, tokenFile != nil { throw ValidationError("--token and --token-file exclude each other") }
         if (cert == nil) != (key == nil) { throw ValidationError("--cert and --key belong together") }
+        let isOpen = token == nil && tokenFile == nil && cert == nil
+        if scoped != nil, !isOpen, otherTokenFile == nil || officeTokenFile == nil {
+            throw ValidationError("--scoped takes three devices: --other-token-file and --office-token-file are missing")
+        }
+        if scoped == nil, officeTokenFile != nil { throw ValidationError("--office-token-file belongs to --scoped") }
     }
 
     func run() throws {
@@ -47,6 +64,11 @@ struct ConformanceCommand: ParsableCommand {
             settings.other = .init(token: try shownToken(in: otherTokenFile), device: nil)
         } else if settings.token == nil, cert == nil {
             settings.other = .init(token: nil, device: DeviceID(trusted: "conformance-2"))
+        }
+        if let scoped {
+            let office = try officeTokenFile.map { ConformanceRun.Settings.Other(token: try shownToken(in: $0), device: nil) }
+            settings.scopes = .init(
+                orders: scoped, grants: grants, office: office ?? .init(token: nil, device: DeviceID(trusted: "conformance-office")))
         }
         settings.tls = TLSIdentity(caFile: ca, clientCertificateFile: cert, clientKeyFile: key)
         let transport = try CurlTransport(name: "conformance", idleConnections: 2)
