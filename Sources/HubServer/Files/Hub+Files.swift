@@ -124,8 +124,7 @@ extension Hub {
     /// An upload of another device counts as absent.
     private func own(_ request: HubRequest, _ caller: HubGate.Caller) throws(HubRefusal) -> HubStore.UploadRow? {
         let id = String(request.path.dropFirst(Endpoint.filePrefix.utf8.count))
-        let row = try querying { () throws(DatabaseError) in try store.upload(id) }
-        return row?.device == caller.device ? row : nil
+        return try querying { () throws(DatabaseError) in try store.upload(id, of: caller.device) }
     }
 
     private func show(
@@ -228,7 +227,9 @@ extension Hub {
     private func ended(
         _ grant: UploadGrant, _ end: UploadEnd, _ uploads: HubUploads, at now: Timestamp
     ) throws(HubRefusal) -> HubResponse {
-        guard let row = try querying({ () throws(DatabaseError) in try store.upload(grant.id) }) else { throw HubRefusal(Hub.noUpload) }
+        guard let row = try querying({ () throws(DatabaseError) in try store.upload(grant.id, of: nil) }) else {
+            throw HubRefusal(Hub.noUpload)
+        }
         let expires = now.advanced(by: uploads.limits.expiry)
         if end.isWrong {
             try querying { () throws(DatabaseError) in try store.deleteUpload(row.id) }
@@ -247,7 +248,7 @@ extension Hub {
         try querying { () throws(DatabaseError) in
             if let digest = end.digest {
                 try store.complete(row, digest, at: now)
-                try flip(digest, also: row.link, at: now)
+                try flip(digest, of: row.device, also: row.link, at: now)
             } else {
                 // Another replica may have continued where this request's client gave up.
                 try store.advanceUpload(row.id, to: max(end.offset, row.offset), expiresAt: expires)

@@ -2,41 +2,74 @@ import SyncCore
 
 // A record does not wait for the bytes of its files: it holds placeholders. The hub replaces them when the bytes have arrived, by a change
 // like any other (PROTOCOL H2). It does so when the later one of record and file arrives.
+//
+// Where records are shared out, a placeholder tells nothing of files of others (PROTOCOL A16): whoever knows a digest could otherwise write
+// it into a record and read there whether the hub has such a file.
 extension Hub {
-    /// Replaces the placeholders in all records that wait for this file, which is complete now.
-    func flip(_ digest: BlobDigest, also link: BlobLink?, at now: Timestamp) throws(DatabaseError) {
+    /// Replaces the placeholders in the records that wait for this file, which is complete now.
+    ///
+    /// - Parameters:
+    ///   - device: The device that has uploaded it.
+    ///   - link: The record that the upload named.
+    func flip(_ digest: BlobDigest, of device: DeviceID, also link: BlobLink?, at now: Timestamp) throws(DatabaseError) {
         var names = try store.waiting(for: digest)
         // The record that the upload named may have come before this hub looked for placeholders.
         if let link, !names.contains(link.record) { names.append(link.record) }
-        for name in names { try flip(name, [digest], at: now) }
-        try store.forgetWaiting(for: digest)
-    }
-
-    /// Registers the files that written records wait for, or replaces the placeholder at once when the file is complete.
-    func look(at written: [(name: RecordName, data: JSONObject)], at now: Timestamp) throws(DatabaseError) {
-        for (name, data) in written {
-            var here: Set<BlobDigest> = []
-            for digest in Set(Placeholder.waiting(in: data).map(\.digest)) {
-                if try store.blob(digest, of: nil) != nil { here.insert(digest) } else { try store.noteWaiting(name, for: digest) }
-            }
-            if !here.isEmpty { try flip(name, here, at: now) }
+        let share = try share(of: device)
+        for name in names where try flip(name, [digest], uploader: share, isNamed: link?.record == name, at: now) {
+            try store.forgetWaiting(name, for: digest)
         }
     }
 
-    private func flip(_ name: RecordName, _ digests: Set<BlobDigest>, at now: Timestamp) throws(DatabaseError) {
+    /// Registers the files that written records wait for, or replaces the placeholder at once when the file is complete.
+    ///
+    /// - Parameter device: The device that has written them.
+    func look(
+        at written: [(name: RecordName, data: JSONObject, before: JSONObject?)], of device: DeviceID, at now: Timestamp
+    ) throws(DatabaseError) {
+        for (name, data, before) in written {
+            var here: Set<BlobDigest> = []
+            for digest in Set(Placeholder.waiting(in: data).map(\.digest)) {
+                if try isHere(digest, for: device, before) { here.insert(digest) } else { try store.noteWaiting(name, for: digest) }
+            }
+            if !here.isEmpty { _ = try flip(name, here, uploader: nil, isNamed: true, at: now) }
+        }
+    }
+
+    /// Returns whether the file is complete, and the device that writes its placeholder may know that.
+    private func isHere(_ digest: BlobDigest, for device: DeviceID, _ before: JSONObject?) throws(DatabaseError) -> Bool {
+        guard settings.sharesOut else { return try store.blob(digest) != nil }
+        if let before, Placeholder.shows(digest, in: before) { return true }
+        return try store.blob(digest, of: device) != nil
+    }
+
+    /// - Parameters:
+    ///   - uploader: Share of the device that has uploaded the file; `nil`: every placeholder may tell of it.
+    ///   - isNamed: The upload has named the record.
+    /// - Returns: `false` when a placeholder has to wait for the upload of the device that wrote it.
+    private func flip(
+        _ name: RecordName, _ digests: Set<BlobDigest>, uploader: DeviceAccess?, isNamed: Bool, at now: Timestamp
+    ) throws(DatabaseError) -> Bool {
         // The data of a damaged record is unknown, and nothing may be written over it.
         let row = try store.record(name)
-        guard let old = row?.whole, var data = old.data else { return }
+        guard let row, let old = row.whole, var data = old.data else { return true }
+        let isReceived = settings.rules[name.entity]?.isScoped != true || uploader?.includesAny(of: row.scopes) != false
+        let mayTell = uploader == nil || isNamed && isReceived
         let commit = state.head + 1
         let node = DeviceID.hub
         let hlc = HybridTime(milliseconds: UInt64(clamping: now.milliseconds), counter: 0, node: HybridClock.node(of: node))
         let stamp = VersionedRecord.Stamp(version: commit, hlc: hlc, writer: node)
         var stamps = old.stamps
         var isChanged = false
+        var isWaiting = false
         for member in data.members {
             var value = member.value
             for digest in digests { value = Placeholder.flipped(value, digest) ?? value }
             guard value != member.value else { continue }
+            guard mayTell || (stamps[member.name] ?? old.stamp).writer == uploader?.device else {
+                isWaiting = true
+                continue
+            }
             data[member.name.text] = value
             // The arrival of the bytes makes no member newer.
             var its = stamp
@@ -44,9 +77,10 @@ extension Hub {
             stamps[member.name] = its
             isChanged = true
         }
-        guard isChanged else { return }
+        guard isChanged else { return !isWaiting }
         let record = VersionedRecord(data: data, stamp: stamp, exceptions: stamps, additions: old.additions)
         try store.put(name, record, data: data.json, originKey: "", scopes: scopeChange(of: name, from: row, to: data), at: now)
         try advance(to: commit, adding: HubCounters())
+        return !isWaiting
     }
 }

@@ -18,12 +18,13 @@ extension HubStore {
         var expiresAt: Timestamp
     }
 
-    func upload(_ id: String) throws(DatabaseError) -> UploadRow? {
+    /// - Parameter device: Its uploads alone are found; `nil`: those of all devices.
+    func upload(_ id: String, of device: DeviceID?) throws(DatabaseError) -> UploadRow? {
         try database.first(
             """
             SELECT device, length, offset_bytes, expected, digest, type, metadata, entity, record_id, field, expires_at_ms
-            FROM upload WHERE id = ?
-            """, .text(id)
+            FROM upload WHERE id = ?1 AND (CAST(?2 AS TEXT) IS NULL OR device = ?2)
+            """, .text(id), DatabaseValue(device?.text)
         ) { row in
             var link: BlobLink?
             if let entity = row.optionalText(7), let record = row.optionalText(8), let field = row.optionalText(9) {
@@ -94,13 +95,18 @@ extension HubStore {
 
     // MARK: Blobs
 
-    func blob(_ digest: BlobDigest, of device: DeviceID?) throws(DatabaseError) -> (size: Int64, type: String)? {
-        try database.first(
-            """
-            SELECT size_bytes, type FROM blob WHERE digest = ?1
-            AND (CAST(?2 AS TEXT) IS NULL OR EXISTS (SELECT 1 FROM blob_owner o WHERE o.digest = ?1 AND o.device = ?2))
-            """, .text(digest.hex), DatabaseValue(device?.text)
-        ) { ($0.int(0), $0.text(1)) }
+    /// A file of any device.
+    func blob(_ digest: BlobDigest) throws(DatabaseError) -> (size: Int64, type: String)? {
+        try database.first("SELECT size_bytes, type FROM blob WHERE digest = ?", .text(digest.hex)) { ($0.int(0), $0.text(1)) }
+    }
+
+    /// A file that the device has uploaded. The search begins with the device's own files, so that a file of others and one that is not
+    /// there take the same steps.
+    func blob(_ digest: BlobDigest, of device: DeviceID) throws(DatabaseError) -> (size: Int64, type: String)? {
+        let isOwn = try database.first(
+            "SELECT 1 FROM blob_owner WHERE device = ? AND digest = ?", .text(device.text), .text(digest.hex)
+        ) { _ in true }
+        return isOwn == true ? try blob(digest) : nil
     }
 
     // MARK: Placeholders
@@ -117,7 +123,9 @@ extension HubStore {
         ) { RecordName(EntityName(trusted: $0.text(0)), RecordID(trusted: $0.text(1))) }
     }
 
-    func forgetWaiting(for digest: BlobDigest) throws(DatabaseError) {
-        try database.run("DELETE FROM blob_wait WHERE digest = ?", .text(digest.hex))
+    func forgetWaiting(_ name: RecordName, for digest: BlobDigest) throws(DatabaseError) {
+        try database.run(
+            "DELETE FROM blob_wait WHERE digest = ? AND entity = ? AND record_id = ?", .text(digest.hex), .text(name.entity.text),
+            .text(name.id.text))
     }
 }

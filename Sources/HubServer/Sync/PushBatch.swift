@@ -440,11 +440,11 @@ struct PushBatch {
         return working
     }
 
-    /// Documents that this batch wrote.
-    var written: [(name: RecordName, data: JSONObject)] {
+    /// Documents that this batch wrote, with what the device could see there before.
+    var written: [(name: RecordName, data: JSONObject, before: JSONObject?)] {
         touched.compactMap { name in
             guard let working = records[name], working.isChanged, let data = working.stored?.data else { return nil }
-            return (name, data)
+            return (name, data, working.dataBefore)
         }
     }
 

@@ -11,6 +11,8 @@ struct WorkingRecord {
     private(set) var text: String?
     private(set) var key = ""
     private(set) var isChanged = false
+    /// The document before this batch, as far as the device may see it.
+    let dataBefore: JSONObject?
     /// The scopes of the stored row.
     let scopesBefore: [Scope]
     /// The present scopes, which a deleted record keeps; `nil`: there is no record that the device receives.
@@ -27,6 +29,7 @@ struct WorkingRecord {
         stored = row?.whole
         isDamaged = row?.isWhole == false && !isHidden
         versionBefore = isHidden ? 0 : row?.version ?? 0
+        dataBefore = isHidden ? nil : stored?.data
         scopes = row == nil || isHidden ? nil : scopesBefore
     }
 

@@ -49,6 +49,16 @@ package struct Placeholder: Hashable, Sendable {
         return found
     }
 
+    /// Returns whether a field of the document shows this file as arrived.
+    package static func shows(_ digest: BlobDigest, in document: JSONObject) -> Bool {
+        document.members.contains { member in
+            (member.value.array ?? [member.value]).contains { part in
+                guard let object = part.object, object["state"]?.text == "uploaded" else { return false }
+                return object[mark]?.text.flatMap { BlobDigest($0) } == digest
+            }
+        }
+    }
+
     /// The field's value as if all of its files had arrived. Two values that become equal this way differ only by that.
     static func arrived(_ value: JSON) -> JSON {
         let parts = value.array ?? [value]
