@@ -54,6 +54,17 @@ extension ConformanceRun {
             try require(marks[2] == marks[3], "\(marks[2]), then \(marks[3]) after a grant to another device")
             return marks[3]
         }
+        await check("scope-grant-right", "A16", "A device without the right makes no record that grants scopes, and deletes none.") {
+            _ = try orders()
+            let entity = try grantsEntity()
+            let own: JSON = ["device": .string(device(.first)), "site": .string(stage.west)]
+            try await forbidden(.first, mutation(.create, newRecord(), own, of: entity))
+            try require(!(try await sites(.first)).contains(stage.west), "the device has granted itself a scope")
+            guard let (id, version) = stage.grants.min(by: { $0.key < $1.key }) else { throw NotTried("scope-grant failed") }
+            try await forbidden(.first, mutation(.delete, id, base: version, of: entity))
+            try require(try await sites(.first).contains(stage.north), "the grant is gone")
+            return "forbidden"
+        }
     }
 
     private func greeted(_ party: Party) async throws -> HelloResponse {
@@ -76,17 +87,20 @@ extension ConformanceRun {
 
     @discardableResult
     func grant(_ party: Party, _ sites: [String]) async throws -> RecordID {
-        guard let scopes = settings.scopes else { throw NotTried("no source of grants was named") }
         let id = newRecord()
         let data: JSON = ["device": .string(device(party)), "site": .list(sites)]
-        stage.grants[id] = try await accepted(.office, mutation(.create, id, data, of: scopes.grants))
+        stage.grants[id] = try await accepted(.office, mutation(.create, id, data, of: try grantsEntity()))
         return id
     }
 
     func withdraw(_ id: RecordID) async throws {
-        guard let scopes = settings.scopes else { throw NotTried("no source of grants was named") }
-        try await accepted(.office, mutation(.delete, id, base: stage.grants[id] ?? 0, of: scopes.grants))
+        try await accepted(.office, mutation(.delete, id, base: stage.grants[id] ?? 0, of: try grantsEntity()))
         stage.grants[id] = nil
+    }
+
+    private func grantsEntity() throws -> EntityName {
+        guard let scopes = settings.scopes else { throw NotTried("no source of grants was named") }
+        return scopes.grants
     }
 
     // MARK: Shares

@@ -241,7 +241,7 @@ struct PushBatch {
         case .conflict(let fields):
             return PushResult(key: key, verdict: .conflict(fields: fields, current: working.state(disputing: fields)))
         case .accepted(let accepted):
-            if let forbidden = fault(of: accepted.record, over: working, rules) {
+            if let forbidden = fault(of: accepted.record, over: working, mutation.record.entity, rules) {
                 return PushResult(key: key, verdict: .rejected(forbidden, current: nil))
             }
             if let record = accepted.record {
@@ -282,10 +282,12 @@ struct PushBatch {
     }
 
     /// Returns the reason why the device may not make this change, by the states before and after it (PROTOCOL A16).
-    private func fault(of record: VersionedRecord?, over working: WorkingRecord, _ rules: EntityRules) -> Problem? {
+    private func fault(
+        of record: VersionedRecord?, over working: WorkingRecord, _ entity: EntityName, _ rules: EntityRules
+    ) -> Problem? {
         guard let share, !ablations.contains(.rightsIgnored) else { return nil }
         guard let record else { return nil }
-        let decision = WriteDecision(share, rules)
+        let decision = WriteDecision(share, rules, isGrantSource: settings.access.sources.contains { $0.entity == entity })
         let fault = decision.fault(old: working.record?.data, new: record.data, scopesBefore: working.scopes)
         return fault ?? (working.isHidden ? decision.fault(old: nil, new: nil, scopesBefore: nil) : nil)
     }

@@ -103,10 +103,13 @@ package struct DeviceAccess: Hashable, Sendable {
 package struct WriteDecision: Sendable {
     package let share: DeviceAccess
     package let rules: EntityRules
+    /// The records of the entity grant scopes. A deletion takes a grant back, so it needs the right on the fields as any change does.
+    package let isGrantSource: Bool
 
-    package init(_ share: DeviceAccess, _ rules: EntityRules) {
+    package init(_ share: DeviceAccess, _ rules: EntityRules, isGrantSource: Bool = false) {
         self.share = share
         self.rules = rules
+        self.isGrantSource = isGrantSource
     }
 
     /// - Parameters:
@@ -118,7 +121,8 @@ package struct WriteDecision: Sendable {
     package func fault(old: JSONObject?, new: JSONObject?, scopesBefore: [Scope]?) -> Problem? {
         if rules.write == .nobody { return forbidden("only the hub changes records of this entity") }
         if let fault = scopeFault(new: new, scopesBefore: scopesBefore) { return fault }
-        for (field, right) in rules.fieldRights.sorted(by: { $0.key < $1.key }) where old?[field] != new?[field] && new != nil {
+        guard new != nil || isGrantSource else { return nil }
+        for (field, right) in rules.fieldRights.sorted(by: { $0.key < $1.key }) where old?[field] != new?[field] {
             if let fault = fault(of: field, right, scopesBefore ?? new.map { rules.scopes(of: $0) } ?? []) { return fault }
         }
         return nil

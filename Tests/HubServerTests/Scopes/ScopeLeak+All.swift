@@ -14,6 +14,11 @@ extension ScopeLeak {
             what: "tells every device the role of the office", noticedBy: "scope-hello",
             spoil: first("/v1/sync/hello") { hello, _ in hello["roles"] = ["office"] }),
         ScopeLeak(
+            what: "lets every device take grants back", noticedBy: "scope-grant-right",
+            alter: asking(as: tokens.office) { request, _ in
+                mutations(request).contains { $0["entity"] == "conformance_grants" && $0["action"] == "delete" }
+            }),
+        ScopeLeak(
             what: "has one mark for all scopes", noticedBy: "scope-mark",
             spoil: { _, response, _ in if response.headers["Sync-Scopes"] != nil { response.headers["Sync-Scopes"] = "all" } }),
     ]

@@ -66,6 +66,27 @@ struct ScopeTests {
         #expect(try fleet.push(one, .update, "a", ["price": 4, "note": "x"], base: 2).code == "accepted")
     }
 
+    @Test("A record that grants scopes is deleted only by devices that may change its fields")
+    func grantsTakenBack() throws {
+        var rules = ScopeBench.rules
+        var source = EntityRules()
+        source.fieldRights = ["device": .role("office"), "site": .role("office")]
+        rules.entities["assignments"] = source
+        var access = AccessBook()
+        access.sources = [GrantSource(entity: "assignments", device: "device", scope: "site")]
+        let fleet = try ScopeBench(rules: rules, access: access)
+        fleet.bench.hub.settings.access.devices[two, default: Grants()].roles = ["office"]
+        try fleet.publish("a", ["site": "s-1"])
+        let grant: JSON = ["device": "gw-1", "site": "s-1"]
+        #expect(try fleet.push(two, .create, "g", grant, entity: "assignments").code == "accepted")
+        #expect(try fleet.push(one, .delete, "g", base: 2, entity: "assignments").code == "forbidden")
+        try fleet.pull(one)
+        #expect(fleet.ids(one) == ["a"])
+        #expect(try fleet.push(two, .delete, "g", base: 2, entity: "assignments").code == "accepted")
+        try fleet.pull(one)
+        #expect(fleet.ids(one).isEmpty)
+    }
+
     @Test("Events are taken only from the device that they name")
     func events() throws {
         let fleet = try ScopeBench()
