@@ -435,7 +435,7 @@ package final class Hub {
 }
 
 extension Hub.Place {
-    var database: any HubDatabasePlace {
+    package var database: any HubDatabasePlace {
         switch self {
         case .memory: SQLiteDatabase.Place.memory
         case .file(let path): SQLiteDatabase.Place.file(path)

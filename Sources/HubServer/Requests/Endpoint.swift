@@ -1,7 +1,7 @@
 import SyncCore
 
 /// The endpoints of the hub and their methods (PROTOCOL A2).
-enum Endpoint: String, CaseIterable {
+package enum Endpoint: String, CaseIterable, Sendable {
     case probe = "/v1/probe"
     case hello = "/v1/sync/hello"
     case pull = "/v1/sync/pull"
@@ -37,7 +37,7 @@ enum Endpoint: String, CaseIterable {
     /// tus 1.0.0, whose general clients know nothing of the sync: they need not send its version.
     var isTus: Bool { self == .files || self == .file }
 
-    var methods: [String] {
+    package var methods: [String] {
         switch self {
         case .probe, .snapshot, .config, .healthz, .readyz, .metrics: ["GET"]
         case .hello, .push, .known, .verify, .diagnostics, .enroll, .token: ["POST"]
