@@ -244,7 +244,7 @@ final class ConnectionRegistry: Sendable {
 struct WaitingState: Comparable, Sendable {
     /// In the order in which connections are given up.
     enum Kind: UInt64 {
-        /// Between two requests, or before the first one.
+        /// Between two requests, before the first one, or while an answer stands by (``HTTPExchange/standBy()``).
         case idle = 0
         /// Within an incomplete request, or discarding unwanted bytes.
         case receiving = 1

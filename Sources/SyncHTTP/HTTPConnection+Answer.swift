@@ -129,6 +129,7 @@ extension HTTPConnection {
 
     private func finishAnswer() {
         answer = .done
+        isStandingBy = false
         // The handler has completed it, so no close action is needed any more.
         closeActions = []
         endExchange(bodyFailure: .closed)
@@ -146,6 +147,12 @@ extension HTTPConnection {
         reader?(.failed(failure))
         for action in actions { action() }
         runWritableActions()
+    }
+
+    func standBy(_ number: UInt64) {
+        guard isCurrent(number) else { return }
+        isStandingBy = true
+        pump()
     }
 
     func onClose(_ number: UInt64, _ action: @escaping @Sendable () -> Void) {

@@ -280,6 +280,8 @@ extension HTTPConnection {
         case .body:
             guard bodyFailure == nil else { return }
             failInput(HTTPProblem(.malformed, status: 400, "The request ended within its body."), bodyFailure: .closed)
+        case .complete where isStandingBy:
+            close()
         case .complete:
             // A client may close its side after its last request, and wait for the answer.
             keepsConnection = false

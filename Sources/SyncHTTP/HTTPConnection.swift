@@ -109,6 +109,8 @@ final class HTTPConnection: ChannelDuplexHandler, @unchecked Sendable {
     var bodyHasEnded = false
     var bodyFailure: HTTPExchange.BodyFailure?
     var bodyReader: (@Sendable (HTTPExchange.BodyPart) -> Void)?
+    /// See ``HTTPExchange/standBy()``.
+    var isStandingBy = false
     var closeActions: [@Sendable () -> Void] = []
     var writableActions: [@Sendable () -> Void] = []
 
@@ -337,7 +339,7 @@ final class HTTPConnection: ChannelDuplexHandler, @unchecked Sendable {
         switch input {
         case .head: kind = framing.overhead == 0 && held.readableBytes == 0 ? .idle : .receiving
         case .body: if case .undecided = bodyUse { kind = .receiving } else { kind = wantsBytes ? .receiving : .busy }
-        case .complete: kind = .busy
+        case .complete: kind = isStandingBy ? .idle : .busy
         case .draining, .closed: kind = .receiving
         }
         waitingState.store(WaitingState(kind, since: .now()).rawValue, ordering: .relaxed)
