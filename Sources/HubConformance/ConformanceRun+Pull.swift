@@ -64,6 +64,7 @@ extension ConformanceRun {
             try require(ours == 0, "\(ours) records again")
             return "nothing"
         }
+        await checkWait(end, began)
         await check("pull-then-more", "A3", "What comes after the end of a feed is what the next pull from there has.") {
             guard let end else { throw NotTried("pull-changes failed") }
             let id = newRecord()

@@ -509,6 +509,19 @@ struct ConformanceTests {
                     response = HTTPResponse(status: 200, headers: response.headers, body: Array("{\"head\":0,\"results\":[]}".utf8))
                 }
             }),
+        Mistake(
+            what: "says that it waits longer than asked", noticedBy: "pull-wait",
+            spoil: { request, response in if request.headers["Prefer"] == "wait=1" { response.headers["Preference-Applied"] = "wait=60" } }),
+        Mistake(
+            what: "has no news for pulls that may wait", noticedBy: "pull-wait-news",
+            spoil: { request, response in
+                guard request.headers["Prefer"] != nil, var object = (try? JSONReader.read(response.body))?.object else { return }
+                object["streams"] = []
+                response.body = JSON.object(object).bytes
+            }),
+        Mistake(
+            what: "refuses preferences that it cannot read", noticedBy: "pull-wait-malformed",
+            spoil: { request, response in if request.headers["Prefer"] == "wait=soon" { response.status = 400 } }),
         Mistake(what: "loses its clock", noticedBy: "hello-time", spoil: { _, response in response.headers["Sync-Time"] = "1795208400" }),
         Mistake(
             what: "is a captive portal", noticedBy: "hello",

@@ -109,12 +109,18 @@ final class HubHandler: HTTPHandler {
 
     private func submit(_ request: HubRequest, _ slot: HubWorker.Slot, _ exchange: HTTPExchange) {
         let loop = MultiThreadedEventLoopGroup.currentEventLoop
-        worker.submit(
-            HubWorker.Job(request: request, slot: slot) { [self] response in
-                // The sockets' threads compress: the hub's own thread serves the database.
-                guard let loop else { return send(response, to: request, exchange) }
-                loop.execute { self.send(response, to: request, exchange) }
-            })
+        let wait = worker.wait(of: request) { exchange.standBy() }
+        var job = HubWorker.Job(request: request, slot: slot) { [self] response in
+            var response = response
+            if let wait, response.status == 200 { response.headers[WaitPreference.appliedField] = WaitPreference.text(wait.seconds) }
+            // The sockets' threads compress: the hub's own thread serves the database.
+            guard let loop else { return send(response, to: request, exchange) }
+            loop.execute { [response] in self.send(response, to: request, exchange) }
+        }
+        job.wait = wait
+        job.request.mayWait = wait != nil
+        if let wait { exchange.onClose { [worker] in worker.leave(wait) } }
+        worker.submit(job)
     }
 
     // MARK: Enrolment
@@ -299,6 +305,9 @@ extension HubRequest {
         for name in HubRequest.headerNames {
             if let value = head.header(name) { headers[name] = value }
         }
+        // A list of preferences may be spread over several fields.
+        let preferences = head.headers(WaitPreference.field)
+        if !preferences.isEmpty { headers[WaitPreference.field] = preferences.joined(separator: ",") }
         var subject: DeviceID?
         if case .remote(_, _, let name?) = head.peer { subject = DeviceID(name) }
         self.init(head.method.rawValue, head.target, headers: headers, certificateDevice: subject)

@@ -5,13 +5,16 @@ import Synchronization
 /// Answers requests that only read, on a thread and a connection of its own.
 ///
 /// Short requests go first, in one transaction. Long ones are listings and comparisons of a whole entity; one of them goes between two
-/// turns of short ones. New devices therefore take turns among themselves, and hardly delay the others.
+/// turns of short ones. New devices therefore take turns among themselves, and hardly delay the others. Pulls that have waited for news
+/// (``PullWaits``) share the turns of short requests: after a commit thousands of them may come at once.
 final class HubReadWorker: @unchecked Sendable {
     // Unchecked: `reader` belongs to `loop`; everything else is constant or locked.
     private let loop: any EventLoop
     private let reader: HubReader
     private let environment: HubService.Environment
     private let inbox = Mutex(Inbox())
+    /// Pulls that wait for news.
+    let waits: PullWaits
 
     /// Receives the answered requests, and the time that they took.
     private let answered: @Sendable (_ jobs: [HubWorker.Job], _ responses: [HubResponse], _ elapsed: Duration) -> Void
@@ -21,25 +24,38 @@ final class HubReadWorker: @unchecked Sendable {
     private struct Inbox {
         var short: [HubWorker.Job] = []
         var long: [HubWorker.Job] = []
+        /// Pulls that have waited for news.
+        var woken: [HubWorker.Job] = []
         /// The last turn answered short requests.
         var wasShort = false
         var isAwaited = false
 
         mutating func next() -> [HubWorker.Job] {
-            let isLong = short.isEmpty || wasShort && !long.isEmpty
+            let isLong = short.isEmpty && woken.isEmpty || wasShort && !long.isEmpty
             wasShort = !isLong
-            let jobs = isLong ? Array(long.prefix(1)) : Array(short.prefix(HubReadWorker.shortMax))
-            if isLong { long.removeFirst(jobs.count) } else { short.removeFirst(jobs.count) }
-            isAwaited = !short.isEmpty || !long.isEmpty
+            let jobs = isLong ? HubReadWorker.take(1, of: &long) : nextShort()
+            isAwaited = !short.isEmpty || !long.isEmpty || !woken.isEmpty
             return jobs
+        }
+
+        /// Half of a turn belongs to each kind, as far as it needs it.
+        private mutating func nextShort() -> [HubWorker.Job] {
+            let most = HubReadWorker.shortMax
+            let jobs = HubReadWorker.take(max(most / 2, most - woken.count), of: &short)
+            return jobs + HubReadWorker.take(most - jobs.count, of: &woken)
         }
     }
 
     /// Largest number of requests of one transaction.
     private static let shortMax = 16
 
+    private static func take(_ count: Int, of jobs: inout [HubWorker.Job]) -> [HubWorker.Job] {
+        defer { jobs.removeFirst(min(count, jobs.count)) }
+        return Array(jobs.prefix(count))
+    }
+
     init(
-        _ reader: HubReader, on loop: any EventLoop, _ environment: HubService.Environment,
+        _ reader: HubReader, on loop: any EventLoop, _ environment: HubService.Environment, _ figures: ServiceFigures,
         answered: @escaping @Sendable (_ jobs: [HubWorker.Job], _ responses: [HubResponse], _ elapsed: Duration) -> Void,
         passOn: @escaping @Sendable (_ jobs: [HubWorker.Job]) -> Void
     ) {
@@ -48,6 +64,8 @@ final class HubReadWorker: @unchecked Sendable {
         self.environment = environment
         self.answered = answered
         self.passOn = passOn
+        waits = PullWaits(reader, on: loop, environment) { figures.waitingPulls.store(Int64($0), ordering: .relaxed) }
+        waits.handOut = { [unowned self] in wake($0) }
     }
 
     /// Returns whether the reader may answer the request.
@@ -59,8 +77,18 @@ final class HubReadWorker: @unchecked Sendable {
     }
 
     func submit(_ job: HubWorker.Job) {
-        let isFirst = inbox.withLock { inbox in
+        put { inbox in
             if Endpoint.find(job.request.path)?.rank ?? 0 > 1 { inbox.long.append(job) } else { inbox.short.append(job) }
+        }
+    }
+
+    private func wake(_ jobs: [HubWorker.Job]) {
+        if !jobs.isEmpty { put { $0.woken += jobs } }
+    }
+
+    private func put(_ change: (inout Inbox) -> Void) {
+        let isFirst = inbox.withLock { inbox in
+            change(&inbox)
             defer { inbox.isAwaited = true }
             return !inbox.isAwaited
         }
@@ -83,6 +111,7 @@ final class HubReadWorker: @unchecked Sendable {
         guard !jobs.isEmpty else { return }
         let now = environment.time.now().wall
         guard let responses = reader.answer(jobs.map(\.request), tokens: environment.tokens(), at: now) else { return passOn(jobs) }
-        answered(jobs, responses, .nanoseconds((NIODeadline.now() - start).nanoseconds))
+        let done = zip(jobs, responses).filter { !waits.add($0, insteadOf: $1) }
+        answered(done.map(\.0), done.map(\.1), .nanoseconds((NIODeadline.now() - start).nanoseconds))
     }
 }

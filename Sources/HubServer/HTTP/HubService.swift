@@ -253,8 +253,9 @@ package final class HubService: Sendable {
     package var connectionCount: Int { server.connectionCount }
     package var connectionCounts: HTTPServerCounts { server.counts }
 
-    /// Accepts no new connection, lets running requests end for at most `grace`, and closes the database's file cleanly.
+    /// Accepts no new connection, answers waiting pulls, lets running requests end for at most `grace`, and closes the database's file cleanly.
     package func stop(within grace: Duration) async {
+        worker.endWaits()
         await server.stop(within: grace)
         // None of these calls can fail: no other code closes these loops.
         try? await worker.stop().get()

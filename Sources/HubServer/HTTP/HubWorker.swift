@@ -33,6 +33,7 @@ final class HubWorker: @unchecked Sendable {
 
     /// Answers most requests that only read; `nil`: this worker does.
     private let reading = Mutex<HubReadWorker?>(nil)
+    private let lastWait = Atomic<WaitingPulls.ID>(0)
     private let inbox = Mutex(Inbox())
     private let views = Mutex(Views())
     private let lookUps = Mutex(LookUps())
@@ -47,9 +48,14 @@ final class HubWorker: @unchecked Sendable {
 
     struct Job: Sendable {
         var request: HubRequest
-        var slot: Slot
+        /// `nil` while a pull waits for news.
+        var slot: Slot?
         /// Called on the worker's loop, after the commit.
         var answer: @Sendable (HubResponse) -> Void
+        /// The client accepts a later answer to a pull without news.
+        var wait: PullWait?
+        /// Header fields of the answer without news that was held back.
+        var marks: [String]?
     }
 
     /// Largest number of requests of one transaction: the first of them must not wait too long for the last.
@@ -200,6 +206,27 @@ final class HubWorker: @unchecked Sendable {
 
     private static let lookUpPeriod = TimeAmount.seconds(1)
 
+    /// Lets the client wait for news, if it asks for that and this hub can.
+    ///
+    /// - Parameter standBy: Called when the wait begins.
+    func wait(of request: HubRequest, standBy: @escaping @Sendable () -> Void) -> PullWait? {
+        guard Endpoint.find(request.path) == .pull, request.body.count <= PullWaits.bodyMax, reading.withLock({ $0 }) != nil,
+            let seconds = request.headers[WaitPreference.field].flatMap({ WaitPreference.seconds(in: $0) })
+        else { return nil }
+        let until = environment.time.now().instant.advanced(by: .seconds(seconds))
+        return PullWait(lastWait.wrappingAdd(1, ordering: .relaxed).newValue, seconds: seconds, until: until, standBy: standBy)
+    }
+
+    /// The client of a request that may be waiting has left.
+    func leave(_ wait: PullWait) {
+        reading.withLock { $0 }?.waits.leave(wait)
+    }
+
+    /// Answers the waiting pulls at once, and later ones without a wait.
+    func endWaits() {
+        reading.withLock { $0 }?.waits.stop()
+    }
+
     func submit(_ job: Job) {
         if HubReadWorker.takes(job.request), let reading = reading.withLock({ $0 }) { return reading.submit(job) }
         take(job)
@@ -217,7 +244,7 @@ final class HubWorker: @unchecked Sendable {
 
     /// Answers requests that only read on a second thread, beside those that write.
     func read(with reader: HubReader, on loop: any EventLoop) {
-        let worker = HubReadWorker(reader, on: loop, environment) { [self] jobs, responses, elapsed in
+        let worker = HubReadWorker(reader, on: loop, environment, figures) { [self] jobs, responses, elapsed in
             for (job, response) in zip(jobs, responses) {
                 traffic.count(job.request, response)
                 job.answer(response)

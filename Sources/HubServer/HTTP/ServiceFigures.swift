@@ -10,6 +10,8 @@ final class ServiceFigures: Sendable {
     /// Enrolments with an invalid token, and those of them that came too often.
     let failedEnrolments = Atomic<Int64>(0)
     let limitedEnrolments = Atomic<Int64>(0)
+    /// Pulls that wait for news.
+    let waitingPulls = Atomic<Int64>(0)
     private let refusals = Mutex<[String: Int64]>([:])
     private let connections = Mutex<(@Sendable () -> HTTPServerCounts)?>(nil)
 
@@ -51,6 +53,9 @@ final class ServiceFigures: Sendable {
                 "Connections closed with their first byte because their address had begun too many TLS handshakes, since the start.",
                 [([:], counts.refusedHandshakes)])
         }
+        page.family(
+            "agenthub_pulls_waiting", .gauge, "Pulls without news that wait for some (Prefer: wait).",
+            [([:], waitingPulls.load(ordering: .relaxed))])
         page.family(
             "agenthub_overloaded_total", .counter,
             "Requests answered 503 because too many were in progress, in all or of one device, since the start.",

@@ -13,6 +13,8 @@ package struct HubRequest: Sendable {
     package var certificateDevice: DeviceID?
     /// Declared length of the body; `nil` when it was not declared.
     var contentLength: Int?
+    /// The caller can let a pull without news wait (``HubResponse/interest``).
+    var mayWait = false
     /// The body of a push, once it was read.
     var push: ReadPush?
     /// Which half of a request that brings a file this is; `nil`: all of it, with its body.
@@ -95,6 +97,8 @@ package struct HubResponse: Sendable {
     package var body: [UInt8]
     /// Work on files that must come first, on a thread that may wait; the answer changes then.
     var work: FileWork?
+    /// A pull has no news, and this is what it asked for. Only for a request that may wait.
+    var interest: PullInterest?
     /// The answer has verdicts or records, so the device gets the hub's position, signed (``Receipt``).
     var givesReceipt = false
 

@@ -8,6 +8,7 @@ final class HubStore {
     let newestQuery: LookUp
     let scopeFeedQuery: LookUp
     let lostScopesQuery: LookUp
+    let newestInScopeQuery: LookUp
     /// Set as soon as the hub's secret is known.
     var scopeCodes = ScopeCodes(secret: [])
     private let ablations: Ablations
@@ -37,6 +38,11 @@ final class HubStore {
             [.text, .int, .int, .text, .int, .int, .int])
         lostScopesQuery = LookUp(
             "\(scopeRows) AND since <= ?5 ORDER BY version, id LIMIT ?6", [.text, .int, .int, .text, .int, .int])
+        newestInScopeQuery = LookUp(
+            """
+            SELECT version FROM record_scope
+            WHERE \(database.spelling.feedEntity()) = ?1 AND scope = ?2 AND version > ?3 ORDER BY version DESC LIMIT 1
+            """, [.text, .int, .int])
         feedQuery = """
             SELECT \(HubStore.shownColumns) FROM record\(database.spelling.byFeed)
             WHERE \(database.spelling.feedEntity()) = ? AND (version, id) > (?, ?) AND (data IS NOT NULL OR version > ?)

@@ -111,10 +111,14 @@ extension Hub {
             request.method == "GET" ? try PullMessages.readQuery(request.query) : try PullMessages.readRequest(body)
         }
         return try querying { () throws(DatabaseError) in
-            let pages = try feed(for: caller).answer(pull)
+            let feed = feed(for: caller)
+            let pages = try feed.answer(pull)
             var response = HubResponse(json: PullMessages.response(pages))
             // Without news there is nothing to prove: most pulls are so, and should stay small.
             response.givesReceipt = !pages.pages.isEmpty
+            if request.mayWait, pages.pages.isEmpty, pages.errors.isEmpty, !pull.namesEntities {
+                response.interest = feed.interest(of: pull.streams, HubSight(state))
+            }
             return response
         }
     }

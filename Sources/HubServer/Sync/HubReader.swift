@@ -9,7 +9,7 @@ import Synchronization
 package final class HubReader: @unchecked Sendable {
     // Unchecked: one thread uses it, and receives it once. It shares only the generation with the writing hub.
     private let place: any HubDatabasePlace
-    private let hub: Hub
+    let hub: Hub
     private let generation: HubGeneration
     private var opened: Int64
     private var reopening = Reopening()
@@ -38,7 +38,7 @@ package final class HubReader: @unchecked Sendable {
     }
 
     /// A request that asked for more than reading is no fault of the connection; after anything else it is given up.
-    private func leave(_ error: DatabaseError) {
+    func leave(_ error: DatabaseError) {
         do throws(DatabaseError) {
             guard error.kind == .readOnly else { throw error }
             try hub.store.database.rollback()
@@ -48,7 +48,7 @@ package final class HubReader: @unchecked Sendable {
     }
 
     /// The hub that writes has opened the database anew, and so must this one: it may be another file.
-    private func isOpen(at now: Timestamp) -> Bool {
+    func isOpen(at now: Timestamp) -> Bool {
         let present = generation.value
         if !hub.isDown, present == opened { return true }
         guard reopening.isDue(at: now) else { return false }

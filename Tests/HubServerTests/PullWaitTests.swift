@@ -1,0 +1,257 @@
+import HubServer
+import Logging
+import SyncCore
+import SyncHTTP
+import SyncLinux
+import Synchronization
+import Testing
+
+/// Pulls that wait at a running hub for news (PROTOCOL A3). The clock of the hub stands still until a test moves it, so no wait ends by
+/// itself.
+@Suite("Pulls that wait for news", .eachEngine)
+struct PullWaitTests {
+    final class Clock: TimeSource {
+        private let seconds = Atomic<Int64>(0)
+
+        func now() -> Moment {
+            let seconds = Duration.seconds(seconds.load(ordering: .relaxed))
+            return Moment(
+                instant: Instant(nanoseconds: 0).advanced(by: seconds),
+                wall: Timestamp(milliseconds: 1_795_208_400_000).advanced(by: seconds))
+        }
+
+        func advance(_ seconds: Int64) { self.seconds.add(seconds, ordering: .relaxed) }
+    }
+
+    final class Tokens: Sendable {
+        private let book: Mutex<TokenBook?>
+
+        init(_ first: TokenBook?) { book = Mutex(first) }
+
+        var present: TokenBook? { book.withLock { $0 } }
+
+        func grant(_ device: DeviceID, _ scope: Scope) {
+            book.withLock { book in _ = book?.grant(.scope(scope), to: device, at: Timestamp(milliseconds: 1)) }
+        }
+    }
+
+    struct Stand {
+        let running: ServiceTests.Running
+        let clock: Clock
+        let tokens: Tokens
+
+        func pull(
+            _ cursor: String?, of entity: EntityName = "audits", prefer: String? = "wait=55", device: DeviceID = .one, token: String? = nil
+        ) async throws -> HTTPResponse {
+            let request = PullRequest(
+                streams: [StreamPosition(entity: entity, cursor: cursor)], limit: 500, maxBytes: 1 << 20, maxSentSeq: 0)
+            return try await running.send(
+                .post, "/v1/sync/pull", body: PullMessages.request(request), device: device, token: token,
+                headers: prefer.map { [("Prefer", $0)] } ?? [])
+        }
+
+        func cursor(_ entity: EntityName = "audits", device: DeviceID = .one, token: String? = nil) async throws -> String {
+            let answer = try await pull(nil, of: entity, prefer: nil, device: device, token: token)
+            return try #require(try PullMessages.readResponse(answer.body).pages.first?.cursor)
+        }
+
+        /// Waits until this number of pulls waits.
+        func waiting(_ count: Int) async throws {
+            while true {
+                let page = String(decoding: try await running.send(.get, "/metrics").body, as: UTF8.self)
+                if page.contains("\nagenthub_pulls_waiting \(count)\n") { return }
+                await Task.yield()
+            }
+        }
+    }
+
+    static func ids(_ response: HTTPResponse) throws -> [String] {
+        try PullMessages.readResponse(response.body).pages.flatMap(\.records).map(\.id.text)
+    }
+
+    private static func with(
+        rules: RuleBook = RuleBook(), access: AccessBook = AccessBook(), tokens: TokenBook? = nil,
+        limits: ServiceTests.ChangeLimits = { _ in }, stopsItself: Bool = false, _ body: (Stand) async throws -> Void
+    ) async throws {
+        let rows = try HubRows()
+        var settings = Hub.Settings(rules: rules, tokens: tokens, compressor: ZlibCompressor())
+        settings.access = access
+        let hub = try Hub(rows.place, settings: settings, random: SeededRandom(seed: 1))
+        var options = HubService.Options(host: "127.0.0.1", port: 0)
+        limits(&options.limits)
+        let (clock, kept) = (Clock(), Tokens(tokens))
+        let environment = HubService.Environment(
+            time: clock, seed: 1, tokens: { kept.present }, compressor: ZlibCompressor(),
+            log: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+        let service = try await HubService.start(hub, options, environment)
+        let transport = try CurlTransport(idleConnections: 16)
+        let stand = Stand(running: ServiceTests.Running(service: service, transport: transport), clock: clock, tokens: kept)
+        do {
+            try await body(stand)
+        } catch {
+            transport.close()
+            await service.stop(within: .zero)
+            throw error
+        }
+        transport.close()
+        if !stopsItself { await service.stop(within: .seconds(5)) }
+        withExtendedLifetime(rows) {}
+    }
+
+    @Test("A pull without news waits until another device has pushed, and then brings that")
+    func woken() async throws {
+        try await Self.with { stand in
+            let cursor = try await stand.cursor()
+            async let answer = stand.pull(cursor)
+            try await stand.waiting(1)
+            _ = try await stand.running.push([Sent("k-1", .create, id: "a-1", data: ["n": 1])], device: .two)
+            let response = try await answer
+            #expect(try response.status == 200 && Self.ids(response) == ["a-1"])
+            #expect(response.headers["Preference-Applied"] == "wait=55" && response.headers["Sync-Head"] == "1")
+            try await stand.waiting(0)
+        }
+    }
+
+    @Test("A pull with news does not wait")
+    func news() async throws {
+        try await Self.with { stand in
+            let cursor = try await stand.cursor()
+            _ = try await stand.running.push([Sent("k-1", .create, id: "a-1")])
+            let response = try await stand.pull(cursor, prefer: "wait=600")
+            #expect(try Self.ids(response) == ["a-1"] && response.headers["Preference-Applied"] == "wait=55")
+        }
+    }
+
+    @Test("When its time is over, a waiting pull brings the ordinary answer without news")
+    func timeIsOver() async throws {
+        try await Self.with { stand in
+            let cursor = try await stand.cursor()
+            async let answer = stand.pull(cursor, prefer: "wait=30")
+            try await stand.waiting(1)
+            stand.clock.advance(30)
+            let response = try await answer
+            #expect(try response.status == 200 && PullMessages.readResponse(response.body).pages.isEmpty)
+            #expect(response.headers["Preference-Applied"] == "wait=30")
+            #expect(response.headers["Sync-Time"] == "1795208430000")
+        }
+    }
+
+    @Test("Without a preference to wait, or with one that is no time, the answer comes at once", arguments: [nil, "wait=soon", "wait=0"])
+    func atOnce(_ prefer: String?) async throws {
+        try await Self.with { stand in
+            let response = try await stand.pull(try await stand.cursor(), prefer: prefer)
+            #expect(response.status == 200 && response.headers["Preference-Applied"] == nil)
+        }
+    }
+
+    @Test("A client that leaves is forgotten at once")
+    func leaves() async throws {
+        try await Self.with { stand in
+            let cursor = try await stand.cursor()
+            let waiting = Task { try await stand.pull(cursor) }
+            try await stand.waiting(1)
+            waiting.cancel()
+            try await stand.waiting(0)
+            await #expect(throws: TransportError.self) { try await waiting.value }
+        }
+    }
+
+    @Test("A hub that stops answers waiting pulls at once")
+    func stops() async throws {
+        try await Self.with(stopsItself: true) { stand in
+            let cursor = try await stand.cursor()
+            async let answer = stand.pull(cursor)
+            try await stand.waiting(1)
+            // A stop that waited for the pull would last for ever: the clock stands still.
+            await stand.running.service.stop(within: .seconds(3_600))
+            let response = try await answer
+            #expect(try response.status == 200 && PullMessages.readResponse(response.body).pages.isEmpty)
+        }
+    }
+
+    @Test("A waiting connection counts as an idle one: it is closed to make room, and its pull is forgotten")
+    func makesRoom() async throws {
+        try await Self.with(limits: { $0.connections = 2 }) { stand in
+            let cursor = try await stand.cursor()
+            let waiting = Task { try await stand.pull(cursor) }
+            try await stand.waiting(1)
+            var others = stand.running
+            others.isFresh = true
+            // The first of these takes the place of the connection that asked for the metrics, whose caller is unknown. The second finds two
+            // known ones, of which the waiting one has been idle for longer.
+            let head = "GET /v1/sync/pull?entity=audits HTTP/1.1\r\nHost: hub\r\nSync-Version: 1\r\nSync-Device: gw-2\r\n\r\n"
+            let first = try RawClient(port: stand.running.service.port)
+            try first.send(head)
+            while stand.running.service.connectionCounts.known < 2 { await Task.yield() }
+            let second = try RawClient(port: stand.running.service.port)
+            try second.send(head)
+            let error = await #expect(throws: TransportError.self) { try await waiting.value }
+            #expect(error?.code == .broken)
+            #expect(stand.running.service.connectionCounts.closedIdle == 1)
+            withExtendedLifetime((first, second)) {}
+            try await stand.waiting(0)
+        }
+    }
+
+    @Test("One change answers all waiting pulls of a fleet")
+    func fleet() async throws {
+        try await Self.with { stand in
+            let cursor = try await stand.cursor()
+            try await withThrowingTaskGroup(of: [String].self) { group in
+                for number in 0..<100 {
+                    group.addTask { try Self.ids(try await stand.pull(cursor, device: DeviceID(trusted: "gw-\(100 + number)"))) }
+                }
+                try await stand.waiting(100)
+                _ = try await stand.running.push([Sent("k-1", .create, id: "a-1")])
+                for try await ids in group { #expect(ids == ["a-1"]) }
+            }
+        }
+    }
+
+    // MARK: Scopes
+
+    private static let tokensOfTwo: (book: TokenBook, one: String, two: String) = {
+        var (book, random) = (TokenBook(), SeededRandom(seed: 3))
+        let one = book.add(.one, at: Timestamp(milliseconds: 0), using: &random)
+        let two = book.add(.two, at: Timestamp(milliseconds: 0), using: &random)
+        return (book, one, two)
+    }()
+
+    @Test("A change outside of a device's scopes does not end its wait, and one inside of them does")
+    func scopes() async throws {
+        var access = AccessBook()
+        access.devices[.one, default: Grants()].scopes["site"] = ["s-1"]
+        access.devices[.two, default: Grants()].scopes["site"] = ["s-2"]
+        try await Self.with(rules: ScopeBench.rules, access: access) { stand in
+            let orders = ScopeBench.orders
+            let (first, second) = (try await stand.cursor(orders), try await stand.cursor(orders, device: .two))
+            async let answer = stand.pull(first, of: orders)
+            async let others = stand.pull(second, of: orders, device: .two)
+            try await stand.waiting(2)
+            _ = try await stand.running.push([Sent("k-1", .create, "work_orders", id: "w-2", data: ["site": "s-2"])], device: .two)
+            // The look that has found this change has found it for both.
+            #expect(try Self.ids(await others) == ["w-2"])
+            try await stand.waiting(1)
+            _ = try await stand.running.push([Sent("k-2", .create, "work_orders", id: "w-1", data: ["site": "s-1"])])
+            #expect(try Self.ids(await answer) == ["w-1"])
+        }
+    }
+
+    @Test("Other grants of a device end its wait, and those of another device do not")
+    func grants() async throws {
+        let (book, one, two) = Self.tokensOfTwo
+        try await Self.with(rules: ScopeBench.rules, tokens: book) { stand in
+            let orders = ScopeBench.orders
+            let first = try await stand.cursor(orders, token: one)
+            let second = try await stand.cursor(orders, device: .two, token: two)
+            async let answer = stand.pull(first, of: orders, token: one)
+            async let others = stand.pull(second, of: orders, device: .two, token: two)
+            try await stand.waiting(2)
+            stand.tokens.grant(.two, Scope("site", "s-2"))
+            #expect(try await others.headers["Sync-Scopes"] != nil)
+            try await stand.waiting(1)
+            stand.tokens.grant(.one, Scope("site", "s-1"))
+            #expect(try await answer.status == 200)
+        }
+    }
+}
