@@ -91,5 +91,10 @@ extension CurlTransfer {
     }
 
     /// Idle time of the kept connection before this transfer, when no byte of an answer came on it; `nil` otherwise.
-    var idleBeforeSilence: Duration? { reader.hasBegun ? nil : idle }
+    ///
+    /// A connection that ends long after the request was sent was not dead: the request waited for its answer.
+    var idleBeforeSilence: Duration? {
+        let hasWaited = clock.moved.duration(to: SystemClocks.instant()) > KeptConnections.patience * 2
+        return reader.hasBegun || hasWaited ? nil : idle
+    }
 }
