@@ -123,6 +123,8 @@ extension Agent {
             case .report(let report): note(report)
             case .wake(let at): plan(at)
             case .send(let request): send(request)
+            case .wait(let request): wait(with: request)
+            case .endWait: endWait()
             case .probe(let id): probe(id)
             case .store(let command): ask(command)
             }
@@ -134,6 +136,7 @@ extension Agent {
         stopBlobs()
         wake?.cancel()
         call?.cancel()
+        endWait()
     }
 
     private func plan(_ at: Instant) {

@@ -32,6 +32,8 @@ package actor Agent {
     var engine: SyncEngine
     var wake: LoopTimer?
     var call: Task<Void, Never>?
+    /// The pull that waits at the hub for news.
+    var waitingPull: Task<Void, Never>?
     var hasStopped = false
     /// The abilities of the store; see ``ServiceMode``.
     var mode = ServiceMode.serving

@@ -17,6 +17,7 @@ extension AgentConfiguration {
         settings.agent = AgentVersion.current
         settings.platform = AgentVersion.platform
         settings.criticalEntities = Set(rules.entities.filter { $0.value.priority == .critical }.keys)
+        settings.waitsForNews = sync.waitForNews == .auto
         settings.isRest = rest != nil && adapter == .rest
         settings.server = serverName
         settings.pullsAll = restMapping == nil && rules.entities.isEmpty && !rules.isStrict

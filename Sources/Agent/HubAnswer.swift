@@ -6,6 +6,10 @@ package struct HubAnswer: Sendable {
     package enum Question: Hashable, Sendable {
         /// A request of the engine, and the time that it took.
         case sync(HubCall.Kind, took: Duration)
+        /// A pull that could wait for news.
+        case wait
+        /// The same without an answer of the hub, which says nothing about the hub.
+        case cutWait
         /// A request that proves settings on trial.
         case trial
         /// A request of the doctor.
@@ -59,9 +63,11 @@ extension HubAnswer.Question {
     package var observers: [HubAnswer.Observer] {
         switch self {
         case .sync: [.ledger, .metrics, .connectivity, .clock, .hubFacts, .tokenRefresh, .trials, .offers]
+        // Its time is no measure, and settings on trial are proved by an ordinary request.
+        case .wait: [.ledger, .connectivity, .clock, .hubFacts, .tokenRefresh, .offers]
         case .trial: [.ledger, .hubFacts, .tokenRefresh, .trials]
         case .look: [.ledger, .hubFacts, .tokenRefresh]
-        case .configuration, .token, .diagnostics: [.ledger]
+        case .configuration, .token, .diagnostics, .cutWait: [.ledger]
         }
     }
 
@@ -69,6 +75,7 @@ extension HubAnswer.Question {
     package var purpose: UsagePurpose {
         switch self {
         case .sync(let kind, _): kind.purpose
+        case .wait, .cutWait: .pull
         case .trial, .configuration, .token: .hello
         case .look: .probe
         case .diagnostics: .diagnostics

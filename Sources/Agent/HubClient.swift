@@ -365,6 +365,11 @@ package final class HubClient: Sendable {
         }
         var deadlines = HTTPRequest.Deadlines()
         deadlines.total = call.timeLimit
+        if let seconds = call.waitSeconds {
+            headers[WaitPreference.field] = WaitPreference.text(seconds)
+            deadlines.firstByte = deadlines.firstByte.map { $0 + .seconds(Int64(seconds)) }
+            deadlines.idle = deadlines.idle.map { $0 + .seconds(Int64(seconds)) }
+        }
         return HTTPRequest(
             call.method, settings.baseURL + call.target, headers: headers,
             body: call.method == .get ? .none : .bytes(call.body), tls: settings.tls, proxy: settings.proxy,

@@ -86,7 +86,7 @@ final class AgentStand: Sendable {
             hub: { url: "http://127.0.0.1:9", device: gw-test }
             socket: { path: \(socket), group: tests }
             store: { path: \(folder), min_free: 1MB }
-            sync: { debounce: 1m, pull_interval: 1h }
+            sync: { debounce: 1m, pull_interval: 1h, wait_for_news: never }
 
             """
         let files = [

@@ -187,6 +187,7 @@ struct ConfigurationLoaderTests {
         expected.sync.fullSync = .seconds(30 * 86_400)
         expected.sync.compressOverBytes = 0
         expected.sync.windowsHold = .all
+        expected.sync.waitForNews = .never
         expected.sync.windows = ["sat,sun 00:00-24:00", "22:00-05:00"].compactMap { TimeWindow($0) }
         expected.probe.url = try ServiceURL("http://probe.example.com/x")
         expected.probe.interval = .seconds(60)

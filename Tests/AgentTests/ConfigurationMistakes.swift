@@ -224,6 +224,7 @@ enum ConfigurationMistakes {
             "2:24: sync.compress_over: 2MiB is not accepted, expected a size from 0B to 1MiB" + size
         ),
         ("sync: { windows_hold: everything }", "2:23: sync.windows_hold: everything is not accepted, expected bulk or all"),
+        ("sync: { wait_for_news: always }", "2:24: sync.wait_for_news: always is not accepted, expected auto or never"),
         ("sync: { windows: 22:00-05:00 }", "2:18: sync.windows: 22:00-05:00 is not accepted, expected a list"),
         (
             "sync: { windows: [22:00-22:00] }",
@@ -556,6 +557,7 @@ enum ConfigurationMistakes {
           compress_over: 0B
           windows: ["sat,sun 00:00-24:00", 22:00-05:00]
           windows_hold: all
+          wait_for_news: never
         probe: { url: http://probe.example.com/x, interval: 1m, timeout: 500ms }
         links:
           - { match: "wwan*", metered: true, budget: { day: 20MB, month: 500MB, anchor_day: 28 }, rate: 256KB, prefer: 10,

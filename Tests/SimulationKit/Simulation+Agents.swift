@@ -105,6 +105,7 @@ extension Simulation {
             try begin(.call(call.id), agent)
             try checkSent(call, agent)
             send(call, agent)
+        case .wait, .endWait: throw Broken("no wait", "agent \(agent.index) lets a pull wait, which the simulated hub does not")
         case .probe(let id): plan(.probed(agent: agent.index, life: agent.life, id), in: chance(upTo: .milliseconds(300)))
         case .wake(let at):
             agent.wakeID += 1

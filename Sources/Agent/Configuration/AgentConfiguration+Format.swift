@@ -128,6 +128,7 @@ extension AgentConfiguration.Sync {
                 .key("compress_over", \.compressOverBytes, .size(0...Limits.batchBytesMax)),
                 .key("windows", \.windows, .list(.timeWindow, upTo: 50)),
                 .key("windows_hold", \.windowsHold, .word),
+                .key("wait_for_news", \.waitForNews, .word),
             ])
     }
 }

@@ -100,6 +100,14 @@ package struct AgentConfiguration: Hashable, Sendable {
         /// Time windows for the traffic that ``windowsHold`` selects; empty: always open.
         package var windows: [TimeWindow] = []
         package var windowsHold = WindowsHold.bulk
+        package var waitForNews = WaitForNews.auto
+
+        /// Where a pull waits at the hub for news.
+        package enum WaitForNews: String, Hashable, Sendable, CaseIterable {
+            /// On a link that is not metered, with mains power or an ample battery.
+            case auto
+            case never
+        }
 
         /// The traffic that waits outside the windows.
         package enum WindowsHold: String, Hashable, Sendable, CaseIterable {

@@ -138,6 +138,7 @@ extension Agent {
         }
         sync.breaker = engine.breaker.state.rawValue
         sync.stalls = metrics.stalls
+        sync.isWaitingForNews = engine.isWaitingForNews
         if let clock = engine.clock.offset(at: now) {
             // Stamps tolerate five minutes; beyond that one of the two clocks is wrong.
             let isSuspect = engine.clock.isDoubted || clock.offset.magnitude > HybridClock.aheadMax

@@ -47,6 +47,7 @@ extension Agent {
         log.info("an address of the uplink is gone", metadata: ["link": "\(before.name)"])
         environment.closeIdleConnections()
         call?.cancel()
+        waitingPull?.cancel()
     }
 
     func feed(_ event: Connectivity.Event) {
@@ -108,6 +109,7 @@ extension Agent {
         countLeftover(over: before)
         environment.closeIdleConnections()
         call?.cancel()
+        waitingPull?.cancel()
     }
 
     private func probe(_ nonce: String, _ interface: String) {

@@ -46,6 +46,8 @@ extension StatusDocument {
         package var breaker: String?
         /// Number of stalled cycles that the watchdog has ended since the start; `nil` when there is no watchdog.
         package var stalls: Int64?
+        /// A pull waits at the hub for news, so changes of others come without delay.
+        package var isWaitingForNews = false
 
         package init(
             phase: String = "idle", lastSuccess: Timestamp? = nil, lastError: String? = nil,

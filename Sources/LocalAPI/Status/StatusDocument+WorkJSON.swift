@@ -43,6 +43,7 @@ extension StatusDocument.Sync {
         writer.member("bad_replies", badReplies)
         writer.member("breaker", breaker)
         writer.member("stalls", stalls)
+        if isWaitingForNews { writer.member("waiting_for_news", true) }
     }
 
     init(_ reader: AnswerReader) {
@@ -52,6 +53,7 @@ extension StatusDocument.Sync {
             nextAt: reader.time("next_at"), attempt: reader.int("attempt") ?? 0, notBefore: reader.time("not_before"),
             isCaughtUp: reader.bool("caught_up") ?? false, badReplies: reader.int("bad_replies") ?? 0,
             breaker: reader.text("breaker"), stalls: reader.int("stalls"))
+        isWaitingForNews = reader.bool("waiting_for_news") ?? false
         if reader.has("paused") {
             let paused = reader.inside("paused")
             pause = EngineMemory.Pause(

@@ -134,6 +134,8 @@ struct StatusRows {
         } else if let notBefore = sync.notBefore, notBefore > now {
             tone = .warning
             texts.append("the hub asked for a break until " + clock(notBefore) + inTime(notBefore))
+        } else if sync.isWaitingForNews {
+            texts.append("waiting for news: changes of others arrive within a second")
         } else {
             let what = sync.attempt > 0 ? "next try" : "next pull"
             let next = sync.nextAt.map { "; \(what)\(inTime($0)) (\(clock($0)))" } ?? ""

@@ -102,14 +102,16 @@ package struct CycleTimer: Hashable, Sendable {
 
     /// The moment at which a cycle is due; `nil` when no allowed cycle is wanted.
     ///
-    /// - Parameter forced: The allowance of a cycle that an operator forces.
-    package func dueAt(_ allowed: Allowance, forced: Allowance) -> Instant? {
+    /// - Parameters:
+    ///   - forced: The allowance of a cycle that an operator forces.
+    ///   - pulls: `false` while a pull waits at the hub: no periodic one is due then.
+    package func dueAt(_ allowed: Allowance, forced: Allowance, pulls: Bool = true) -> Instant? {
         var ordinary: [Instant] = []
         if allowed.allows(.normal), let first = normalFirst, let last = normalLast {
             ordinary.append(min(last.advanced(by: settings.debounce), first.advanced(by: settings.debounceMax)))
         }
         if allowed.allows(.bulk), let first = bulkFirst { ordinary.append(first.advanced(by: settings.bulkDelay)) }
-        if let terms = allowed.pull, let at = pullAt(terms.interval) { ordinary.append(at) }
+        if pulls, let terms = allowed.pull, let at = pullAt(terms.interval) { ordinary.append(at) }
         if allowed.push != nil, let workAt { ordinary.append(workAt) }
         if !allowed.isNothing, let againAt { ordinary.append(againAt) }
         var due = ordinary.min()

@@ -23,7 +23,8 @@ extension SyncEngine {
 
     /// Time of the next planned cycle, by the present state.
     package func nextCycleAt(at moment: Moment) -> Instant? {
-        state.pressure.timer.dueAt(state.allowance(at: moment), forced: state.allowance(at: moment, isForced: true))
+        state.pressure.timer.dueAt(
+            state.allowance(at: moment), forced: state.allowance(at: moment, isForced: true), pulls: !state.news.isWaiting)
     }
 
     /// Time of the planned housekeeping, if no cycle does it before; `nil` before the start.

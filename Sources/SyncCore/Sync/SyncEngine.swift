@@ -31,6 +31,8 @@ package struct SyncEngine: Sendable {
         package var configVersion: Int64?
         /// The configuration names no entities to pull: all entities of the hub are pulled.
         package var pullsAll = false
+        /// A pull may wait at the hub for news, where links and power cost nothing (``NewsWait``).
+        package var waitsForNews = false
         /// The server is an existing backend (PROTOCOL A13): no hello, one request for each mutation, lists instead of a feed.
         package var isRest = false
         /// Name of the server: refusals and delays of another one do not apply to it. Empty: unknown.
@@ -41,9 +43,9 @@ package struct SyncEngine: Sendable {
 
     var state: SyncState
     /// The phase of the running cycle; `nil` between cycles.
-    package private(set) var phase: CyclePhase?
+    package internal(set) var phase: CyclePhase?
     /// The reads of the running cycle.
-    package private(set) var pull = PullPhase()
+    package internal(set) var pull = PullPhase()
     private var hasStarted = false
     /// Start of the running job; `nil` while there is none.
     private var jobBegan: Instant?
@@ -79,6 +81,8 @@ package struct SyncEngine: Sendable {
         case .credentialsChanged: if state.pressure.failureCause == .credentials { state.tryAgain() }
         case .clockChanged:
             armedWake = nil
+            // A connection seldom survives a suspend.
+            state.endWait()
             state.wish(.again(at: moment.instant.advanced(by: .seconds(1))))
             state.pressure.showHold(at: moment)
             state.durable.moveHold(to: state.pressure.retryAt)
@@ -87,6 +91,7 @@ package struct SyncEngine: Sendable {
         case .answered(let call, let result, let sent):
             answered(call, HubDialect.read(result, to: state.calls.kind, now: moment.wall), sent: sent)
         case .backendAnswered(let call, let reply, let sent): answered(call, RestDialect.read(reply), sent: sent)
+        case .waited(let call, let result, let sent): waited(call, result, sent: sent)
         case .probed(let id, let isGood): state.probed(id, isGood: isGood)
         }
         if hasStarted { goOn() }
@@ -99,11 +104,13 @@ package struct SyncEngine: Sendable {
     private mutating func goOn() {
         state.noticeVerdict()
         noticeStall()
+        state.checkWait()
         guard phase == nil else { return }
         if state.durable.mustSavePause { state.saveMemory() }
         state.probeIfDue()
         if isFree { beginCycleIfDue() }
         if isFree { keepHouseIfDue() }
+        if isFree { state.waitIfDue(before: nextCycleAt(at: state.now)) }
     }
 
     private mutating func begin(with start: EngineStart) {
@@ -132,7 +139,7 @@ package struct SyncEngine: Sendable {
     }
 
     /// `true` when no store command and no call is running, also outside of a cycle.
-    private var isFree: Bool { phase == nil && !state.durable.isSaving && !state.house.isUnderWay }
+    var isFree: Bool { phase == nil && !state.durable.isSaving && !state.house.isUnderWay && !state.news.isLoading }
 
     private mutating func keepHouseIfDue() {
         guard state.house.isDue(at: state.now.instant) else { return }
@@ -145,12 +152,13 @@ package struct SyncEngine: Sendable {
     private mutating func beginCycleIfDue() {
         guard let due = nextCycleAt(at: state.now), due <= state.now.instant else { return }
         state.durable.endPause()
-        beginCycle()
+        beginCycle(UUIDv7.make(at: state.now.wall, using: &state.random))
+        go(on: first)
     }
 
-    private mutating func beginCycle() {
+    /// Makes the state of a new cycle, which has no phase yet.
+    mutating func beginCycle(_ session: String) {
         let now = state.now.instant
-        let session = UUIDv7.make(at: state.now.wall, using: &state.random)
         let cycle = SyncCycle(session: session, began: now, state.nextCycle, isTrial: state.pressure.breaker.state == .halfOpen)
         state.cycle = cycle
         pull = PullPhase()
@@ -163,9 +171,9 @@ package struct SyncEngine: Sendable {
         state.pressure.cycleBegan(cycle.scope, under: allowed, pulls: state.mayPull(under: allowed), at: now)
         state.nextCycle.cycleBegan()
         state.watchdog.tried(at: now)
+        state.news.cycleBegan()
         state.durable.allowSaving()
         state.report(.cycleBegan(session: session))
-        go(on: first)
     }
 
     private var first: NextPhase {
@@ -268,6 +276,7 @@ package struct SyncEngine: Sendable {
     private mutating func stored(_ answer: StoreAnswer) {
         guard let phase else {
             if state.house.isUnderWay { return state.house.endedAlone(answer, at: state.now.instant) }
+            if state.news.isLoading { return state.wait(from: answer) }
             return state.durable.recordSaved(answer)
         }
         switch phase {
@@ -289,7 +298,7 @@ package struct SyncEngine: Sendable {
 
     // MARK: Answers of the server
 
-    private mutating func answered(_ call: UInt64, _ answer: ServerAnswer, sent: Instant) {
+    mutating func answered(_ call: UInt64, _ answer: ServerAnswer, sent: Instant) {
         guard self.call == call, answer.message?.answers(state.calls.kind) ?? true else { return }
         go(on: next(after: answer, sent: sent))
     }
@@ -346,7 +355,7 @@ package struct SyncEngine: Sendable {
     /// Measures the link by an answer.
     private mutating func measure(_ read: Int, in time: Duration) {
         switch phase {
-        case .pulling: if pull.isReading { state.sizes.recordRead(read, in: time) }
+        case .pulling: if pull.isReading, !state.calls.hasWaited { state.sizes.recordRead(read, in: time) }
         case .settling, .pushing: state.sizes.recordSent(state.calls.bodyBytes, in: time)
         case .greeting, .adopting, .healing, .settingAside, .closing, nil: break
         }

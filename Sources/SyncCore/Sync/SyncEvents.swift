@@ -23,6 +23,8 @@ package enum SyncEvent: Sendable {
     case answered(UInt64, Result<HTTPResponse, TransportError>, sent: Instant)
     /// The answer to a call that asks an existing backend (``HubCall/rest``).
     case backendAnswered(UInt64, RestReply, sent: Instant)
+    /// The answer to ``SyncEffect/wait(_:)``. `sent` is when it left.
+    case waited(UInt64, Result<HTTPResponse, TransportError>, sent: Instant)
     /// The answer to ``SyncEffect/probe(_:)``: whether the hub answered.
     case probed(UInt64, isGood: Bool)
 }
@@ -31,6 +33,10 @@ package enum SyncEvent: Sendable {
 package enum SyncEffect: Sendable {
     case store(StoreCommand)
     case send(HubCall)
+    /// Send a pull that waits at the hub for news. Calls of cycles may run at the same time.
+    case wait(HubCall)
+    /// Give the waiting pull up.
+    case endWait
     /// Find out with the smallest possible request whether the hub works again (PROTOCOL E4). The number comes back with the answer.
     case probe(UInt64)
     /// Send ``SyncEvent/timer`` at that time, or as soon as possible when it has passed. It replaces the earlier request.
@@ -43,7 +49,7 @@ extension SyncEffect {
     var isJob: Bool {
         switch self {
         case .store, .send: true
-        case .probe, .wake, .report: false
+        case .wait, .endWait, .probe, .wake, .report: false
         }
     }
 }

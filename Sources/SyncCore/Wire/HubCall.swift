@@ -27,6 +27,8 @@ package struct HubCall: Hashable, Sendable {
     package var receipt: String?
     /// The question to an existing backend instead of a hub; there is no body then.
     package var rest: RestQuestion?
+    /// A pull without news may be answered after this time (``WaitPreference``), seconds; `nil`: at once.
+    package var waitSeconds: Int?
     /// Requested size of the answer, bytes; 0: a small one.
     package var answerBytes = 0
     /// Time limit for the whole call (``LinkPace/timeLimit(for:rate:)``).

@@ -112,7 +112,7 @@ struct EngineHerd {
                     attempts += 1
                     perSecond[now / Self.ticksPerSecond] += 1
                     devices[index].isAdmitted = false
-                case .report: break
+                case .report, .wait, .endWait: break
                 }
             }
         }

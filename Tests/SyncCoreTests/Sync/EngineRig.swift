@@ -23,6 +23,9 @@ struct EngineRig {
     private(set) var wakeAt: Instant?
     /// The probe that nobody has answered yet.
     private(set) var probe: UInt64?
+    /// The pull that waits at the hub, and since when.
+    private(set) var waitingPull: HubCall?
+    private(set) var waitBegan = Instant(nanoseconds: 0)
     /// What the hub of the test would see.
     private(set) var oracle = RepetitionOracle()
 
@@ -48,6 +51,7 @@ struct EngineRig {
         case (.answered(let id, _, _), .call(let waiting)?) where waiting == id: (underWay, job) = (nil, nil)
         case (.backendAnswered(let id, _, _), .call(let waiting)?) where waiting == id: (underWay, job) = (nil, nil)
         case (.timer, _): wakeAt = nil
+        case (.waited(let id, _, _), _): if id == waitingPull?.id { waitingPull = nil }
         case (.probed, _): probe = nil
         default: break
         }
@@ -61,6 +65,13 @@ struct EngineRig {
                 #expect(underWay == nil, "a call while \(String(describing: underWay)) is under way", sourceLocation: place)
                 (underWay, job) = (.call(call.id), effect)
                 watch(call, place)
+            case .wait(let call):
+                #expect(waitingPull == nil, "two pulls wait", sourceLocation: place)
+                (waitingPull, waitBegan) = (call, instant)
+                watch(call, place)
+            case .endWait:
+                #expect(waitingPull != nil, "no pull waits", sourceLocation: place)
+                waitingPull = nil
             case .probe(let id): probe = id
             case .wake(let at): wakeAt = at
             case .report(let report): reports.append(report)

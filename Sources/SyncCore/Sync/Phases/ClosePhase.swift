@@ -42,6 +42,7 @@ package struct ClosePhase: Hashable, Sendable {
         state.endTrial()
         state.pressure.recordSuccess(at: state.now)
         state.durable.holdUntil(state.pressure.retryAt)
+        if state.cycle?.outcome.error == nil, held.isEmpty { state.news.cycleSucceeded() }
         return save(&state)
     }
 

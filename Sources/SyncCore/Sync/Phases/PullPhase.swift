@@ -91,6 +91,8 @@ package struct PullPhase: Hashable, Sendable {
 
     mutating func loadStreams(_ state: inout SyncState) -> NextPhase {
         step = .loadingStreams
+        // Its cursors are about to be old.
+        state.endWait()
         state.ask(.loadStreams(also: state.settings.pullsAll ? state.memory.hubEntities ?? [] : []))
         return .wait
     }

@@ -5,6 +5,8 @@ struct CallLog: Hashable, Sendable {
     /// Size of the body of the latest call, bytes, and its time limit.
     private(set) var bodyBytes = 0
     private(set) var timeLimit: Duration = .zero
+    /// The hub could let it wait, so its time measures nothing.
+    private(set) var hasWaited = false
 
     /// - Returns: The number of the next call or probe.
     mutating func next() -> UInt64 {
@@ -16,5 +18,6 @@ struct CallLog: Hashable, Sendable {
         kind = call.kind
         bodyBytes = call.body.count
         timeLimit = call.timeLimit
+        hasWaited = call.waitSeconds != nil
     }
 }

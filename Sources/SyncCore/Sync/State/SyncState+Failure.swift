@@ -156,7 +156,9 @@ extension SyncState {
         self.settings = settings
         pressure.apply(settings)
         hub.requireHello()
+        endWait()
         if durable.recordServer(settings.server) {
+            news.serverIsNew()
             pressure.endDelays()
             closeBreaker()
         }

@@ -96,6 +96,8 @@ extension SyncState {
     /// requested: a caller that requests a sync wants to see what others wrote just now.
     var needsPull: Bool {
         if cycle?.isRequested == true || cycle?.pullsShare == true || cycle?.scope == .pull || cycle?.scope == .full { return true }
+        // The waiting pull brings the news.
+        if news.isWaiting { return false }
         // After a failure only an answer shows that the hub works, and what it has by now.
         if memory.failures > 0 { return true }
         guard let quiet = hub.timeWithoutNews(at: now.instant) else { return true }
@@ -145,6 +147,8 @@ extension SyncState {
     /// Starts again on a new link. Silence and portals of the old link say little about it; the hub's own answers still hold.
     private mutating func linkIsNew() {
         hub.isNow(.connecting)
+        endWait()
+        news.linkIsNew()
         sizes.linkIsNow(conditions.uplink?.name)
         if pressure.failureCause == .between {
             durable.forgiveFailuresOfOldLink()
@@ -199,7 +203,8 @@ extension SyncState {
         let allowed = allowance(at: now, despitePause: true)
         let forced = allowance(at: now, isForced: true, despitePause: true)
         let moments = [
-            pressure.timer.dueAt(allowed, forced: forced), probeWakeAt(now), watchdog.endsAt,
+            pressure.timer.dueAt(allowed, forced: forced, pulls: !news.isWaiting), news.wakeAt(after: now.instant), probeWakeAt(now),
+            watchdog.endsAt,
             allowed.changesAt.map { now.instant.advanced(by: now.wall.duration(to: $0)) },
             roomAt,
         ]

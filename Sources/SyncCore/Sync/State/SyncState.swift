@@ -17,6 +17,7 @@ struct SyncState: Sendable {
     var readings = ReadingMemory()
     var house = Housekeeping()
     var share = ShareWatch()
+    var news = NewsWait()
     var watchdog = Watchdog()
 
     // MARK: Conditions
@@ -97,7 +98,7 @@ struct SyncState: Sendable {
     // MARK: The store
 
     mutating func saveMemory() {
-        guard !house.isUnderWay, let command = durable.save() else { return }
+        guard !house.isUnderWay, !news.isLoading, let command = durable.save() else { return }
         ask(command)
     }
 
@@ -127,7 +128,8 @@ struct SyncState: Sendable {
 
     /// Records what the headers of an answer show, good or bad.
     mutating func record(_ facts: HubHeaders, sent: Instant) {
-        if let time = facts.time {
+        // The round trip of a call that has waited is its wait, and shows nothing about the clock.
+        if let time = facts.time, !calls.hasWaited {
             let systemTime = wallIsSynchronised ? now.wall : nil
             report(hub.recordTime(time, sent: sent, received: now.instant, systemTime: systemTime))
         }
