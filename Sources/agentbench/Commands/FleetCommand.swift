@@ -14,7 +14,8 @@ struct FleetCommand: ParsableCommand {
             Each device says hello and then in turn pulls and pushes, on the loopback interface, without TLS and tokens. Measured are \
             one hub over SQLite, and one and two over a PostgreSQL server that is started for it; each with a load, and then with \
             the same load in the middle of which all hubs are killed and come back. Every mutation is counted at the end: applied \
-            once. The devices run on the same machine, so rates of two replicas say more on one with many cores.
+            once. The devices run on the same machine, so rates of two replicas say more on one with many cores. With --news all \
+            devices wait at one hub, and one more pushes.
             """)
 
     @Option(help: ArgumentHelp("Devices.", valueName: "count")) var devices = 1_000
@@ -23,6 +24,7 @@ struct FleetCommand: ParsableCommand {
     @Option(help: ArgumentHelp("Connections at one time.", valueName: "count")) var connections = 128
     @Option(help: ArgumentHelp("Length of the outage, milliseconds.", valueName: "ms")) var outage = 2_000
     @Option(help: ArgumentHelp("Measure only this case: sqlite, postgres-1 or postgres-2.", valueName: "case")) var only: String?
+    @Flag(help: "Measure only how soon waiting devices have a change, and their cost.") var news = false
     @Flag(help: "Print one JSON object instead of a table.") var json = false
     @Option(help: ArgumentHelp("Folder for everything that is written. Must not be in memory.", valueName: "folder")) var dir = "/var/tmp"
     @Option(help: ArgumentHelp("The hub to measure; default: next to agentbench.", valueName: "program")) var agenthub: String?
@@ -43,6 +45,7 @@ struct FleetCommand: ParsableCommand {
     func run() throws {
         let workplace = try Workplace(under: dir)
         defer { workplace.remove() }
+        if news { return try publishNews(in: workplace) }
         let load = FleetLoad(devices: devices, pushes: pushes, mutations: mutations)
         var report = FleetReport(load: load, outage: outage, fileSystem: workplace.fileSystem.name)
         for name in Self.cases where only == nil || only == name {
@@ -52,6 +55,19 @@ struct FleetCommand: ParsableCommand {
             }
             Talk.say(name)
             report.rows.append(try measure(name, load, workplace))
+        }
+        report.publish(asJSON: json)
+    }
+
+    private func publishNews(in workplace: Workplace) throws {
+        var report = NewsReport(fileSystem: workplace.fileSystem.name)
+        for name in Self.cases where name != "postgres-2" && (only == nil || only == name) {
+            if name != "sqlite", let obstacle = PostgresUnderTest.obstacle {
+                Talk.say("\(name): skipped, \(obstacle)")
+                continue
+            }
+            Talk.say(name)
+            report.rows.append(try measureNews(name, workplace))
         }
         report.publish(asJSON: json)
     }

@@ -40,6 +40,9 @@ final class FleetHub {
     /// CPU time of all its processes, in nanoseconds.
     var cpu: UInt64 { spent + (pid > 0 ? bench_process_cpu(pid) : 0) }
 
+    /// The kernel's figures for the present process.
+    var facts: ProcessFacts? { pid > 0 ? ProcessFacts(pid) : nil }
+
     /// Ends the process; a second call does nothing.
     func end(_ signal: Int32) {
         guard pid > 0 else { return }

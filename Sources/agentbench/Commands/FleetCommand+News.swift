@@ -1,0 +1,62 @@
+import BenchKit
+import CBenchFloors
+import Glibc
+import SyncCore
+
+// Devices that wait for news: how soon they have a change, and what they cost while nothing changes.
+extension FleetCommand {
+    /// Number of changes that are measured one after the other.
+    private static let rounds = 5
+    /// Time without a change in which the cost of waiting is measured, seconds.
+    private static let idleSeconds = 10
+
+    func measureNews(_ name: String, _ workplace: Workplace) throws -> NewsReport.Row {
+        NewsCommandLimits.raise(to: 2 * devices + 256)
+        let program = try agenthub ?? neighbour("agenthub")
+        let server = name == "sqlite" ? nil : try PostgresUnderTest(in: workplace.folder("news-pg"))
+        defer { server?.stop() }
+        let place = try server.map { ["--database", $0.url] } ?? ["--data", workplace.folder("news-data")]
+        let hub = try FleetHub(
+            program, place: place + ["--connections", String(devices + 256)], in: workplace.folder("news-hub"))
+        defer { hub.end(SIGTERM) }
+        // The first answers make the hub's own tables and caches, which belong to no device.
+        try NewsClient(devices: 16, port: hub.port).close()
+        let before = try facts(of: hub)
+
+        var client = try NewsClient(devices: devices, port: hub.port)
+        defer { client.close() }
+        try client.wait()
+        let after = try facts(of: hub)
+
+        let cpu = (hub: hub.cpu, server: server?.cpu ?? 0)
+        sleep(UInt32(Self.idleSeconds))
+        let idle = (hub: hub.cpu - cpu.hub, server: (server?.cpu ?? 0) - cpu.server)
+
+        var times: [UInt64] = []
+        for _ in 0..<Self.rounds {
+            times += try client.round()
+            try client.wait()
+        }
+        let seconds = Double(Self.idleSeconds)
+        return NewsReport.Row(
+            name: name, waiters: devices, times: Times(times),
+            bytesPerWaiter: Double(after.anonymousBytes - before.anonymousBytes) / Double(devices),
+            hubMicroseconds: Double(idle.hub) / 1_000 / seconds,
+            serverMicroseconds: server.map { _ in Double(idle.server) / 1_000 / seconds })
+    }
+
+    private func facts(of hub: FleetHub) throws -> ProcessFacts {
+        guard let facts = hub.facts else { throw BenchError("the hub has ended") }
+        return facts
+    }
+}
+
+private enum NewsCommandLimits {
+    /// Raises this process's own limit of open files as far as it may.
+    static func raise(to wanted: Int) {
+        var limit = rlimit()
+        guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return }
+        limit.rlim_cur = min(max(limit.rlim_cur, rlim_t(wanted)), limit.rlim_max)
+        _ = setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+    }
+}
