@@ -78,6 +78,18 @@ import Testing
         for name in ["breaker", "stalls"] { #expect(json["sync"]?.object?[name] == nil) }
     }
 
+    @Test("A device that waits for news says so, in JSON and in one line of the screen, and one that does not has no such member")
+    func waitingForNews() throws {
+        var document = StatusSamples.settled
+        #expect(try JSONReader.read(document.answer.body).object?["sync"]?.object?["waiting_for_news"] == nil)
+        document.sync.isWaitingForNews = true
+        #expect(try StatusDocument(JSONReader.read(document.answer.body))?.sync.isWaitingForNews == true)
+        let lines = StatusScreen.render(document, now: StatusSamples.now, color: false)
+        #expect(lines.contains("SYNC      waiting for news: changes of others arrive within a second"))
+        document.sync.pause = .init(until: nil, reason: "", uid: 0)
+        #expect(!StatusScreen.render(document, now: StatusSamples.now, color: false).contains { $0.contains("waiting for news") })
+    }
+
     struct Judged: Sendable, CustomTestStringConvertible {
         var reasons: [String]
         var level: StatusJudgement.Level
