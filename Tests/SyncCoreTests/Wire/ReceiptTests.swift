@@ -29,17 +29,18 @@ struct ReceiptTests {
 
     @Test("A cursor names the opening and keeps a code of 16 bytes; one of version 1 is still read")
     func cursors() throws {
+        let device = DeviceID(trusted: "gw-1")
         let cursor = Cursor(epoch: "e1", entity: EntityName(trusted: "audits"), seq: 9, live: 12, opening: "0a1b2c3d")
-        #expect(try Cursor.read(cursor.text(secret: Self.secret), secret: Self.secret, epoch: "e1") == cursor)
+        #expect(try Cursor.read(cursor.text(secret: Self.secret, for: device), secret: Self.secret, epoch: "e1", from: device) == cursor)
         #expect(cursor.position == HubPosition(epoch: "e1", opening: "0a1b2c3d", head: 12))
         let plain = Array("1/e1/audits/9/12/".utf8)
         let old = Base64URL.encode(plain + SHA256.authenticate(plain, key: Self.secret).prefix(8))
-        let read = try Cursor.read(old, secret: Self.secret, epoch: "e1")
+        let read = try Cursor.read(old, secret: Self.secret, epoch: "e1", from: device)
         #expect(read.seq == 9 && read.live == 12 && read.opening.isEmpty)
         let short = Base64URL.encode(
             Array("2/e1/audits/9/12//x".utf8) + SHA256.authenticate(Array("2/e1/audits/9/12//x".utf8), key: Self.secret).prefix(8))
         #expect(throws: Cursor.Refusal.unreadable, "a short code is good for version 1 alone") {
-            try Cursor.read(short, secret: Self.secret, epoch: "e1")
+            try Cursor.read(short, secret: Self.secret, epoch: "e1", from: device)
         }
     }
 
