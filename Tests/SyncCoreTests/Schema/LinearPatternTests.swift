@@ -31,6 +31,13 @@ struct LinearPatternTests {
             Case(pattern: "^\\.\\$\\\\$", yes: [".$\\"], no: ["x$\\"]),
             Case(pattern: "^(a*)*$", yes: ["", "aaa"], no: ["b"]),
             Case(pattern: "^(|a)+$", yes: ["", "aa"], no: ["b"]),
+            Case(pattern: "^\\p{L}+$", yes: ["Aé\u{5D0}"], no: ["a1", ""]),
+            Case(pattern: "^[\\p{Lu}\\d-]+$", yes: ["A-1É"], no: ["a"]),
+            Case(pattern: "^\\P{Letter}$", yes: ["1", "\u{661}"], no: ["a", "é"]),
+            Case(pattern: "^\\u00e9\\x41\\u{1F600}\\uD83D\\uDE00\\cA$", yes: ["éA\u{1F600}\u{1F600}\u{1}"], no: ["e"]),
+            Case(pattern: "^\\s$", yes: ["\u{FEFF}", "\u{2003}", "\n"], no: ["x", "\u{200B}"]),
+            Case(pattern: "^(^a|b)$", yes: ["a", "b"], no: ["ab"]),
+            Case(pattern: "a$|^b", yes: ["xa", "bx"], no: ["ax", "xb"]),
             Case(pattern: "é", yes: ["caf\u{E9}"], no: ["cafe\u{301}"]),
         ])
     func matches(_ example: Case) throws {
@@ -46,7 +53,7 @@ struct LinearPatternTests {
         "What is no pattern, or none that is known, is refused",
         arguments: [
             "(", ")", "a)", "(a", "*", "+a", "a**", "a+?", "a{", "a{2", "a{3,2}", "a{x}", "[", "[a", "[]", "[b-a]", "\\", "\\1", "\\b",
-            "\\p{L}",
+            "\\p{Lx}", "\\p", "\\p{L", "\\u12", "\\uD800", "\\u{110000}", "\\x1", "\\c1", "(((((){999}){999}){999}){999}){999}",
             "(?=a)", "(?!a)", "(?<n>a)", "(?i)a", "a{1001}{1001}", "(a{90}){90}", "((a{50}){50}){50}", String(repeating: "a", count: 201),
             String(repeating: "(", count: 100) + String(repeating: ")", count: 100),
         ])
