@@ -145,7 +145,9 @@ let package = Package(
         .testTarget(name: "ArchitectureTests", swiftSettings: strict),
         // Complains when a fake server of the tests is asked the same without end.
         .target(name: "RepetitionOracle", path: "Tests/RepetitionOracle", swiftSettings: strict),
-        .testTarget(name: "SyncCoreTests", dependencies: ["SyncCore", "RepetitionOracle"], swiftSettings: strict + ablations),
+        .testTarget(
+            name: "SyncCoreTests", dependencies: ["SyncCore", "RepetitionOracle"], exclude: ["Schema/JSONSchemaTestSuite"],
+            swiftSettings: strict + ablations),
         .testTarget(name: "SyncThreadsTests", dependencies: ["SyncThreads"], swiftSettings: strict),
         .testTarget(name: "SyncSQLiteTests", dependencies: ["SyncSQLite", "CSQLite"], swiftSettings: strict),
         .testTarget(

@@ -11,10 +11,10 @@ extension Format where Value == DocumentSchema {
                     return try DocumentSchema(node.json)
                 } catch {
                     // Reports the place inside the schema, as far as it exists.
-                    let path = (error.errors.first?.pointer ?? "").split(separator: "/").map(String.init)
+                    let path = JSONPointer.names(of: error.errors.first?.pointer ?? "")
                     reading.report(
                         node.deepest(path).position, below: path.isEmpty ? nil : path.map(keyText).joined(separator: "."),
-                        problem: "is not accepted", expected: error.errors.first?.detail ?? error.detail)
+                        problem: error.errors.first?.detail ?? error.detail)
                     return nil
                 }
             }, write: { $0.json })

@@ -67,6 +67,10 @@ package struct YAMLNode: Hashable, Sendable {
     package func deepest(_ path: [String]) -> YAMLNode {
         var node = self
         for key in path {
+            if case .sequence(let nodes) = node.content, let index = Int(key), nodes.indices.contains(index) {
+                node = nodes[index]
+                continue
+            }
             guard let next = node[key] else { break }
             node = next
         }

@@ -53,8 +53,9 @@ extension FuzzTarget {
     }
 
     /// Rules for documents, which come from a hub: the first line is a schema, the second a document. Nothing that a schema
-    /// says may take long or trap, and an empty document without required members has no fault.
-    static let schema = FuzzTarget("schema", lengthMax: 1_024) { bytes in
+    /// says may take long or trap. The two parts in which a change is judged find a fault exactly when the whole schema does, and a change
+    /// that changes nothing brings no fault.
+    static let schema = FuzzTarget("schema", lengthMax: 2_048) { bytes in
         let parts = bytes.split(separator: 10, maxSplits: 1)
         guard parts.count == 2 else { return }
         if let pattern = LinearPattern(parts[0].asText) {
@@ -75,6 +76,18 @@ extension FuzzTarget {
             let same = try DocumentSchema(schema.json)
             guard same == schema, same.faults(in: content) == faults else {
                 throw Problem("broken", status: 0, detail: "read twice, two schemas")
+            }
+            let between = schema.faults(between: document, before: nil)
+            try claimPlaces(between)
+            let whole = schema.schema.judge(.object(document), nullIsMissing: true)
+            guard whole.steps <= 3 * JSONSchema.stepsMax else { throw Problem("broken", status: 0, detail: "\(whole.steps) steps") }
+            // One part may be too costly where the whole stops at the first fault.
+            guard !whole.isTooCostly, !(faults + between).contains(where: { $0.detail.hasPrefix("cannot be judged") }) else { return }
+            guard whole.fits == (faults.isEmpty && between.isEmpty) else {
+                throw Problem("broken", status: 0, detail: "as a whole \(whole.faults), in parts \(faults) and \(between)")
+            }
+            guard schema.faults(between: document, before: document).isEmpty else {
+                throw Problem("broken", status: 0, detail: "a change of nothing brings a fault")
             }
         } catch {
             try claim(error.code != "broken", error.detail)

@@ -128,6 +128,16 @@ package struct JSONObject: Sendable {
         }
     }
 
+    /// The member of that name. It costs no conversion of the name, unlike the lookup by a text.
+    package subscript(name: JSONString) -> JSON? {
+        guard let index else {
+            JSONWork.count(slots.count)
+            return slots.first { $0.name == name }?.value
+        }
+        JSONWork.count(1)
+        return index.places[name].map { slots[$0].value }
+    }
+
     package var names: [String] { members.map(\.name.text) }
 
     private func place(of name: String) -> Int? {
@@ -369,11 +379,15 @@ extension JSONObject {
 
 extension JSONNumber: Hashable, Comparable {
     package static func == (left: JSONNumber, right: JSONNumber) -> Bool {
-        sameBytes(left.source, right.source) || Decimal(left) == Decimal(right)
+        if sameBytes(left.source, right.source) { return true }
+        let (first, second) = (left.shortParts, right.shortParts)
+        return first == second && (first != nil || Decimal(left) == Decimal(right))
     }
 
     package func hash(into hasher: inout Hasher) {
-        hasher.combine(Decimal(self))
+        let parts = shortParts
+        hasher.combine(parts)
+        if parts == nil { hasher.combine(Decimal(self)) }
     }
 
     /// Exact for any number of digits.

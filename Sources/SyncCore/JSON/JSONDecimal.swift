@@ -7,6 +7,51 @@ extension JSONNumber {
         return (decimal.isNegative, digits.utf8.count + decimal.exponent, digits.utf8)
     }
 
+    /// The number as `digits` times ten to `exponent`, without zeros at either end, if it has at most 18 digits then. It costs no memory.
+    ///
+    /// Two equal numbers have the same parts, or both have none.
+    var shortParts: ShortParts? {
+        var parts = ShortParts()
+        var count = 0
+        /// Zeros after the last other digit.
+        var zeros = 0
+        var written = 0
+        var isFraction = false, isExponent = false, isSmall = false
+        for byte in source.utf8 {
+            switch byte {
+            case UInt8(ascii: "-"): if isExponent { isSmall = true } else { parts.isNegative = true }
+            case UInt8(ascii: "+"): break
+            case UInt8(ascii: "."): isFraction = true
+            case UInt8(ascii: "e"), UInt8(ascii: "E"): isExponent = true
+            default:
+                let digit = Int(byte - UInt8(ascii: "0"))
+                if isExponent {
+                    written = min(10 * written + digit, Decimal.exponentMax)
+                    continue
+                }
+                if isFraction { parts.exponent -= 1 }
+                if digit == 0 {
+                    if count > 0 { zeros += 1 }
+                    continue
+                }
+                count += zeros + 1
+                guard count <= 18 else { return nil }
+                for _ in 0...zeros { parts.digits *= 10 }
+                parts.digits += UInt64(digit)
+                zeros = 0
+            }
+        }
+        if count == 0 { return ShortParts() }
+        parts.exponent += zeros + (isSmall ? -written : written)
+        return parts
+    }
+
+    struct ShortParts: Hashable {
+        var isNegative = false
+        var digits: UInt64 = 0
+        var exponent = 0
+    }
+
     /// A number in normal form: `digits` times ten to `exponent`, without leading or trailing zeros; zero is `0 * 10^0`.
     ///
     /// An exponent beyond ``exponentMax`` is limited, so that arithmetic on exponents cannot overflow. Such numbers stay exact in their
