@@ -175,11 +175,9 @@ struct PushBatch {
         } catch {
             return PushResult(key: item.key, verdict: .rejected(error, current: nil))
         }
-        if let schema = rules.schema, rules.validation != .off, case let faults = schema.faults(in: mutation.content),
-            let first = faults.first
+        if let schema = rules.enforcedSchema,
+            let problem = SchemaRefusal.problem(schema.faults(in: mutation.content), of: mutation.record)
         {
-            let detail = "\(mutation.record): \(first.pointer) \(first.detail)"
-            let problem = Problem("validation", status: 422, detail: detail, errors: faults)
             return PushResult(key: item.key, verdict: .rejected(problem, current: nil))
         }
         if let verdict = try dependencies(of: mutation, item.key, ahead: ahead, rules) {
@@ -249,6 +247,13 @@ struct PushBatch {
                     let fault = limitFault({ DocumentLimits.fault(of: mutation.content, in: data, over: before) })
                 {
                     return PushResult(key: key, verdict: .rejected(fault, current: nil))
+                }
+                if let data = record.data, let schema = rules.enforcedSchema,
+                    let problem = SchemaRefusal.problem(
+                        schema.faults(between: data, before: before), of: mutation.record,
+                        besideOthers: mutation.baseVersion < working.versionBefore)
+                {
+                    return PushResult(key: key, verdict: .rejected(problem, current: nil))
                 }
                 let text = record.data?.json
                 if let text, text.utf8.count > Limits.documentBytes,

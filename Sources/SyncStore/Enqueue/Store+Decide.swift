@@ -26,6 +26,8 @@ final class EnqueueIntent {
     var chain = 1
     /// Values that stay because the mutation's `max` or `min` does not beat them.
     var kept: JSONObject = [:]
+    /// Violations of rules between fields, which only the whole record shows.
+    var fieldFaults: [Problem.Pointer] = []
     /// Violations of the schema, where the mutation is accepted all the same.
     var warnings: [Problem.Pointer] = []
 
@@ -87,6 +89,7 @@ extension Store {
             let event = Fold.apply(content, to: nil) ?? [:]
             if let fault = limitFault(of: content, in: event, over: nil) { throw .refused(fault) }
             intent = EnqueueIntent(mutation, rules, by: requester, in: group, payload: Payload(content))
+            intent.fieldFaults = Self.fieldFaults(rules, in: event, before: nil)
         case .record:
             // A mutation that takes the place of another has its form already, and the hub is to say what is wrong with it.
             if supersedes == nil {
@@ -95,7 +98,7 @@ extension Store {
             }
             intent = try decideRecord(mutation, rules, eid, requester, group, isSuccessor: supersedes != nil)
         }
-        intent.warnings = try checkSchema(rules, intent.payload.action, mutation)
+        intent.warnings = try checkSchema(rules, intent.payload.action, mutation, intent.fieldFaults)
         intent.payload.priority = intent.priority
         intent.payload.uid = Int64(requester.uid)
         intent.payload.coalesces = mutation.coalesces
@@ -145,16 +148,17 @@ extension Store {
         let content = try content(action, of: mutation, on: seen, rules, isSuccessor: isSuccessor, isAnew: isAnew)
         var payload = Payload(content)
         payload.baseVersion = isAnew ? 0 : shown
-        let document = try fold(content, onto: seen, payload)
+        let folded = try fold(content, onto: seen, payload)
         let kept = Fold.kept(by: content, on: seen ?? [:])
-        let size = document?.utf8.count ?? 0
+        let size = folded?.text.utf8.count ?? 0
         let limit = DocumentLimits.bytesMax(over: record?.document?.utf8.count ?? 0)
         guard size <= limit else {
             throw Refusal.tooLarge("the record after this mutation", bytes: size, limit: limit)
         }
         let intent = EnqueueIntent(
-            mutation, rules, by: requester, in: group, payload: payload, record: record, document: document)
+            mutation, rules, by: requester, in: group, payload: payload, record: record, document: folded?.text)
         intent.kept = kept
+        if let document = folded?.document { intent.fieldFaults = Self.fieldFaults(rules, in: document, before: seen) }
         return intent
     }
 
@@ -279,11 +283,15 @@ extension Store {
     /// The view after one more mutation. Applying it to the present view is the last step of applying all of them.
     ///
     /// - Throws: `.refused` when the view would exceed a limit of documents (``DocumentLimits``).
-    private func fold(_ content: MutationContent, onto seen: JSONObject?, _ payload: Payload) throws(StoreError) -> String? {
+    private func fold(
+        _ content: MutationContent, onto seen: JSONObject?, _ payload: Payload
+    ) throws(StoreError) -> (document: JSONObject, text: String)? {
         guard let result = Fold.apply(content, to: seen) else { return nil }
         if let fault = limitFault(of: content, in: result, over: seen) { throw .refused(fault) }
-        if content.action == .create, seen == nil, content.unset.isEmpty, content.operations.isEmpty { return payload.data }
-        return result.json
+        if content.action == .create, seen == nil, content.unset.isEmpty, content.operations.isEmpty, let text = payload.data {
+            return (result, text)
+        }
+        return (result, result.json)
     }
 
     private func limitFault(of content: MutationContent, in result: JSONObject, over seen: JSONObject?) -> Problem? {
@@ -291,13 +299,19 @@ extension Store {
         return DocumentLimits.fault(of: content, in: result, over: seen)
     }
 
+    private static func fieldFaults(_ rules: EntityRules, in document: JSONObject, before: JSONObject?) -> [Problem.Pointer] {
+        guard let schema = rules.schema, rules.validation != .off else { return [] }
+        return schema.faults(between: document, before: before)
+    }
+
     /// - Throws: `.refused` with `validation` and a pointer to each fault, where the entity asks for that.
     private func checkSchema(
-        _ rules: EntityRules, _ action: MutationAction, _ mutation: NewMutation
+        _ rules: EntityRules, _ action: MutationAction, _ mutation: NewMutation, _ fieldFaults: [Problem.Pointer]
     ) throws(StoreError) -> [Problem.Pointer] {
         guard let schema = rules.schema, rules.validation != .off else { return [] }
-        let faults = schema.faults(
+        var faults = schema.faults(
             in: MutationContent(action, data: mutation.data, unset: mutation.unset, operations: mutation.operations))
+        faults += fieldFaults.filter { !faults.contains($0) }
         guard rules.validation == .reject, let first = faults.first else { return faults }
         throw .refused(
             Problem("validation", status: 422, detail: "\(mutation.entity): \(first.pointer) \(first.detail)", errors: faults))
