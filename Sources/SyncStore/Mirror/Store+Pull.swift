@@ -190,7 +190,7 @@ extension Store {
     ) throws(StoreError) {
         var touched = records[row.rid] ?? TouchedRecords.Touched(row: row)
         if row.isDamaged { touched.row.dropBase() }
-        guard item.record.version > touched.row.baseVersion else {
+        guard touched.row.isOlder(than: item.record) else {
             summary.unchanged += 1
             if let listing, touched.row.gen != listing.gen {
                 try database.run("UPDATE record SET gen = ? WHERE rid = ?", .int(listing.gen), .int(row.rid))
@@ -328,6 +328,12 @@ extension Store {
 }
 
 extension MirrorRow {
+    /// A real deletion has a version that no document has. If a listing or a verdict left the record out, only the version of the last
+    /// document is known here. The record was out of the share then, and is back in that very version.
+    fileprivate func isOlder(than record: HubRecord) -> Bool {
+        record.version > baseVersion || base == nil && baseVersion > 0 && record.version == baseVersion
+    }
+
     fileprivate func isNewer(thanDeletion deletion: StreamPage.Deletion) -> Bool {
         if base != nil, deletion.version == baseVersion { return false }
         return deletion.version <= baseVersion
