@@ -99,11 +99,12 @@ extension Hub.Settings {
         rules.entities.values.contains { $0.isScoped || $0.write != .scope || !$0.fieldRights.isEmpty }
     }
 
-    func scopeChange(of name: RecordName, before: [Scope], to data: JSONObject?) -> ScopeChange? {
+    /// - Parameter last: The last scopes of a record that is deleted, if the database does not have them yet.
+    func scopeChange(of name: RecordName, before: [Scope], last: [Scope]? = nil, to data: JSONObject?) -> ScopeChange? {
         let rules = rules[name.entity] ?? EntityRules()
         let sources = access.sources.filter { $0.entity == name.entity }
         guard rules.isScoped || !sources.isEmpty else { return nil }
-        var change = ScopeChange(before: before, data: data, rules: rules)
+        var change = ScopeChange(before: before, last: last ?? before, data: data, rules: rules)
         if !sources.isEmpty { change.grants = data.map { data in sources.flatMap { $0.grants(of: data) } } ?? [] }
         return change
     }

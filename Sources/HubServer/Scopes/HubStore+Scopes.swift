@@ -37,10 +37,12 @@ struct ScopeChange {
     /// The grants of the record, where its entity is a source of grants.
     var grants: [(device: DeviceID, scope: Scope)]?
 
-    /// - Parameter before: Scopes of the stored record; a deletion keeps them.
-    init(before: [Scope], data: JSONObject?, rules: EntityRules) {
+    /// - Parameters:
+    ///   - before: Scopes of the stored record.
+    ///   - last: Its scopes right before this change; a deletion keeps them.
+    init(before: [Scope], last: [Scope], data: JSONObject?, rules: EntityRules) {
         self.before = before
-        after = data.map { rules.scopes(of: $0) } ?? before
+        after = data.map { rules.scopes(of: $0) } ?? last
         isDeletion = data == nil
         isInFeed = rules.kind != .event
     }

@@ -459,7 +459,7 @@ struct PushBatch {
     func write() throws(DatabaseError) {
         for name in touched {
             guard let working = records[name], working.isChanged, let record = working.stored else { continue }
-            let scopes = settings.scopeChange(of: name, before: working.scopesBefore, to: record.data)
+            let scopes = settings.scopeChange(of: name, before: working.scopesBefore, last: working.scopesNow, to: record.data)
             try store.put(name, record, data: working.text, originKey: working.key, scopes: scopes, at: now)
         }
         for key in keys { try store.put(device, key, at: now) }

@@ -15,6 +15,8 @@ struct WorkingRecord {
     let dataBefore: JSONObject?
     /// The scopes of the stored row.
     let scopesBefore: [Scope]
+    /// The same with the changes of this batch, whether the device receives the record or not.
+    private(set) var scopesNow: [Scope]
     /// The present scopes, which a deleted record keeps; `nil`: there is no record that the device receives.
     private(set) var scopes: [Scope]?
 
@@ -25,6 +27,7 @@ struct WorkingRecord {
     init(_ row: HubStore.RecordRow?, _ rules: EntityRules?, _ share: DeviceAccess?) {
         let isScoped = rules?.isScoped ?? false
         scopesBefore = row?.scopes ?? []
+        scopesNow = scopesBefore
         isHidden = row != nil && isScoped && share.map { !$0.includesAny(of: row?.scopes ?? []) } ?? false
         stored = row?.whole
         isDamaged = row?.isWhole == false && !isHidden
@@ -38,8 +41,10 @@ struct WorkingRecord {
         self.text = text
         self.key = key.text
         isChanged = true
-        guard rules.isScoped, let share else { return }
-        if let data = record.data { scopes = rules.scopes(of: data) }
+        guard rules.isScoped else { return }
+        if let data = record.data { scopesNow = rules.scopes(of: data) }
+        guard let share else { return }
+        if record.data != nil { scopes = scopesNow }
         // The device may have moved the record out of its share.
         isHidden = !share.includesAny(of: scopes ?? [])
         if isHidden { scopes = nil }

@@ -87,6 +87,29 @@ struct ScopeTests {
         #expect(fleet.ids(one).isEmpty)
     }
 
+    // Fault: a record that is made and deleted in one push is deleted in no scope, so its id is of use to no device any more.
+    @Test("A deleted record keeps its last scopes, those of the same push included")
+    func deletedAtOnce() throws {
+        let fleet = try ScopeBench()
+        fleet.grant(one, "site", "s-1")
+        fleet.grant(two, "site", "s-1")
+        let made = Sent("k-a", seq: 1, .create, "work_orders", id: "a", data: ["site": "s-1"])
+        let deleted = Sent("k-b", seq: 2, .delete, "work_orders", id: "a")
+        #expect(try fleet.bench.verdicts([made, deleted], device: one).map(\.verdict.code) == ["accepted", "accepted"])
+        try fleet.pull(two)
+        #expect(try fleet.push(two, .create, "a", ["site": "s-1"]).code == "accepted")
+        try fleet.pull(one)
+        #expect(fleet.ids(one) == ["a"] && fleet.leaks.isEmpty)
+        // Moved, and deleted where it went to.
+        fleet.grant(one, "site", "s-2")
+        let version = try #require(fleet.mirrors[one]?.records["a"]?.version)
+        let moved = Sent("k-c", seq: 3, .update, "work_orders", id: "a", data: ["site": "s-2"], base: version)
+        let gone = Sent("k-d", seq: 4, .delete, "work_orders", id: "a", base: version)
+        #expect(try fleet.bench.verdicts([moved, gone], device: one).map(\.verdict.code) == ["accepted", "accepted"])
+        #expect(try fleet.push(two, .create, "a", ["site": "s-1"]).code == "forbidden", "it is of s-2 now")
+        #expect(try fleet.push(one, .create, "a", ["site": "s-1"]).code == "accepted")
+    }
+
     @Test("Events are taken only from the device that they name")
     func events() throws {
         let fleet = try ScopeBench()
