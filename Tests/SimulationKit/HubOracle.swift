@@ -9,6 +9,8 @@ struct HubOracle {
     private(set) var values = ValueOracle()
     /// What the rules make of every record.
     var rules = RuleModel()
+    /// Who receives what, and may change it.
+    var shares = ShareOracle()
     /// Records that were deleted and may come back whole.
     private var kept: [RecordName: Kept] = [:]
     /// Readings by id.
@@ -32,7 +34,7 @@ struct HubOracle {
         var at: Timestamp
     }
 
-    private static let book = Entities.rules(ofHub: true)
+    private static let book = Entities.rules(ofHub: true, sharesOut: true)
 
     private struct Slot: Hashable {
         var agent: Int
@@ -147,6 +149,7 @@ struct HubOracle {
     mutating func forget(before: Timestamp) {
         kept = kept.filter { $0.value.at >= before }
         rules.forget(before: before)
+        shares.forget(before: before)
     }
 
     private func tokens(of mutation: IncomingMutation) -> [String] {
@@ -175,6 +178,7 @@ struct HubOracle {
     mutating func publish(_ name: RecordName, _ document: JSONObject?, version: Int64, at now: Timestamp) {
         if let rules = Self.book[name.entity], rules.kind == .record {
             self.rules.publish(name, document, version: version, rules, at: now)
+            shares.note(name, document, at: now)
         }
         if name.entity == Entities.works { values.publish(name, document, version: version) }
     }

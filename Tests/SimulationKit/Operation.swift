@@ -97,9 +97,13 @@ enum Entities {
     static let areas = EntityName(trusted: "areas")
     static let rooms = EntityName(trusted: "rooms")
 
-    static let mirrored = [areas, prices, rooms, spots, templates, works]
+    /// - Parameter sharesOut: With those of which a device receives only its share.
+    static func mirrored(sharesOut: Bool) -> [EntityName] {
+        let ofAll = [areas, prices, rooms, spots, templates, works]
+        return sharesOut ? (ofAll + Shares.entities).sorted() : ofAll
+    }
     /// What devices count in, and append to.
-    static let counted: Set = [areas, rooms, spots, works]
+    static let counted = Set([areas, rooms, spots, works] + Shares.entities)
 
     /// What stands in `parts` for a tag: elements that are told apart by their id.
     static func part(_ tag: String) -> JSON { ["id": .string(tag), "colour": .string("as \(tag)")] }
@@ -109,7 +113,13 @@ enum Entities {
     static let greedy = AppName(trusted: "greedy")
     static let greedyQuota = 3
 
-    static func rules(ofHub: Bool) -> RuleBook {
+    static func rules(ofHub: Bool, sharesOut: Bool) -> RuleBook {
+        var book = rulesOfAll(ofHub: ofHub)
+        if sharesOut { book.entities.merge(Shares.rules(ofHub: ofHub)) { own, _ in own } }
+        return book
+    }
+
+    private static func rulesOfAll(ofHub: Bool) -> RuleBook {
         var works = EntityRules()
         works.fields = [
             "s": .lww, "v": .server, "c": .client, "m": .manual, "n": .counter, "a": .append, "tags": .set, "txt": .append,

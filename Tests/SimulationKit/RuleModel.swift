@@ -122,6 +122,13 @@ package struct RuleModel: Sendable {
 
     package var names: Set<RecordName> { Set(states.compactMap { if case .record = $0.value { $0.key } else { nil } }) }
 
+    /// The same as if this record had never been.
+    func without(_ name: RecordName) -> RuleModel {
+        var model = self
+        model.states[name] = nil
+        return model
+    }
+
     /// Takes a change in.
     ///
     /// - Returns: What it must be answered. Only what is accepted has changed anything.

@@ -52,6 +52,9 @@ package struct Scenario: Sendable, Hashable {
     /// The versions of a record are counters of its own, and say nothing about other records or the feed.
     package var countsByRecord: Bool
 
+    /// Records of some entities are shared out among the devices, and what a device receives and may change changes (``Shares``).
+    package var sharesOut: Bool
+
     /// All that apps do is about this entity, and as urgent as the rest of it; `nil`: about all of them.
     var focus: EntityName?
 
@@ -85,6 +88,11 @@ package struct Scenario: Sendable, Hashable {
         // From a generator of its own, so that a seed stays what it was in all else.
         var other = SeededRandom(seed: seed &* 0xD134_2543_DE82_EF95 &+ 5)
         countsByRecord = Int.random(in: 0..<4, using: &other) == 0
+        // What leads to other moments keeps to records of all devices.
+        var third = SeededRandom(seed: seed &* 0xA076_1D64_78BD_642F &+ 9)
+        sharesOut = Int.random(in: 0..<3, using: &third) == 0 && toward == nil
+        // One of them is the office, which has all scopes at all times.
+        if sharesOut { agents = 3 }
         if let toward { lead(to: toward) }
     }
 
@@ -168,6 +176,7 @@ package struct Scenario: Sendable, Hashable {
         if records != drawn.records { settings.append(("SIMULATION_RECORDS", "\(records)")) }
         if faultsFor != drawn.faultsFor { settings.append(("SIMULATION_SECONDS", "\(faultsFor.milliseconds / 1_000)")) }
         if countsByRecord != drawn.countsByRecord { settings.append(("SIMULATION_COUNTERS", "\(countsByRecord)")) }
+        if sharesOut != drawn.sharesOut { settings.append(("SIMULATION_SHARES", "\(sharesOut)")) }
         if let toward { settings.append(("SIMULATION_TOWARD", toward.rawValue)) }
         if !ablations.isEmpty { settings.append(("SIMULATION_ABLATIONS", list(ablations.map(\.rawValue)))) }
         return settings
@@ -188,6 +197,7 @@ package struct Scenario: Sendable, Hashable {
         records = number("SIMULATION_RECORDS") ?? records
         faultsFor = number("SIMULATION_SECONDS").map { .seconds($0) } ?? faultsFor
         countsByRecord = setting("SIMULATION_COUNTERS").flatMap { Bool($0) } ?? countsByRecord
+        sharesOut = setting("SIMULATION_SHARES").flatMap { Bool($0) } ?? sharesOut
     }
 
     /// The one command for it.

@@ -50,6 +50,7 @@ extension Campaign {
         for seconds in [30, 90, 240] { changes.append { $0.faultsFor = min($0.faultsFor, .seconds(seconds)) } }
         for fault in scenario.faults.sorted(by: { $0.rawValue < $1.rawValue }) { changes.append { $0.faults.remove(fault) } }
         changes.append { $0.countsByRecord = false }
+        changes.append { $0.sharesOut = false }
         changes.append { $0.agents = max(1, $0.agents - 1) }
         changes.append { $0.records = max(1, $0.records / 2) }
         changes.append { $0.operations = $0.operations * 3 / 4 }

@@ -6,6 +6,7 @@ import VersionsKit
 final class SimHub {
     private(set) var hub: Hub
     private var settings: Hub.Settings
+    private let sharesOut: Bool
     private var seeds: SeededRandom
     /// When its process comes back; `nil` while it runs.
     var isUp = true
@@ -42,7 +43,9 @@ final class SimHub {
         }
         self.tokens = tokens
         observerToken = book.add(DeviceID(trusted: "observer"), at: birth, using: &random)
-        settings = Hub.Settings(rules: Entities.rules(ofHub: true), tokens: book)
+        sharesOut = scenario.sharesOut
+        settings = Hub.Settings(rules: Entities.rules(ofHub: true, sharesOut: sharesOut), tokens: book)
+        if sharesOut { settings.access = Shares.access }
         settings.limits = HelloResponse.Announced(pushMutations: scenario.batch, pullRecords: scenario.page)
         settings.ablations = ablations
         settings.offerTime = Simulation.offerTime
@@ -58,6 +61,12 @@ final class SimHub {
         hub.tell = { [unowned self] notice in
             if case .newHistory(let cause, _, _, _, _) = notice { causes.append(cause) }
         }
+    }
+
+    /// Changes what operators have set, for the hub that runs and for those that come after it.
+    func change(_ body: (inout Hub.Settings) -> Void) {
+        body(&settings)
+        body(&hub.settings)
     }
 
     func takeCauses() -> [HubLineage.Cause] {
@@ -148,7 +157,7 @@ final class SimHub {
     /// Brings the observer's copy up to date.
     func observe(at now: Timestamp) throws(Broken) {
         while seenHead != head {
-            let streams = Entities.mirrored.map { StreamPosition(entity: $0, cursor: cursors[$0]) }
+            let streams = Entities.mirrored(sharesOut: sharesOut).map { StreamPosition(entity: $0, cursor: cursors[$0]) }
             let request = PullRequest(streams: streams, limit: 1_000, maxBytes: Limits.pullBytes, maxSentSeq: 0)
             let response = hub.handle(
                 HubRequest(

@@ -16,7 +16,7 @@ extension Simulation {
         settings.policy.pullInterval = scenario.pullInterval
         settings.spread = scenario.spread
         settings.agent = "simulated"
-        settings.entities = Entities.mirrored
+        settings.entities = Entities.mirrored(sharesOut: scenario.sharesOut)
         agent.engine = SyncEngine(
             settings: settings, replica: store.replica, random: SeededRandom(seed: random.next()), ablations: ablations)
         let moment = agent.moment(at: now)
@@ -40,8 +40,8 @@ extension Simulation {
     private func open(_ agent: SimAgent) throws(Broken) -> Store {
         let moment = agent.moment(at: now)
         var options = StoreOptions(
-            device: agent.device, bootID: agent.bootID, rules: Entities.rules(ofHub: false), seed: random.next(),
-            marker: agent.marker, ablations: ablations)
+            device: agent.device, bootID: agent.bootID, rules: Entities.rules(ofHub: false, sharesOut: scenario.sharesOut),
+            seed: random.next(), marker: agent.marker, ablations: ablations)
         options.fullSync.interval = scenario.fullSync
         options.massDelete.free = scenario.deletesFreely
         let store = try Broken.none { try Store(agent.database, options, at: moment) }

@@ -25,7 +25,8 @@ extension Simulation {
         let isGreedy = !isLastWord && chance(0.12) && scenario.focus == nil
         for _ in 0..<(isAtomic ? Int.random(in: 2...3, using: &random) : 1) {
             request.operations.append(operations.count)
-            var operation = makeOperation(for: agent, isLastWord: isLastWord)
+            let shared = isLastWord ? nil : makeSharedOperation(for: agent)
+            var operation = shared ?? makeOperation(for: agent, isLastWord: isLastWord)
             if isGreedy { operation.app = Entities.greedy }
             operations.append(operation)
         }
@@ -129,7 +130,7 @@ extension Simulation {
     }
 
     /// Mostly what makes sense, for an app reads before it writes.
-    private func action(on name: RecordName, _ agent: SimAgent) -> NewMutation.Action {
+    func action(on name: RecordName, _ agent: SimAgent) -> NewMutation.Action {
         let exists: Bool
         do throws(StoreError) {
             exists = try agent.store?.reads.record(name)?.view != nil

@@ -10,14 +10,19 @@ extension Simulation {
         if flight.kind == .snapshot {
             let page = try Broken.none { try SnapshotMessages.readResponse(response.body) }
             cursorPlaces[page.startCursor] = page.startVersion
+            try checkShare(page, agents[flight.agent].device)
             return count(page.hasMore ? "pages of listings" : "listings")
         }
         guard case .bytes(let body) = flight.request.body else { return }
         switch flight.kind {
-        case .hello, .known, .verify, .snapshot: return
+        case .hello:
+            return try checkGreeting(try Broken.none { try HelloMessages.readResponse(response.body) }, agents[flight.agent].device)
+        case .verify: return try checkComparison(body, response.body, agents[flight.agent].device)
+        case .known, .snapshot: return
         case .pull:
             let pull = try Broken.none { try PullMessages.readResponse(response.body) }
             notePlaces(pull)
+            try checkShare(pull, agents[flight.agent].device)
             for error in pull.errors where error.isExpired { count("expired cursors") }
         case .settle, .push:
             learnSuccessors(of: agents[flight.agent])
@@ -26,6 +31,7 @@ extension Simulation {
             for item in push.items { trace.addDetail(describe(item)) }
             try checkParents(push, answer, from: agents[flight.agent])
             try checkDeleted(push, answer)
+            try checkShare(push, answer, agents[flight.agent].device)
             try checkRules(push, answer, from: agents[flight.agent], headBefore: hub.headBefore)
             try oracle.note(
                 push, answer, from: agents[flight.agent], &operations, byKey: byKey, successors: successors,
@@ -35,12 +41,12 @@ extension Simulation {
                 count(Self.kind(of: result.verdict))
                 if item.group != nil { countFailure(ofGroup: result.verdict) }
             }
-            try checkPresent(push, answer)
+            try checkPresent(push, answer, agents[flight.agent].device)
         }
     }
 
     /// With every verdict that brings a record, it is the present one, never one of the past.
-    private func checkPresent(_ push: IncomingPush, _ answer: PushResponse) throws(Broken) {
+    private func checkPresent(_ push: IncomingPush, _ answer: PushResponse, _ device: DeviceID) throws(Broken) {
         var changed: Set<RecordName> = []
         var toCheck: [(RecordName, HubState)] = []
         // From the back: what a later mutation of the same batch changed was not there yet.
@@ -57,6 +63,11 @@ extension Simulation {
         guard !toCheck.isEmpty else { return }
         try hub.observe(at: hubTime)
         for (name, current) in toCheck {
+            // For a device that does not receive it, there is none.
+            if oracle.shares.isHidden(name, from: device) {
+                if current == .absent { continue }
+                throw Broken("what is of others does not exist", "\(name): said \(current.json.json) to \(device)")
+            }
             switch (current, hub.records[name]) {
             case (.record(let said), let present?) where said.version == present.version && said.data == present.data: continue
             case (.deleted, nil), (.absent, nil): continue
@@ -178,7 +189,7 @@ extension Simulation {
     private func checkBases(of agent: SimAgent, _ store: Store) throws(Broken) {
         // Versions of two histories do not compare.
         guard agent.engine?.memory.epoch == hub.epoch, !hub.isUnnoticed else { return }
-        for entity in Entities.mirrored {
+        for entity in Entities.mirrored(sharesOut: scenario.sharesOut) {
             var query = RecordQuery(entity)
             query.limit = 1_000
             let page = try Broken.none { try store.reads.records(query) }
@@ -206,6 +217,8 @@ extension Simulation {
         guard let store = agent.store else { return }
         let streams = try Broken.none { try store.loadStreams(at: agent.moment(at: now)) }
         for stream in streams {
+            // While a change of the scopes is sent, older records come again.
+            guard !Shares.scoped.contains(stream.entity) else { continue }
             guard let cursor = stream.cursor, let place = cursorPlaces[cursor] else { continue }
             let before = agent.places[stream.entity] ?? 0
             guard place >= before else {

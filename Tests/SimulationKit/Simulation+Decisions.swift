@@ -36,6 +36,7 @@ extension Simulation {
             count("parked")
             try feed(.enqueued(.normal), to: agent)
         }
+        try retryRevoked(agent)
         if scenario.faults.contains(.repeated), !isHealed {
             for refused in try mutations(of: agent, .rejected) where chance(0.2) {
                 guard try repeatRefused(refused, agent) else { return }
@@ -189,7 +190,7 @@ extension Simulation {
     /// A decision may be refused, hit a full disk, or be the last thing that the process did.
     ///
     /// - Returns: Whether it is done and the process lives.
-    private func act(
+    func act(
         _ agent: SimAgent, _ decision: (Store, Moment) throws(StoreError) -> Void
     ) throws(Broken) -> Bool {
         guard let store = agent.store else { return false }

@@ -73,7 +73,7 @@ extension Simulation {
             try verify(agent)
             try checkMirror(of: agent)
             try checkConflicts(of: agent)
-            try compare(agent, with: truth)
+            try compare(agent, with: truth.filter { oracle.shares.includes($0.key, $0.value, agent.device) })
         }
         for operation in operations { try checkFate(of: operation) }
         say("all is well: \(operations.count) operations, \(oracle.appliedCount) applied")
@@ -82,7 +82,7 @@ extension Simulation {
     /// The agent's view of every record is the hub's record.
     private func compare(_ agent: SimAgent, with truth: [RecordName: JSONObject]) throws(Broken) {
         guard let store = agent.store else { throw Broken("everybody is up", "agent \(agent.index) is down") }
-        for entity in Entities.mirrored {
+        for entity in Entities.mirrored(sharesOut: scenario.sharesOut) {
             var query = RecordQuery(entity)
             query.limit = 1_000
             let page = try Broken.none { try store.reads.records(query) }
@@ -147,7 +147,7 @@ extension Simulation {
             // A database or a hub went back, and a dispute was decided twice: the first decision is the one that counts.
             if found.problem?.code == "already-decided" { return }
             // What was to come after that one falls with it.
-            let codes: Set<String> = ["idempotency-mismatch", "parent-rejected", "parent-expired"]
+            let codes: Set<String> = ["idempotency-mismatch", "parent-rejected", "parent-expired", Problem.revoked]
             if operation.isDoubtful, found.state == .cancelled || found.state == .expired || codes.contains(found.problem?.code ?? "") {
                 return
             }
@@ -181,6 +181,7 @@ extension Simulation {
             }
             try checkListed(found)
             count("listed as \(found.state.name)")
+            if found.problem?.code == Problem.revoked { count("listed as revoked") }
         default:
             throw Broken("every mutation ends", "\(operation.token) of agent \(operation.agent) is \(found.state.name)")
         }

@@ -24,6 +24,7 @@ extension Simulation {
         case 8: if has(.hubRestore) || has(.rollback) { try backUpHub() }
         default: break
         }
+        try shareWeather()
         let possible = [
             Fault.powerCut, .restore, .link, .metered, .clock, .pause, .collect, .auth, .hubCrash, .hubRestore, .clone, .rollback,
         ].filter { has($0) }
@@ -95,7 +96,7 @@ extension Simulation {
         forget(since: image, agent)
         try Broken.none { try agent.install(image, withMarker: withMarker) }
         say("agent \(agent.index) is restored from an old copy\(withMarker ? "" : ", what stood beside it is new")")
-        count("restores")
+        count("restores", alsoWithScopes: true)
     }
 
     private func publish() throws(Broken) {
@@ -138,6 +139,7 @@ extension Simulation {
         say("the faults stop")
         badTokens = [:]
         try startHub()
+        grantAgain()
         drainUntil = now.advanced(by: .seconds(1_800))
         for agent in agents {
             if agent.isMetered { try metered(agent, false) }

@@ -33,7 +33,7 @@ extension Simulation {
             try Broken.none { try hub.restore(image.copy) }
             goBack(to: image)
             (hub.mark, hub.historyBegan) = (hub.hub.mark, now)
-            count("hub restores")
+            count("hub restores", alsoWithScopes: true)
             say("the hub is restored from a backup, epoch \(hub.hub.epoch)")
         } else {
             try Broken.none { try hub.makeAnew() }
@@ -41,7 +41,7 @@ extension Simulation {
             for index in operations.indices { operations[index].applied = 0 }
             hubImages = []
             (hub.mark, hub.historyBegan) = (hub.hub.mark, nil)
-            count("hubs made anew")
+            count("hubs made anew", alsoWithScopes: true)
             say("the hub is made anew, epoch \(hub.hub.epoch)")
         }
         if hub.isUp { stopHub() }
@@ -66,7 +66,7 @@ extension Simulation {
         _ = hub.takeCauses()
         hub.rolledBackIn = hub.hub.epoch
         goBack(to: image)
-        count(keepsMark ? "hub files replaced" : "hub folders replaced")
+        count(keepsMark ? "hub files replaced" : "hub folders replaced", alsoWithScopes: true)
         say("the hub's \(keepsMark ? "file" : "folder") is replaced by an older copy, epoch \(hub.hub.epoch), head \(hub.hub.head)")
         if hub.isUp { stopHub() } else { try mindMark() }
     }
@@ -100,7 +100,7 @@ extension Simulation {
         for number in operations.indices where operations[number].agent == agent.index { operations[number].isDoubtful = true }
         (agent.wentBack, other.wentBack) = (true, true)
         agents.append(other)
-        count("clones")
+        count("clones", alsoWithScopes: true)
         say("agent \(agent.index) is cloned: agent \(other.index)")
         plan(.starts(agent: other.index), in: chance(upTo: .seconds(20)))
     }
@@ -122,8 +122,10 @@ extension SimHub {
 extension HubOracle {
     /// The hub knows no more than it did then; what agents sent is still what it was.
     mutating func goBack(to then: HubOracle) {
-        let known = fingerprints
+        let (known, shared) = (fingerprints, shares)
         self = then
         fingerprints.merge(known) { first, _ in first }
+        shares = shared
+        shares.goBack(to: then.shares)
     }
 }

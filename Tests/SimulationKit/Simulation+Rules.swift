@@ -30,6 +30,7 @@ extension Simulation {
                     changed.insert(name)
                     lost[name, default: []] += losses
                 }
+                noteShares(ofUnit.map(\.0))
             } else {
                 // Of a list of which one is not accepted, nothing is.
                 oracle.rules = before
@@ -39,15 +40,21 @@ extension Simulation {
         for name in changed.sorted() { try compareWithRules(name, lost[name] ?? []) }
     }
 
+    /// What a unit has changed counts for the rights of the next one.
+    private func noteShares(_ names: [RecordName]) {
+        for name in names { oracle.shares.note(name, oracle.rules.document(name), at: hubTime) }
+    }
+
     /// - Returns: The record and what must be told, when the model accepts the change.
     private func checkRule(
         _ item: IncomingItem, _ result: PushResult, _ agent: SimAgent, _ headBefore: Int64
     ) throws(Broken) -> (RecordName, [RuleModel.Lost])? {
-        guard case .success(var mutation) = item.content, let rules = Entities.rules(ofHub: true)[mutation.record.entity],
-            rules.kind == .record
+        guard case .success(var mutation) = item.content,
+            let rules = Entities.rules(ofHub: true, sharesOut: scenario.sharesOut)[mutation.record.entity], rules.kind == .record
         else { return nil }
         // A version that is not reached yet belongs to another history.
         if mutation.baseVersion > headBefore { mutation.baseVersion = -1 }
+        try checkRight(item, result.verdict, mutation, rules, agent)
         let said: RuleModel.Verdict
         var commit = Int64.max
         switch result.verdict {

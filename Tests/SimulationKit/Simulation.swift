@@ -54,6 +54,12 @@ package final class Simulation {
     var successors: Set<MutationKey> = []
     /// Answers that apps were given so far.
     var acknowledgements = 0
+    /// Mutations that took the place of such that were parked when their records left a share.
+    var retriedKeys: Set<MutationKey> = []
+    /// Cursors of entities that are shared out, oldest first.
+    var shownCursors: [ShownCursor] = []
+    /// What the hub says of a record that does not exist, or is of others.
+    var unknownRecord: Problem?
     /// The commit number that a cursor stands for, as the hub handed it out.
     var cursorPlaces: [String: Int64] = [:]
     /// What of interest has happened, and how often.
@@ -112,6 +118,7 @@ package final class Simulation {
 
     package func run() throws(Broken) {
         if scenario.countsByRecord { count("histories with versions by record") }
+        beginSharing()
         for agent in agents { plan(.starts(agent: agent.index), in: chance(upTo: .seconds(2))) }
         plan(.appActs, in: chance(upTo: .seconds(5)))
         plan(.weather, in: chance(upTo: .seconds(10)))
@@ -178,7 +185,11 @@ package final class Simulation {
 
     func pick<Value>(_ values: [Value]) -> Value { values[Int.random(in: 0..<values.count, using: &random)] }
 
-    func count(_ what: String) { counts[what, default: 0] += 1 }
+    /// - Parameter alsoWithScopes: Counts it once more where records are shared out.
+    func count(_ what: String, alsoWithScopes: Bool = false) {
+        counts[what, default: 0] += 1
+        if alsoWithScopes, scenario.sharesOut { counts[what + " with scopes", default: 0] += 1 }
+    }
 
     func say(_ line: @autoclosure () -> String) { trace.add(now, line()) }
 

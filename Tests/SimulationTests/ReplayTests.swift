@@ -45,6 +45,7 @@ struct ReplayTests {
         scenario.records = 9
         scenario.faultsFor = .seconds(31)
         scenario.countsByRecord.toggle()
+        scenario.sharesOut.toggle()
         let settings = Dictionary(uniqueKeysWithValues: scenario.settings.map { ($0.name, $0.value) })
         #expect(Scenario(settings: { settings[$0] }) == scenario)
         #expect(Scenario(settings: { _ in nil }) == nil)

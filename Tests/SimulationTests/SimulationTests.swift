@@ -58,6 +58,12 @@ struct SimulationTests {
             "hub files replaced", "hub folders replaced", "older files noticed by the mark", "histories begun by cursor",
             "histories begun by receipt", "waits for what is missing",
             "lost values told", "histories with versions by record",
+            "histories with scopes", "scopes granted", "scopes revoked", "grants by records changed", "records moved by the office",
+            "records taken back", "changes forbidden", "shares to be listed anew", "listings of shares", "comparisons of shares",
+            "older cursors shown", "cursors of others shown", "listed as revoked", "revoked work retried",
+            "revoked work accepted after a new grant",
+            "restores with scopes", "clones with scopes", "hub restores with scopes", "hubs made anew with scopes",
+            "hub files replaced with scopes", "hub folders replaced with scopes",
         ]
         + Commit.allCases.filter { ![.look, .requeue, .history].contains($0) }.flatMap {
             ["deaths before the commit of \($0.rawValue)", "deaths after the commit of \($0.rawValue)"]

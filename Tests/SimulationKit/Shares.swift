@@ -1,0 +1,91 @@
+import HubServer
+import SyncCore
+
+/// The entities of the simulated world whose records are shared out among the devices, and what the hub is told about them.
+///
+/// | entity | receives it | changes it |
+/// |---|---|---|
+/// | `orders` | devices of its sites, and its assignee | they; its price: the office alone |
+/// | `jobs` | devices of its sites, and its assignee | its assignee |
+/// | `assignments` | every device | the office alone; each of them grants sites to a device |
+enum Shares {
+    static let orders = EntityName(trusted: "orders")
+    /// An update brings a deleted record back.
+    static let jobs = EntityName(trusted: "jobs")
+    static let assignments = EntityName(trusted: "assignments")
+
+    static let entities = [assignments, jobs, orders]
+    /// Those of which a device receives only its share.
+    static let scoped: Set = [jobs, orders]
+    static let sites = ["s0", "s1", "s2"]
+
+    /// It has every site and the role `office`, and keeps them.
+    static let office = DeviceID(trusted: "agent-0")
+    /// The others.
+    static let field = [1, 2].map { DeviceID(trusted: "agent-\($0)") }
+    static let observer = DeviceID(trusted: "observer")
+
+    static func rules(ofHub: Bool) -> [EntityName: EntityRules] {
+        var orders = EntityRules()
+        orders.fields = ["v": .server, "c": .client, "n": .counter, "a": .append]
+        var jobs = orders
+        jobs.onDeleted = .updateWins
+        var assignments = orders
+        if ofHub {
+            orders.declaredScope = ["site", "assignee"]
+            orders.fieldRights = ["price": .role("office")]
+            jobs.declaredScope = ["site", "assignee"]
+            jobs.declaredWrite = .own
+            assignments.fieldRights = ["device": .role("office"), "site": .role("office")]
+        }
+        return [self.orders: orders, self.jobs: jobs, self.assignments: assignments]
+    }
+
+    /// What the hub is told at the beginning.
+    static var access: AccessBook {
+        var access = AccessBook()
+        access.sources = [GrantSource(entity: assignments, device: "device", scope: "site")]
+        access.devices[office] = Grants()
+        access.devices[office]?.scopes = ["site": sites]
+        access.devices[office]?.roles = ["office"]
+        // The watcher receives everything.
+        access.devices[observer] = Grants()
+        access.devices[observer]?.scopes = ["site": sites, "assignee": [office.text] + field.map(\.text)]
+        for (device, site) in zip(field, sites) {
+            access.devices[device] = Grants()
+            access.devices[device]?.scopes = ["site": [site]]
+        }
+        return access
+    }
+
+    /// Sites without any record: a device that has so many of them has a cursor with a digest in place of its scopes.
+    static let emptySites = (0..<70).map { "empty-\($0)" }
+
+    /// Where the operator has written a grant down. Both add up.
+    enum Book: CaseIterable, Sendable {
+        /// The entities file.
+        case file
+        /// `agenthub grant`.
+        case commands
+    }
+}
+
+extension SimHub {
+    /// An operator grants a site to a device, or takes it back.
+    func grant(_ site: String, to device: DeviceID, in book: Shares.Book, isGranted: Bool, at now: Timestamp) {
+        change { settings in
+            switch book {
+            case .file:
+                settings.access.devices[device, default: Grants()].scopes["site", default: []].removeAll { $0 == site }
+                if isGranted { settings.access.devices[device, default: Grants()].scopes["site", default: []].append(site) }
+            case .commands:
+                let kind = TokenBook.Grant.Kind.scope(Scope("site", site))
+                if isGranted {
+                    _ = settings.tokens?.grant(kind, to: device, at: now)
+                } else {
+                    _ = settings.tokens?.takeBack(kind, from: device, at: now)
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,174 @@
+import HubServer
+import SyncCore
+
+// No answer shows a device what is not in its share, and no device changes what it may not (``ShareOracle``).
+extension Simulation {
+    /// A cursor that the hub gave to a device.
+    struct ShownCursor {
+        var device: DeviceID
+        var entity: EntityName
+        var cursor: String
+    }
+
+    // MARK: Pages
+
+    /// - Parameter isForeign: The cursor names scopes of another device: the ids of what that one may have are told then.
+    func checkShare(_ pull: PullResponse, _ device: DeviceID, isForeign: Bool = false) throws(Broken) {
+        guard scenario.sharesOut else { return }
+        for page in pull.pages where Shares.scoped.contains(page.entity) {
+            for item in page.records { try checkShown(RecordName(page.entity, item.id), item.record.data, device, "a page") }
+            for deletion in page.deletions {
+                try checkTold(RecordName(page.entity, deletion.id), deletion, device, isForeign: isForeign)
+            }
+            try checkTotal(page.total, page.entity, device)
+            if isForeign { continue }
+            if shownCursors.count == 40 { shownCursors.removeFirst() }
+            shownCursors.append(ShownCursor(device: device, entity: page.entity, cursor: page.cursor))
+        }
+        for error in pull.errors where error.problem.code == Problem.scopeChanged { count("shares to be listed anew") }
+    }
+
+    func checkShare(_ page: SnapshotPage, _ device: DeviceID) throws(Broken) {
+        guard scenario.sharesOut, Shares.scoped.contains(page.entity) else { return }
+        for item in page.records { try checkShown(RecordName(page.entity, item.id), item.record.data, device, "a listing") }
+        try checkTotal(page.total, page.entity, device)
+        count(page.hasMore ? "pages of listings of shares" : "listings of shares")
+    }
+
+    private func checkShown(_ name: RecordName, _ data: JSONObject, _ device: DeviceID, _ place: String) throws(Broken) {
+        guard oracle.shares.includes(name, data, device) else {
+            throw Broken("a device receives its share and nothing else", "\(place) shows \(name) to \(device): \(data.json)")
+        }
+    }
+
+    private func checkTold(
+        _ name: RecordName, _ deletion: StreamPage.Deletion, _ device: DeviceID, isForeign: Bool
+    ) throws(Broken) {
+        let isRevoked = deletion.reason == Problem.revoked
+        guard isForeign || oracle.shares.mayKnow(name, device) else {
+            throw Broken("a device is told of nothing that it never had", "a page names \(name) to \(device)")
+        }
+        guard isRevoked || !oracle.shares.isHidden(name, from: device) else {
+            throw Broken(
+                "a device receives its share and nothing else", "a page tells \(device) that \(name) is deleted, which is of others")
+        }
+        guard !oracle.shares.isLive(name) || oracle.shares.isHidden(name, from: device) else {
+            throw Broken("a device receives all of its share", "a page takes \(name) back from \(device), which may have it")
+        }
+        if isRevoked { count("records taken back") }
+    }
+
+    private func checkTotal(_ total: Int64?, _ entity: EntityName, _ device: DeviceID) throws(Broken) {
+        guard let total else { return }
+        let expected = oracle.shares.total(of: entity, device)
+        guard total <= Int64(expected) else {
+            throw Broken("numbers tell nothing of others", "\(device) is told of \(total) records of \(entity), and has \(expected)")
+        }
+    }
+
+    /// The hub compares with the share of the device.
+    func checkComparison(_ body: [UInt8], _ answer: [UInt8], _ device: DeviceID) throws(Broken) {
+        guard scenario.sharesOut else { return }
+        let asked = try Broken.none { try VerifyMessages.readRequest(body) }
+        guard Shares.scoped.contains(asked.entity) else { return }
+        let said = try Broken.none { try VerifyMessages.readResponse(answer) }
+        try hub.observe(at: hubTime)
+        var digest = EntityDigest()
+        for (name, record) in hub.records where name.entity == asked.entity && oracle.shares.includes(name, record.data, device) {
+            digest.add(name.id, version: record.version)
+        }
+        guard said.differs == digest.differences(from: asked.digest) else {
+            throw Broken("a comparison is about the share of the device", "\(device), \(asked.entity): \(said.differs)")
+        }
+        count("comparisons of shares")
+    }
+
+    /// A hello tells the device its own scopes and roles.
+    func checkGreeting(_ hello: HelloResponse, _ device: DeviceID) throws(Broken) {
+        guard scenario.sharesOut else { return }
+        let told = Set(hello.share?.scopes.first { $0.name == "site" }?.values ?? [])
+        guard told == oracle.shares.sites(of: device), hello.share?.roles ?? [] == (device == Shares.office ? ["office"] : []) else {
+            throw Broken("a device is told its own scopes", "\(device) is told of \(told.sorted())")
+        }
+    }
+
+    // MARK: Verdicts
+
+    /// The states that verdicts show are those of the device's share.
+    func checkShare(_ push: IncomingPush, _ answer: PushResponse, _ device: DeviceID) throws(Broken) {
+        guard scenario.sharesOut else { return }
+        for (item, result) in zip(push.items, answer.results) {
+            guard let name = item.record, Shares.scoped.contains(name.entity) else { continue }
+            var states: [HubState] = []
+            switch result.verdict {
+            case .accepted(_, _, let record, _):
+                states = record.map { [.record($0)] } ?? []
+                if retriedKeys.contains(result.key) { count("revoked work accepted after a new grant") }
+            case .duplicate(_, let current), .conflict(_, let current): states = [current]
+            case .rejected(let problem, let current):
+                states = current.map { [$0] } ?? []
+                if problem.code == Problem.forbidden { count("changes forbidden") }
+            case .retry: break
+            }
+            for case .record(let record) in states { try checkShown(name, record.data, device, "a verdict") }
+        }
+    }
+
+    /// The hub decides by the state before and after a change. Called with the rules as they were before it.
+    func checkRight(
+        _ item: IncomingItem, _ verdict: PushResult.Verdict, _ mutation: IncomingMutation, _ rules: EntityRules, _ agent: SimAgent
+    ) throws(Broken) {
+        guard scenario.sharesOut, Shares.entities.contains(mutation.record.entity) else { return }
+        let name = mutation.record
+        let isHidden = oracle.shares.isHidden(name, from: agent.device) && isHiddenNow(name, agent.device)
+        let before = oracle.rules.document(name)
+        var trial = oracle.rules
+        let expected = trial.apply(RuleModel.Change(mutation, key: item.key, by: agent.device, commit: .max, at: hubTime), rules)
+        let right = oracle.shares.right(of: agent.device, to: name, from: before, to: trial.document(name))
+        func breaks(_ promise: String, _ why: String) -> Broken {
+            Broken(promise, "\(self.name(of: item.key)) of \(name) (\(mutation.content.action.rawValue) by \(agent.device)): \(why)")
+        }
+        switch verdict {
+        case .accepted:
+            if case .refused(let why) = right { throw breaks("no device changes what it may not", "accepted, although \(why)") }
+        case .rejected(let problem, _) where problem.code == Problem.forbidden:
+            try checkUnknown(problem, mutation, isHidden || before == nil && !oracle.shares.isKnown(name), breaks)
+            if right == .given, item.group == nil, case .accepted = expected {
+                throw breaks("a device may change what is its own", "it is forbidden: \(problem.detail)")
+            }
+        case .conflict, .rejected:
+            guard isHidden, let code = verdict.codeOfState else { return }
+            var alone = oracle.rules.without(name)
+            let answer = alone.apply(RuleModel.Change(mutation, key: item.key, by: agent.device, commit: .max, at: hubTime), rules)
+            guard answer == .rejected(code) else { throw breaks("what is of others does not exist", "the answer is \(code)") }
+        case .duplicate, .retry: return
+        }
+    }
+
+    /// A record may have moved within this very request.
+    private func isHiddenNow(_ name: RecordName, _ device: DeviceID) -> Bool {
+        oracle.rules.document(name).map { !oracle.shares.includes(name, $0, device) } ?? true
+    }
+
+    /// "Not found" and "not yours" are one answer.
+    private func checkUnknown(
+        _ problem: Problem, _ mutation: IncomingMutation, _ isUnknown: Bool, _ breaks: (String, String) -> Broken
+    ) throws(Broken) {
+        guard Shares.scoped.contains(mutation.record.entity), isUnknown, mutation.content.action != .create else { return }
+        if unknownRecord == nil { unknownRecord = problem }
+        guard problem == unknownRecord else {
+            throw breaks("what is of others does not exist", "\(problem) is not \(unknownRecord.map { "\($0)" } ?? "")")
+        }
+    }
+}
+
+extension PushResult.Verdict {
+    /// The code of a verdict that only a record that exists can have.
+    fileprivate var codeOfState: String? {
+        switch self {
+        case .conflict: "conflict"
+        case .rejected(let problem, _): problem.code == "deleted" ? problem.code : nil
+        case .accepted, .duplicate, .retry: nil
+        }
+    }
+}
