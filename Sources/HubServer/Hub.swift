@@ -73,6 +73,8 @@ package final class Hub {
     #if ABLATIONS
         /// For tests: called before each commit; `false` stands for a process that dies there. The hub answers 503 then.
         package var beforeCommit: (() -> Bool)?
+        /// The share of each device at its request before the present one.
+        var sharesBefore: [DeviceID: DeviceAccess] = [:]
     #endif
 
     /// Opens the database, or creates it.

@@ -94,6 +94,28 @@ package enum Ablation: String, Sendable, CaseIterable {
     case rightsIgnored
     /// A change of a device's scopes brings nothing and takes nothing back.
     case scopeChangesIgnored
+    /// A scope that a device gains does not bring its past.
+    case gainedPastSkipped
+    /// A scope that a device loses is not taken back.
+    case lostScopesKept
+    /// A record that leaves a scope is not taken back.
+    case leavingUntold
+    /// A device receives what its cursor was made for, whatever it was granted since.
+    case cursorsBelieved
+    /// The grants of a request are those of the device's request before it.
+    case grantsReadBefore
+    /// Records grant nothing.
+    case grantsOfRecordsIgnored
+    /// A device may move a record into any scope, or out of all of them.
+    case newStateUnchecked
+    /// A verdict shows the present record of others.
+    case verdictsUnfiltered
+    /// A refusal tells whether there is a record of others.
+    case othersTold
+    /// A comparison is about the records of all scopes.
+    case digestsOfAll
+    /// Unsent work is dropped with the record that leaves the share.
+    case revokedWorkDropped
     /// A commit reaches the kernel and not the medium (`synchronous=NORMAL`).
     case commitUnsynced
 }

@@ -10,12 +10,10 @@ struct AblationTests {
 
     /// About the medium, which a history has none of: the test of power cuts notices it. What a database that returns unnoticed
     /// does is asked for twice and harms nothing, so no history breaks: a test of the hub notices it.
-    /// What joins edits is compared with edits that go alone by ``ProgramTests``. No history has scopes: random fleets of the hub's own tests
-    /// (`ScopePropertyTests`) notice them. The worked examples notice the rest.
+    /// What joins edits is compared with edits that go alone by ``ProgramTests``. The worked examples notice the rest.
     private static let elsewhere: Set<Ablation> = [
         .commitUnsynced, .returnIgnored, .joinedStampsLost, .takenBackUntold,
         .deadlinesJoined, .listsTorn, .deletedForgotten, .writtenAgainForgotten,
-        .scopesIgnored, .rightsIgnored, .scopeChangesIgnored,
     ]
 
     /// Their moments come seldom, so the histories are led to them (``Scenario/toward``).

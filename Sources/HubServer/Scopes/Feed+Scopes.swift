@@ -30,7 +30,10 @@ extension Feed {
             return cursor.share == nil ? .success(cursor) : .failure(Feed.scopeChanged)
         }
         if ablations.contains(.scopeChangesIgnored) { return .success(cursor) }
-        guard let share = cursor.share?.continued(under: scopes.codes, index: scopes.index) else { return .failure(Feed.scopeChanged) }
+        if ablations.contains(.cursorsBelieved), cursor.share != nil { return .success(cursor) }
+        guard var share = cursor.share?.continued(under: scopes.codes, index: scopes.index) else { return .failure(Feed.scopeChanged) }
+        if ablations.contains(.gainedPastSkipped) { (share.held, share.gained) = ((share.held + share.gained).sorted(), []) }
+        if ablations.contains(.lostScopesKept) { share.lost = [] }
         var placed = cursor
         placed.share = share
         // With this many changes a cursor in the middle of them could not be carried.
@@ -104,7 +107,9 @@ extension Feed {
     }
 
     /// Returns whether a record is in the device's share: one of its scopes is one of the device's.
-    func isShown(_ row: HubStore.RecordRow) -> Bool { share?.includesAny(of: row.scopes) ?? true }
+    func isShown(_ row: HubStore.RecordRow) -> Bool {
+        ablations.contains(.cursorsBelieved) || share?.includesAny(of: row.scopes) ?? true
+    }
 
     private func revoked(_ row: ScopeRow) -> HubStore.RecordRow {
         let stamp = VersionedRecord.Stamp(

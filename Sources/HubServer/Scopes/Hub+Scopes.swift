@@ -8,7 +8,14 @@ extension Hub {
         if store.group?.changesGrants == true { try flush() }
         var grants: [Grants] = settings.tokens?.grants(of: device).map { [$0] } ?? []
         if !settings.access.sources.isEmpty { grants += try store.recordGrants(of: device).map { Grants($0) } }
-        return settings.access.share(of: device, adding: grants)
+        let share = settings.access.share(of: device, adding: grants)
+        #if ABLATIONS
+            if settings.ablations.contains(.grantsReadBefore) {
+                defer { sharesBefore[device] = share }
+                return sharesBefore[device] ?? share
+            }
+        #endif
+        return share
     }
 
     /// The scopes of a record that is about to be written; `nil` where its entity has none, and gives no grants.

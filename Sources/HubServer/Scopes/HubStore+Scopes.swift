@@ -86,13 +86,13 @@ extension HubStore {
 
     /// Adds the rows of a record's scopes to those that will be written.
     func note(_ change: ScopeChange, of name: RecordName, version: Int64, in layer: inout WriteGroup.Layer) {
-        if let grants = change.grants { layer.writes.grants[name] = grants }
+        if let grants = change.grants, !ablations.contains(.grantsOfRecordsIgnored) { layer.writes.grants[name] = grants }
         guard change.isInFeed else { return }
         for scope in change.after {
             let row = WriteGroup.ScopeName(entity: name.entity, scope: scopeCodes.code(scope), id: name.id)
             layer.writes.scopes[row] = WriteGroup.ScopeWrite(version: version, state: change.isDeletion ? .deleted : .present)
         }
-        for scope in change.before where !change.after.contains(scope) {
+        for scope in change.before where !change.after.contains(scope) && !ablations.contains(.leavingUntold) {
             let row = WriteGroup.ScopeName(entity: name.entity, scope: scopeCodes.code(scope), id: name.id)
             layer.writes.scopes[row] = WriteGroup.ScopeWrite(version: version, state: .left)
         }

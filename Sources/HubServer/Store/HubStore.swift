@@ -11,7 +11,7 @@ final class HubStore {
     let newestInScopeQuery: LookUp
     /// Set as soon as the hub's secret is known.
     var scopeCodes = ScopeCodes(secret: [])
-    private let ablations: Ablations
+    let ablations: Ablations
     /// Records with a damaged row and the error, each reported once (``takeDamage()``).
     private(set) var damaged: [RecordName: RecordDamage] = [:]
     private var untold: [RecordName] = []

@@ -153,7 +153,8 @@ struct Feed {
         guard let scopes = scopes(of: cursor.entity) else {
             return try store.feed(cursor.entity, after: after, deletionsAfter: cursor.live, limit: limit)
         }
-        return try sharedRows(cursor.entity, scopes.codes, after: after, deletionsAfter: cursor.live, limit: limit)
+        let codes = ablations.contains(.cursorsBelieved) ? cursor.share?.held ?? scopes.codes : scopes.codes
+        return try sharedRows(cursor.entity, codes, after: after, deletionsAfter: cursor.live, limit: limit)
     }
 
     /// The number of rows for the page. A page ends at the end of a commit, up to twice as far as requested; a commit larger than that is

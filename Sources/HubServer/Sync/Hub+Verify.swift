@@ -29,7 +29,7 @@ extension Feed {
         case .failure(let problem): return .failure(problem)
         case .success:
             var digest = EntityDigest()
-            if let scopes = scopes(of: request.entity) {
+            if let scopes = scopes(of: request.entity), !ablations.contains(.digestsOfAll) {
                 try store.versions(request.entity, in: scopes.codes) { id, version in digest.add(id, version: version) }
             } else {
                 try store.versions(request.entity) { id, version in digest.add(id, version: version) }

@@ -215,8 +215,9 @@ struct PushBatch {
         // A record that does not exist and one of others have the same answer.
         if let share, rules.isScoped, rules.kind == .record, working.scopes == nil, mutation.content.action != .create,
             !ablations.contains(.rightsIgnored),
-            let forbidden = WriteDecision(share, rules).fault(old: nil, new: nil, scopesBefore: nil)
+            var forbidden = WriteDecision(share, rules).fault(old: nil, new: nil, scopesBefore: nil)
         {
+            if ablations.contains(.othersTold), working.stored != nil { forbidden.detail = "it is a record of others" }
             return PushResult(key: key, verdict: .rejected(forbidden, current: nil))
         }
         // A restored record may exceed a limit already.
@@ -293,7 +294,9 @@ struct PushBatch {
         guard let share, !ablations.contains(.rightsIgnored) else { return nil }
         guard let record else { return nil }
         let decision = WriteDecision(share, rules, isGrantSource: settings.access.sources.contains { $0.entity == entity })
-        let fault = decision.fault(old: working.record?.data, new: record.data, scopesBefore: working.scopes)
+        let isUnchecked = ablations.contains(.newStateUnchecked) && working.scopes != nil
+        let new = isUnchecked ? working.record?.data : record.data
+        let fault = decision.fault(old: working.record?.data, new: new, scopesBefore: working.scopes)
         return fault ?? (working.isHidden ? decision.fault(old: nil, new: nil, scopesBefore: nil) : nil)
     }
 
@@ -441,7 +444,8 @@ struct PushBatch {
 
     private mutating func load(_ name: RecordName) throws(DatabaseError) -> WorkingRecord {
         if let working = records[name] { return working }
-        let working = WorkingRecord(try store.record(name), rules[name.entity], ablations.contains(.scopesIgnored) ? nil : share)
+        var working = WorkingRecord(try store.record(name), rules[name.entity], ablations.contains(.scopesIgnored) ? nil : share)
+        working.showsHidden = ablations.contains(.verdictsUnfiltered)
         records[name] = working
         touched.append(name)
         return working

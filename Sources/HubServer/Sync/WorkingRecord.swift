@@ -6,6 +6,8 @@ struct WorkingRecord {
     private(set) var stored: VersionedRecord?
     /// The record exists, and is outside of the device's share.
     private(set) var isHidden: Bool
+    /// Only with a rule switched off: verdicts show the record although it is hidden.
+    var showsHidden = false
     /// The version that the record had before this batch; 0 when there was none.
     let versionBefore: Int64
     private(set) var text: String?
@@ -51,7 +53,8 @@ struct WorkingRecord {
     }
 
     var record: VersionedRecord? { isHidden ? nil : stored }
-    var state: HubState { record?.hubState ?? .absent }
-    func state(disputing fields: [String]) -> HubState { record?.hubState(disputing: fields) ?? .absent }
+    private var toShow: VersionedRecord? { showsHidden ? stored : record }
+    var state: HubState { toShow?.hubState ?? .absent }
+    func state(disputing fields: [String]) -> HubState { toShow?.hubState(disputing: fields) ?? .absent }
     var isLive: Bool { isDamaged || record?.isDeleted == false }
 }

@@ -36,6 +36,10 @@ extension Store {
             ) { row throws(StoreError) in OutboxRow(row) }
             for var row in slice where row.state == .conflicted || !row.isSent {
                 if row.state == .conflicted { try endDispute(of: row.seq) }
+                if options.ablations.contains(.revokedWorkDropped) {
+                    try settle(row, as: .superseded)
+                    continue
+                }
                 row.problem = Self.revoked.stored
                 try move(row, to: .rejected)
                 if let group = row.group { lists.insert(group) }
