@@ -136,6 +136,7 @@ package enum EntitySettings {
                 .key("seed_filter", \.seedFilter.values, .dictionary(of: seedValue, names: fieldName, text: { $0 })),
                 .optional("index", \.declaredIndexes, .list(recordIndex, upTo: RecordIndex.ofEntityMax)),
                 .optional("undo", \.declaredUndo, .boolean),
+                .optional("keep", \.keep, keepRule),
                 // Not less than 7 days: for this time the agent can give a hub that was restored from a backup the changes that it had
                 // acknowledged and then lost.
                 .optional("retention", \.retention, .duration(.days(7)...(.days(3_650)))),
@@ -170,6 +171,7 @@ package enum EntitySettings {
         if rules.kind == .event, !rules.indexes.isEmpty {
             refuse("index", "it only for a record or reference data: no device reads events")
         }
+        if let keep = rules.keep { checkKeep(keep, rules, node, &reading) }
         if Set(rules.indexes).count < rules.indexes.count { refuse("index", "each index once") }
         if rules.write == .own, !rules.isScoped { refuse("write", "own only where the key scope names a field with the id of a device") }
         if rules.kind == .reference, rules.write != .scope {
@@ -198,6 +200,19 @@ package enum EntitySettings {
                 refuse("when_full", "reject with priority: critical, which is never dropped")
             }
         }
+    }
+
+    /// Refuses a rule that has no effect, and one that would drop a document while a change of it can still be undone or offered again.
+    private static func checkKeep(_ keep: KeepRule, _ rules: EntityRules, _ node: YAMLNode, _ reading: inout Reading) {
+        func refuse(_ path: [String], _ expected: String) {
+            reading.inside(key: "keep") { reading in
+                guard let key = path.last, path.count > 1 else { return reading.refuse(node.deepest(path), expected: expected) }
+                reading.inside(key: key) { $0.refuse(node.deepest(path), expected: expected) }
+            }
+        }
+        if rules.kind == .event { refuse(["keep"], "it only for a record or reference data: no device reads events") }
+        let retention = rules.retention.map { ($0.milliseconds + 86_399_999) / 86_400_000 } ?? 0
+        if keep.days < retention { refuse(["keep", "days"], "at least the \(retention) days of retention") }
     }
 
     /// Refuses fields with two rules, and rules that would never apply.
@@ -253,6 +268,30 @@ package enum EntitySettings {
         .text(
             expected: "1 to \(RecordIndex.columnsMax) fields with commas between, such as site,due", parse: { RecordIndex($0) },
             write: { .string($0.description) })
+    }
+
+    /// The documents that a device may drop.
+    private static var keepRule: Format<KeepRule> {
+        .mapping(
+            KeepRule(days: KeepRule.daysRange.upperBound),
+            [
+                .key("days", \.days, .integer(KeepRule.daysRange), isRequired: true),
+                .key("when", \.when, .dictionary(of: .list(keptValue, upTo: 64), names: fieldName, text: { $0 }, upTo: 16)),
+            ], check: checkWhen)
+    }
+
+    /// An empty list would match no record, and its author most probably means every record.
+    private static func checkWhen(_ rule: KeepRule, _ node: YAMLNode, _ reading: inout Reading) {
+        for field in rule.when.keys.sorted() where rule.when[field]?.isEmpty == true {
+            reading.inside(key: "when") { reading in
+                reading.inside(key: field) { $0.refuse(node.deepest(["when", field]), expected: "at least one value") }
+            }
+        }
+    }
+
+    /// A value that a field must have so that the document may be dropped.
+    private static var keptValue: Format<String> {
+        .text(expected: "a text, a number, true or false", parse: { $0.isEmpty ? nil : $0 }, write: { .string($0) })
     }
 
     /// The value that a field must have to match a seed filter.

@@ -243,8 +243,8 @@ struct ConfigurationLoaderTests {
         #expect(
             loaded.settings.filter { $0.origin == .standard }.map(\.key).sorted() == [
                 "entities.audits.coalesce", "entities.audits.critical_fields", "entities.audits.durability",
-                "entities.audits.fields", "entities.audits.history", "entities.audits.index", "entities.audits.kind",
-                "entities.audits.max_len",
+                "entities.audits.fields", "entities.audits.history", "entities.audits.index", "entities.audits.keep",
+                "entities.audits.kind", "entities.audits.max_len",
                 "entities.audits.min_agent", "entities.audits.on_deleted", "entities.audits.rank", "entities.audits.refs",
                 "entities.audits.retention", "entities.audits.schema", "entities.audits.scope", "entities.audits.seed_filter",
                 "entities.audits.strategy", "entities.audits.ttl", "entities.audits.undo", "entities.audits.validate",

@@ -45,6 +45,10 @@ struct RestConfigurationTests {
                 "6:46: entities.sites: has no mapping, expected sites below rest.entities"
             ),
             (
+                RestConfigurationTests.mapping.replacing("{ kind: record }", with: "{ kind: record, keep: { days: 90 } }"),
+                "6:43: entities.audits.keep: is not possible with adapter: rest, expected no such key, or a hub"
+            ),
+            (
                 RestConfigurationTests.mapping.replacing("{ audits: { kind: record } }", with: "{}"),
                 "5:13: rest.entities.audits: is no entity, expected audits below entities"
             ),

@@ -20,6 +20,7 @@ struct EntitySettingsTests {
                 seed_filter: { assignee: $device, status: open }
                 index: [due, "site_id, data.updated_at"]
                 undo: true
+                keep: { days: 90, when: { status: [done, cancelled], stage: [3], closed: [true] } }
                 retention: 30d
               readings: { kind: event, priority: bulk, ttl: 14d, when_full: drop_oldest, durability: relaxed }
               sites: { kind: reference }
@@ -38,6 +39,7 @@ struct EntitySettingsTests {
         orders.seedFilter = SeedFilter(["assignee": SeedFilter.device, "status": "open"])
         orders.declaredIndexes = [RecordIndex("due"), RecordIndex("site_id,data.updated_at")].compactMap { $0 }
         orders.declaredUndo = true
+        orders.keep = KeepRule(days: 90, when: ["status": ["done", "cancelled"], "stage": ["3"], "closed": ["true"]])
         orders.retention = .seconds(30 * 86_400)
         var readings = EntityRules()
         readings.kind = .event
@@ -109,6 +111,38 @@ struct EntitySettingsTests {
                 "2:27: entities.a.index: a list is not accepted, expected it only for a record or reference data: no device reads events"
             ),
             (
+                "a: {keep: 90}",
+                "2:13: entities.a.keep: 90 is not accepted, expected a mapping with the keys days, when"
+            ),
+            (
+                "a: {keep: {when: {status: [done]}}}",
+                "2:13: entities.a.keep.days: is missing, expected a whole number from 7 to 3650"
+            ),
+            (
+                "a: {keep: {days: 6}}",
+                "2:20: entities.a.keep.days: 6 is not accepted, expected a whole number from 7 to 3650"
+            ),
+            (
+                "a: {keep: {days: 90, when: {status: done}}}",
+                "2:39: entities.a.keep.when.status: done is not accepted, expected a list"
+            ),
+            (
+                "a: {keep: {days: 90, when: {status: []}}}",
+                "2:39: entities.a.keep.when.status: a list is not accepted, expected at least one value"
+            ),
+            (
+                "a: {keep: {days: 90, when: {status: [{x: 1}]}}}",
+                "2:40: entities.a.keep.when.status[0]: a mapping is not accepted, expected a text, a number, true or false"
+            ),
+            (
+                "a: {kind: event, keep: {days: 90}}",
+                "2:26: entities.a.keep: a mapping is not accepted, expected it only for a record or reference data: no device reads events"
+            ),
+            (
+                "a: {retention: 30d, keep: {days: 20}}",
+                "2:36: entities.a.keep.days: 20 is not accepted, expected at least the 30 days of retention"
+            ),
+            (
                 "a: {kind: event, strategy: lww}",
                 "2:30: entities.a.strategy: lww is not accepted, expected it only for a record: events are never merged"
             ),
@@ -166,7 +200,7 @@ struct EntitySettingsTests {
             ),
             (
                 "a: [1]",
-                "2:6: entities.a: a list is not accepted, expected a mapping with the keys kind, refs, priority, strategy, fields, scope, write, critical_fields, max_len, on_deleted, seed_filter, index, undo, retention, ttl, when_full, durability, coalesce, history, rank, schema, validate, min_agent"
+                "2:6: entities.a: a list is not accepted, expected a mapping with the keys kind, refs, priority, strategy, fields, scope, write, critical_fields, max_len, on_deleted, seed_filter, index, undo, keep, retention, ttl, when_full, durability, coalesce, history, rank, schema, validate, min_agent"
             ),
         ])
     func contradictions(entities: String, message: String) throws {
@@ -180,10 +214,22 @@ struct EntitySettingsTests {
             "a: {refs: {parent: a}}", "a: {refs: {x: b}}", "a: {kind: event, refs: {x: b}, priority: critical}",
             "a: {kind: reference, priority: critical}",
             "a: {strategy: lww, fields: {}}", "a: {refs: {x: b, y: b}}\n  b: {refs: {z: c}}\n  c: {kind: reference}",
-            "a: {durability: flash, when_full: reject}",
+            "a: {durability: flash, when_full: reject}", "a: {keep: {days: 7}}", "a: {kind: reference, keep: {days: 30, when: {}}}",
+            "a: {retention: 30d, keep: {days: 30}}",
         ])
     func sensible(entities: String) throws {
         _ = try read("entities:\n  " + entities + "\n")
+    }
+
+    // Fault: a key that is not set goes to agents as null, and an older agent refuses the whole configuration.
+    @Test("Agents get the key keep where it is set, and in the form in which it is read")
+    func written() throws {
+        let book = try read("entities: { a: { keep: { days: 90, when: { status: [done] } } }, b: {} }")
+        let entities = try #require(EntitySettings.written(book)["entities"]?.object)
+        #expect(entities["a"]?.object?["keep"] == ["days": 90, "when": ["status": ["done"]]])
+        #expect(entities["b"]?.object?["keep"] == nil)
+        let text = JSON.object(EntitySettings.written(book)).json
+        #expect(try read(text).entities == book.entities)
     }
 
     @Test("A file of entities is read from disk, and a missing one is one clear line")

@@ -59,6 +59,10 @@ extension RestMapping {
         for name in configuration.rules.entities.keys.sorted() where rest.entities[name] == nil {
             report(["entities", name.text], "has no mapping", "\(name.text) below rest.entities")
         }
+        for (name, rules) in configuration.rules.entities.sorted(by: { $0.key < $1.key }) where rules.keep != nil {
+            // The next list would bring every dropped document back, because a backend states no versions that a stub could be compared with.
+            report(["entities", name.text, "keep"], "is not possible with adapter: rest", "no such key, or a hub")
+        }
         for (name, mapping) in rest.entities.sorted(by: { $0.key < $1.key }) {
             let place = ["rest", "entities", name.text]
             guard let rules = configuration.rules.entities[name] else {

@@ -64,6 +64,8 @@ package struct EntityRules: Hashable, Sendable {
     package var declaredIndexes: [RecordIndex]?
     /// Keep the former values of fields, so that a change can be undone after it was sent.
     package var declaredUndo: Bool?
+    /// Selects the documents that a device may drop; `nil`: none.
+    package var keep: KeepRule?
     /// Retention of `done` mutations; `nil` means the general 7 days.
     package var retention: Duration?
     /// Age at which an unsent mutation expires; `nil` means never.

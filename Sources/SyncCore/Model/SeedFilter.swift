@@ -20,15 +20,22 @@ package struct SeedFilter: Hashable, Sendable {
         values.allSatisfy { field, value in
             let wanted = value == Self.device ? device.text : value
             return switch document[field] {
-            case .array(let elements)?: elements.contains { Self.is($0, wanted) }
-            case let held?: Self.is(held, wanted)
+            case let held?: held.shows(wanted)
             case nil: false
             }
         }
     }
+}
 
-    private static func `is`(_ json: JSON, _ wanted: String) -> Bool {
-        switch json {
+extension JSON {
+    /// Returns whether the value is this one as text, as the digits of a number or as `true` or `false`, or has it as an element of a list.
+    func shows(_ wanted: String) -> Bool {
+        if case .array(let elements) = self { return elements.contains { $0.isScalar(wanted) } }
+        return isScalar(wanted)
+    }
+
+    private func isScalar(_ wanted: String) -> Bool {
+        switch self {
         case .string(let held): held.means(wanted)
         case .number(let held): held.source == wanted
         case .bool(let held): (held ? "true" : "false") == wanted
