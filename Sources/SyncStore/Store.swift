@@ -14,7 +14,11 @@ package final class Store {
     package internal(set) var opening = StoreOpening()
     /// The rule book. It may change at any time and applies to mutations that are enqueued later.
     package var rules: RuleBook {
-        didSet { ranks = EntityRanks(rules) }
+        didSet {
+            ranks = EntityRanks(rules)
+            // Another rule judges every record, at once.
+            if rules.entities.compactMapValues(\.keep) != oldValue.entities.compactMapValues(\.keep) { sweep.documents = DocumentSweep() }
+        }
     }
     /// Free bytes of the file system, as last measured; `nil` means unknown.
     package var freeBytes: Int64?

@@ -139,6 +139,8 @@ package struct RecordSnapshot: Hashable, Sendable {
     package var version: Int64
     package var status: SyncStatus
     package var isDeleted: Bool
+    /// The device has dropped the document and keeps a stub of it (``KeepRule``).
+    package var isNotKept = false
     /// JSON text of the view (the base with open mutations applied); `nil` when the record does not exist in it.
     package var view: String?
     /// JSON text of the hub's document; `nil` when the hub has none.
@@ -170,5 +172,12 @@ package struct RecordSnapshot: Hashable, Sendable {
         self.updatedAt = updatedAt
         self.pending = pending
         self.etag = etag
+    }
+
+    /// The answer to a read or a change that needs a document which this device has dropped.
+    package static func notKept(_ name: RecordName) -> Problem {
+        Problem(
+            "not-kept", status: 409, detail: "the record \(name) is not kept on this device",
+            members: ["fetch": .string("/v1/records/\(name.entity)/\(name.id)?fetch=1")])
     }
 }

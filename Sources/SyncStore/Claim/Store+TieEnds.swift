@@ -223,7 +223,7 @@ extension Store {
         let ended = try outboxRow(end.seq)
         // If another device has created the record, the refused create was unnecessary: the record exists, and its children need no more.
         var isThere = false
-        if let rid = ended?.rid { isThere = try MirrorRow.find(database, rid: rid)?.base != nil }
+        if let rid = ended?.rid { isThere = try MirrorRow.find(database, rid: rid)?.isAtHub == true }
         let downfall: Downfall =
             switch end.state {
             case .expired: .expired

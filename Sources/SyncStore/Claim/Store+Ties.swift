@@ -76,7 +76,11 @@ extension Store {
             SELECT m.seq FROM mutation m JOIN payload p ON p.seq = m.seq
             WHERE m.rid = ? AND m.state < 6 AND p.action = 0 ORDER BY m.seq DESC LIMIT 1
             """, .int(row.rid))
-        if let creation { ties.on.insert(creation) } else if row.document == nil { ties.unmet.append(parent) }
+        if let creation {
+            ties.on.insert(creation)
+        } else if row.document == nil, !row.isNotKept {
+            ties.unmet.append(parent)
+        }
     }
 
     /// Removes the ties to the mutation's own atomic list: its members have no ties to each other. The successor of an older member does

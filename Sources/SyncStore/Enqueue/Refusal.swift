@@ -12,6 +12,8 @@ enum Refusal {
         .refused(Problem("deleted", status: 409, detail: "the record \(name) is deleted"))
     }
 
+    static func notKept(_ name: RecordName) -> StoreError { .refused(RecordSnapshot.notKept(name)) }
+
     static func notInShare(_ name: RecordName) -> StoreError {
         .refused(
             Problem(

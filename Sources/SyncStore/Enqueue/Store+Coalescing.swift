@@ -25,7 +25,7 @@ extension Store {
         else { return nil }
         if case .nothing = outcome {
             // If the hub may have made the record meanwhile, or other changes wait for its create, both mutations are sent.
-            guard record.base == nil, try tied(to: older.seq).isEmpty else { return nil }
+            guard !record.isAtHub, try tied(to: older.seq).isEmpty else { return nil }
             if !options.ablations.contains(.takenBackUntold), try !isUnknownElsewhere(kept) {
                 // A backend that cannot delete would keep what the create has made.
                 if let rest, rest.entities[intent.mutation.entity]?.delete == nil { return nil }

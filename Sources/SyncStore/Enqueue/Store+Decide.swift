@@ -183,7 +183,7 @@ extension Store {
         }
         // A damaged record or an event is refused for that reason instead.
         if record?.isDamaged == true || rules[mutation.entity]?.kind != .record { return }
-        let etag = record.flatMap { $0.document == nil ? nil : $0.etag }
+        let etag = record.flatMap { $0.document == nil && !$0.isNotKept ? nil : $0.etag }
         guard !tags.accepts(etag) else { return }
         let name = RecordName(mutation.entity, mutation.recordID ?? RecordID(trusted: "new"))
         throw Refusal.preconditionFailed(name, etag: etag, version: record?.shownVersion ?? 0)
@@ -205,7 +205,7 @@ extension Store {
 
     /// Returns whether this device makes the record anew after deleting the hub's: later changes of it have not seen the hub's record.
     private func isMadeAnew(_ record: MirrorRow?) throws(StoreError) -> Bool {
-        guard let record, record.status != .synced, record.base != nil else { return false }
+        guard let record, record.status != .synced, record.isAtHub else { return false }
         // Almost always the newest mutation decides, however many wait: only a create and the changes after it are based on no version.
         let newest = try database.first(
             """
@@ -225,7 +225,11 @@ extension Store {
     private func action(
         of mutation: NewMutation, on record: MirrorRow?, _ name: RecordName?, isSuccessor: Bool
     ) throws(StoreError) -> MutationAction {
-        let exists = record?.document != nil
+        let isNotKept = record?.isNotKept == true
+        let exists = record?.document != nil || isNotKept
+        // A deletion needs the version alone. Any other change is merged with what its author had seen, and nobody has seen a document that
+        // is not here.
+        if isNotKept, mutation.action == .update || mutation.action == .upsert, let name { throw Refusal.notKept(name) }
         switch mutation.action {
         case .create:
             if exists, let name { throw Refusal.exists(name, version: record?.shownVersion ?? 0) }

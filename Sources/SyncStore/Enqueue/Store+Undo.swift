@@ -59,7 +59,9 @@ extension Store {
                 throw Refusal.nothingToUndo(key, "is no longer kept here", [])
             }
             let id = try recordID(of: row)
-            let seen = try MirrorRow.find(database, rid: rid)?.parsedDocument ?? .none
+            let record = try MirrorRow.find(database, rid: rid)
+            if record?.isNotKept == true { throw Refusal.notKept(RecordName(entity, id)) }
+            let seen = record?.parsedDocument ?? .none
             guard seen.isReadable else { throw Refusal.damaged(RecordName(entity, id)) }
             let undo = Undo(done, earlier: try earlierValues(of: row.seq), now: seen.known, rules: rules)
             guard let content = undo.content else {

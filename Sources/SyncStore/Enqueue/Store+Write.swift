@@ -47,6 +47,7 @@ extension Store {
             return answer(intent, payload, record: nil, state: try rejectIfDoomed(payload.seq, intent) ?? .pending)
         }
         record.setView(intent.document)
+        if payload.action == .delete { record.hideStub(true) }
         record.countEdit()
         if record.status == .synced { record.status = .pending }
         record.goneAge = nil
@@ -120,5 +121,6 @@ extension RecordSnapshot {
             view: row.document, base: row.base, syncedAt: row.syncedMS.map { Timestamp(milliseconds: $0) },
             createdAt: Timestamp(milliseconds: row.createdMS), updatedAt: Timestamp(milliseconds: row.updatedMS), pending: pending,
             etag: row.etag)
+        isNotKept = row.isNotKept
     }
 }

@@ -31,7 +31,7 @@ extension Store {
     }
 
     /// The time of the open transaction, if a clock can be trusted.
-    private var trustedWall: Timestamp? {
+    var trustedWall: Timestamp? {
         let time = anchor?.wall(at: now.instant) ?? (clockTrust == .unsynced ? nil : now.wall)
         return time.flatMap { $0.isPlausible ? $0 : nil }
     }

@@ -7,6 +7,7 @@ struct HousekeepingSweep {
     var waiting: [WaitingEvents.Owner: WaitingEvents] = [:]
     /// Records up to this `rid` have lost their version to a new history of the hub.
     var history: Int64 = 0
+    var documents = DocumentSweep()
     /// Files up to this `bid` were checked in this round.
     var blobs: Int64 = 0
     /// Returning free pages to the file system works.
@@ -47,6 +48,8 @@ extension Store {
             if try trimJournal() == Self.sliceRows { more = true }
             if try forget() == Self.sliceRows { more = true }
             if rest != nil { try pruneRest() }
+            // Last, so that no settled mutation of a record outlives its document.
+            if !more, try dropDocuments() { more = true }
             if try isVacuumDue() { more = true }
             return more
         }

@@ -120,6 +120,11 @@ extension Store {
                 try database.number(
                     "SELECT count(*) FROM record r JOIN entity e ON e.eid = r.eid WHERE e.name = ? AND r.deleted = 0",
                     .text(overview.name.text)) ?? 0
+            let stubs =
+                try database.number(
+                    "SELECT count(*) FROM record r JOIN entity e ON e.eid = r.eid WHERE e.name = ? AND r.stub >= 0 AND r.deleted = 1",
+                    .text(overview.name.text)) ?? 0
+            if stubs != overview.notKept { found.append("\(overview.notKept) stubs are counted of \(overview.name), \(stubs) are there") }
             if there != overview.records { found.append("\(overview.records) records are counted of \(overview.name), \(there) are there") }
         }
         for entry in indexes.entries where entry.state != .leaving {

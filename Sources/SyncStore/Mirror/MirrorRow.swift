@@ -9,6 +9,8 @@ struct MirrorRow {
     /// The version of ``base``; 0 when the hub never had the record, -1 when it belongs to an unknown history.
     var baseVersion: Int64 = 0
     private(set) var base: String?
+    /// What is left of a dropped document; `nil` while the document is here, or the record does not exist.
+    private(set) var stub: Stub?
     /// The view; `nil` when it equals ``base``, or there is none.
     private(set) var view: String?
     var status = RecordSnapshot.SyncStatus.synced
@@ -23,6 +25,8 @@ struct MirrorRow {
     var syncedMS: Int64?
     /// Time of the final deletion, on the age clock, milliseconds.
     var goneAge: Int64?
+    /// Time of the last change of the record, on the age clock; `nil`: not known.
+    private(set) var changedAge: Int64?
     var serverID: String?
     /// Number of accepted local writes and changes of ``document``; it never falls and is part of the etag.
     private(set) var edit: Int64 = 0
@@ -30,6 +34,8 @@ struct MirrorRow {
     private var knownVersion: Int64 = 0
     /// The document as it was read, to detect a change when the row is saved.
     private var knownDocument: String?
+    /// The same for a document that is not kept.
+    private var knownStub: UInt32?
     private var isEdited = false
     /// The stored state as indexes see it; `nil` where the record is not shown.
     private(set) var indexed: Indexed?
@@ -38,8 +44,8 @@ struct MirrorRow {
     /// The row does not match its checksum: neither ``base`` nor ``view`` can be trusted.
     private(set) var isDamaged = false
 
-    /// Before version 10 of the schema, the last column, ``edit``, is missing.
-    static let columnCount: Int32 = 17
+    /// Before version 10 of the schema, the last three columns are missing, before version 17 the last two.
+    static let columnCount: Int32 = 19
 
     /// ``gen`` of a record that the hub no longer has and that is kept until an operator agrees (`Store+Snapshot.swift`).
     static let heldGen: Int64 = -1
@@ -74,13 +80,38 @@ struct MirrorRow {
         base = row.optionalText(first + 14)
         view = row.optionalText(first + 15)
         edit = row.int(first + 16)
+        changedAge = row.optionalInt(first + 17)
+        stub = row.optionalInt(first + 18).map { Stub(stored: $0) }
         isDamaged =
             MirrorRow.checksum(eid: eid, id: id, version: baseVersion) { digest in
                 digest.update(field: row.bytes(first + 14))
                 digest.update(field: row.bytes(first + 15))
+                stub?.update(&digest)
             } != row.int(first + 12)
-        (knownDocument, knownVersion) = (document, baseVersion)
+        noteKnown()
         indexed = shown
+    }
+
+    /// What a record keeps of a dropped document.
+    struct Stub: Hashable {
+        /// CRC-32C of the document, so that the etag of the record stays the same without it.
+        var sum: UInt32
+        /// An open mutation deletes the record.
+        var isHidden = false
+
+        init(of document: String?) {
+            sum = MirrorRow.sum(of: document)
+        }
+
+        fileprivate init(stored: Int64) {
+            isHidden = stored < 0
+            sum = UInt32(truncatingIfNeeded: isHidden ? ~stored : stored)
+        }
+
+        fileprivate var stored: Int64 { isHidden ? ~Int64(sum) : Int64(sum) }
+
+        /// A row without a stub has the checksum that it had in earlier versions.
+        fileprivate func update(_ digest: inout CRC32C) { digest.update(stored) }
     }
 
     /// The part of a shown record that an index uses.
@@ -104,6 +135,12 @@ struct MirrorRow {
     /// ``base``, parsed.
     var parsedBase: StoredJSON.Document { StoredJSON.Document(base) }
 
+    /// The document was dropped, and the record exists for apps: they must have it fetched to read it.
+    var isNotKept: Bool { isDeleted && stub.map { !$0.isHidden } ?? false }
+
+    /// The hub has the record, as far as it is known here, with its document here or without.
+    var isAtHub: Bool { base != nil || stub != nil }
+
     /// Bytes of both documents.
     var documentBytes: Int { (base?.utf8.count ?? 0) + (view?.utf8.count ?? 0) }
 
@@ -126,6 +163,7 @@ struct MirrorRow {
 
     mutating func setBase(_ text: String?, version: Int64, at wall: Timestamp) {
         base = text
+        stub = nil
         baseVersion = version
         // The hub shows the record again: its removal no longer waits for an operator, or it is back in the share.
         if text != nil, gen < 0 { gen = 0 }
@@ -134,17 +172,36 @@ struct MirrorRow {
 
     /// Drops a base that cannot be trusted: any version of the hub is newer.
     mutating func dropBase() {
-        base = nil
+        (base, stub) = (nil, nil)
         baseVersion = -1
         isDamaged = false
     }
 
     /// Forgets everything that came from the hub. Version 0 is older than any version with which the record may come back.
     mutating func revoke() {
-        (base, baseVersion, syncedMS) = (nil, 0, nil)
+        (base, stub, baseVersion, syncedMS) = (nil, nil, 0, nil)
         gen = MirrorRow.revokedGen
         isDamaged = false
     }
+
+    /// Drops the document and keeps a stub of it. For apps nothing has changed, so the etag stays.
+    ///
+    /// The row is removed, and ``save(to:)`` makes it anew: SQLite joins pages where rows go, and not where they get shorter. An update
+    /// would leave nearly empty pages, and no byte of the file would be free.
+    ///
+    /// - Precondition: Nothing is open on the record.
+    mutating func dropDocument(in database: Database) throws(StoreError) {
+        stub = Stub(of: base)
+        (base, view, isDeleted) = (nil, nil, true)
+        try database.run("DELETE FROM record WHERE rid = ?", .int(rid))
+        isNew = true
+    }
+
+    /// - Parameter isHidden: An open mutation deletes the record.
+    mutating func hideStub(_ isHidden: Bool) { stub?.isHidden = isHidden }
+
+    /// Notes a change at that time on the age clock. A change of earlier than the last one does not make a record older.
+    mutating func noteChange(at age: Int64) { changedAge = max(changedAge ?? age, age) }
 
     mutating func setView(_ text: String?) {
         isDeleted = text == nil
@@ -173,36 +230,59 @@ struct MirrorRow {
 
     mutating func save(to database: Database) throws(StoreError) {
         rev += 1
-        let isSameDocument =
-            document.map { text in knownDocument.map { $0.utf8.elementsEqual(text.utf8) } ?? false } ?? (knownDocument == nil)
-        if isEdited || !isSameDocument { edit += 1 }
+        if isEdited || !isDocumentKnown { edit += 1 }
         isEdited = false
-        (knownDocument, knownVersion) = (document, baseVersion)
+        noteKnown()
         let sum = MirrorRow.checksum(eid: eid, id: id, version: baseVersion) { digest in
             digest.update(field: base)
             digest.update(field: view)
+            stub?.update(&digest)
         }
         if isNew {
             try database.run(
                 """
                 INSERT INTO record (rid, eid, id, base_version, status, deleted, gen, rev, created_ms, updated_ms, synced_ms,
-                    gone_age, sum, server_id, base, view, edit) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                    gone_age, sum, server_id, base, view, edit, changed_age, stub)
+                VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
                 """,
                 .int(rid), .int(eid), .text(id), .int(baseVersion), .int(status.rawValue), .bool(isDeleted), .int(gen),
                 .int(rev), .int(createdMS), .int(updatedMS), .optional(syncedMS), .optional(goneAge), .int(sum),
-                .optional(serverID), .optional(base), .optional(view), .int(edit))
+                .optional(serverID), .optional(base), .optional(view), .int(edit), .optional(changedAge), .optional(stub?.stored))
             isNew = false
         } else {
             try database.run(
                 """
                 UPDATE record SET base_version = ?, status = ?, deleted = ?, gen = ?, rev = ?, updated_ms = ?, synced_ms = ?,
-                    gone_age = ?, sum = ?, server_id = ?, base = ?, view = ?, edit = ? WHERE rid = ?
+                    gone_age = ?, sum = ?, server_id = ?, base = ?, view = ?, edit = ?, changed_age = ?, stub = ? WHERE rid = ?
                 """,
                 .int(baseVersion), .int(status.rawValue), .bool(isDeleted), .int(gen), .int(rev), .int(updatedMS),
                 .optional(syncedMS), .optional(goneAge), .int(sum), .optional(serverID), .optional(base), .optional(view),
-                .int(edit), .int(rid))
+                .int(edit), .optional(changedAge), .optional(stub?.stored), .int(rid))
         }
         indexed = shown
+    }
+
+    private mutating func noteKnown() {
+        (knownDocument, knownVersion) = (document, baseVersion)
+        knownStub = isNotKept ? stub?.sum : nil
+    }
+
+    /// The document is the one that was read or saved. One that is not kept is compared by its checksum.
+    private var isDocumentKnown: Bool {
+        if knownStub == nil, !isNotKept {
+            return document.map { text in knownDocument.map { $0.utf8.elementsEqual(text.utf8) } ?? false } ?? (knownDocument == nil)
+        }
+        guard knownStub != nil || knownDocument != nil, isNotKept || document != nil else { return false }
+        return (knownStub ?? Self.sum(of: knownDocument)) == documentSum
+    }
+
+    /// CRC-32C of the document that apps see, also of one that is not kept.
+    fileprivate var documentSum: UInt32 { isNotKept ? stub?.sum ?? 0 : Self.sum(of: document) }
+
+    private static func sum(of document: String?) -> UInt32 {
+        var digest = CRC32C()
+        digest.update(field: document)
+        return digest.value
     }
 
     static func checksum(eid: Int64, id: String, version: Int64, documents: (inout CRC32C) -> Void) -> Int64 {
@@ -222,8 +302,6 @@ extension MirrorRow {
     /// see, so that an older copy of the database cannot use the tag of another document again. The part after it covers the rest that a
     /// reader may wait for: the hub's version and ``rev``. ``EntityTags`` compares the first part alone.
     var etag: String {
-        var digest = CRC32C()
-        digest.update(field: document)
-        return "\"\(rid).\(edit).\(String(digest.value, radix: 16))-\(baseVersion).\(rev)\""
+        "\"\(rid).\(edit).\(String(documentSum, radix: 16))-\(baseVersion).\(rev)\""
     }
 }

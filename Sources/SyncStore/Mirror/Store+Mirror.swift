@@ -37,10 +37,10 @@ extension Store {
             if record.version == known, let base = touched.row.base, base.utf8.elementsEqual(document.utf8) { return }
             try takeRemote(RemoteSide(record), of: rid, &records, asked: asked)
         case .deleted(let version):
-            guard version > known || (version == known && touched.row.base != nil) else { return }
+            guard version > known || (version == known && touched.row.isAtHub) else { return }
             try takeRemote(RemoteSide(deletedIn: version), of: rid, &records, asked: asked)
         case .absent:
-            guard absentIsGone, touched.row.base != nil else { return }
+            guard absentIsGone, touched.row.isAtHub else { return }
             try takeRemote(RemoteSide(deletedIn: known), of: rid, &records)
         }
     }
@@ -70,9 +70,14 @@ extension Store {
                     touched.row.setView(try fold(touched.row))
                 }
                 touched.row.status = try status(of: touched.row.rid)
+                if touched.row.stub != nil { touched.row.hideStub(try isDeleted(touched.row.rid, before: .max)) }
             }
-            if touched.row.status == .synced { touched.row.setView(touched.row.base) }
-            let isGone = touched.row.status == .synced && touched.row.isDeleted
+            if touched.row.status == .synced {
+                touched.row.setView(touched.row.base)
+                touched.row.hideStub(false)
+            }
+            if let changed = touched.changedAge ?? (touched.row.hasOtherVersion ? age : nil) { touched.row.noteChange(at: changed) }
+            let isGone = touched.row.status == .synced && touched.row.isDeleted && touched.row.stub == nil
             touched.row.goneAge = isGone ? touched.row.goneAge ?? age : nil
             touched.row.updatedMS = now.wall.milliseconds
             if touched.row.hasOtherVersion {

@@ -114,10 +114,10 @@ extension Store {
             }
         }
         try countDeletions(page.deletions.count { $0.reason == nil }, eid: eid)
-        if try isMassDelete(deleted.filter { $0.row.base != nil }.map(\.item), eid: eid, endsRun: !page.hasMore) {
+        if try isMassDelete(deleted.filter(\.row.isAtHub).map(\.item), eid: eid, endsRun: !page.hasMore) {
             summary.massDeletes.append(page.entity)
-            try hold(deleted.filter { $0.row.base != nil }.map(\.row.rid), of: eid)
-            deleted.removeAll { $0.row.base != nil }
+            try hold(deleted.filter(\.row.isAtHub).map(\.row.rid), of: eid)
+            deleted.removeAll { $0.row.isAtHub }
         }
         for (row, item) in deleted {
             try touch(row.rid, &records)
@@ -158,7 +158,7 @@ extension Store {
                 .int(eid))
         }
         guard !deletions.isEmpty, most > options.massDelete.free else { return false }
-        let live = try database.number("SELECT count(*) FROM record WHERE eid = ? AND base IS NOT NULL", .int(eid)) ?? 0
+        let live = try countAtHub(eid)
         return options.massDelete.isReached(by: most, of: live + before.count)
     }
 
@@ -256,7 +256,7 @@ extension Store {
     ) throws(StoreError) {
         var missing = try database.all(
             """
-            SELECT rid, id FROM record WHERE eid = ? AND gen < ? AND base_version <> 0 AND base IS NOT NULL
+            SELECT rid, id FROM record WHERE eid = ? AND gen < ? AND base_version <> 0 AND (base IS NOT NULL OR stub IS NOT NULL)
             """, .int(eid), .int(listing.gen)
         ) { row throws(StoreError) in
             if let only, !only.contains(EntityDigest.bucket(of: RecordID(trusted: row.text(1)))) { return nil }
@@ -266,7 +266,7 @@ extension Store {
         if options.ablations.contains(.versionsAsPlaces), let head = try memory().standing?.head {
             for rid in missing where try MirrorRow.find(database, rid: rid)?.baseVersion ?? 0 > head { missing.removeAll { $0 == rid } }
         }
-        let all = try database.number("SELECT count(*) FROM record WHERE eid = ? AND base IS NOT NULL", .int(eid)) ?? 0
+        let all = try countAtHub(eid)
         // Deletions that the hub reports are normal turnover. The hub may have lost the remaining records.
         let unexplained = Int64(missing.count) - (only == nil ? try deletedUnheard(eid) : 0)
         let isOfShare = only == nil ? try listsShare(eid) : false
@@ -289,6 +289,11 @@ extension Store {
                 of_share = CASE WHEN ? THEN 0 ELSE of_share END WHERE eid = ?
             """, .int(now.wall.milliseconds), .int(age), .bool(only == nil), .int(eid))
         try noteSeeded()
+    }
+
+    /// Number of records that the hub has, as far as it is known here.
+    private func countAtHub(_ eid: Int64) throws(StoreError) -> Int64 {
+        try database.number("SELECT count(*) FROM record WHERE eid = ? AND (base IS NOT NULL OR stub IS NOT NULL)", .int(eid)) ?? 0
     }
 
     /// Returns whether the entity is listed because the scopes of this device have changed.
@@ -335,7 +340,7 @@ extension MirrorRow {
     }
 
     fileprivate func isNewer(thanDeletion deletion: StreamPage.Deletion) -> Bool {
-        if base != nil, deletion.version == baseVersion { return false }
+        if isAtHub, deletion.version == baseVersion { return false }
         return deletion.version <= baseVersion
     }
 }

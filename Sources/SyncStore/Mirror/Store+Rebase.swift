@@ -60,6 +60,9 @@ extension Store {
         touched.row.setBase(remote.record?.data.json, version: remote.version, at: now.wall)
         touched.needsFold = true
         touched.source = .remote
+        // What this device has just changed counts from now on: the change can be undone, or offered again, as long as its row is here.
+        let stamp = before.status == .synced ? remote.record?.hlc.flatMap { HybridTime($0) } : nil
+        touched.changedAge = KeepRule.changedAt(stamp, wall: trustedWall, age: age)
         records[rid] = touched
         observe(remote.record?.hlc)
         for member in remote.record?.fieldHLC?.members ?? [] { observe(member.value.text) }
@@ -96,7 +99,8 @@ extension Store {
             // The rejection of its atomic list may have ended it meanwhile.
             guard try outboxRow(open.row.seq)?.state == open.row.state else { return true }
             let isBlind = try isBlind(payload, content, before)
-            let isFree = open.row.state == .pending && !open.row.isSent && !isBlind
+            // A deletion of a record whose document is not kept was made on a version alone, and the hub decides about it.
+            let isFree = open.row.state == .pending && !open.row.isSent && !isBlind && before.stub == nil
             // Contests compare the time at which the mutation was made, which may be known by now.
             if isFree { try dateAnew(&payload) }
             var hasFallen = false

@@ -108,7 +108,7 @@ extension Store {
         try transact(at: now) { () throws(StoreError) in
             try prepareForChange()
             let held = try database.all(
-                "SELECT rid, eid FROM record WHERE gen = ? AND base IS NOT NULL", .int(MirrorRow.heldGen)
+                "SELECT rid, eid FROM record WHERE gen = ? AND (base IS NOT NULL OR stub IS NOT NULL)", .int(MirrorRow.heldGen)
             ) { row throws(StoreError) in (rid: row.int(0), eid: row.int(1)) }
             try sweep(held.map(\.rid), leavesShare: rest != nil)
             // The next listing makes the count valid again.
@@ -151,12 +151,13 @@ extension Store {
     // MARK: - Comparing by digest
 
     /// The digest that the hub compares with its own (``EntityDigest``). A damaged row is left out, so its bucket differs and is fetched
-    /// again.
+    /// again. A record whose document is not kept counts with its version, like any other.
     package func digest(of entity: EntityName) throws(StoreError) -> EntityDigest {
         var digest = EntityDigest()
         guard let eid = names.entities[entity] else { return digest }
-        try database.each("SELECT * FROM record WHERE eid = ? AND base IS NOT NULL AND base_version > 0", .int(eid)) {
-            row throws(StoreError) in
+        try database.each(
+            "SELECT * FROM record WHERE eid = ? AND (base IS NOT NULL OR stub IS NOT NULL) AND base_version > 0", .int(eid)
+        ) { row throws(StoreError) in
             let mirrored = MirrorRow(row)
             if !mirrored.isDamaged { digest.add(RecordID(trusted: mirrored.id), version: mirrored.baseVersion) }
         }

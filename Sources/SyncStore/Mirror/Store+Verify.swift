@@ -167,6 +167,12 @@ extension Store {
             if !Self.isSame(expected, row.document) {
                 found.append("record \(name) shows \(row.document ?? "nothing") instead of \(expected ?? "nothing")")
             }
+            if row.stub != nil, row.base != nil || row.goneAge != nil || row.baseVersion == 0 {
+                found.append("record \(name) has a stub beside what replaces it")
+            }
+            if let stub = row.stub, try stub.isHidden != isDeleted(row.rid, before: .max) {
+                found.append("record \(name) has a stub that is \(stub.isHidden ? "" : "not ")hidden by a deletion")
+            }
             let status = try self.status(of: row.rid)
             if status != row.status { found.append("record \(name) is \(row.status.name) instead of \(status.name)") }
             if row.status == .synced, row.view != nil { found.append("record \(name) is clean and keeps a view") }

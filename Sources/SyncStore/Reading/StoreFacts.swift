@@ -54,6 +54,8 @@ package struct EntityOverview: Hashable, Sendable {
     package var name: EntityName
     /// Records in the mirror that exist in the view.
     package var records: Int64
+    /// Records whose documents this device has dropped; not among ``records``.
+    package var notKept: Int64 = 0
     /// Open mutations.
     package var open: Int64
     package var lastPullAt: Timestamp?

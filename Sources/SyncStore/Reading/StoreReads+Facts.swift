@@ -81,6 +81,16 @@ extension StoreReads {
             """, .text(entity.text)) ?? 0
     }
 
+    /// Number of records of an entity whose documents are not kept.
+    func notKeptCount(of entity: EntityName) throws(StoreError) -> Int64 {
+        try database.number(
+            """
+            SELECT c.n FROM entity e JOIN counter c
+                ON c.name = 'stubs' AND c.aid = 0 AND c.eid = e.eid AND c.priority = 0 AND c.state = 0
+            WHERE e.name = ?
+            """, .text(entity.text)) ?? 0
+    }
+
     /// Every entity that was ever known here, by name.
     package func entities() throws(StoreError) -> [EntityOverview] {
         let ledger = try Ledger.load(from: database)
@@ -90,17 +100,20 @@ extension StoreReads {
             """
             SELECT e.eid, e.name, coalesce(c.n, 0),
                 s.last_pull_ms, s.last_full_ms, coalesce(s.listing, 0), coalesce(s.sweep_held, 0), s.seed_total,
-                coalesce(s.seeding = 0, 0)
+                coalesce(s.seeding = 0, 0), coalesce(k.n, 0)
             FROM entity e LEFT JOIN stream s ON s.eid = e.eid LEFT JOIN counter c
                 ON c.name = 'records' AND c.aid = 0 AND c.eid = e.eid AND c.priority = 0 AND c.state = 0
+                LEFT JOIN counter k ON k.name = 'stubs' AND k.aid = 0 AND k.eid = e.eid AND k.priority = 0 AND k.state = 0
             ORDER BY e.name
             """
         ) { row throws(StoreError) in
-            EntityOverview(
+            var overview = EntityOverview(
                 name: EntityName(trusted: row.text(1)), records: row.int(2), open: open[row.int(0)] ?? 0,
                 lastPullAt: row.optionalInt(3).map { Timestamp(milliseconds: $0) },
                 lastFullAt: row.optionalInt(4).map { Timestamp(milliseconds: $0) }, isListing: row.bool(5),
                 sweepHeld: row.int(6), seedTotal: row.optionalInt(7), isSeeded: row.bool(8))
+            overview.notKept = row.int(9)
+            return overview
         }
     }
 }

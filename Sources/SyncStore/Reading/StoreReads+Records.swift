@@ -75,7 +75,8 @@ extension StoreReads {
             if bytes >= Self.pageBytes { break }
         }
         let isLast = items.count == found.count && !isCutShort
-        return RecordPage(items: items, next: isLast ? nil : order.text(of: found[items.count - 1].position))
+        return RecordPage(
+            items: items, next: isLast ? nil : order.text(of: found[items.count - 1].position), notKept: try notKeptCount(of: query.entity))
     }
 }
 
@@ -107,7 +108,7 @@ private struct RecordSelection {
     ///   found under its other key.
     mutating func offer(_ row: MirrorRow, _ query: RecordQuery, foundBy key: IndexKey? = nil, in index: RecordIndex? = nil) {
         offered += 1
-        guard row.isKnown, query.includesDeleted || !row.isDeleted else { return }
+        guard row.isKnown, !row.isNotKept, query.includesDeleted || !row.isDeleted else { return }
         guard query.statuses.isEmpty || query.statuses.contains(row.status) else { return }
         let needsDocument = key != nil || !order.isByID || query.filter != .all([])
         let parsed = needsDocument ? row.parsedDocument : .none

@@ -120,7 +120,7 @@ struct Salvage {
         switch values.count {
         // Before version 11 the last column is missing, before version 5 the last two.
         case 28...Int(Payload.columnCount): "payload"
-        // Before version 10 the last column is missing.
+        // Before version 10 the last three columns are missing, before version 17 the last two.
         case 16...Int(MirrorRow.columnCount): "record"
         case 21...Int(OutboxRow.columnCount): "mutation"
         default: nil

@@ -220,6 +220,8 @@ extension MirrorRow {
     /// Drops the version, which has no meaning in the next history.
     mutating func forgetHistory() {
         guard baseVersion > 0 else { return }
+        // A stub stays one until the next listing brings the record.
+        if stub != nil { return baseVersion = -1 }
         setBase(base, version: -1, at: Timestamp(milliseconds: syncedMS ?? 0))
     }
 }

@@ -59,7 +59,7 @@ extension Store {
         guard row.rid != nil, let text = remote.id?.idText else { return nil }
         let id = try recordID(of: row).text
         guard let other = try localID(of: text, row.eid), other != id,
-            let known = try MirrorRow.find(database, eid: row.eid, id: other), known.isDamaged || !known.isDeleted || known.base != nil
+            let known = try MirrorRow.find(database, eid: row.eid, id: other), known.isDamaged || !known.isDeleted || known.isAtHub
         else { return nil }
         return Problem(
             Problem.otherRecord, status: 409,

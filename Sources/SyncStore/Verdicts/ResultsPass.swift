@@ -9,6 +9,8 @@ struct TouchedRecords {
         var source = RecordEvent.Source.local
         /// The record has left the share of this device.
         var isRevoked = false
+        /// Time at which the hub's content last changed, on the age clock; `nil`: now, if its version is another one.
+        var changedAge: Int64?
     }
 
     /// A conflict in which there is nothing left to decide.

@@ -121,7 +121,7 @@ extension Store {
     func followers(of row: OutboxRow, in records: TouchedRecords) throws(StoreError) -> [OutboxRow] {
         guard let rid = row.rid, try action(of: row.seq) == .create else { return [] }
         // A record that the hub has exists without the create, unless this device is about to delete it first.
-        if records[rid]?.row.base != nil, try !isDeleted(rid, before: row.seq) { return [] }
+        if records[rid]?.row.isAtHub == true, try !isDeleted(rid, before: row.seq) { return [] }
         var followers: [OutboxRow] = []
         let waiting = try database.all(
             "SELECT * FROM mutation WHERE rid = ? AND seq > ? AND state < 6 AND state = 0 ORDER BY seq", .int(rid),
@@ -135,7 +135,7 @@ extension Store {
     }
 
     /// Returns whether an open deletion is the last create or delete of the record before this mutation.
-    private func isDeleted(_ rid: Int64, before seq: Int64) throws(StoreError) -> Bool {
+    func isDeleted(_ rid: Int64, before seq: Int64) throws(StoreError) -> Bool {
         try database.number(
             """
             SELECT p.action FROM mutation m JOIN payload p ON p.seq = m.seq

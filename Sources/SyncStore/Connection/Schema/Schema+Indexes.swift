@@ -48,5 +48,7 @@ extension Schema {
     static let countRecords = """
         INSERT INTO counter (name, aid, eid, priority, state, n)
             SELECT 'records', 0, eid, 0, 0, count(*) FROM record WHERE deleted = 0 GROUP BY eid;
+        INSERT INTO counter (name, aid, eid, priority, state, n)
+            SELECT 'stubs', 0, eid, 0, 0, count(*) FROM record WHERE stub >= 0 AND deleted = 1 GROUP BY eid;
         """
 }
