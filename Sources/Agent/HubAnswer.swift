@@ -15,6 +15,8 @@ package struct HubAnswer: Sendable {
         /// A request of the doctor.
         case look
         case configuration
+        /// A request for one record that an app has asked for.
+        case record
         case token
         case diagnostics
     }
@@ -67,7 +69,7 @@ extension HubAnswer.Question {
         case .wait: [.ledger, .connectivity, .clock, .hubFacts, .tokenRefresh, .offers]
         case .trial: [.ledger, .hubFacts, .tokenRefresh, .trials]
         case .look: [.ledger, .hubFacts, .tokenRefresh]
-        case .configuration, .token, .diagnostics, .cutWait: [.ledger]
+        case .configuration, .record, .token, .diagnostics, .cutWait: [.ledger]
         }
     }
 
@@ -77,6 +79,7 @@ extension HubAnswer.Question {
         case .sync(let kind, _): kind.purpose
         case .wait, .cutWait: .pull
         case .trial, .configuration, .token: .hello
+        case .record: .pull
         case .look: .probe
         case .diagnostics: .diagnostics
         }

@@ -272,6 +272,26 @@ package final class HubClient: Sendable {
         return await transport.answer(to: request)
     }
 
+    /// Asks for a page of a listing, besides those of the engine.
+    ///
+    /// - Parameter epoch: The history that the versions of this device belong to.
+    package func list(
+        _ page: SnapshotRequest, epoch: String?, replica: ReplicaID, over uplink: Uplink? = nil
+    ) async -> Result<HTTPResponse, TransportError> {
+        let call = HubCall(
+            id: 0, kind: .snapshot, session: "", body: [], query: SnapshotMessages.query(page), epoch: epoch)
+        var request: HTTPRequest
+        do {
+            request = try self.request(for: call, replica: replica, state.withLock(\.settings))
+        } catch {
+            return .failure(TransportError(.credentials, doing: "ask the hub for a record", detail: "\(error)"))
+        }
+        request.headers["Sync-Session"] = nil
+        request.interface = uplink?.boundInterface
+        request.bytesPerSecond = uplink?.bytesPerSecond
+        return await transport.answer(to: request)
+    }
+
     /// Sends `POST /v1/diagnostics`: compressed lines about this agent. 202 when the hub accepts them.
     package func report(
         _ packed: [UInt8], replica: ReplicaID, over uplink: Uplink? = nil

@@ -25,6 +25,11 @@ enum RecordList {
         for record in reply.value.items {
             Output.line(PlainText.safe("\(record.name.id)  \(record.status)  \(record.data ?? "null")"))
         }
+        if reply.value.notKept > 0 {
+            let count = reply.value.notKept == 1 ? "1 record" : "\(reply.value.notKept) records"
+            Output.note(
+                "not searched: \(count) whose documents are not kept on this device; agentctl get --fetch brings one back by its id")
+        }
         if let next = reply.value.next {
             Output.note("there is more: \(ShellWords.line(command + ["--cursor", next]))")
         }

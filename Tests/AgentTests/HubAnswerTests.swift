@@ -5,7 +5,7 @@ import Testing
 @Suite("Answers of the hub")
 struct HubAnswerTests {
     private static let sync = HubAnswer.Question.sync(.pull, took: .seconds(1))
-    private static let questions: [HubAnswer.Question] = [sync, .trial, .look, .configuration, .token, .diagnostics]
+    private static let questions: [HubAnswer.Question] = [sync, .trial, .look, .configuration, .record, .token, .diagnostics]
     private let now = Moment(instant: Instant(nanoseconds: 5), wall: Timestamp(milliseconds: 1_800_000_000_000))
 
     @Test("The ledger counts every answer first, and only the engine's requests reach all parts", arguments: questions)
@@ -32,7 +32,7 @@ struct HubAnswerTests {
             HubAnswer.Question.sync($0, took: .zero).purpose
         }
         #expect(purposes == [.hello, .pull, .pull, .pull, .push, .settle, .settle])
-        #expect(Self.questions.dropFirst().map(\.purpose) == [.hello, .probe, .hello, .hello, .diagnostics])
+        #expect(Self.questions.dropFirst().map(\.purpose) == [.hello, .probe, .hello, .pull, .hello, .diagnostics])
     }
 
     @Test("An answer without the version of the protocol is another server's: its fields count for nothing")

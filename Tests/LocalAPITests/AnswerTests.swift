@@ -87,6 +87,29 @@ import Testing
         #expect(text(RecordAnswer.list([], next: nil)) == #"{"items":[],"next":null}"#)
     }
 
+    // Fault: the answer has a record without a document, which says that it was deleted.
+    @Test("A record whose document is not kept is a problem that tells how to get it, and no news for a reader that has it")
+    func notKept() throws {
+        var record = snapshot(view: nil)
+        record.isNotKept = true
+        let answer = RecordAnswer.answer(record)
+        #expect(answer.status == 409 && answer.problemCode == "not-kept")
+        let problem = try #require(try JSONReader.read(answer.body).object)
+        #expect(problem["fetch"] == "/v1/records/audits/a-17?fetch=1")
+        #expect(problem["entity"] == "audits" && problem["record_id"] == "a-17")
+        #expect(RecordAnswer.answer(record, ifNoneMatch: record.etag).status == 304)
+        #expect(
+            LocalProblem.hint(RecordSnapshot.notKept(record.name)) == "`agentctl get --fetch audits a-17` brings it back from the hub")
+    }
+
+    @Test("A list tells how many records it cannot contain, where there are any")
+    func incompleteList() throws {
+        #expect(text(RecordAnswer.list([], next: nil, notKept: 0)) == #"{"items":[],"next":null}"#)
+        let answer = RecordAnswer.list([], next: nil, notKept: 12)
+        #expect(text(answer) == #"{"items":[],"next":null,"not_kept":12}"#)
+        #expect(RecordListPage(try JSONReader.read(answer.body))?.notKept == 12)
+    }
+
     // MARK: Enqueue
 
     @Test("An accepted mutation is 201 with its place and the merged view")
@@ -255,6 +278,14 @@ import Testing
             text(EntityItem.list([item]))
                 == #"[{"name":"audits","kind":"record","access":"write","records":8123,"pending":3,"cursor_age_s":41,"#
                 + #""strategy":{"record":"fields","fields":{"notes":"append","visits":"counter"}}}]"#)
+    }
+
+    @Test("An entity tells how many of its records are not kept, where there are any")
+    func notKeptOfEntity() {
+        var item = EntityItem(
+            name: "audits", kind: .record, access: "write", records: 3, pending: 0, cursorAge: nil, rules: EntityRules())
+        item.notKept = 40
+        #expect(text(EntityItem.list([item])).contains(#""records":3,"not_kept":40,"pending":0"#))
     }
 
     // MARK: Problems

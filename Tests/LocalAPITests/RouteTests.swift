@@ -51,6 +51,9 @@ private let wwan0 = link("wwan0")
         Good(
             "GET", "/v1/records/audits/a%3A17?view=both",
             .record(RecordName(audits, RecordID(trusted: "a:17")), view: .both), .read),
+        Good(
+            "GET", "/v1/records/audits/a-17?fetch=1",
+            .record(RecordName(audits, RecordID(trusted: "a-17")), view: .merged, fetches: true), .read),
         Good("GET", "/v1/records/audits", .records(RecordListQuery(audits)), .read),
         Good(
             "GET",

@@ -152,6 +152,16 @@ import Testing
         #expect(none.last?.contains("agenthub grant ") == true)
     }
 
+    @Test("Records whose documents are not kept are counted beside those that are here")
+    func notKept() throws {
+        var document = StatusSamples.fresh
+        document.entities[0].notKept = 1_214
+        let read = StatusDocument(try JSONReader.read(document.answer.body))
+        #expect(read?.entities == document.entities, "the answer has it, too")
+        let lines = StatusScreen.render(document, now: StatusSamples.now, color: false)
+        #expect(lines.contains("MIRROR    not all pulled yet; audits 0 (and 1,214 not kept)"))
+    }
+
     @Test("Links and power have rows only when they say something")
     func silence() {
         func labels(_ change: (inout StatusDocument) -> Void) -> Set<String> {

@@ -30,7 +30,7 @@ extension Agent {
             guard page.items.isEmpty, let unknown else { return (page, nil) }
             return (page, try reads.knows(query.entity) ? nil : unknown)
         } answer: { (page: RecordPage, unknown: String?) in
-            RecordAnswer.list(page.items, fields: query.fields, next: page.next, unknownEntity: unknown)
+            RecordAnswer.list(page.items, fields: query.fields, next: page.next, unknownEntity: unknown, notKept: page.notKept)
         }
     }
 
@@ -43,7 +43,7 @@ extension Agent {
     }
 
     /// The reason why an entity without a record here is unknown; `nil` where the configuration names it, or the hub has it.
-    private func unknownEntity(_ entity: EntityName) -> String? {
+    func unknownEntity(_ entity: EntityName) -> String? {
         let named = loaded.configuration.rules.entities
         let hubs = engine.memory.hubEntities
         if named[entity] != nil || hubs?.contains(entity) == true { return nil }
@@ -164,6 +164,7 @@ extension EntityItem {
             name: overview.name.text, kind: known.kind, access: known.kind.access,
             records: overview.records, pending: overview.open,
             cursorAge: age, rules: known)
+        notKept = overview.notKept
     }
 }
 

@@ -117,7 +117,8 @@ extension Agent {
         case .conflicts(let query): try listConflicts(call, query)
         case .conflict(let id): showConflict(call, id)
         case .resolveConflict(let id): try resolveConflict(call, id)
-        case .record(let name, let view): try readRecord(call, name, view)
+        case .record(let name, let view, let fetches):
+            if fetches { try fetchRecord(call, name, view) } else { try readRecord(call, name, view) }
         case .records(let query): try readRecords(call, query)
         case .query: try readRecords(call, QueryBody.read(call.body))
         case .entities: listEntities(call)

@@ -71,7 +71,7 @@ extension Agent {
                 let value = setting.key.hasSuffix("token_file") || setting.key.hasSuffix("key_file") ? Redactor.mark : setting.value.json
                 return "\(setting.key): \(value)"
             }.joined(separator: "\n"))
-        bundle.add("metrics.txt", text: metricsPage(diary.view.facts, openConflicts: diary.view.openConflicts))
+        bundle.add("metrics.txt", text: metricsPage(diary.view.facts, diary.view.entities, openConflicts: diary.view.openConflicts))
         bundle.add("events.ndjson", lines: diary.notes.compactMap(Self.line))
         bundle.add("ledger.ndjson", lines: diary.usage.map(Self.line))
         return bundle

@@ -6,13 +6,13 @@ import SyncStore
 extension Agent {
     func showMetrics(_ call: LocalCall) {
         fromReader(for: call) { reads, now throws(StoreError) in
-            (facts: try reads.facts(at: now), openConflicts: try reads.openConflicts())
+            (facts: try reads.facts(at: now), entities: try reads.entities(), openConflicts: try reads.openConflicts())
         } then: { agent, view in
-            call.answer(ControlAnswer.metrics(agent.metricsPage(view.facts, openConflicts: view.openConflicts)))
+            call.answer(ControlAnswer.metrics(agent.metricsPage(view.facts, view.entities, openConflicts: view.openConflicts)))
         }
     }
 
-    func metricsPage(_ facts: StoreFacts, openConflicts: Int64) -> String {
+    func metricsPage(_ facts: StoreFacts, _ entities: [EntityOverview], openConflicts: Int64) -> String {
         let now = environment.time.now()
         var page = MetricsPage()
         page.family("agentd_info", .gauge, "The program; always 1.", [(["version": AgentVersion.current], 1)])
@@ -55,6 +55,11 @@ extension Agent {
         page.family(
             "agentd_refusals_total", .counter, "Requests to the local API that were refused, by code.",
             metrics.refusals.sorted { $0.key < $1.key }.map { (["code": $0.key], $0.value) })
+        page.family(
+            "agentd_records_not_kept", .gauge, "Records whose documents this device has dropped, by entity.",
+            entities.filter { loaded.configuration.rules[$0.name]?.keep != nil || $0.notKept > 0 }.map {
+                (["entity": $0.name.text], $0.notKept)
+            })
         page.family("agentd_conflicts_open", .gauge, "Conflicts that wait for a decision.", [([:], openConflicts)])
         page.histogram("agentd_enqueue_seconds", "From a mutation's request to its answer.", metrics.enqueueTimes)
         page.histogram("agentd_fsync_seconds", "Commits of the database, the wait for the medium included.", store.commitTimes)

@@ -86,7 +86,7 @@ extension Agent {
         document.entities = view.entities.map { entity in
             .init(
                 name: entity.name.text, kind: (configuration.rules[entity.name]?.kind ?? .record).rawValue,
-                records: entity.records, pending: entity.open,
+                records: entity.records, notKept: entity.notKept, pending: entity.open,
                 cursorAge: entity.age(pulledAt: engine.pulledAt(entity.name), now: now.wall))
         }
         document.alarms = alarms.present.filter { StatusDocument.Alarm.codes.contains($0.key) }

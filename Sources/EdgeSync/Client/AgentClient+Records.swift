@@ -1,11 +1,13 @@
 extension AgentClient {
     /// Reads one record of the local copy.
     ///
-    /// - Throws: `notFound` if there is no such record.
+    /// - Parameter fetching: If the device does not keep the document of the record, the agent asks the hub for it.
+    /// - Throws: `notFound` if there is no such record; `notKept` if its document is not kept on the device; `hubUnavailable` if it could not
+    ///   be fetched.
     public func record(
-        _ entity: String, _ id: String, view: Record.View = .merged, deadline: Duration? = nil
+        _ entity: String, _ id: String, view: Record.View = .merged, fetching: Bool = false, deadline: Duration? = nil
     ) async throws(EdgeSyncError) -> Record {
-        let query = Request.query([("view", view == .merged ? nil : view.rawValue)])
+        let query = Request.query([("view", view == .merged ? nil : view.rawValue), ("fetch", fetching ? "1" : nil)])
         let request = try Request("GET", try Request.path("records", entity, id) + query)
         return try await session.ask(request, deadline) { it throws(EdgeSyncError) in try Record(it) }
     }

@@ -101,6 +101,8 @@ extension EdgeSyncError.Code {
     public static let timeout: Self = "timeout"
     public static let exists: Self = "exists"
     public static let deleted: Self = "deleted"
+    /// The device has dropped the document of the record to save space.
+    public static let notKept: Self = "not-kept"
     public static let alreadySent: Self = "already-sent"
     public static let notAccepted: Self = "not-accepted"
     public static let alreadyUndone: Self = "already-undone"
@@ -122,6 +124,7 @@ extension EdgeSyncError.Code {
     public static let notConfigured: Self = "not-configured"
     public static let readOnly: Self = "read-only"
     public static let tooSlow: Self = "too-slow"
+    public static let hubUnavailable: Self = "hub-unavailable"
     public static let queueFull: Self = "queue-full"
     public static let diskFull: Self = "disk-full"
 
@@ -144,6 +147,7 @@ extension EdgeSyncError.Code {
         case .timeout: "send the whole request without pauses"
         case .exists: "use the action `update` or `upsert`"
         case .deleted: "create the record again if it should come back"
+        case .notKept: "fetch the record from the hub (agentctl get --fetch ENTITY ID), then repeat the call"
         case .alreadySent: "make another mutation that corrects it; `undo` takes back what the hub has"
         case .notAccepted: "cancel a mutation that was not sent yet; undo only what the hub has"
         case .alreadyUndone: "undo the mutation in the member `by` to have this one again"
@@ -164,6 +168,7 @@ extension EdgeSyncError.Code {
         case .notConfigured: "correct the configuration (agentctl config check); agentd goes on by itself"
         case .readOnly: "run: agentctl status"
         case .tooSlow: "run the query with: agentctl query --explain"
+        case .hubUnavailable: "repeat the call when the hub can be reached; agentctl status tells more"
         case .queueFull: "wait until the hub has accepted some of it"
         case .diskFull: "free some space on the disk of the agent"
         default: nil

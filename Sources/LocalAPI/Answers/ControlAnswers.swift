@@ -303,6 +303,8 @@ package struct EntityItem: Hashable, Sendable {
     /// Access of the peer: `read`, `append` or `write`.
     package var access: String
     package var records: Int64
+    /// Number of records whose documents are not kept on this device; not among ``records``.
+    package var notKept: Int64 = 0
     /// Number of open mutations.
     package var pending: Int64
     /// Time since the last complete pull; `nil` when there was none.
@@ -334,6 +336,7 @@ package struct EntityItem: Hashable, Sendable {
             writer.member("kind", kind.rawValue)
             writer.member("access", access)
             writer.member("records", records)
+            if notKept > 0 { writer.member("not_kept", notKept) }
             writer.member("pending", pending)
             writer.name("cursor_age_s")
             if let cursorAge { writer.int(cursorAge.components.seconds) } else { writer.null() }

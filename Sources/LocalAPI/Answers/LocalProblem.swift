@@ -13,6 +13,8 @@ package enum LocalProblem: String, Sendable, CaseIterable {
     case timeout
     case exists
     case deleted
+    /// The device has dropped the document of the record (`entities.NAME.keep`).
+    case notKept = "not-kept"
     case alreadySent = "already-sent"
     /// The hub does not have the mutation, or never accepted it: there is nothing to undo.
     case notAccepted = "not-accepted"
@@ -38,6 +40,8 @@ package enum LocalProblem: String, Sendable, CaseIterable {
     case readOnly = "read-only"
     /// A read scanned so many records that it ran out of time.
     case tooSlow = "too-slow"
+    /// The answer needs the hub, which cannot be asked now.
+    case hubUnavailable = "hub-unavailable"
     case queueFull = "queue-full"
     case diskFull = "disk-full"
 
@@ -48,7 +52,7 @@ package enum LocalProblem: String, Sendable, CaseIterable {
         case .notFound: 404
         case .methodNotAllowed: 405
         case .timeout: 408
-        case .exists, .deleted, .alreadySent, .notAccepted, .alreadyUndone, .nothingToUndo, .alreadyResolved, .versionMismatch,
+        case .exists, .deleted, .notKept, .alreadySent, .notAccepted, .alreadyUndone, .nothingToUndo, .alreadyResolved, .versionMismatch,
             .idempotencyMismatch, .paused, .linked:
             409
         case .preconditionFailed: 412
@@ -57,7 +61,7 @@ package enum LocalProblem: String, Sendable, CaseIterable {
         case .validation: 422
         case .rate: 429
         case .outcomeUnknown: 500
-        case .starting, .notConfigured, .readOnly, .tooSlow: 503
+        case .starting, .notConfigured, .readOnly, .tooSlow, .hubUnavailable: 503
         case .queueFull, .diskFull: 507
         }
     }
@@ -73,6 +77,7 @@ package enum LocalProblem: String, Sendable, CaseIterable {
         case .timeout: "send the whole request without pauses"
         case .exists: "use the action `update` or `upsert`"
         case .deleted: "create the record again if it should come back"
+        case .notKept: "`agentctl get --fetch` brings it back from the hub"
         case .alreadySent: "it is on its way; once the hub has it, `agentctl undo` takes it back"
         case .notAccepted: "only what the hub has can be undone"
         case .alreadyUndone: "undo the change in `by` to have this one again"
@@ -93,6 +98,7 @@ package enum LocalProblem: String, Sendable, CaseIterable {
         // The detail has named the reason: a failing disk, a database of a newer program, a damaged record.
         case .readOnly: "reading goes on; `agentctl status` and `agentctl doctor` tell more"
         case .tooSlow: "`agentctl query --explain` with the same conditions tells which index would make it quick"
+        case .hubUnavailable: "`agentctl status` tells when the hub can be asked again; then repeat the request"
         case .queueFull: "wait until the hub has taken some of it"
         case .diskFull: "free some space on the disk of the agent"
         }
@@ -102,6 +108,9 @@ package enum LocalProblem: String, Sendable, CaseIterable {
     package static func hint(_ problem: Problem) -> String {
         guard let known = LocalProblem(problem) else { return "" }
         if known == .notFound, let list = problem.members["list"]?.text { return "`\(PlainText.safe(list))` lists what is there" }
+        if known == .notKept, let entity = problem.members["entity"]?.text, let id = problem.members["record_id"]?.text {
+            return "`agentctl get --fetch \(PlainText.safe(entity)) \(PlainText.safe(id))` brings it back from the hub"
+        }
         if known == .alreadyUndone, let by = problem.members["by"]?.text {
             return "to have the change again: `agentctl undo \(PlainText.safe(by))`"
         }
@@ -130,7 +139,8 @@ package enum LocalProblem: String, Sendable, CaseIterable {
         case .malformed, .unknownMember, .methodNotAllowed, .unsupportedMediaType: 64
         case .forbidden, .entityNotAllowed: 77
         case .starting, .notConfigured: 2
-        case .notFound, .timeout, .exists, .deleted, .alreadySent, .notAccepted, .alreadyUndone, .nothingToUndo, .alreadyResolved,
+        case .notFound, .timeout, .exists, .deleted, .notKept, .hubUnavailable, .alreadySent, .notAccepted, .alreadyUndone, .nothingToUndo,
+            .alreadyResolved,
             .versionMismatch,
             .preconditionFailed, .linked, .idempotencyMismatch, .paused, .tooLarge, .validation, .rate, .outcomeUnknown, .readOnly,
             .tooSlow, .queueFull, .diskFull:

@@ -20,20 +20,25 @@ package struct RecordAnswer: Hashable, Sendable {
     package var conflict: String?
     package var etag: String
 
-    /// Answer with 200, the record and its `ETag`, or 304 when the reader has it already.
+    /// Answer with 200, the record and its `ETag`, or 304 when the reader has it already. A record whose document is not kept is a problem:
+    /// an answer without a document would say that it was deleted.
     package static func answer(
         _ record: RecordSnapshot, view: RecordView = .merged, ifNoneMatch: String? = nil
     ) -> LocalAnswer {
         let etag = record.etag
         let headers: HTTPHeaders = ["ETag": etag]
         if let ifNoneMatch, matches(ifNoneMatch, etag) { return LocalAnswer(304, headers: headers) }
+        if record.isNotKept { return RecordSnapshot.notKept(record.name).localAnswer }
         return LocalAnswer(200, headers: headers) { write(record, view: view, to: &$0) }
     }
 
     /// One page of a list: `{"items":[…],"next":…}`.
-    /// - Parameter unknownEntity: A sentence for an entity that is unknown.
+    ///
+    /// - Parameters:
+    ///   - unknownEntity: A sentence for an entity that is unknown.
+    ///   - notKept: Number of records of the entity whose documents are not kept, which the list therefore cannot contain.
     package static func list(
-        _ records: [RecordSnapshot], fields: [FieldPath] = [], next: String?, unknownEntity: String? = nil
+        _ records: [RecordSnapshot], fields: [FieldPath] = [], next: String?, unknownEntity: String? = nil, notKept: Int64 = 0
     ) -> LocalAnswer {
         LocalAnswer(200) { writer in
             writer.object { writer in
@@ -43,6 +48,7 @@ package struct RecordAnswer: Hashable, Sendable {
                 writer.name("next")
                 if let next { writer.string(next) } else { writer.null() }
                 writer.member("unknown_entity", unknownEntity)
+                if notKept > 0 { writer.member("not_kept", notKept) }
             }
         }
     }

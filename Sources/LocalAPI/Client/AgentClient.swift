@@ -81,8 +81,11 @@ package struct AgentClient: Sendable {
 
     // MARK: The mirror
 
-    package func record(_ name: RecordName, view: RecordView = .merged) async throws(AgentError) -> Reply<RecordAnswer> {
-        try await call(.record(name, view: view)) { RecordAnswer($0) }
+    /// - Parameter fetches: Ask the hub for the document if it is not kept on this device.
+    package func record(
+        _ name: RecordName, view: RecordView = .merged, fetches: Bool = false
+    ) async throws(AgentError) -> Reply<RecordAnswer> {
+        try await call(.record(name, view: view, fetches: fetches)) { RecordAnswer($0) }
     }
 
     package func query(_ query: RecordListQuery) async throws(AgentError) -> Reply<RecordListPage> {
@@ -291,11 +294,14 @@ package struct RecordListPage: Hashable, Sendable {
     package var next: String?
     /// A sentence for an entity that is unknown.
     package var unknownEntity: String?
+    /// Number of records of the entity whose documents are not kept on this device.
+    package var notKept: Int64
 
-    init?(_ json: JSON) {
+    package init?(_ json: JSON) {
         guard let list = json.object?["items"]?.array else { return nil }
         items = list.compactMap { RecordAnswer($0) }
         next = json.object?["next"]?.text
         unknownEntity = json.object?["unknown_entity"]?.text
+        notKept = json.object?["not_kept"]?.int ?? 0
     }
 }

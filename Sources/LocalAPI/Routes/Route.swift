@@ -21,7 +21,8 @@ package enum Route: Hashable, Sendable {
     case resolveConflict(ConflictID)
 
     // The mirror
-    case record(RecordName, view: RecordView)
+    /// - Parameter fetches: Ask the hub for the document if it is not kept on this device.
+    case record(RecordName, view: RecordView, fetches: Bool = false)
     case records(RecordListQuery)
     case query
     case entities

@@ -116,7 +116,7 @@ enum RouteParser {
         switch (first, third) {
         case ("records", _):
             let name = RecordName(try identifier(second, "the entity"), try identifier(third, "the record id"))
-            return [("GET", { p throws(Problem) in .record(name, view: try view(&p)) })]
+            return [("GET", { p throws(Problem) in .record(name, view: try view(&p), fetches: try fetches(&p)) })]
         case ("blobs", "content"): return [("GET", plain(.blobContent(try blobID(second))))]
         case ("blobs", "retry"): return [("POST", plain(.retryBlob(try blobID(second))))]
         case ("mutations", "undo"): return [("POST", plain(.undoMutation(try identifier(second, "the mutation id"))))]
@@ -175,6 +175,10 @@ enum RouteParser {
 
     private static func view(_ p: inout ParameterReader) throws(Problem) -> RecordView {
         try p.words("view", RecordView.allCases.map { ($0.rawValue, $0) })?.first ?? .merged
+    }
+
+    private static func fetches(_ p: inout ParameterReader) throws(Problem) -> Bool {
+        try p.words("fetch", [("1", true), ("true", true), ("0", false), ("false", false)])?.first ?? false
     }
 
     private static func events(_ p: inout ParameterReader) throws(Problem) -> Route {

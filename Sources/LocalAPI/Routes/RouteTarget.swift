@@ -44,9 +44,10 @@ package struct RouteTarget: Hashable, Sendable {
             add("limit", String(query.limit))
         case .conflict(let id): (method, path) = (.get, ["conflicts", id.description])
         case .resolveConflict(let id): (method, path) = (.post, ["conflicts", id.description, "resolve"])
-        case .record(let name, let view):
+        case .record(let name, let view, let fetches):
             (method, path) = (.get, ["records", name.entity.text, name.id.text])
             if view != .merged { add("view", view.rawValue) }
+            if fetches { add("fetch", "1") }
         case .records(let query):
             (method, path) = (.get, ["records", query.entity.text])
             for test in RouteTarget.tests(query.filter) { add("filter", test) }

@@ -40,6 +40,7 @@ extension StatusDocument {
                     writer.member("name", entity.name)
                     writer.member("kind", entity.kind)
                     writer.member("records", entity.records)
+                    if entity.notKept > 0 { writer.member("not_kept", entity.notKept) }
                     writer.member("pending", entity.pending)
                     writer.seconds("cursor_age_s", entity.cursorAge)
                 }
@@ -101,7 +102,7 @@ extension StatusDocument {
                 let entity = AnswerReader(element)
                 return Entity(
                     name: entity.text("name") ?? "", kind: entity.text("kind") ?? "record",
-                    records: entity.int("records") ?? 0, pending: entity.int("pending") ?? 0,
+                    records: entity.int("records") ?? 0, notKept: entity.int("not_kept") ?? 0, pending: entity.int("pending") ?? 0,
                     cursorAge: entity.seconds("cursor_age_s"))
             },
             apps: reader.list("apps").map { element in

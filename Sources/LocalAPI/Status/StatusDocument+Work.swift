@@ -218,11 +218,14 @@ extension StatusDocument {
         package var name: String
         package var kind: String
         package var records: Int64
+        /// Number of records whose documents are not kept on this device; not among ``records``.
+        package var notKept: Int64
         package var pending: Int64
         /// Time since the last complete pull; `nil` when there was none.
         package var cursorAge: Duration?
 
-        package init(name: String, kind: String, records: Int64, pending: Int64, cursorAge: Duration? = nil) {
+        package init(name: String, kind: String, records: Int64, notKept: Int64 = 0, pending: Int64, cursorAge: Duration? = nil) {
+            self.notKept = notKept
             self.name = name
             self.kind = kind
             self.records = records

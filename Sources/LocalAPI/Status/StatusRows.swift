@@ -273,7 +273,11 @@ struct StatusRows {
         let oldest = ages.contains(nil) ? nil : ages.compactMap { $0 }.max()
         let pulled = oldest.map { "pulled " + DurationText.readable($0) + " ago" } ?? "not all pulled yet"
         return StatusRow(
-            "MIRROR", [pulled + "; " + entities.map { "\($0.name) \(count($0.records))" }.joined(separator: ", ")])
+            "MIRROR", [pulled + "; " + entities.map(mirrored).joined(separator: ", ")])
+    }
+
+    private func mirrored(_ entity: StatusDocument.Entity) -> String {
+        "\(entity.name) \(count(entity.records))" + (entity.notKept > 0 ? " (and \(count(entity.notKept)) not kept)" : "")
     }
 
     private var scopes: StatusRow? {

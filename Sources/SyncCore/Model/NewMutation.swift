@@ -178,6 +178,9 @@ package struct RecordSnapshot: Hashable, Sendable {
     package static func notKept(_ name: RecordName) -> Problem {
         Problem(
             "not-kept", status: 409, detail: "the record \(name) is not kept on this device",
-            members: ["fetch": .string("/v1/records/\(name.entity)/\(name.id)?fetch=1")])
+            members: [
+                "entity": .string(name.entity.text), "record_id": .string(name.id.text),
+                "fetch": .string("/v1/records/\(name.entity)/\(name.id)?fetch=1"),
+            ])
     }
 }

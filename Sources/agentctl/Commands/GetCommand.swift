@@ -8,10 +8,14 @@ struct GetCommand: AgentCommand {
         abstract: "Read one record of the local mirror, or list those of an entity.",
         discussion:
             """
-            The command reads locally and never waits for the network. The document goes to standard output, its version and state \
-            to standard error. Exit status 1: there is no such record, or it was deleted.
+            The command reads locally and does not wait for the network. The document goes to standard output, its version and state \
+            to standard error. Exit status 1: there is no such record, it was deleted, or its document is not kept on this device.
+
+            With --fetch the agent asks the hub for a document that is not kept here (entities.NAME.keep). The record is then kept \
+            in full again.
 
             agentctl get work_orders wo-1
+            agentctl get --fetch work_orders wo-1
             """
     )
 
@@ -19,16 +23,20 @@ struct GetCommand: AgentCommand {
     @Argument(help: "The entity.") var entity: EntityName
     @Argument(help: "The record's id.") var id: RecordID?
     @Option(help: "merged (with open changes), server (as the hub has it), or both.") var view: RecordView = .merged
+    @Flag(help: "Ask the hub for the document if it is not kept on this device.") var fetch = false
     @Option(help: "Number of records in a list.") var limit: Int = RecordListQuery.limitDefault
 
-    func validate() throws { try RecordList.check(limit: limit) }
+    func validate() throws {
+        try RecordList.check(limit: limit)
+        if fetch, id == nil { throw ValidationError("--fetch needs the id of one record.") }
+    }
 
     func run(_ session: Session) async throws -> Int32 {
         guard let id else {
             let page = try await session.client.query(RecordListQuery(entity, limit: limit))
             return RecordList.show(page, of: ["agentctl", "query", entity.text, "--limit", "\(limit)"], asJSON: session.isJSON)
         }
-        let reply = try await session.client.record(RecordName(entity, id), view: view)
+        let reply = try await session.client.record(RecordName(entity, id), view: view, fetches: fetch)
         let record = reply.value
         let isGone = record.data == nil && (view != .both || record.base == nil)
         if session.isJSON {
