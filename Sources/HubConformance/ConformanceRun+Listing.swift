@@ -44,6 +44,22 @@ extension ConformanceRun {
             try require(missing.isEmpty, "listed or there, but not both: \(missing.sorted().prefix(5).map(\.text))")
             return PlainText.count(ours.count, "record") + " of this run"
         }
+        await check(
+            "snapshot-one", "A8",
+            "A listing of one that begins right before an id shows that record, though no record has the id before it."
+        ) {
+            guard let id = records.keys.max() else { throw NotTried("there is no record") }
+            var after = id.predecessor
+            var shown: [RecordID] = []
+            for _ in 0..<RecordFetch.pagesMax where shown.isEmpty {
+                let page = try await listing(after: after, limit: 1)
+                shown = page.records.map(\.id)
+                guard page.hasMore, let next = page.after, next < id else { break }
+                after = next
+            }
+            try require(shown == [id], shown.isEmpty ? "nothing, where \(id) comes next" : "\(shown[0]), where \(id) comes next")
+            return "\(id)"
+        }
         await check("snapshot-feed", "A8", "From the cursor of a listing the feed has what changes afterwards.") {
             let start = try await listing(after: nil, limit: 1).startCursor
             let id = newRecord()

@@ -473,6 +473,12 @@ struct ConformanceTests {
                 if let list = object["records"]?.array { object["records"] = .array(list.reversed()) }
             }),
         Mistake(
+            what: "shows nothing after an id that no record has", noticedBy: "snapshot-one",
+            spoil: { request, response in
+                guard request.url.contains("zzzzzzzz") else { return }
+                body("/v1/sync/snapshot") { ($0["records"], $0["has_more"]) = ([], false) }(request, &response)
+            }),
+        Mistake(
             what: "takes any token", noticedBy: "auth-wrong",
             alter: { request in
                 if request.headers["Authorization"] != nil { request.headers["Authorization"] = "Bearer " + good.withLock { $0 } }
