@@ -184,6 +184,22 @@ struct StubTests {
         #expect(try notKept(agent) == 2)
     }
 
+    // Fault: a stub whose row is damaged answers for ever that its document is not kept.
+    @Test("A damaged stub is listed again, and the record is here in full")
+    func damaged() throws {
+        let folder = try TemporaryFolder()
+        let agent = try agent(in: folder)
+        try settle(agent)
+        try RawDatabase(folder.database).rows("UPDATE record SET stub = stub + 1 WHERE id = 'a'")
+        let shown = try #require(try agent.record("a"))
+        #expect(shown.status == .error && !shown.isNotKept)
+        #expect(agent.refusal(TestAgent.mutation(.delete, "a"))?.code == "read-only")
+        #expect(try agent.store.loadStreams(at: agent.now).first { $0.entity == Self.audit }?.listing != nil)
+        _ = try list(agent, [hubs("a", 10, Self.done), hubs("b", 11, ["status": "open", "site": "s-1"])])
+        #expect(try agent.view("a") != nil)
+        #expect(try agent.store.verify() == [])
+    }
+
     // MARK: - Slices and space
 
     // Fault: half of a slice is on the disk after a power cut, such as a dropped document with its key in an index.

@@ -2,8 +2,8 @@ extension AgentClient {
     /// Reads one record of the local copy.
     ///
     /// - Parameter fetching: If the device does not keep the document of the record, the agent asks the hub for it.
-    /// - Throws: `notFound` if there is no such record; `notKept` if its document is not kept on the device; `hubUnavailable` if it could not
-    ///   be fetched.
+    /// - Throws: `notFound` if there is no such record; `notKept` if its document is not kept on the device; `hubUnavailable` if the hub
+    ///   could not be asked for it.
     public func record(
         _ entity: String, _ id: String, view: Record.View = .merged, fetching: Bool = false, deadline: Duration? = nil
     ) async throws(EdgeSyncError) -> Record {

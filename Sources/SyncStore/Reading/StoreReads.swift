@@ -130,6 +130,7 @@ package struct StoreReads {
         if row.isDamaged {
             // No content is shown rather than damaged content.
             snapshot.status = .error
+            snapshot.isNotKept = false
             snapshot.base = nil
             snapshot.view = nil
         }
