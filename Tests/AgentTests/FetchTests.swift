@@ -19,7 +19,7 @@ struct FetchTests {
         var record = try #require(listed.first).record
         let now = SystemClocks().now()
         // As if it had been finished long ago.
-        record.hlc = HybridTime(milliseconds: UInt64(now.wall.milliseconds - 400 * 86_400_000), counter: 0, node: "1b2c11ab").description
+        record.hlc = HybridTime(milliseconds: UInt64(now.wall.milliseconds - 100 * 86_400_000), counter: 0, node: "1b2c11ab").description
         var rules = EntityRules()
         rules.keep = KeepRule(days: 7, when: ["status": ["done"]])
         let folder = try AgentStand.makeFolder()

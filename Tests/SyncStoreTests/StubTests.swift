@@ -95,7 +95,7 @@ struct StubTests {
     func stamped(isTrusted: Bool) throws {
         let agent = try TestAgent(rules: Self.rules)
         agent.store.clockTrust = isTrusted ? .synced : .unsynced
-        let longAgo = agent.now.wall.advanced(by: .seconds(-400 * 86_400))
+        let longAgo = agent.now.wall.advanced(by: .seconds(-200 * 86_400))
         agent.stamp = HybridTime(milliseconds: UInt64(longAgo.milliseconds), counter: 0, node: "1b2c11ab")
         try agent.pull([("a", 10, Self.done)])
         try settle(agent)
@@ -424,7 +424,7 @@ struct StubTests {
         let agent = try agent()
         try settle(agent)
         let old = HybridTime(
-            milliseconds: UInt64(agent.now.wall.milliseconds - 400 * 86_400_000), counter: 0, node: "1b2c11ab")
+            milliseconds: UInt64(agent.now.wall.milliseconds - 200 * 86_400_000), counter: 0, node: "1b2c11ab")
         try agent.store.bringBack(hubs("a", version, Self.done, stamp: old), of: Self.audit, at: agent.now)
         #expect(try agent.view("a") == #"{"status":"done","site":"s-1"}"#)
         #expect(try agent.record("a")?.version == version && keptIDs(agent) == ["a", "b"] && notKept(agent) == 0)
