@@ -110,6 +110,10 @@ private let rows: [(input: String, tests: [String])] = [
     ("carrier without address, route, probe", ["LinkSurveyTests.steps", "LinkNamespaceTests.address", "StandInTests.standIns"]),
 
     // MARK: The network and the hub
+    (
+        "a schema that never ends, refers to itself, or asks for rules that are not known",
+        ["HostileSchemaTests.tooCostly", "HostileSchemaTests.levels", "SchemaReaderTests.circles", "SchemaReaderTests.words"]
+    ),
     ("names that do not resolve, addresses of a portal", ["HTTPTransportContract.unresolved", "StandInTests.standIns"]),
     (
         "each step of a request that takes too long",
