@@ -19,7 +19,7 @@ struct AblationTests {
     /// Their moments come seldom, so the histories are led to them (``Scenario/toward``).
     private static let rare: [Ablation] = [
         .cursorAtEnd, .sentCoalesced, .conflictLosesBase, .mergeForgotten, .requeueAboveHighest, .markIgnored, .unofferedIsDeleted,
-        .coalescedInDoubt, .storedReadAsInput, .removalBeatsAddition, .versionsAsPlaces,
+        .coalescedInDoubt, .storedReadAsInput, .removalBeatsAddition, .versionsAsPlaces, .membersByArrival, .membersByField,
     ]
 
     @Test("Histories that are led to the moments of a rule end well with it", arguments: rare)
