@@ -15,7 +15,8 @@ package struct JSONSchema: Sendable {
     /// Largest size of all patterns together (``LinearPattern/size``), which is their memory.
     package static let patternsMax = 100_000
     /// Largest number of steps of one judgement: a step is a rule, a member, an element, or a state of a pattern. A document of 256 KiB
-    /// with 20,000 values takes 100,000 under an ordinary schema, and a million steps take some 20 ms.
+    /// with 20,000 values takes 100,000 under an ordinary schema, and a million steps take some 20 ms. What costs more, such as comparing
+    /// whole values, counts as several steps.
     package static let stepsMax = 2_000_000
     /// Largest number of schemas within each other while a value is judged, which limits the stack.
     package static let levelsMax = 512

@@ -57,7 +57,7 @@ struct SchemaJudge {
 
     /// Steps of comparing or hashing a whole value, which costs several ordinary steps for each value in it.
     mutating func spend(comparing value: JSON) -> Bool {
-        guard spend(4) else { return false }
+        guard spend(8) else { return false }
         switch value {
         case .null, .bool: return true
         case .number(let number): return spend(number.source.utf8.count / 16)
@@ -88,7 +88,7 @@ struct SchemaJudge {
         _ detail: @autoclosure () -> String
     ) {
         // A text costs more than a step.
-        guard isCollecting, faults.count < faultsMax, spend(4) else { return }
+        guard isCollecting, faults.count < faultsMax, spend(16) else { return }
         let pointer = pointer + (name.map { "/" + JSONPointer.escaped($0.text) } ?? "")
         faults.append(
             SchemaFault(pointer: pointer, detail: detail(), schema: schema, keyword: keyword, distance: distance))
