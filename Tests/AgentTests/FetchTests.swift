@@ -15,8 +15,8 @@ struct FetchTests {
     /// The folder of an agent that has dropped the document of a record, and a hub that has it.
     private static func dropped(at hub: LoopbackHub) throws -> String {
         try hub.publish("audits", "a-1", done)
-        let listed = try SnapshotMessages.readResponse(hub.ask("GET", "/v1/sync/snapshot?entity=audits").body).records
-        var record = try #require(listed.first).record
+        let listed = try SnapshotMessages.readResponse(hub.ask("GET", "/v1/sync/snapshot?entity=audits").body)
+        var record = try #require(listed.records.first).record
         let now = SystemClocks().now()
         // As if it had been finished long ago.
         record.hlc = HybridTime(milliseconds: UInt64(now.wall.milliseconds - 100 * 86_400_000), counter: 0, node: "1b2c11ab").description
@@ -27,7 +27,7 @@ struct FetchTests {
             device: DeviceID(trusted: "gw-test"), bootID: "boot-1", rules: RuleBook([audits: rules]), capacity: StoreCapacity(), seed: 7)
         let store = try Store(Database.open(path: folder + "/agent.db"), options, at: now)
         let page = StreamPage(
-            entity: audits, cursor: "c", hasMore: false, records: [.init(id: RecordID(trusted: "a-1"), record: record)], deletions: [])
+            entity: audits, cursor: listed.startCursor, hasMore: false, records: [.init(id: RecordID(trusted: "a-1"), record: record)], deletions: [])
         _ = try store.applyPull(PullResponse(epoch: nil, head: 1, pages: [page]), at: now)
         while try store.housekeep(at: now) {}
         try store.close(at: now)

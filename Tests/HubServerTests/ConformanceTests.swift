@@ -110,7 +110,7 @@ struct ConformanceTests {
         hub.settings.uploads = HubUploads(try BlobFiles(folder.path + "/blobs"))
         let book = try #require(hub.settings.tokens)
         let environment = HubService.Environment(
-            time: Clock(), seed: 1, tokens: { book }, compressor: ZlibCompressor(),
+            time: SystemClocks(), seed: 1, tokens: { book }, compressor: ZlibCompressor(),
             log: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
         let service = try await HubService.start(hub, HubService.Options(host: "127.0.0.1", port: 0), environment)
         let transport = try CurlTransport(name: "conformance", idleConnections: 2)

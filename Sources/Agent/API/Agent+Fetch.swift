@@ -14,7 +14,7 @@ extension Agent {
                 guard isNotKept else { return try agent.readRecord(call, name, view) }
                 try agent.checkHubCanBeAsked()
                 let fetch = RecordFetch(name, epoch: agent.engine.memory.epoch)
-                agent.ask(fetch.first, of: fetch, for: call, name, view)
+                agent.ask(fetch, for: call, name, view)
             } catch {
                 agent.refuseFetch(call, error)
             }
@@ -39,10 +39,10 @@ extension Agent {
         LocalProblem.hubUnavailable.problem("the hub cannot be asked for the record: \(why)", retryAfter: retryAfter)
     }
 
-    private func ask(_ page: SnapshotRequest, of fetch: RecordFetch, for call: LocalCall, _ name: RecordName, _ view: RecordView) {
+    private func ask(_ fetch: RecordFetch, for call: LocalCall, _ name: RecordName, _ view: RecordView) {
         let (hub, replica, uplink) = (hub, engine.replica, around.connectivity.uplink)
         Task(executorPreference: executor) { [weak self] in
-            let result = await hub.list(page, epoch: fetch.epoch, replica: replica, over: uplink)
+            let result = await hub.list(fetch.request, epoch: fetch.epoch, replica: replica, over: uplink)
             await self?.answered(result, fetch, over: uplink, for: call, name, view)
         }
     }
@@ -53,12 +53,10 @@ extension Agent {
     ) {
         let answer = HubAnswer(.record, result, over: uplink, at: environment.time.now())
         observe(answer)
-        var fetch = fetch
         switch result {
         case .failure(let error): refuseFetch(call, Self.unavailable(Printable.text(error.description)))
         case .success(let response):
             switch fetch.handle(HubReply.read(response, now: answer.at.wall)) {
-            case .ask(let page): ask(page, of: fetch, for: call, name, view)
             case .found(let record):
                 // The versions of this device may belong to another history by now, or be on the way to one.
                 guard engine.memory.epoch == fetch.epoch, engine.memory.healing == nil else {

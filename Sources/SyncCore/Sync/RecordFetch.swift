@@ -4,7 +4,6 @@
 /// every hub can answer, and shows the share of this device alone: a record of others and no record are one answer.
 package struct RecordFetch: Hashable, Sendable {
     package enum Step: Hashable, Sendable {
-        case ask(SnapshotRequest)
         case found(StreamPage.Record)
         /// The hub has no such record, or not for this device.
         case absent
@@ -12,26 +11,18 @@ package struct RecordFetch: Hashable, Sendable {
         case failed(String)
     }
 
-    /// Number of answers that a hub may give without reaching the id. It may look through records of others and show none of them.
-    package static let pagesMax = 8
-
     private let name: RecordName
     /// The history that the versions of this device belong to.
     package let epoch: String?
-    private var after: RecordID?
-    private var pages = 0
 
     package init(_ name: RecordName, epoch: String?) {
         self.name = name
         self.epoch = epoch
-        after = name.id.predecessor
     }
 
-    package var first: SnapshotRequest { request }
+    package var request: SnapshotRequest { SnapshotRequest(entity: name.entity, after: name.id.predecessor, limit: 1) }
 
-    private var request: SnapshotRequest { SnapshotRequest(entity: name.entity, after: after, limit: 1) }
-
-    package mutating func handle(_ reply: HubReply) -> Step {
+    package func handle(_ reply: HubReply) -> Step {
         switch reply {
         case .refused(let refusal): return .failed(refusal.detail)
         case .answered(let facts, let body):
@@ -47,16 +38,14 @@ package struct RecordFetch: Hashable, Sendable {
         }
     }
 
-    private mutating func read(_ page: SnapshotPage) -> Step {
+    private func read(_ page: SnapshotPage) -> Step {
         guard page.entity == name.entity else { return .failed("its answer is about another entity") }
         if let record = page.records.first(where: { $0.id == name.id }) { return .found(record) }
         if page.unreadable.contains(name.id) { return .failed("the record is damaged there") }
         let isPast = page.records.contains { $0.id > name.id }
-        guard !isPast, page.hasMore, let last = page.after, last < name.id else { return .absent }
-        pages += 1
-        guard pages < Self.pagesMax, after.map({ $0 < last }) ?? true else { return .failed("its answers do not get to the record") }
-        after = last
-        return .ask(request)
+        // No id lies between the place of the request and the record, so a hub that stops before it has not understood the request.
+        if !isPast, page.hasMore, let last = page.after, last < name.id { return .failed("its answer does not get to the record") }
+        return .absent
     }
 }
 
