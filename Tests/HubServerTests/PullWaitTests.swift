@@ -210,13 +210,6 @@ struct PullWaitTests {
 
     // MARK: Scopes
 
-    private static let tokensOfTwo: (book: TokenBook, one: String, two: String) = {
-        var (book, random) = (TokenBook(), SeededRandom(seed: 3))
-        let one = book.add(.one, at: Timestamp(milliseconds: 0), using: &random)
-        let two = book.add(.two, at: Timestamp(milliseconds: 0), using: &random)
-        return (book, one, two)
-    }()
-
     @Test("A change outside of a device's scopes does not end its wait, and one inside of them does")
     func scopes() async throws {
         var access = AccessBook()
@@ -234,24 +227,6 @@ struct PullWaitTests {
             try await stand.waiting(1)
             _ = try await stand.running.push([Sent("k-2", .create, "work_orders", id: "w-1", data: ["site": "s-1"])])
             #expect(try Self.ids(await answer) == ["w-1"])
-        }
-    }
-
-    @Test("Other grants of a device end its wait, and those of another device do not")
-    func grants() async throws {
-        let (book, one, two) = Self.tokensOfTwo
-        try await Self.with(rules: ScopeBench.rules, tokens: book) { stand in
-            let orders = ScopeBench.orders
-            let first = try await stand.cursor(orders, token: one)
-            let second = try await stand.cursor(orders, device: .two, token: two)
-            async let answer = stand.pull(first, of: orders, token: one)
-            async let others = stand.pull(second, of: orders, device: .two, token: two)
-            try await stand.waiting(2)
-            stand.tokens.grant(.two, Scope("site", "s-2"))
-            #expect(try await others.headers["Sync-Scopes"] != nil)
-            try await stand.waiting(1)
-            stand.tokens.grant(.one, Scope("site", "s-1"))
-            #expect(try await answer.status == 200)
         }
     }
 }

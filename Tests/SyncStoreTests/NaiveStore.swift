@@ -350,6 +350,8 @@ struct NaiveStore {
     }
 
     mutating func pull(_ name: String, _ version: Int64, _ data: JSONObject?) {
+        // A record that a verdict left out comes back in the version that it had.
+        if data != nil, let known = records[name], known.base == nil, known.version == version { records[name]?.version -= 1 }
         install(data.map { .record(HubRecord(version: version, data: $0)) } ?? .deleted(version: version), name)
     }
 }

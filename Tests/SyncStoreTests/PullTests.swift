@@ -48,7 +48,7 @@ struct PullTests {
         try agent.pull([], deleted: [("a", 6)])
         #expect(try agent.view("a") == nil)
         #expect(try agent.record("a")?.isDeleted == true)
-        try agent.pull([("a", 6, ["v": 6])])
+        try agent.pull([("a", 5, ["v": 5])])
         #expect(try agent.view("a") == nil)
         try agent.pull([("a", 7, ["v": 7])])
         #expect(try agent.view("a") == #"{"v":7}"#)
