@@ -154,6 +154,26 @@ final class SimHub {
 
     // MARK: Watching
 
+    /// What the hub says to a change of a record that never was.
+    func answerAboutNothing(at now: Timestamp) throws(Broken) -> Problem? {
+        let mutation: JSONObject = [
+            "seq": 1, "idempotency_key": "nothing", "entity": .string(Shares.orders.text), "record_id": "nothing", "action": "update",
+            "data": ["s": "nothing"], "base_version": 0,
+            "hlc": .string(HybridTime(milliseconds: UInt64(clamping: now.milliseconds), counter: 0, node: "0000000a").description),
+        ]
+        let body: JSONObject = ["acked_seq": 0, "max_sent_seq": 1, "mutations": .array([.object(mutation)])]
+        let response = hub.handle(
+            HubRequest(
+                "POST", "/v1/sync/push",
+                headers: [
+                    "Authorization": "Bearer \(observerToken)", "Sync-Version": "1", "Sync-Device": "observer", "Sync-Replica": "r-0",
+                    "Content-Type": "application/json",
+                ], body: JSON.object(body).bytes), at: now)
+        let results = try Broken.none { try PushMessages.readResponse(response.body).results }
+        guard case .rejected(let problem, _)? = results.first?.verdict else { return nil }
+        return problem
+    }
+
     /// Brings the observer's copy up to date.
     func observe(at now: Timestamp) throws(Broken) {
         while seenHead != head {

@@ -155,9 +155,8 @@ extension Simulation {
         _ problem: Problem, _ mutation: IncomingMutation, _ isUnknown: Bool, _ breaks: (String, String) -> Broken
     ) throws(Broken) {
         guard Shares.scoped.contains(mutation.record.entity), isUnknown, mutation.content.action != .create else { return }
-        if unknownRecord == nil { unknownRecord = problem }
         guard problem == unknownRecord else {
-            throw breaks("what is of others does not exist", "\(problem) is not \(unknownRecord.map { "\($0)" } ?? "")")
+            throw breaks("what is of others does not exist", "it is told that \(problem.detail)")
         }
     }
 }

@@ -5,9 +5,10 @@ import SyncStore
 // Records that are shared out: what apps do with them, what the office and operators do, and cursors that are shown by others.
 extension Simulation {
     /// What the hub is told at the beginning.
-    func beginSharing() {
+    func beginSharing() throws(Broken) {
         guard scenario.sharesOut else { return }
         count("histories with scopes")
+        unknownRecord = try hub.answerAboutNothing(at: hubTime)
         for (device, site) in zip(Shares.field, Shares.sites) {
             oracle.shares.grant(site, to: device, in: .file, isGranted: true)
         }

@@ -58,7 +58,7 @@ package final class Simulation {
     var retriedKeys: Set<MutationKey> = []
     /// Cursors of entities that are shared out, oldest first.
     var shownCursors: [ShownCursor] = []
-    /// What the hub says of a record that does not exist, or is of others.
+    /// What the hub says of a record that never was, and so of one of others.
     var unknownRecord: Problem?
     /// The commit number that a cursor stands for, as the hub handed it out.
     var cursorPlaces: [String: Int64] = [:]
@@ -118,7 +118,7 @@ package final class Simulation {
 
     package func run() throws(Broken) {
         if scenario.countsByRecord { count("histories with versions by record") }
-        beginSharing()
+        try beginSharing()
         for agent in agents { plan(.starts(agent: agent.index), in: chance(upTo: .seconds(2))) }
         plan(.appActs, in: chance(upTo: .seconds(5)))
         plan(.weather, in: chance(upTo: .seconds(10)))
