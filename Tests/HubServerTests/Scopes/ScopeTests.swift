@@ -97,7 +97,7 @@ struct ScopeTests {
         let deleted = Sent("k-b", seq: 2, .delete, "work_orders", id: "a")
         #expect(try fleet.bench.verdicts([made, deleted], device: one).map(\.verdict.code) == ["accepted", "accepted"])
         try fleet.pull(two)
-        #expect(try fleet.push(two, .create, "a", ["site": "s-1"]).code == "accepted")
+        #expect(try fleet.push(two, .create, "a", ["site": "s-1"], base: 2).code == "accepted")
         try fleet.pull(one)
         #expect(fleet.ids(one) == ["a"] && fleet.leaks.isEmpty)
         // Moved, and deleted where it went to.
