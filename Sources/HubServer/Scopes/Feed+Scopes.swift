@@ -76,7 +76,7 @@ extension Feed {
         let (entity, limit) = (cursor.entity, max(1, 2 * room.records) + 1)
         let gained = try store.scopeFeed(
             entity, share.gained, after: share.after, upTo: cursor.seq, deletionsAfter: .max, limit: limit)
-        let lost = try store.lostScopes(entity, share.lost, upTo: cursor.seq, after: share.after, limit: limit)
+        let lost = try store.lostScopes(entity, share.lost, of: device, upTo: cursor.seq, after: share.after, limit: limit)
         let found = HubStore.merged(gained + lost, limit)
         let records = try store.records(entity, found.map(\.id))
         let (isGained, isLost) = (Set(gained.map(\.id)), Set(lost.map(\.id)))

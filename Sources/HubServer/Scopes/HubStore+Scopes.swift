@@ -62,6 +62,8 @@ struct ScopeRow {
     /// The commit of its last change in the scope, or of its leaving.
     var version: Int64
     var state: ScopeState
+    /// The commit in which it first came there, where that was asked for.
+    var since: Int64?
 }
 
 extension WriteGroup {
@@ -153,20 +155,50 @@ extension HubStore {
         return try merged(Question(scopeFeedQuery, sets), limit)
     }
 
-    /// The rows of scopes that a device has lost: of records that may have been sent up to a commit.
+    /// The rows of scopes that a device has lost: of records that may have been sent up to a commit, and of those that came there later by
+    /// changes of the device itself.
     func lostScopes(
-        _ entity: EntityName, _ scopes: [Int64], upTo since: Int64, after: CursorShare.Place, limit: Int
+        _ entity: EntityName, _ scopes: [Int64], of device: DeviceID, upTo since: Int64, after: CursorShare.Place, limit: Int
     ) throws(DatabaseError) -> [ScopeRow] {
-        let sets = scopes.map {
-            [.text(entity.text), .int($0), .int(after.version), .text(after.id), .int(since), .int(Int64(limit))] as [DatabaseValue]
+        func question(_ query: LookUp, _ after: CursorShare.Place) -> Question {
+            let sets = scopes.map {
+                [.text(entity.text), .int($0), .int(after.version), .text(after.id), .int(since), .int(Int64(limit))] as [DatabaseValue]
+            }
+            return Question(query, sets)
         }
-        return try merged(Question(lostScopesQuery, sets), limit)
+        let sent = try merged(question(lostScopesQuery, after), limit)
+        let own = scopes.isEmpty ? [] : try commits(of: device, after: since)
+        if own.isEmpty { return sent }
+        var later: [ScopeRow] = []
+        var place = after
+        while later.count < limit {
+            let found = try merged(question(laterScopesQuery, place), limit, withSince: true)
+            later += found.filter { own.contains($0.version) || $0.since.map { own.contains($0) } ?? false }
+            guard found.count == limit, let last = found.last else { break }
+            place = CursorShare.Place(version: last.version, id: last.id.text)
+        }
+        return HubStore.merged(sent + later, limit)
     }
 
-    private func merged(_ question: Question, _ limit: Int) throws(DatabaseError) -> [ScopeRow] {
+    /// The commits after another one in which a change of the device was accepted.
+    private func commits(of device: DeviceID, after version: Int64) throws(DatabaseError) -> Set<Int64> {
+        var found: Set<Int64> = []
+        try database.read(
+            "SELECT DISTINCT version FROM mutation_key WHERE device = ? AND version > ?", [.text(device.text), .int(version)]
+        ) { row in
+            found.insert(row.int(0))
+            return true
+        }
+        return found
+    }
+
+    private func merged(_ question: Question, _ limit: Int, withSince: Bool = false) throws(DatabaseError) -> [ScopeRow] {
         var found: [ScopeRow] = []
         if question.sets.isEmpty { return [] }
-        try database.answer([question]) { _, _, row in found.append(HubStore.scopeRow(row)) }
+        try database.answer([question]) { _, _, row in
+            found.append(HubStore.scopeRow(row))
+            if withSince { found[found.count - 1].since = row.int(3) }
+        }
         return HubStore.merged(found, limit)
     }
 

@@ -9,6 +9,7 @@ final class HubStore {
     let scopeFeedQuery: LookUp
     let lostScopesQuery: LookUp
     let newestInScopeQuery: LookUp
+    let laterScopesQuery: LookUp
     /// Set as soon as the hub's secret is known.
     var scopeCodes = ScopeCodes(secret: [])
     let ablations: Ablations
@@ -29,10 +30,8 @@ final class HubStore {
             SELECT epoch, secret, head, applied, duplicates, conflicts, rejected, retried, \(database.spelling.tokens),
               (SELECT tag FROM lineage WHERE n = (SELECT max(n) FROM lineage)), (SELECT max(generation) FROM scope_index) FROM hub
             """
-        let scopeRows = """
-            SELECT id, version, state FROM record_scope
-            WHERE \(database.spelling.feedEntity()) = ?1 AND scope = ?2 AND (version, id) > (?3, ?4)
-            """
+        let ofScope = "FROM record_scope WHERE \(database.spelling.feedEntity()) = ?1 AND scope = ?2 AND (version, id) > (?3, ?4)"
+        let scopeRows = "SELECT id, version, state \(ofScope)"
         scopeFeedQuery = LookUp(
             "\(scopeRows) AND version <= ?5 AND (state = 0 OR version > ?6) ORDER BY version, id LIMIT ?7",
             [.text, .int, .int, .text, .int, .int, .int])
@@ -43,6 +42,9 @@ final class HubStore {
             SELECT version FROM record_scope
             WHERE \(database.spelling.feedEntity()) = ?1 AND scope = ?2 AND version > ?3 ORDER BY version DESC LIMIT 1
             """, [.text, .int, .int])
+        laterScopesQuery = LookUp(
+            "SELECT id, version, state, since \(ofScope) AND since > ?5 ORDER BY version, id LIMIT ?6",
+            [.text, .int, .int, .text, .int, .int])
         feedQuery = """
             SELECT \(HubStore.shownColumns) FROM record\(database.spelling.byFeed)
             WHERE \(database.spelling.feedEntity()) = ? AND (version, id) > (?, ?) AND (data IS NOT NULL OR version > ?)

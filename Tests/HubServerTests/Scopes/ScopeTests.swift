@@ -172,6 +172,29 @@ struct ScopeTests {
         #expect(response.pages.first?.deletions.map(\.id) == ["old"] && response.pages.first?.records.isEmpty == true)
     }
 
+    // Fault: the device has the record by its own change, and not by a pull, so it keeps the record for good.
+    @Test("A record that the device has made since its last pull is taken back with the scope; those of others are not told")
+    func ownSinceThePull() throws {
+        let fleet = try ScopeBench()
+        fleet.grant(one, "site", "s-1")
+        fleet.grant(two, "site", "s-1")
+        try fleet.publish("old", ["site": "s-1"])
+        try fleet.pull(one)
+        for id in ["made", "made-and-changed"] { #expect(try fleet.push(one, .create, id, ["site": "s-1"]).code == "accepted") }
+        for index in 0..<5 { try fleet.publish("other-\(index)", ["site": "s-1"]) }
+        #expect(try fleet.push(two, .update, "made-and-changed", ["note": "x"], base: 3).code == "accepted")
+        fleet.revoke(one, "site", "s-1")
+        var (cursor, told) = (fleet.mirrors[one]?.cursor, [String]())
+        for _ in 0..<20 {
+            let response = try fleet.bench.pull([(ScopeBench.orders, cursor)], limit: 1, device: one)
+            guard let page = response.pages.first else { break }
+            #expect(page.records.isEmpty)
+            told += page.deletions.map(\.id.text)
+            cursor = page.cursor
+        }
+        #expect(told.sorted() == ["made", "made-and-changed", "old"])
+    }
+
     @Test("A record that moves to another site leaves one device and reaches the other")
     func moves() throws {
         let fleet = try ScopeBench()
