@@ -187,7 +187,8 @@ struct PullWaitTests {
             try second.send(head)
             let error = await #expect(throws: TransportError.self) { try await waiting.value }
             #expect(error?.code == .broken)
-            #expect(stand.running.service.connectionCounts.closedIdle == 1)
+            // The connection for the metrics may have been known already, and counts then, too.
+            #expect(stand.running.service.connectionCounts.closedIdle >= 1)
             withExtendedLifetime((first, second)) {}
             try await stand.waiting(0)
         }
