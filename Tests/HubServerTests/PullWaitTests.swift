@@ -23,35 +23,22 @@ struct PullWaitTests {
         func advance(_ seconds: Int64) { self.seconds.add(seconds, ordering: .relaxed) }
     }
 
-    final class Tokens: Sendable {
-        private let book: Mutex<TokenBook?>
-
-        init(_ first: TokenBook?) { book = Mutex(first) }
-
-        var present: TokenBook? { book.withLock { $0 } }
-
-        func grant(_ device: DeviceID, _ scope: Scope) {
-            book.withLock { book in _ = book?.grant(.scope(scope), to: device, at: Timestamp(milliseconds: 1)) }
-        }
-    }
-
     struct Stand {
         let running: ServiceTests.Running
         let clock: Clock
-        let tokens: Tokens
 
         func pull(
-            _ cursor: String?, of entity: EntityName = "audits", prefer: String? = "wait=55", device: DeviceID = .one, token: String? = nil
+            _ cursor: String?, of entity: EntityName = "audits", prefer: String? = "wait=55", device: DeviceID = .one
         ) async throws -> HTTPResponse {
             let request = PullRequest(
                 streams: [StreamPosition(entity: entity, cursor: cursor)], limit: 500, maxBytes: 1 << 20, maxSentSeq: 0)
             return try await running.send(
-                .post, "/v1/sync/pull", body: PullMessages.request(request), device: device, token: token,
+                .post, "/v1/sync/pull", body: PullMessages.request(request), device: device,
                 headers: prefer.map { [("Prefer", $0)] } ?? [])
         }
 
-        func cursor(_ entity: EntityName = "audits", device: DeviceID = .one, token: String? = nil) async throws -> String {
-            let answer = try await pull(nil, of: entity, prefer: nil, device: device, token: token)
+        func cursor(_ entity: EntityName = "audits", device: DeviceID = .one) async throws -> String {
+            let answer = try await pull(nil, of: entity, prefer: nil, device: device)
             return try #require(try PullMessages.readResponse(answer.body).pages.first?.cursor)
         }
 
@@ -70,22 +57,22 @@ struct PullWaitTests {
     }
 
     private static func with(
-        rules: RuleBook = RuleBook(), access: AccessBook = AccessBook(), tokens: TokenBook? = nil,
+        rules: RuleBook = RuleBook(), access: AccessBook = AccessBook(),
         limits: ServiceTests.ChangeLimits = { _ in }, stopsItself: Bool = false, _ body: (Stand) async throws -> Void
     ) async throws {
         let rows = try HubRows()
-        var settings = Hub.Settings(rules: rules, tokens: tokens, compressor: ZlibCompressor())
+        var settings = Hub.Settings(rules: rules, compressor: ZlibCompressor())
         settings.access = access
         let hub = try Hub(rows.place, settings: settings, random: SeededRandom(seed: 1))
         var options = HubService.Options(host: "127.0.0.1", port: 0)
         limits(&options.limits)
-        let (clock, kept) = (Clock(), Tokens(tokens))
+        let clock = Clock()
         let environment = HubService.Environment(
-            time: clock, seed: 1, tokens: { kept.present }, compressor: ZlibCompressor(),
+            time: clock, seed: 1, tokens: { nil }, compressor: ZlibCompressor(),
             log: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
         let service = try await HubService.start(hub, options, environment)
         let transport = try CurlTransport(idleConnections: 16)
-        let stand = Stand(running: ServiceTests.Running(service: service, transport: transport), clock: clock, tokens: kept)
+        let stand = Stand(running: ServiceTests.Running(service: service, transport: transport), clock: clock)
         do {
             try await body(stand)
         } catch {

@@ -235,11 +235,8 @@ extension ScopeLeak {
             }),
         ScopeLeak(
             what: "compares with the share of the cursor's device", noticedBy: "scope-verify-cursor",
-            spoil: { request, response, _ in
-                // The hub refuses the cursor of another device. This server opens it, and finds that device's digest right.
-                guard request.isOfFirst, request.path == "/v1/sync/verify", response.status == 410 else { return }
-                response.status = 200
-                response.body = VerifyMessages.response(VerifyResponse(differs: [], startCursor: "c", startVersion: 1))
+            alter: asking(as: tokens.second) { request, memory in
+                request.path == "/v1/sync/verify" && memory.cursors.union(memory.starts).contains(cursor(request)?.text ?? "")
             }),
         ScopeLeak(
             what: "does not know a cursor of before a grant", noticedBy: "scope-cursor-older",

@@ -65,7 +65,7 @@ struct ScopeLeak: Sendable, CustomTestStringConvertible {
     static func cursor(_ request: HTTPRequest) -> JSON? {
         switch request.path {
         case "/v1/sync/pull": request.json?["streams"]?.array?.first?.object?["cursor"]
-        case "/v1/sync/verify": request.json?["cursor"]
+        case "/v1/sync/verify": request.json?["at"]
         default: nil
         }
     }
