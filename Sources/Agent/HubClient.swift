@@ -212,8 +212,7 @@ package final class HubClient: Sendable {
         var request: HTTPRequest
         do {
             request = try self.request(for: call, replica: replica, settings)
-            request.interface = uplink?.boundInterface
-            request.bytesPerSecond = uplink?.bytesPerSecond
+            request.keep(to: uplink)
             request.expectedBytes = max(request.expectedBytes, call.answerBytes)
         } catch {
             return .failure(TransportError(.credentials, doing: call.doing, detail: "\(error)"))
@@ -267,8 +266,7 @@ package final class HubClient: Sendable {
         request.headers["Sync-Session"] = nil
         request.headers[HubHeader.waiting] = nil
         request.headers["If-None-Match"] = known.map { "\"\($0)\"" }
-        request.interface = uplink?.boundInterface
-        request.bytesPerSecond = uplink?.bytesPerSecond
+        request.keep(to: uplink)
         return await transport.answer(to: request)
     }
 
@@ -287,8 +285,7 @@ package final class HubClient: Sendable {
             return .failure(TransportError(.credentials, doing: "ask the hub for a record", detail: "\(error)"))
         }
         request.headers["Sync-Session"] = nil
-        request.interface = uplink?.boundInterface
-        request.bytesPerSecond = uplink?.bytesPerSecond
+        request.keep(to: uplink)
         return await transport.answer(to: request)
     }
 
@@ -307,8 +304,7 @@ package final class HubClient: Sendable {
         request.headers["Content-Type"] = "application/x-ndjson"
         request.headers["Content-Encoding"] = "gzip"
         request.headers["Sync-Session"] = nil
-        request.interface = uplink?.boundInterface
-        request.bytesPerSecond = uplink?.bytesPerSecond
+        request.keep(to: uplink)
         return await transport.answer(to: request)
     }
 
@@ -411,5 +407,13 @@ extension HTTPTransport {
         } catch {
             return .failure(error)
         }
+    }
+}
+
+extension HTTPRequest {
+    /// Keeps the request to the interface and the rate of an uplink.
+    fileprivate mutating func keep(to uplink: Uplink?) {
+        interface = uplink?.boundInterface
+        bytesPerSecond = uplink?.bytesPerSecond
     }
 }

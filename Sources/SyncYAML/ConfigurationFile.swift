@@ -1,5 +1,6 @@
 import CYAML
 import Glibc
+import SyncCore
 
 /// The bytes of a configuration file, or the error that prevented reading it.
 package struct ConfigurationFile: Sendable {
@@ -47,7 +48,7 @@ package struct ConfigurationFile: Sendable {
             errno = 0
         }
         if errno != 0 { return [ConfigurationFile(folder, Failure(errno))] }
-        return names.sorted { $0.utf8.lexicographicallyPrecedes($1.utf8) }.map { read(folder + "/" + $0) }
+        return names.sorted { precedesInBytes($0, $1) }.map { read(folder + "/" + $0) }
     }
 
     private init(_ path: String, _ failure: Failure) {

@@ -120,7 +120,7 @@ extension Format {
             },
             write: { values in
                 let members = values.map { (name: text($0.key), value: element.write($0.value)) }
-                    .sorted { $0.name.utf8.lexicographicallyPrecedes($1.name.utf8) }
+                    .sorted { precedesInBytes($0.name, $1.name) }
                 return .object(members.reduce(into: JSONObject()) { $0[$1.name] = $1.value })
             })
     }

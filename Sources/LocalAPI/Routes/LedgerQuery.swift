@@ -64,6 +64,6 @@ package struct CalendarDay: Hashable, Comparable, Sendable, CustomStringConverti
 
     // The text has digits and dashes in fixed places, so its order is the order of the days.
     package static func < (left: CalendarDay, right: CalendarDay) -> Bool {
-        left.text.utf8.lexicographicallyPrecedes(right.text.utf8)
+        precedesInBytes(left.text, right.text)
     }
 }

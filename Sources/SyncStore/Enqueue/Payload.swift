@@ -284,7 +284,7 @@ extension Payload {
                     return .object(operation)
                 }
             ).json
-        let names = content.stamps.keys.sorted { $0.text.utf8.lexicographicallyPrecedes($1.text.utf8) }
+        let names = content.stamps.keys.sorted { precedesInBytes($0.text, $1.text) }
         let stamps = names.reduce(into: JSONObject()) { $0[$1.text] = content.stamps[$1].map { .string($0.description) } }
         self.stamps = stamps.isEmpty ? nil : stamps.json
     }

@@ -10,8 +10,7 @@ extension Store {
         guard !indexes.isEmpty, let kept = indexes.kept[names.entity(row.eid)] else { return }
         let after = row.indexed
         // Most often only the status changes, which is in no index.
-        let isSame = before.map { old in after.map { old.document.utf8.elementsEqual($0.document.utf8) } ?? false } ?? (after == nil)
-        if isSame, !kept.contains(where: { $0.index.columns.contains(.updatedAt) }) { return }
+        if sameBytes(before?.document, after?.document), !kept.contains(where: { $0.index.columns.contains(.updatedAt) }) { return }
         let (old, new) = (StoredJSON.Document(before?.document), StoredJSON.Document(after?.document))
         for entry in kept {
             let oldKey = before.map { IndexKey(entry.index, $0, old) }, newKey = after.map { IndexKey(entry.index, $0, new) }

@@ -205,8 +205,7 @@ struct MirrorRow {
 
     mutating func setView(_ text: String?) {
         isDeleted = text == nil
-        let isBase = text.map { text in base.map { $0.utf8.elementsEqual(text.utf8) } ?? false } ?? true
-        view = isBase ? nil : text
+        view = sameBytes(text, base) ? nil : text
     }
 
     static func find(_ database: Database, eid: Int64, id: String) throws(StoreError) -> MirrorRow? {
@@ -269,9 +268,7 @@ struct MirrorRow {
 
     /// The document is the one that was read or saved. One that is not kept is compared by its checksum.
     private var isDocumentKnown: Bool {
-        if knownStub == nil, !isNotKept {
-            return document.map { text in knownDocument.map { $0.utf8.elementsEqual(text.utf8) } ?? false } ?? (knownDocument == nil)
-        }
+        if knownStub == nil, !isNotKept { return sameBytes(document, knownDocument) }
         guard knownStub != nil || knownDocument != nil, isNotKept || document != nil else { return false }
         return (knownStub ?? Self.sum(of: knownDocument)) == documentSum
     }

@@ -34,7 +34,7 @@ extension Store {
         case .record(let record):
             guard record.version >= known else { return }
             let document = record.data.json
-            if record.version == known, let base = touched.row.base, base.utf8.elementsEqual(document.utf8) { return }
+            if record.version == known, let base = touched.row.base, sameBytes(base, document) { return }
             try takeRemote(RemoteSide(record), of: rid, &records, asked: asked)
         case .deleted(let version):
             guard version > known || (version == known && touched.row.isAtHub) else { return }

@@ -164,7 +164,7 @@ extension Store {
                 continue
             }
             let expected = try fold(row)
-            if !Self.isSame(expected, row.document) {
+            if !sameBytes(expected, row.document) {
                 found.append("record \(name) shows \(row.document ?? "nothing") instead of \(expected ?? "nothing")")
             }
             if row.stub != nil, row.base != nil || row.goneAge != nil || row.baseVersion == 0 {
@@ -178,13 +178,5 @@ extension Store {
             if row.status == .synced, row.view != nil { found.append("record \(name) is clean and keeps a view") }
         }
         return found
-    }
-
-    private static func isSame(_ left: String?, _ right: String?) -> Bool {
-        switch (left, right) {
-        case (nil, nil): true
-        case (let left?, let right?): left.utf8.elementsEqual(right.utf8)
-        default: false
-        }
     }
 }

@@ -182,7 +182,7 @@ struct RecordOrder {
             if Self.isLess(a, b) { return !sort.isDescending }
             if Self.isLess(b, a) { return sort.isDescending }
         }
-        return left.id.utf8.lexicographicallyPrecedes(right.id.utf8)
+        return precedesInBytes(left.id, right.id)
     }
 
     /// Missing and null first, then false and true, numbers, text, all others (equal to each other).
@@ -190,7 +190,7 @@ struct RecordOrder {
         switch (left, right) {
         case (.bool(let a), .bool(let b)): !a && b
         case (.number(let a), .number(let b)): a < b
-        case (.string(let a), .string(let b)): a.text.utf8.lexicographicallyPrecedes(b.text.utf8)
+        case (.string(let a), .string(let b)): precedesInBytes(a.text, b.text)
         case (.null, _), (.bool, _), (.number, _), (.string, _), (.array, _), (.object, _): rank(left) < rank(right)
         }
     }
