@@ -1,6 +1,6 @@
 import SyncCore
 
-// What a device may change, and what it is told of the records of others (PROTOCOL A16).
+// Checks of the changes that a device may make, and of what it is told of the records of others (PROTOCOL A16).
 extension ConformanceRun {
     func checkRights() async {
         await check("scope-create", "A16", "A device makes records in its own scopes.") {

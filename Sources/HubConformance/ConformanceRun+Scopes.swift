@@ -1,6 +1,6 @@
 import SyncCore
 
-// Who receives which record (PROTOCOL A16). What each may change is in `ConformanceRun+ScopeRights.swift`.
+// Checks of the records that each device receives (PROTOCOL A16). The changes that each may make are in `ConformanceRun+ScopeRights.swift`.
 extension ConformanceRun {
     func checkScopes() async {
         guard settings.scopes != nil else { return }

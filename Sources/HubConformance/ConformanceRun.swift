@@ -19,7 +19,7 @@ package actor ConformanceRun {
         package var other: Other?
         /// An entity whose records both devices may write, with any content.
         package var entity: EntityName
-        /// What the checks of scopes need beside the second device; `nil`: they are not made.
+        /// Needs of the checks of scopes beside the second device; `nil`: they are not made.
         package var scopes: Scopes?
         /// Makes the names of this run unique.
         package var seed: UInt64
@@ -81,7 +81,7 @@ package actor ConformanceRun {
     private var lastName = 0
     /// Records that exist as far as this run knows, with their versions.
     var records: [RecordID: Int64] = [:]
-    /// What the checks of scopes have made.
+    /// Records and grants that the checks of scopes have made.
     var stage: ScopeStage
 
     package init(_ settings: Settings, transport: any HTTPTransport, compressor: any Compressor, time: any TimeSource) {

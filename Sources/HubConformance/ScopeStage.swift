@@ -38,13 +38,13 @@ struct ScopeStage: Sendable {
         missing = RecordID(trusted: prefix + "-missing")
     }
 
-    /// What a device has of the orders, as an agent keeps it.
+    /// The orders that a device has, as an agent keeps them.
     struct Mirror: Sendable {
         var records: [RecordID: HubRecord] = [:]
         var cursor: String?
     }
 
-    /// What an update of a mirror has brought, as far as it is of this run.
+    /// The changes that an update of a mirror has brought, as far as they are of this run.
     struct News {
         var came: [RecordID] = []
         var left: [StreamPage.Deletion] = []

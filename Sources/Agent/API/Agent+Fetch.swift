@@ -21,7 +21,7 @@ extension Agent {
         }
     }
 
-    /// The request is small and somebody waits for it, so it goes when critical work may go.
+    /// The request is small and an app waits for it, so it goes when critical work may go.
     private func checkHubCanBeAsked() throws(Problem) {
         guard backend == nil else { throw Self.unavailable("no hub is configured") }
         let now = environment.time.now().wall

@@ -60,7 +60,7 @@ extension RestMapping {
             report(["entities", name.text], "has no mapping", "\(name.text) below rest.entities")
         }
         for (name, rules) in configuration.rules.entities.sorted(by: { $0.key < $1.key }) where rules.keep != nil {
-            // The next list would bring every dropped document back, because a backend states no versions that a stub could be compared with.
+            // A backend states no versions that a stub could be compared with, so its next list would bring every dropped document back.
             report(["entities", name.text, "keep"], "is not possible with adapter: rest", "no such key, or a hub")
         }
         for (name, mapping) in rest.entities.sorted(by: { $0.key < $1.key }) {

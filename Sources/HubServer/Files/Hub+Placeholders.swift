@@ -3,8 +3,8 @@ import SyncCore
 // A record does not wait for the bytes of its files: it holds placeholders. The hub replaces them when the bytes have arrived, by a change
 // like any other (PROTOCOL H2). It does so when the later one of record and file arrives.
 //
-// Where records are shared out, a placeholder tells nothing of files of others (PROTOCOL A16): whoever knows a digest could otherwise write
-// it into a record and read there whether the hub has such a file.
+// Where records are shared out, a placeholder tells nothing of files of others (PROTOCOL A16). Otherwise a device that knows a digest could
+// write it into a record and read there whether the hub has such a file.
 extension Hub {
     /// Replaces the placeholders in the records that wait for this file, which is complete now.
     ///

@@ -253,7 +253,8 @@ package final class HubService: Sendable {
     package var connectionCount: Int { server.connectionCount }
     package var connectionCounts: HTTPServerCounts { server.counts }
 
-    /// Accepts no new connection, answers waiting pulls, lets running requests end for at most `grace`, and closes the database's file cleanly.
+    /// Accepts no new connection, answers waiting pulls, lets running requests end for at most `grace`, and closes the database's file
+    /// cleanly.
     package func stop(within grace: Duration) async {
         worker.endWaits()
         await server.stop(within: grace)

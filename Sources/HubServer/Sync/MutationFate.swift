@@ -1,6 +1,6 @@
 import SyncCore
 
-/// What became of a mutation, found by its key.
+/// The outcome of a mutation, found by its key.
 struct MutationFate {
     enum Ending: Hashable {
         case accepted, conflict, rejected, retry

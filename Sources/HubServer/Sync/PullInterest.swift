@@ -76,7 +76,7 @@ extension HubReader {
         }
     }
 
-    /// Reads the changes after a commit, all of one moment, whoever waits for them.
+    /// Reads the changes after a commit, all of one moment and for all waiting pulls.
     ///
     /// - Parameter scopes: Called with the changed entities whose records are shared out. It returns the scopes that are asked for.
     /// - Returns: `nil` when the database cannot be read at the moment, or is another one than before.

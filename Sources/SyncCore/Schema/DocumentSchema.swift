@@ -101,7 +101,7 @@ package struct DocumentSchema: Hashable, Sendable {
         var faults = judgement.faults
         if let before, !judgement.isTooCostly {
             let earlier = judge(before, faultsMax: Self.earlierMax)
-            // With more faults than that, nobody can say which ones are new.
+            // With more faults than that, it is unknown which ones are new.
             if earlier.faults.count >= Self.earlierMax { return [] }
             let known = Set(earlier.faults.map { Known($0) })
             faults.removeAll { known.contains(Known($0)) && !Self.differ(fields, before, at: $0.pointer) }

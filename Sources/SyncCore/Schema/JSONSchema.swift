@@ -52,7 +52,7 @@ package struct JSONSchema: Sendable {
         var thorough = SchemaJudge(self, nullIsMissing, extent, collecting: pointer, faultsMax: faultsMax)
         _ = body(&thorough)
         let steps = quick.steps + thorough.steps
-        // What it found until then is true.
+        // The faults that it found until then are real.
         return thorough.faults.isEmpty ? .tooCostly(at: pointer, steps: steps) : SchemaJudgement(faults: thorough.faults, steps: steps)
     }
 }
@@ -67,12 +67,12 @@ extension JSONSchema: Hashable {
 package struct SchemaFault: Hashable, Sendable {
     /// The place of the value as a JSON pointer.
     package var pointer: String
-    /// What was expected, and what was found.
+    /// The expectation and the value that was found.
     package var detail: String
     /// The rule: the number of its schema, and its keyword.
     var schema: Int
     var keyword: String
-    /// How far the value is from what the rule asks for; a value of another kind is farther than one that is too long.
+    /// The distance of the value from what the rule asks for. A value of another kind is farther than one that is too long.
     var distance: Int
 }
 

@@ -227,8 +227,8 @@ extension Store {
     ) throws(StoreError) -> MutationAction {
         let isNotKept = record?.isNotKept == true
         let exists = record?.document != nil || isNotKept
-        // A deletion needs the version alone. Any other change is merged with what its author had seen, and nobody has seen a document that
-        // is not here.
+        // A deletion needs the version alone. Any other change is merged with what its author had seen, and its author cannot have seen a
+        // document that is not here.
         if isNotKept, mutation.action == .update || mutation.action == .upsert, let name { throw Refusal.notKept(name) }
         switch mutation.action {
         case .create:

@@ -9,7 +9,7 @@ struct MirrorRow {
     /// The version of ``base``; 0 when the hub never had the record, -1 when it belongs to an unknown history.
     var baseVersion: Int64 = 0
     private(set) var base: String?
-    /// What is left of a dropped document; `nil` while the document is here, or the record does not exist.
+    /// The rest of a dropped document; `nil` while the document is here, or the record does not exist.
     private(set) var stub: Stub?
     /// The view; `nil` when it equals ``base``, or there is none.
     private(set) var view: String?
@@ -92,7 +92,7 @@ struct MirrorRow {
         indexed = shown
     }
 
-    /// What a record keeps of a dropped document.
+    /// The rest that a record keeps of a dropped document.
     struct Stub: Hashable {
         /// CRC-32C of the document, so that the etag of the record stays the same without it.
         var sum: UInt32

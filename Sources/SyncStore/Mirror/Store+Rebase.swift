@@ -60,7 +60,7 @@ extension Store {
         touched.row.setBase(remote.record?.data.json, version: remote.version, at: now.wall)
         touched.needsFold = true
         touched.source = .remote
-        // What this device has just changed counts from now on: the change can be undone, or offered again, as long as its row is here.
+        // A change of this device counts from now on: it can be undone, or offered again, as long as its row is here.
         let stamp = before.status == .synced ? remote.record?.hlc.flatMap { HybridTime($0) } : nil
         touched.changedAge = KeepRule.changedAt(stamp, wall: trustedWall, age: age)
         records[rid] = touched

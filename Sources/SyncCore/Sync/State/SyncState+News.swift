@@ -33,7 +33,7 @@ extension SyncState {
     ///
     /// - Parameter next: Time of the next cycle.
     mutating func waitIfDue(before next: Instant?) {
-        // What waits to be sent has its own cycle, which a wait would only double.
+        // Work that waits to be sent has a cycle of its own, which a wait would only double.
         let isSoon = next.map { now.instant.duration(to: $0) < .seconds(Int64(NewsWait.secondsMin)) } ?? false
         guard news.isDue(at: now.instant), mayWaitForNews, watchdog.waiting.isEmpty, !isSoon else { return }
         news.load()
