@@ -27,7 +27,8 @@ struct FetchTests {
             device: DeviceID(trusted: "gw-test"), bootID: "boot-1", rules: RuleBook([audits: rules]), capacity: StoreCapacity(), seed: 7)
         let store = try Store(Database.open(path: folder + "/agent.db"), options, at: now)
         let page = StreamPage(
-            entity: audits, cursor: listed.startCursor, hasMore: false, records: [.init(id: RecordID(trusted: "a-1"), record: record)], deletions: [])
+            entity: audits, cursor: listed.startCursor, hasMore: false, records: [.init(id: RecordID(trusted: "a-1"), record: record)],
+            deletions: [])
         _ = try store.applyPull(PullResponse(epoch: nil, head: 1, pages: [page]), at: now)
         while try store.housekeep(at: now) {}
         try store.close(at: now)
