@@ -267,6 +267,15 @@ actor FieldStand {
         }
     }
 
+    /// Reads the log of the server in the hub's place until it has these words.
+    func untilStandInLogs(_ words: String) async throws {
+        let end = ContinuousClock.now + Self.patience
+        while !standInLog.contains(words) {
+            guard ContinuousClock.now < end else { throw StandError("the stand-in never logged \"\(words)\": \(standInLog)") }
+            _ = try await status()
+        }
+    }
+
     /// Asks the hub until that many mutations took effect.
     func untilHubHas(_ count: Int64) async throws {
         let end = ContinuousClock.now + Self.patience
