@@ -74,8 +74,8 @@ struct ClientTests {
         #expect(await fails { () throws(EdgeSyncError) in try await client(lost).retry("m-1") }?.kind == .brokenAnswer)
         #expect(lost.requests.count == 1)
         let busy = try FakeAgent([.problem(503, "busy"), .problem(429, "rate", retryAfter: 1), .receipt("m-2")])
-        #expect(try await client(busy).retry("m-1", data: ["n": 2], cascade: true).id == "m-2")
-        #expect(busy.requests.last?.body == #"{"data":{"n":2},"cascade":true}"#)
+        #expect(try await client(busy).retry("m-1", data: ["n": 2], without: ["legacy"], cascade: true).id == "m-2")
+        #expect(busy.requests.last?.body == #"{"data":{"n":2},"without":["legacy"],"cascade":true}"#)
     }
 
     @Test("A refusal has its status, code, detail, fields, members and the command that the agent gives")

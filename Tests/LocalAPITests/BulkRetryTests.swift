@@ -36,10 +36,26 @@ struct BulkRetryTests {
         #expect(BulkRetry.correction(#"a=b="c""#) == nil)
         for text in ["status=open", "=1", "status", "n=", "n={"] { #expect(BulkRetry.correction(text) == nil) }
         let bulk = BulkRetry(corrections: ["status": "open"])
-        #expect(bulk.body(cascades: true) == RetryBody(data: ["status": "open"], cascades: true))
-        #expect(BulkRetry().body(cascades: false) == RetryBody())
+        let body = try #require(try bulk.body(for: Self.item, cascades: true))
+        #expect(body == RetryBody(data: ["status": "open"], cascades: true))
+        #expect(try BulkRetry().body(for: Self.item, cascades: false) == RetryBody())
         #expect(
-            bulk.line(Self.item, "would repeat")
+            bulk.line(Self.item, body, "would repeat")
                 == #"would repeat k-1  update notes/n-1  validation: /status: one of open, closed  with {"status":"open"}"#)
+    }
+
+    @Test("Steps come before corrections; a change that no step concerns is not retried, unless a correction does")
+    func steps() throws {
+        let steps = try FieldSteps(reading: Array(#"[{"rename":{"status":"state"}},{"drop":"n"}]"#.utf8))
+        let body = try #require(try BulkRetry(steps: steps).body(for: Self.item, cascades: false))
+        #expect(body == RetryBody(data: ["state": "opne"], without: ["status", "n"]))
+        #expect(
+            BulkRetry().line(Self.item, body, "would retry").hasSuffix(#"  with {"state":"opne"}  without status, n"#))
+        let both = BulkRetry(steps: steps, corrections: ["state": "open", "n": 4])
+        #expect(try both.body(for: Self.item, cascades: false) == RetryBody(data: ["state": "open", "n": 4], without: ["status"]))
+
+        let other = try FieldSteps(reading: Array(#"[{"rename":{"site":"site_id"}}]"#.utf8))
+        #expect(try BulkRetry(steps: other).body(for: Self.item, cascades: false) == nil)
+        #expect(try BulkRetry(steps: other, corrections: ["n": 4]).body(for: Self.item, cascades: false) == RetryBody(data: ["n": 4]))
     }
 }

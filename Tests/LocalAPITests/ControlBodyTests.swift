@@ -28,6 +28,8 @@ import Testing
         #expect(try PauseBody.read(pause.bytes) == pause)
         let retry = RetryBody(data: ["n": exactly("1.10"), "s": "x"], cascades: true)
         #expect(try RetryBody.read(retry.bytes) == retry)
+        let shorter = RetryBody(data: ["s": "x"], without: ["legacy", "a.b"])
+        #expect(try RetryBody.read(shorter.bytes) == shorter)
         #expect(try DiscardBody.read(DiscardBody(reason: "dup visit").bytes) == DiscardBody(reason: "dup visit"))
         let check = ConfigCheckBody(name: "/tmp/a.yaml", text: "hub:\n  url: x\n")
         #expect(try ConfigCheckBody.read(check.bytes) == check)
@@ -74,6 +76,9 @@ import Testing
             Bad(#"{"scope":"blobs"}"#, .validation, "/scope", pause),
             Bad(#"{"data":[]}"#, .malformed, "/data", retry),
             Bad(#"{"data":{},"force":true}"#, .unknownMember, "/force", retry),
+            Bad(#"{"without":"a"}"#, .malformed, "/without", retry),
+            Bad(#"{"without":["a",1]}"#, .malformed, "/without/1", retry),
+            Bad(#"{"without":["b","a"],"data":{"a":null}}"#, .validation, "/without/1", retry),
         ])
     func refuses(_ example: Bad) throws {
         let problem = try #require(throws: Problem.self) { try example.read(Array(example.body.utf8)) }

@@ -101,6 +101,31 @@ struct RetryTests {
         #expect(try agent.store.verify() == [])
     }
 
+    @Test("Nothing is repeated for a field that is left out, whatever the refused change did with it")
+    func without() throws {
+        let (agent, key) = try refused(
+            Self.update(["finding": "fail", "note": "mine", "peak": 9], unset: ["extra"], [FieldOperation("tags", .add, "y")]))
+        let gone = ["note", "peak", "extra", "tags", "never"]
+        let new = try agent.store.retry(key, fix: ["place": "mine"], without: gone, by: agent.app, at: agent.now)
+        let sent = try #require(try agent.claim().first)
+        #expect(sent.key == new.key && sent.data == #"{"finding":"fail","place":"mine"}"#)
+        #expect(sent.operations == nil && sent.unset == nil && sent.baseVersion == 5)
+        let view = try #require(try agent.document("a"))
+        #expect(view["note"] == "new" && view["tags"] == ["x"] && view["finding"] == "fail" && view["place"] == "mine")
+        #expect(try agent.store.verify() == [])
+    }
+
+    @Test("A field that is left out of what creates a record is not in the record")
+    func withoutInCreate() throws {
+        let agent = try ConflictTests.agent()
+        let key = try agent.enqueue(TestAgent.mutation(.create, "b", ["n": 1, "legacy": "x"])).key
+        _ = try agent.claim()
+        try agent.answer(.rejected(key))
+        _ = try agent.store.retry(key, without: ["legacy"], by: agent.app, at: agent.now)
+        #expect(try agent.claim().map(\.data) == [#"{"n":1}"#])
+        #expect(try agent.document("b") == ["n": 1])
+    }
+
     @Test("A list that fell as a whole is repeated as a whole, or not at all")
     func list() throws {
         let agent = try ConflictTests.agent()

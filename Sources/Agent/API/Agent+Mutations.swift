@@ -17,7 +17,7 @@ extension Agent {
         let body = try RetryBody.read(call.body)
         let requester = call.peer.requester
         change(call, "retry", key) { store, now throws(StoreError) in
-            try store.retry(key, fix: body.data, cascades: body.cascades, by: requester, at: now)
+            try store.retry(key, fix: body.data, without: body.without, cascades: body.cascades, by: requester, at: now)
         } answer: { enqueued in
             EnqueueAnswer.answer(enqueued)
         }

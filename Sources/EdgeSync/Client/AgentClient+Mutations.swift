@@ -106,13 +106,15 @@ extension AgentClient {
     ///
     /// - Parameters:
     ///   - data: Fields that replace the refused ones.
+    ///   - without: Fields that the new mutation leaves alone, whatever the refused one did with them.
     ///   - cascade: Also the mutations that were refused only because of this one.
     @discardableResult
     public func retry(
-        _ id: String, data: JSONObject? = nil, cascade: Bool = false, deadline: Duration? = nil
+        _ id: String, data: JSONObject? = nil, without: [String] = [], cascade: Bool = false, deadline: Duration? = nil
     ) async throws(EdgeSyncError) -> Receipt {
         var body: JSONObject = [:]
         if let data { body["data"] = .object(data) }
+        if !without.isEmpty { body["without"] = .array(without.map { .string($0) }) }
         if cascade { body["cascade"] = true }
         let request = try Request(post: try Request.path("mutations", id, "retry"), body, isRepeatable: false)
         return try await session.ask(request, deadline) { it throws(EdgeSyncError) in

@@ -5,7 +5,7 @@
 ///     try await agent.wait(for: receipt.id).requireDelivered()
 ///
 /// Each call repeats itself, with the same idempotency key, while the agent cannot be reached or is busy, until its deadline.
-/// A call that must not be applied twice (``retry(_:data:cascade:deadline:)``, ``discard(_:reason:deadline:)``,
+/// A call that must not be applied twice (``retry(_:data:without:cascade:deadline:)``, ``discard(_:reason:deadline:)``,
 /// ``undo(_:dryRun:deadline:)`` and the decision of a conflict) is repeated only while the agent has certainly not applied it.
 ///
 /// Every error is an ``EdgeSyncError``. The cancellation of a task ends its call with the kind `cancelled`. Calls may run at

@@ -7,15 +7,19 @@ package struct BulkRetry: Hashable, Sendable {
     package var entity: EntityName?
     /// Conditions on the data of the change; all of them must hold.
     package var conditions: [RecordFilter]
-    /// Fields that are set in each change, in place of its own values.
+    /// Steps that give the data of each change another shape.
+    package var steps: FieldSteps?
+    /// Fields that are set in each change after the steps, in place of its own values.
     package var corrections: JSONObject
 
     package init(
-        code: String? = nil, entity: EntityName? = nil, conditions: [RecordFilter] = [], corrections: JSONObject = [:]
+        code: String? = nil, entity: EntityName? = nil, conditions: [RecordFilter] = [], steps: FieldSteps? = nil,
+        corrections: JSONObject = [:]
     ) {
         self.code = code
         self.entity = entity
         self.conditions = conditions
+        self.steps = steps
         self.corrections = corrections
     }
 
@@ -39,15 +43,25 @@ package struct BulkRetry: Hashable, Sendable {
         return conditions.allSatisfy { $0.matches(data) }
     }
 
+    /// The body of the request that retries the change.
+    ///
     /// - Parameter cascades: See ``RetryBody/cascades``.
-    package func body(cascades: Bool) -> RetryBody {
-        RetryBody(data: corrections.isEmpty ? nil : corrections, cascades: cascades)
+    /// - Returns: `nil` if there are steps and none applies: the hub would refuse the change again.
+    /// - Throws: A step cannot be applied to this change.
+    package func body(for item: MutationItem, cascades: Bool) throws(FieldSteps.Failure) -> RetryBody? {
+        let shaped = try steps?.correction(of: item) ?? FieldSteps.Correction()
+        if steps != nil, corrections.isEmpty, shaped.isEmpty { return nil }
+        var data = shaped.data
+        for member in corrections.members { data[member.name.text] = member.value }
+        return RetryBody(
+            data: data.isEmpty ? nil : data, without: shaped.without.filter { corrections[$0] == nil }, cascades: cascades)
     }
 
     /// One line about a change that is or would be retried.
-    package func line(_ item: MutationItem, _ verb: String) -> String {
-        let with = corrections.isEmpty ? "" : "  with \(JSON.object(corrections).json)"
+    package func line(_ item: MutationItem, _ body: RetryBody, _ verb: String) -> String {
+        let with = body.data.map { "  with \(JSON.object($0).json)" } ?? ""
+        let without = body.without.isEmpty ? "" : "  without \(body.without.joined(separator: ", "))"
         let why = item.problem.map { "  \($0.code): \($0.detail)" } ?? ""
-        return PlainText.safe("\(verb) \(item.id)  \(item.action) \(item.record)\(why)\(with)")
+        return PlainText.safe("\(verb) \(item.id)  \(item.action) \(item.record)\(why)\(with)\(without)")
     }
 }

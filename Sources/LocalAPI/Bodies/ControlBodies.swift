@@ -121,11 +121,14 @@ package struct AcknowledgeBody: Hashable, Sendable {
 package struct RetryBody: Hashable, Sendable {
     /// Members that replace those of the refused `data`; `nil` repeats it unchanged.
     package var data: JSONObject?
+    /// Fields that the retry leaves alone, whatever the refused mutation did with them.
+    package var without: [String]
     /// Also retry mutations that were refused only because of this one.
     package var cascades: Bool
 
-    package init(data: JSONObject? = nil, cascades: Bool = false) {
+    package init(data: JSONObject? = nil, without: [String] = [], cascades: Bool = false) {
         self.data = data
+        self.without = without
         self.cascades = cascades
     }
 
@@ -136,6 +139,19 @@ package struct RetryBody: Hashable, Sendable {
             body.data = data.object
             if body.data == nil { reader.faults.wrong("/data", "an object", data) }
         }
+        if let without = reader.value("without") {
+            if without.array == nil { reader.faults.wrong("/without", "a list of names of fields", without) }
+            for (index, item) in (without.array ?? []).enumerated() {
+                guard let name = item.text else {
+                    reader.faults.wrong("/without/\(index)", "the name of a field", item)
+                    continue
+                }
+                if body.data?[name] != nil {
+                    reader.faults.refused("/without/\(index)", "is a field that data sets, so it cannot be left alone")
+                }
+                body.without.append(name)
+            }
+        }
         body.cascades = reader.bool("cascade") ?? false
         try reader.finish()
         return body
@@ -145,6 +161,7 @@ package struct RetryBody: Hashable, Sendable {
         var writer = JSONWriter()
         writer.object { writer in
             writer.member("data", data.map { .object($0) })
+            if !without.isEmpty { writer.member("without", JSON.list(without)) }
             if cascades { writer.member("cascade", true) }
         }
         return writer.bytes

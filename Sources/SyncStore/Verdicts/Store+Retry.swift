@@ -14,18 +14,20 @@ extension Store {
     ///
     /// - Parameters:
     ///   - fix: Members that replace those of the old data, and everything else that it did with these fields.
+    ///   - without: Fields for which nothing of the old mutation is repeated.
     ///   - cascades: Also retries the mutations that were rejected only because of this one, and so on: for a member of an atomic list, all
     ///     other members.
     /// - Throws: `.refused` with `not-found`, `already-sent`, `validation` for one member of a list alone, or any refusal of an enqueue.
     ///   Nothing is changed then.
     package func retry(
-        _ key: MutationKey, fix: JSONObject? = nil, cascades: Bool = false, by requester: Requester, at now: Moment
+        _ key: MutationKey, fix: JSONObject? = nil, without: [String] = [], cascades: Bool = false, by requester: Requester, at now: Moment
     ) throws(StoreError) -> Enqueued {
-        try transact(at: now) { () throws(StoreError) in
+        let correction = fix == nil && without.isEmpty ? nil : Correction(data: fix, without: without)
+        return try transact(at: now) { () throws(StoreError) in
             try prepareForChange()
             let row = try known(key)
             switch row.state {
-            case .failed where fix == nil:
+            case .failed where correction == nil:
                 let answer = try rearm(row, key)
                 try audit("retry", key.text, uid: requester.uid, ["into": .string(answer.key.text)])
                 return answer
@@ -42,7 +44,7 @@ extension Store {
             let lists = cascades ? try [list] + dependants(of: list) : [list]
             try settle(lists.flatMap { $0 })
             var answers: [Replaced] = []
-            for list in lists { answers += try replace(list, fixing: row.seq, with: fix, requester) }
+            for list in lists { answers += try replace(list, correcting: row.seq, by: correction, requester) }
             guard let answer = answers.first(where: { $0.old == key }) else {
                 throw Refusal.notFound("mutation \(key)", list: "agentctl mutations list")
             }
@@ -70,6 +72,12 @@ extension Store {
 
     // MARK: - Refused
 
+    /// What a retry does otherwise than the refused mutation.
+    private struct Correction {
+        var data: JSONObject?
+        var without: [String]
+    }
+
     private struct Replaced {
         let old: MutationKey
         let new: Enqueued
@@ -94,7 +102,7 @@ extension Store {
 
     /// Makes one new mutation for each of these, and one new list for several of them. The old ones are settled.
     private func replace(
-        _ rows: [OutboxRow], fixing seq: Int64, with fix: JSONObject?, _ requester: Requester
+        _ rows: [OutboxRow], correcting seq: Int64, by correction: Correction?, _ requester: Requester
     ) throws(StoreError) -> [Replaced] {
         var group: EnqueueGroup?
         if rows.count > 1 {
@@ -108,7 +116,7 @@ extension Store {
             var old = payload?.key
             if old == nil { old = try key(ofSeq: row.seq) }
             guard let old else { continue }
-            let successor = try successor(of: row, payload, fix: row.seq == seq ? fix : nil)
+            let successor = try successor(of: row, payload, row.seq == seq ? correction : nil)
             // With an empty text it replaces no key: the hub would refuse that again.
             let isAnew = isDecidedElsewhere(row)
             let answer = try accept(
@@ -169,9 +177,9 @@ extension Store {
 
     /// - Returns: The new mutation, and the version of the record that its author had seen; `nil` for a create.
     private func successor(
-        of row: OutboxRow, _ payload: Payload?, fix: JSONObject?
+        of row: OutboxRow, _ payload: Payload?, _ correction: Correction?
     ) throws(StoreError) -> (mutation: NewMutation, version: Int64?) {
-        guard payload != nil || fix != nil else {
+        guard payload != nil || correction?.data != nil else {
             throw Refusal.validation("/data", "the stored data is damaged, so all of it must be given again")
         }
         let entity = names.entity(row.eid)
@@ -187,10 +195,10 @@ extension Store {
         if let payload { content = try withoutWhatIsDone(content, of: payload, Problem.read(stored: row.problem), rules) }
         // An earlier form of it has made the record already.
         if content.action == .create, isDecidedElsewhere(row), record?.document != nil { content.action = .update }
-        if let fix, content.action != .delete {
+        if let correction, content.action != .delete {
             let seen = record?.parsedDocument ?? .none
             guard seen.isReadable else { throw Refusal.damaged(RecordName(entity, id)) }
-            content = Self.fixed(content, by: fix, seen: seen.known ?? [:], rules)
+            content = Self.corrected(content, by: correction, seen: seen.known ?? [:], rules)
         }
         var mutation = NewMutation(
             content.action == .create ? .create : content.action == .update ? .update : .delete, entity, id, data: content.data,
@@ -202,18 +210,19 @@ extension Store {
         return (mutation, content.action == .create ? nil : version)
     }
 
-    /// The content with the fix. Nothing of the old content is left for the fields that the fix names.
-    private static func fixed(
-        _ content: MutationContent, by fix: JSONObject, seen: JSONObject, _ rules: EntityRules
+    /// The content with the correction. Nothing of the old content is left for the fields that the correction names.
+    private static func corrected(
+        _ content: MutationContent, by correction: Correction, seen: JSONObject, _ rules: EntityRules
     ) -> MutationContent {
         var result = content
-        for field in fix.names {
+        let data = correction.data ?? [:]
+        for field in data.names + correction.without {
             result.data[field] = nil
             result.unset.removeAll { $0 == field }
             result.operations.removeAll { $0.top == field }
             if content.action == .update { result.base[field] = nil }
         }
-        var change = MutationContent(content.action, data: fix)
+        var change = MutationContent(content.action, data: data)
         change.base = WireForm.bases(change, seen: seen, rules: rules)
         change = WireForm.of(change, seen: seen, rules: rules)
         for member in change.data.members { result.data[member.name.text] = member.value }

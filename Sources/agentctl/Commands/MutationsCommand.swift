@@ -52,8 +52,13 @@ struct MutationsCommand: ParsableCommand {
                 Without an id the command retries all rejected changes of that code and entity whose data fulfil each --where. With \
                 --dry-run it only prints them.
 
+                --map field=json sets a field. --map FILE applies the steps of a file in their order: a JSON array of objects with one \
+                member each, which is rename, default, values, drop or wrap. A change to which no step applies is not retried.
+
                 agentctl mutations retry ID --data '{"status":"open"}' --cascade
                 agentctl mutations retry --code validation --where status:eq:opne --map status='"open"' --dry-run
+                agentctl mutations retry --code validation --entity audits --map steps.json
+                steps.json: [{"rename":{"site":"site_id"}},{"values":{"severity":{"minor":"low"}}},{"drop":"legacy"}]
                 """)
 
         @OptionGroup var global: GlobalOptions
@@ -67,7 +72,9 @@ struct MutationsCommand: ParsableCommand {
             name: .customLong("where"),
             help: ArgumentHelp("Changes whose data fulfil this condition; may be repeated.", valueName: "field:op:value"))
         var conditions: [Condition] = []
-        @Option(help: ArgumentHelp("Field to set in each of them; may be repeated.", valueName: "field=json")) var map: [String] = []
+        @Option(
+            help: ArgumentHelp("Field to set in each of them, or a file of steps; may be repeated.", valueName: "field=json|file"))
+        var map: [String] = []
         @Flag(help: "Print the changes, and retry none.") var dryRun = false
 
         func validate() throws {
@@ -82,9 +89,10 @@ struct MutationsCommand: ParsableCommand {
             if id != nil, !map.isEmpty || dryRun {
                 throw ValidationError("--map and --dry-run need --all, --code, --entity or --where.")
             }
-            for text in map where BulkRetry.correction(text) == nil {
+            for text in map where text.contains("=") && BulkRetry.correction(text) == nil {
                 throw ValidationError("--map \(text): expected a field, = and JSON, such as status='\"open\"' or count=3.")
             }
+            if map.count(where: { !$0.contains("=") }) > 1 { throw ValidationError("--map takes one file. Put all steps into it.") }
         }
 
         func run(_ session: Session) async throws -> Int32 {
@@ -106,8 +114,11 @@ struct MutationsCommand: ParsableCommand {
         private func retryMany(_ session: Session) async throws -> Int32 {
             var bulk = BulkRetry(code: code, entity: entity, conditions: conditions.map(\.filter))
             for text in map {
-                guard let (field, value) = BulkRetry.correction(text) else { continue }
-                bulk.corrections[field] = value
+                if let (field, value) = BulkRetry.correction(text) {
+                    bulk.corrections[field] = value
+                } else {
+                    bulk.steps = try Self.steps(in: text)
+                }
             }
             var (after, count, failed) = (Int64(0), 0, 0)
             while true {
@@ -119,14 +130,23 @@ struct MutationsCommand: ParsableCommand {
                     // A mutation that was rejected with another one is no longer rejected after that one was retried.
                     let item = try await session.client.mutation(MutationKey(trusted: short.id)).value
                     guard item.state == MutationState.rejected.name, bulk.chooses(item) else { continue }
+                    let body: RetryBody
+                    do throws(FieldSteps.Failure) {
+                        guard let found = try bulk.body(for: item, cascades: cascade) else { continue }
+                        body = found
+                    } catch {
+                        (count, failed) = (count + 1, failed + 1)
+                        Output.note("agentctl: \(item.id) \(dryRun ? "would not be" : "was not") retried: \(error)")
+                        continue
+                    }
                     count += 1
                     guard !dryRun else {
-                        Output.line(bulk.line(item, "would retry"))
+                        Output.line(bulk.line(item, body, "would retry"))
                         continue
                     }
                     do throws(AgentError) {
-                        let reply = try await session.client.retry(MutationKey(trusted: item.id), bulk.body(cascades: cascade))
-                        Output.line(bulk.line(item, "retried as \(reply.value.id):"))
+                        let reply = try await session.client.retry(MutationKey(trusted: item.id), body)
+                        Output.line(bulk.line(item, body, "retried as \(reply.value.id):"))
                     } catch {
                         failed += 1
                         Output.note("agentctl: \(item.id) was not retried: \(error.detail)")
@@ -136,8 +156,18 @@ struct MutationsCommand: ParsableCommand {
             }
             Output.note(
                 count == 0
-                    ? "no rejected change matches" : dryRun ? "\(count) would be retried" : "\(count - failed) of \(count) retried")
+                    ? "no rejected change matches"
+                    : dryRun ? "\(count - failed) of \(count) would be retried" : "\(count - failed) of \(count) retried")
             return failed == 0 ? 0 : 1
+        }
+
+        private static func steps(in path: String) throws(CommandFailure) -> FieldSteps {
+            let bytes = try InputFile.contents(of: path, max: FieldSteps.bytesMax)
+            do throws(FieldSteps.Failure) {
+                return try FieldSteps(reading: bytes)
+            } catch {
+                throw CommandFailure.usage("\(path): \(error)")
+            }
         }
     }
 

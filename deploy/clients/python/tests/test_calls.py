@@ -134,9 +134,14 @@ class EnqueueTests(unittest.TestCase):
         with self.assertRaises(errors.BadAnswer):
             self.enqueue(Script(answer(201, STORED, kind="text/html")))
 
+    def test_a_retry_says_what_it_replaces_and_leaves_out(self) -> None:
+        script = Script(answer(201, STORED))
+        script.run(operations.retry(script.session, "m-1", {"n": 2}, ("legacy",), True, None))
+        self.assertEqual(script.asked[0].json, {"data": {"n": 2}, "without": ["legacy"], "cascade": True})
+
     def test_what_may_not_be_repeated_is_not(self) -> None:
         calls: List[Callable[[Any], Any]] = [
-            lambda session: operations.retry(session, "m-1", None, False, None),
+            lambda session: operations.retry(session, "m-1", None, (), False, None),
             lambda session: operations.discard(session, "m-1", "", None),
             lambda session: operations.resolve_conflict(session, "c-1", "local", None, None, None, None, None),
         ]

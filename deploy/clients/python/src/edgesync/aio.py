@@ -162,10 +162,11 @@ class AsyncClient:
         id: str,
         data: Optional[Mapping[str, Any]] = None,
         *,
+        without: Sequence[str] = (),
         cascade: bool = False,
         deadline: Optional[float] = None,
     ) -> Receipt:
-        return await self._run(operations.retry(self._session, id, data, cascade, deadline))
+        return await self._run(operations.retry(self._session, id, data, without, cascade, deadline))
 
     async def undo(self, id: str, *, dry_run: bool = False, deadline: Optional[float] = None) -> Undone:
         return await self._run(operations.undo(self._session, id, dry_run, deadline))

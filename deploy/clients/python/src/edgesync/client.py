@@ -182,15 +182,17 @@ class Client:
         id: str,
         data: Optional[Mapping[str, Any]] = None,
         *,
+        without: Sequence[str] = (),
         cascade: bool = False,
         deadline: Optional[float] = None,
     ) -> Receipt:
         """Asks again for a mutation that was refused or parked.
 
         :param data: Fields that replace the refused ones.
+        :param without: Fields that the new mutation leaves alone.
         :param cascade: Also those that were refused only because of this one.
         """
-        return self._run(operations.retry(self._session, id, data, cascade, deadline))
+        return self._run(operations.retry(self._session, id, data, without, cascade, deadline))
 
     def undo(self, id: str, *, dry_run: bool = False, deadline: Optional[float] = None) -> Undone:
         """Takes back a mutation that the hub has, with a new mutation that does the opposite.

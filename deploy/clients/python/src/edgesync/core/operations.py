@@ -112,11 +112,15 @@ def cancel(session: Session, id: str, deadline: Deadline) -> Steps[Tuple[str, ..
 
 
 def retry(
-    session: Session, id: str, data: Optional[Mapping[str, Any]], cascade: bool, deadline: Deadline
+    session: Session,
+    id: str,
+    data: Optional[Mapping[str, Any]],
+    without: Sequence[str],
+    cascade: bool,
+    deadline: Deadline,
 ) -> Steps[Receipt]:
-    return ask(
-        session, requests.retry(id, data, cascade), lambda members: answers.receipt(members, None, False), deadline
-    )
+    request = requests.retry(id, data, without, cascade)
+    return ask(session, request, lambda members: answers.receipt(members, None, False), deadline)
 
 
 def undo(session: Session, id: str, dry_run: bool, deadline: Deadline) -> Steps[Undone]:

@@ -185,8 +185,10 @@ def undo(id: str, dry_run: bool) -> Request:
     return post(path("mutations", id, "undo"), {"dry_run": True} if dry_run else {}, is_repeatable=dry_run)
 
 
-def retry(id: str, data: Optional[Mapping[str, Any]], cascade: bool) -> Request:
+def retry(id: str, data: Optional[Mapping[str, Any]], without: Sequence[str], cascade: bool) -> Request:
     body: Dict[str, Any] = {} if data is None else {"data": dict(data)}
+    if without:
+        body["without"] = list(without)
     if cascade:
         body["cascade"] = True
     return post(path("mutations", id, "retry"), body, is_repeatable=False)

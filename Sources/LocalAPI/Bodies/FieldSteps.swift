@@ -1,0 +1,175 @@
+package import SyncCore
+
+/// Steps that give the data of a refused change another shape: `agentctl mutations retry --map FILE`.
+///
+/// The file is a JSON array. Each step is an object with one member, and the steps run in their order:
+///
+///     [{"rename": {"site": "site_id"}}, {"values": {"severity": {"minor": "low"}}},
+///      {"default": {"inspector": "unknown"}}, {"drop": "legacy"}, {"wrap": "tags"}]
+package struct FieldSteps: Hashable, Sendable {
+    package enum Step: Hashable, Sendable {
+        case rename(String, to: String)
+        /// Sets a field that a create does not have. It leaves updates alone, whose other fields are in the record.
+        case fill(String, JSON)
+        case drop(String)
+        /// Replaces a value by another one. The names are texts, or the JSON of a number, `true`, `false` or `null`.
+        case values(String, [String: JSON])
+        /// Makes a list of a single value.
+        case wrap(String)
+    }
+
+    /// What a change becomes.
+    package struct Correction: Hashable, Sendable {
+        /// Fields with another value than before.
+        package var data: JSONObject = [:]
+        /// Fields that are no longer part of the change.
+        package var without: [String] = []
+
+        package var isEmpty: Bool { data.isEmpty && without.isEmpty }
+    }
+
+    package struct Failure: Error, Hashable, CustomStringConvertible {
+        package let description: String
+    }
+
+    package let steps: [Step]
+
+    /// A file of several hundred fields has some 50 KB.
+    package static let bytesMax = 1 << 20
+
+    /// - Throws: The place as a JSON pointer, and what was expected there.
+    package init(reading bytes: [UInt8]) throws(Failure) {
+        let json: JSON
+        do {
+            json = try JSONReader.read(bytes)
+        } catch {
+            throw Failure(description: "expected JSON: \(error)")
+        }
+        guard let items = json.array else { throw Failure(description: "expected an array of steps, not \(json.kind)") }
+        var steps: [Step] = []
+        for (index, item) in items.enumerated() { steps += try Self.steps(in: item, at: "/\(index)") }
+        self.steps = steps
+    }
+
+    private static func steps(in item: JSON, at pointer: String) throws(Failure) -> [Step] {
+        guard let members = item.object?.members, members.count == 1, let member = members.first else {
+            throw Failure(description: "\(pointer): expected an object with one member: rename, default, values, drop or wrap")
+        }
+        let (name, value) = (member.name.text, member.value)
+        let place = pointer + "/" + BodyFaults.escaped(name)
+        var steps: [Step] = []
+        switch name {
+        case "rename":
+            for (field, new) in try fields(value, at: place) {
+                guard let new = new.text else { throw Failure(description: "\(place)/\(BodyFaults.escaped(field)): expected the new name") }
+                steps.append(.rename(field, to: new))
+            }
+        case "default":
+            for (field, value) in try fields(value, at: place) { steps.append(.fill(field, value)) }
+        case "values":
+            for (field, map) in try fields(value, at: place) {
+                let pairs = try fields(map, at: place + "/" + BodyFaults.escaped(field))
+                steps.append(.values(field, Dictionary(pairs, uniquingKeysWith: { first, _ in first })))
+            }
+        case "drop": steps = try names(value, at: place).map { .drop($0) }
+        case "wrap": steps = try names(value, at: place).map { .wrap($0) }
+        default: throw Failure(description: "\(place): expected rename, default, values, drop or wrap")
+        }
+        return steps
+    }
+
+    private static func fields(_ value: JSON, at place: String) throws(Failure) -> [(String, JSON)] {
+        guard let object = value.object, !object.isEmpty else { throw Failure(description: "\(place): expected an object with fields") }
+        return object.members.map { ($0.name.text, $0.value) }
+    }
+
+    private static func names(_ value: JSON, at place: String) throws(Failure) -> [String] {
+        if let name = value.text { return [name] }
+        let names = value.array?.compactMap(\.text) ?? []
+        guard !names.isEmpty, names.count == value.array?.count else {
+            throw Failure(description: "\(place): expected the name of a field, or a list of names")
+        }
+        return names
+    }
+
+    // MARK: - Application
+
+    /// The correction of one change.
+    ///
+    /// - Parameter item: The mutation with its data, as `GET /v1/mutations/ID` shows it.
+    /// - Returns: An empty correction if no step applies.
+    /// - Throws: A step cannot be applied without loss: two fields would have one name, or the change treats a field in a way that a step
+    ///   cannot convert.
+    package func correction(of item: MutationItem) throws(Failure) -> Correction {
+        guard let before = item.data.flatMap({ try? JSONReader.read($0) })?.object else {
+            // A deletion has no data, and damaged data cannot be converted.
+            if item.action == "delete" { return Correction() }
+            throw Failure(description: "its data is not readable")
+        }
+        var draft = Draft(data: before, others: Self.otherFields(of: item))
+        for step in steps { try draft.apply(step, isCreate: item.action == "create") }
+        var correction = Correction()
+        for member in draft.data.members where before[member.name].map({ $0.json }) != member.value.json {
+            correction.data[member.name.text] = member.value
+        }
+        correction.without = before.names.filter { draft.data[$0] == nil } + draft.dropped
+        return correction
+    }
+
+    /// Fields that the change removes, or changes by an operation such as a sum.
+    private static func otherFields(of item: MutationItem) -> Set<String> {
+        // The agent has written both texts itself.
+        let unset = item.unset.flatMap { try? JSONReader.read($0) }?.array?.compactMap(\.text) ?? []
+        let operations = item.operations.flatMap { try? JSONReader.read($0) }?.array ?? []
+        let names = unset + operations.compactMap { $0.object?["field"]?.text }
+        // A name with dots is a field or a member of one; the configuration decides which, so both count.
+        return Set(names + names.compactMap { $0.split(separator: ".").first.map(String.init) })
+    }
+
+    private struct Draft {
+        var data: JSONObject
+        var others: Set<String>
+        var dropped: [String] = []
+
+        mutating func apply(_ step: Step, isCreate: Bool) throws(Failure) {
+            switch step {
+            case .rename(let field, let new):
+                try needValue(of: field, for: "rename")
+                guard field != new, let value = data[field] else { return }
+                guard data[new] == nil, !others.contains(new) else {
+                    throw Failure(description: "it changes both \(field) and \(new), so \(field) cannot be renamed")
+                }
+                data[field] = nil
+                data[new] = value
+            case .fill(let field, let value):
+                if isCreate, data[field] == nil { data[field] = value }
+            case .drop(let field):
+                data[field] = nil
+                if others.remove(field) != nil { dropped.append(field) }
+            case .values(let field, let map):
+                try needValue(of: field, for: "values")
+                guard let value = data[field], let name = Self.name(of: value), let new = map[name] else { return }
+                data[field] = new
+            case .wrap(let field):
+                try needValue(of: field, for: "wrap")
+                guard let value = data[field], !value.isNull, value.array == nil else { return }
+                data[field] = .array([value])
+            }
+        }
+
+        private func needValue(of field: String, for step: String) throws(Failure) {
+            guard !others.contains(field) else {
+                throw Failure(description: "it removes \(field) or changes it by an operation, which the step \(step) cannot convert")
+            }
+        }
+
+        /// The name of a value in a map.
+        private static func name(of value: JSON) -> String? {
+            switch value {
+            case .string(let text): text.text
+            case .null, .bool, .number: value.json
+            case .array, .object: nil
+            }
+        }
+    }
+}
