@@ -60,7 +60,8 @@ private enum NewsCommandLimits {
         guard getrlimit(resource, &limit) == 0, limit.rlim_cur < rlim_t(wanted) else { return }
         guard limit.rlim_max >= rlim_t(wanted) else {
             // The hub would close the connections that are idle longest.
-            throw BenchError("so many devices need \(wanted) open files, and the limit here is \(limit.rlim_max); run: ulimit -Hn \(wanted)")
+            throw BenchError(
+                "so many devices need \(wanted) open files, and the limit here is \(limit.rlim_max). As root: ulimit -Hn \(wanted)")
         }
         limit.rlim_cur = rlim_t(wanted)
         guard setrlimit(resource, &limit) == 0 else { throw BenchError("the limit of open files cannot be raised (errno \(errno))") }
