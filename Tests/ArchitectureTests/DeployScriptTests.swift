@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-/// What the scripts of `deploy` say on a machine that lacks something. Each has to stop there, with the command that mends it as its
+/// The messages of the scripts of `deploy` on a machine that lacks something. Each has to stop there, with the command that mends it as its
 /// last word, before it has built, removed or started anything.
 @Suite("Scripts on a machine that lacks something")
 struct DeployScriptTests {
@@ -48,7 +48,7 @@ struct DeployScriptTests {
     }
 
     private static let recentSwift = "echo 'Swift version 99.0 (swift-99.0-RELEASE)'"
-    /// Whoever comes as far as to build would fail with this.
+    /// A script that comes as far as to build fails with this.
     private static let noBuild = #"case "$1" in --version) \#(recentSwift) ;; *) echo BUILT; exit 9 ;; esac"#
 
     @Test("Without Swift it stops and says where to get it", arguments: scripts)

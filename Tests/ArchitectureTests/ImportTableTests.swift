@@ -34,7 +34,7 @@ private let apart: [String: Set<String>] = [
     "agentctl": ["Agent", "HubServer", "SyncStore"],
 ]
 
-/// What no shipped target may touch: it brings ICU, threads and wake-ups along.
+/// Modules that no shipped target may import: they bring ICU, threads and wake-ups along.
 private let forbidden: Set<String> = ["Foundation", "Dispatch", "FoundationNetworking", "FoundationXML"]
 
 private let sources = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()

@@ -5,7 +5,7 @@ package struct ExampleMistake: Sendable {
     package var what: String
     package var order: WorkedExample.Order
     package var example: WorkedExample
-    /// Who must notice it.
+    /// The sides that must notice it.
     package var sides: Set<WorkedExample.Side>
 }
 
@@ -59,7 +59,7 @@ extension WorkedExample {
             if step.deadline != nil, case .ended = answer.verdict {
                 plant("no deadline in step \(index + 1)", [.agent]) { $0.steps[index].deadline = nil }
             }
-            // What was refused at once never went.
+            // A mutation that was refused at once was never sent.
             if answer.isAccepted, step.isSent, step.content.action != .delete {
                 plant("another form on the wire of step \(index + 1)", [.agent]) {
                     var wire = step.wire ?? step.content

@@ -22,7 +22,7 @@ package struct WorkedExample: Sendable, CustomStringConvertible {
     package var reversed: Outcome?
     /// Sides that cannot run it, and why.
     package var skipped: [Side: String]
-    /// What a backend of its own makes of it, where that is less than the rule.
+    /// The result of another backend, where that is less than the rule.
     package var weaker: Weaker?
 
     package struct Outcome: Hashable, Sendable {
@@ -54,7 +54,7 @@ package struct WorkedExample: Sendable, CustomStringConvertible {
         package var documents: [String: JSON]
     }
 
-    /// What a person asks of an earlier change of the same device.
+    /// A request of a person about an earlier change of the same device.
     package enum Request: Sendable {
         /// By the number of the step, from 1.
         case retry(Int)
@@ -101,7 +101,7 @@ package struct WorkedExample: Sendable, CustomStringConvertible {
             case conflict(fields: [String])
             /// `detail`: a part of the sentence.
             case rejected(code: String, detail: String)
-            /// What became of a change that never went, or that a person has let go.
+            /// The end of a change that was never sent, or that a person has let go.
             case ended(String)
         }
 

@@ -31,7 +31,7 @@ extension FuzzTarget {
     private static let accounts = Accounts(
         ownUser: 991, user: { ["root": 0, "agentd": 991, "ines": 1_001][$0] }, group: { ["agentd": 900, "inspectors": 901][$0] })
 
-    /// What a hub sends as configuration: it changes only what is a hub's to say.
+    /// A configuration from a hub changes only the keys that a hub may set.
     static let hubConfiguration = FuzzTarget("hub-configuration", lengthMax: 8_192) { bytes in
         let server: ServerConfiguration
         do throws(ConfigurationErrors) {

@@ -25,7 +25,7 @@ extension FuzzTarget {
         return (count, Array(found.prefix(count)))
     }
 
-    /// Of one descriptor, with its padding.
+    /// A control message of one descriptor, with its padding.
     private static func message(_ type: Int32, _ descriptor: Int32) -> [UInt8] {
         var bytes: [UInt8] = []
         withUnsafeBytes(of: 20) { bytes += $0 }

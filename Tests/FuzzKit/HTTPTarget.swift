@@ -22,7 +22,7 @@ extension FuzzTarget {
     }
 }
 
-/// What a connection made of some bytes.
+/// The requests that a connection read from some bytes.
 private struct Served {
     struct Request: Hashable {
         var method: String
@@ -50,7 +50,7 @@ private struct Served {
         if channel.isActive { channel.pipeline.fireUserInboundEventTriggered(ChannelEvent.inputClosed) }
         channel.embeddedEventLoop.run()
         while let buffer = try channel.readOutbound(as: ByteBuffer.self) { sent += buffer.readableBytesView }
-        // Whatever was left over was not for anybody.
+        // Bytes that are left over belong to no request.
         _ = try? channel.finish(acceptAlreadyClosed: true)
         requests = seen.requests
     }

@@ -80,7 +80,7 @@ import Testing
             #expect(request.socketPath == "/run/x.sock")
             let target = String(request.url.dropFirst("http://localhost".utf8.count))
             #expect(try Route.parse(method: request.method.rawValue, target: target) == route)
-            // What the client sends must pass the door that the server keeps.
+            // Every request of the client must pass the checks of the server.
             #expect(throws: Never.self) {
                 try route.body.check(
                     contentType: request.headers["Content-Type"], contentEncoding: nil, contentLength: asked.body.count,

@@ -80,7 +80,7 @@ import Testing
         #expect(lines.last == "   or by field: --field value=local|remote  --value value=JSON")
         let whole = ConflictScreen.field(item.fields[0], width: 80, now: Self.now)
         #expect(whole.count == 1 + 2 + 501 + 2 && whole.contains("  word500") && whole.contains("LOCAL  ines, gw-17, 21:04:05Z"))
-        // Of many fields each has less room, and the last lines are still in sight.
+        // With many fields each has less room, and the last lines are still in sight.
         item.fields = (0..<20).map {
             var field = item.fields[0]; field.name = "f\($0)"; return field
         }

@@ -9,7 +9,7 @@ import Testing
         )
     }
 
-    /// What a tar file holds, read by its own rules.
+    /// The files in a tar archive, read by the rules of its format.
     private static func files(_ archive: [UInt8]) -> [(name: String, bytes: [UInt8])] {
         var files: [(String, [UInt8])] = []
         var at = 0

@@ -67,7 +67,7 @@ import Testing
         #expect(String(decoding: sent, as: UTF8.self) == one + two)
         #expect(feed.report.isStopped && feed.report.stop?.line == 1)
         #expect(feed.next(upTo: 100) == nil)
-        // What was under way has an answer of its own.
+        // A line that was under way has an answer of its own.
         feed.note(.refused(line: 2, ref: 2, problem.problem("full")))
         #expect(feed.report.stop?.line == 1 && feed.report.takenAfterStop == 0)
     }

@@ -2,7 +2,7 @@ import LocalAPI
 import SyncCore
 import Testing
 
-/// What `agentctl mutations list`, `rejected list`, `audit` and `sync --wait` show.
+/// The output of `agentctl mutations list`, `rejected list`, `audit` and `sync --wait`.
 @Suite("Screens of lists") struct ListScreenTests {
     private static let now = RFC3339.timestamp("2026-11-20T22:00:00Z") ?? Timestamp(milliseconds: 0)
 

@@ -47,7 +47,7 @@ package final class PostgresServer: Sendable {
                 "\(programs)/initdb", "--pgdata", "\(folder)/data", "--username", "hub", "--auth", "trust", "--encoding", "UTF8",
                 "--locale", "C.UTF-8", "--locale-provider", "icu", "--icu-locale", "en-US", "--no-sync", "--no-instructions",
             ])
-        // What it promises about power cuts is its own affair; what it does when it is killed is not changed by this.
+        // The tests cut no power under this server, so it need not sync. Its behaviour after a kill is the same without.
         let settings = """
             listen_addresses = ''
             unix_socket_directories = '\(folder)'
@@ -94,7 +94,7 @@ package final class PostgresServer: Sendable {
 
     // MARK: Asking
 
-    /// Of a new, empty schema, for one hub or its replicas.
+    /// The URL of a new, empty schema, for one hub or its replicas.
     package func newURL() throws -> String {
         let schema = "hub_\(count.add(1, ordering: .relaxed).newValue)"
         try query("CREATE SCHEMA \(schema)")
@@ -141,7 +141,7 @@ package final class PostgresServer: Sendable {
             """)
     }
 
-    /// What an operator keeps of a database.
+    /// A backup of a database, as an operator makes it.
     package func backUp(schema: String) throws -> String {
         let copy = "copy_\(count.add(1, ordering: .relaxed).newValue)"
         try query("CREATE SCHEMA \(copy)")

@@ -1,6 +1,6 @@
 package import SyncCore
 
-/// What became of the writes that no sync had covered when the power went.
+/// The fate of the writes that no sync had covered when the power went.
 package enum CutPolicy: Hashable, Sendable, CaseIterable {
     /// None of them reached the medium: the worst loss.
     case nothing
@@ -51,7 +51,7 @@ package struct Cut: Hashable, Sendable, CustomStringConvertible {
     /// So many cuts of a log, in the order of their places. Every other one falls right behind an answer, where a broken
     /// promise shows first; the others anywhere.
     package static func draw(_ count: Int, from log: IOLog, using random: inout SeededRandom) -> [Cut] {
-        // What was there before the log began is there at every cut.
+        // Files from before the beginning of the log are there at every cut.
         let first = log.records.prefix { $0.kind == .found || ($0.kind == .makeFolder && $0.place == 1) }.count
         let answers = log.records.indices.filter { log.records[$0].kind == .sent }.map { $0 + 1 }
         return (0..<count).map { number in

@@ -1,6 +1,6 @@
 import SyncCore
 
-/// What a medium must hold and may hold at one place of a log.
+/// The content that a medium must have, and may have, at one place of a log.
 ///
 /// Every change of content or names is kept in its order, with the mark whether a sync has covered it. A state that a cut can
 /// leave is all that was covered, and of the rest what a ``CutPolicy`` picks. What is covered up to the first change that is
@@ -26,7 +26,7 @@ package struct Disk {
         var changes: [Change] = []
     }
 
-    /// Of content: a write, or a cut to a length.
+    /// A change of content: a write, or a cut to a length.
     private struct Change {
         var place: Int
         var offset: Int

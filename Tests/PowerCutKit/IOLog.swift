@@ -1,6 +1,6 @@
 import Glibc
 
-/// What a program asked of one folder, and what it said on its sockets, in one order. `Tests/powercut` writes it; the form of
+/// The calls of a program on one folder, and its messages on sockets, in one order. `Tests/powercut` writes it; the form of
 /// a record stands in its header.
 package struct IOLog {
     package enum Kind: UInt32 {

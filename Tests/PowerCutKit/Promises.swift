@@ -1,4 +1,4 @@
-/// What a program has told others up to a place of a log, as the bytes on its sockets say it: what it then may never take
+/// The promises that a program has made up to a place of a log, according to the bytes on its sockets. It may never take them
 /// back.
 package struct Promises: Sendable {
     /// Mutations that the agent has answered for: number and id.

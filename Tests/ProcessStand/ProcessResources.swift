@@ -1,7 +1,7 @@
 import Foundation
 package import Glibc
 
-/// What a process holds, as the kernel tells (proc(5)).
+/// The resources of a process, as the kernel tells them (proc(5)).
 package struct ProcessResources: Sendable {
     /// Open descriptors by kind: `unix socket`, `tcp socket`, `pipe`, `anon_inode:[eventfd]`, or the path of a file. The numbers
     /// that tell two sockets or pipes apart are left out.
@@ -48,7 +48,7 @@ package struct ProcessResources: Sendable {
         anonymousBytes = bytes
     }
 
-    /// Of this process, when `process` is not given.
+    /// The descriptors of `process`; by default of this one.
     package static func descriptors(of process: pid_t = getpid()) throws -> [String: Int] {
         let folder = "/proc/\(process)/fd"
         let sockets = Self.sockets(of: process)
@@ -73,7 +73,7 @@ package struct ProcessResources: Sendable {
         return found
     }
 
-    /// What each socket of its network namespace is, by inode.
+    /// The kind of each socket of its network namespace, by inode.
     private static func sockets(of process: pid_t) -> [String: String] {
         var kinds: [String: String] = [:]
         // File, kind and column of the inode, proc_net(5) and net/unix/af_unix.c.
@@ -104,7 +104,7 @@ package struct ProcessResources: Sendable {
         }
     }
 
-    /// What there is more of than before, by kind.
+    /// The resources that there are more of than before, by kind.
     package static func leftOver(_ now: [String: Int], since before: [String: Int]) -> [String: Int] {
         now.reduce(into: [:]) { left, entry in
             let more = entry.value - before[entry.key, default: 0]

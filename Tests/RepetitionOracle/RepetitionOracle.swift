@@ -16,7 +16,7 @@ package struct RepetitionOracle: Sendable {
     }
 
     package let limits: Limits
-    /// What a client did that no client may do; empty in every test that passes.
+    /// The forbidden things that a client did; empty in every test that passes.
     package private(set) var complaints: [String] = []
     /// All requests so far.
     package private(set) var count = 0

@@ -1,6 +1,6 @@
 import SyncCore
 
-/// What a store commits, as a place to die at.
+/// A kind of commit of a store, as a place to die at.
 package enum Commit: String, CaseIterable, Sendable {
     case apps = "an enqueue"
     case claim = "a claim"
@@ -14,9 +14,9 @@ package enum Commit: String, CaseIterable, Sendable {
     case aside = "a mutation set aside"
     case memory = "what is remembered"
     case house = "housekeeping"
-    /// Of an operator, or of an app that takes back what it asked for.
+    /// A decision of an operator, or of an app that takes back its own mutation.
     case decision = "a decision"
-    /// What is only read commits nothing, unless it repairs something.
+    /// A read commits nothing, unless it repairs something.
     case look = "a look"
 
     init(_ command: StoreCommand) {

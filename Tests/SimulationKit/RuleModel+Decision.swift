@@ -4,7 +4,7 @@ import SyncCore
 struct RuleDecision {
     let change: RuleModel.Change
     var rules: EntityRules
-    /// What the record is afterwards; `nil`: as it was.
+    /// The record after the change; `nil`: unchanged.
     private(set) var result: RuleModel.State?
 
     private var record = RuleModel.Record()
@@ -51,7 +51,7 @@ struct RuleDecision {
 
     private var write: RuleModel.Write { .init(version: change.commit, device: change.device, at: at) }
 
-    /// What a device wrote itself it has always seen.
+    /// A device has always seen its own writes.
     private func isUnseen(_ write: RuleModel.Write) -> Bool {
         write.device != change.device && write.version > (isBlind ? 0 : change.mutation.baseVersion)
     }
@@ -92,7 +92,7 @@ struct RuleDecision {
         return fields()
     }
 
-    /// Who makes the same record again, after losing its memory, is answered as the first time.
+    /// A device that lost its memory and creates the same record again gets the answer of the first time.
     mutating func createExisting(_ record: RuleModel.Record) -> RuleModel.Verdict {
         var fresh = self
         let isOwn = record.fields.values.allSatisfy { $0.by.last?.device == change.device }
@@ -132,7 +132,7 @@ struct RuleDecision {
         return accepted(result)
     }
 
-    /// What was made and deleted before it was ever sent is deleted all the same.
+    /// A record that was created and deleted before it was ever sent is deleted all the same.
     mutating func deleteUnknown() -> RuleModel.Verdict {
         result = .deleted(RuleModel.Tombstone(write: write, since: change.now, kept: nil))
         return accepted(result)
@@ -183,7 +183,7 @@ struct RuleDecision {
         (attempt.record, attempt.isBlind) = (kept, true)
         var verdict = attempt.fields()
         if case .conflict(let fields) = verdict {
-            // Whoever brings a record back has decided, and cannot be shown what was there: that is told.
+            // A device that brings a record back has decided without seeing its content, so the verdict tells the content.
             attempt = self
             (attempt.record, attempt.isBlind) = (kept, true)
             attempt.rules.strategy = .fields
@@ -232,7 +232,7 @@ struct RuleDecision {
         return conclude(over: [:])
     }
 
-    /// Of a field of a record that was not there: the latest of what the change does to it.
+    /// The latest time at which the change touches a field of a record that did not exist.
     private func firstTime(of name: JSONString) -> HybridTime {
         var times = content.data.members.contains { $0.name == name } || content.stamps[name] != nil ? [time(content.stamps[name])] : []
         times += content.operations.filter { JSONString(path(of: $0.field)[0]) == name }.map { time($0.hlc) }
@@ -246,7 +246,7 @@ struct RuleDecision {
         for member in content.data.members where !content.unset.contains(member.name.text) { assign(member.name.text, member.value) }
         for field in content.unset { assign(field, JSON?.none) }
         if isBlind {
-            // Of what its author had seen, it names all that is left.
+            // It names every field that is left of the document that its author had seen.
             for field in content.base.names where content.data[field] == nil && !touched.contains(field) && before[field] != nil {
                 assign(field, JSON?.none)
             }
@@ -271,7 +271,7 @@ struct RuleDecision {
         let present = old?.value
         let rule = rule(of: field)
         let base = content.base[field]
-        // Of two counts that are the same, each was counted.
+        // Two equal counts are two counts: both are added.
         let isCount = isBlind && rule == .counter && value != base
         let areMembers = rule == .merge && (base != nil || isBlind) && value?.object != nil && present?.object != nil
         var same = RuleContest(self) { _ in false }
@@ -293,7 +293,7 @@ struct RuleDecision {
                 rule == .set ? seenElements(field, value, old) : .unknown
             }
         guard isNews || isCompared(rule, present, value, base) else { return overwrite(field, value) }
-        // What a create finds of its own device came before it.
+        // Earlier writes of the same device came before the create.
         let isLater = old.map { at > $0.at && change.mutation.clock != .unsynced || (isBlind && !isNews) } ?? true
         let isTimed = change.mutation.clock != .unsynced
         let isOwn = old == nil || (isBlind && !isNews)
@@ -398,7 +398,7 @@ struct RuleDecision {
         let writes = isOfSet ? record.elements[name]?[key] : nil
         // An element that is there was put in by somebody; by whom is not known of what came in otherwise.
         let element = isOfSet ? found?.array?.first { PlainValue.key($0) == key } : nil
-        // What a trusted clock stamps is later than all that was seen by then.
+        // A stamp of a trusted clock is later than every write that was seen by then.
         let replaces =
             writes.map { writes in
                 (change.mutation.clock != .unsynced && writes.allSatisfy { at > $0.at }) || writes.last?.device == change.device
@@ -451,7 +451,7 @@ struct RuleDecision {
     private mutating func conclude(over before: JSONObject) -> RuleModel.Verdict {
         let document = record.document
         let named = Set(content.data.names + content.operations.filter { $0.kind == .append }.map { path(of: $0.field)[0] })
-        // What is new in a list that was written whole was put in by that.
+        // New elements of a list that was written as a whole were put in by that write.
         for (name, rule) in rules.fields where rule == .set {
             let path = path(of: name)
             guard named.contains(path[0]), case .some(let value?) = document.plainMember(path) else { continue }

@@ -1,6 +1,6 @@
 import SyncCore
 
-/// What the model does with values: the few things that the documents name.
+/// The operations of the model on values: the few that the documents name.
 enum PlainValue {
     /// One spelling for each value: names in order, everything else as it is.
     static func text(_ value: JSON) -> String {
@@ -37,7 +37,7 @@ enum PlainValue {
         return result
     }
 
-    /// What `new` has behind `old`.
+    /// The part of `new` after `old`.
     static func suffix(_ new: JSON, behind old: JSON) -> JSON? {
         switch (new, old) {
         case (.string(let new), .string(let old)):

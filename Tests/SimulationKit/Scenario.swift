@@ -1,11 +1,11 @@
 package import SyncCore
 
-/// What can go wrong in a simulated world. Each seed draws its own subset, because one fault can hide another: a hub that
+/// The faults of a simulated world. Each seed draws its own subset, because one fault can hide another: a hub that
 /// is always down never shows what a lost answer does.
 package enum Fault: String, CaseIterable, Sendable {
     // The network.
     case lostRequest, lostAnswer, duplicate, delay, cut
-    // What answers in the hub's place, or in its name.
+    // Servers that answer in the hub's place, or in its name.
     case portal, busy, failed, nonsense, missingResults, bodyLimit, auth
     /// The hub fails over requests that contain certain mutations.
     case poison
@@ -33,9 +33,9 @@ package struct Scenario: Sendable, Hashable {
     /// The rule whose rare moments come more often (``lead(to:)``).
     package let toward: Ablation?
     package var agents: Int
-    /// What apps do during the time of faults.
+    /// Number of operations of apps during the time of faults.
     package var operations: Int
-    /// Records that they do it with, by entity.
+    /// Number of records that they change, by entity.
     package var records: Int
     /// Records and deletions of a page; mutations of a batch.
     package var page: Int
@@ -88,7 +88,7 @@ package struct Scenario: Sendable, Hashable {
         // From a generator of its own, so that a seed stays what it was in all else.
         var other = SeededRandom(seed: seed &* 0xD134_2543_DE82_EF95 &+ 5)
         countsByRecord = Int.random(in: 0..<4, using: &other) == 0
-        // What leads to other moments keeps to records of all devices.
+        // A history that is led to a certain moment uses records of all devices.
         var third = SeededRandom(seed: seed &* 0xA076_1D64_78BD_642F &+ 9)
         sharesOut = Int.random(in: 0..<3, using: &third) == 0 && toward == nil
         // One of them is the office, which has all scopes at all times.
@@ -147,7 +147,7 @@ package struct Scenario: Sendable, Hashable {
             faults.subtract([.portal, .auth, .restore, .clone, .poison, .hubRestore])
             ablations.insert(.proofIgnored)
         case .unofferedIsDeleted:
-            // Who changed a record is back before who made it, at a hub that was restored to before either.
+            // The device that changed a record is back before the device that made it, at a hub that was restored to before either.
             faults.formUnion([.hubRestore, .link])
             faults.subtract([.portal, .auth, .restore, .clone, .poison, .collect, .rollback])
             (agents, operations, records, pullInterval) = (3, 60, 8, .seconds(20))
@@ -166,7 +166,7 @@ package struct Scenario: Sendable, Hashable {
 
     // MARK: Replay
 
-    /// What a person sets to get exactly this history again: names of environment variables, and values.
+    /// The environment variables, with values, that give exactly this history again.
     package var settings: [(name: String, value: String)] {
         var settings = [("SIMULATION_SEED", "\(seed)")]
         let drawn = Scenario(seed: seed, toward: toward)

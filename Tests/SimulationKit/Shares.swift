@@ -41,7 +41,7 @@ enum Shares {
         return [self.orders: orders, self.jobs: jobs, self.assignments: assignments]
     }
 
-    /// What the hub is told at the beginning.
+    /// The grants that the hub has at the beginning.
     static var access: AccessBook {
         var access = AccessBook()
         access.sources = [GrantSource(entity: assignments, device: "device", scope: "site")]

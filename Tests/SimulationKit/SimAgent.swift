@@ -11,7 +11,7 @@ final class SimAgent {
     let device: DeviceID
     let token: String
     var database: Database
-    /// What stands beside the database (`identity.json`): as far as it was written down.
+    /// The file beside the database (`identity.json`), as far as it was written.
     var marker: StoreMarker?
     private(set) var images: [Image] = []
     /// Its disk was replaced by an old copy at some time, or there is another copy of it: what it holds as unsent may have been
@@ -39,7 +39,7 @@ final class SimAgent {
         guard linkIsUp else { return .offline }
         return isMetered ? Conditions(uplink: Uplink(name: "wwan0", isMetered: true)) : .plain
     }
-    /// What its store was told of the time.
+    /// The anchor of time that its store was given last.
     var toldAnchor: ClockAnchor?
 
     /// Where each stream stood when it was looked at last; see ``Simulation/checkCursors(of:)``.

@@ -149,7 +149,7 @@ extension Simulation {
     ) throws(Broken) {
         guard agent.life == life else { return }
         switch result {
-        // What arrives at a dead link arrives nowhere.
+        // An answer over a dead link does not arrive.
         case .success where !agent.linkIsUp: return
         case .success(let response):
             say("agent \(agent.index) call \(call): \(response.status)")

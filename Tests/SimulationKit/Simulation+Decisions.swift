@@ -1,7 +1,7 @@
 import SyncCore
 import SyncStore
 
-// What people decide at an agent: its operator about what waits for one, an app about what it asked for.
+// Decisions of people at an agent: of its operator about mutations that wait for one, and of an app about its own mutations.
 extension Simulation {
     /// Answers what waits for a person: conflicts by one side, the other, something else or not at all; parked mutations by
     /// "again".
@@ -52,7 +52,7 @@ extension Simulation {
         let word = pick(["local", "remote", "value"])
         var scope = ConflictDecision.Scope.all(word == "remote" ? .remote : .local)
         if conflict.kind == .field, word == "value" {
-            // What adds up is never given another value, or nobody could say what it must be.
+            // A counter never gets another value by a decision, or its right value would be unknown.
             let value = JSON.string("decided-\(now.nanoseconds)")
             let choices = conflict.sides.map { ($0.field, $0.field == "m" ? ConflictDecision.Choice.value(value) : .local) }
             scope = .fields(Dictionary(choices, uniquingKeysWith: { first, _ in first }))
@@ -116,7 +116,7 @@ extension Simulation {
                 }
                 let known = oracle.values.history[conflict.record] ?? []
                 let remoteVersion = hub.commit(conflict.remoteVersion, of: conflict.record)
-                // Who created the record had seen nothing, and of one that was frozen for long nobody can tell.
+                // The creator of a record had seen nothing, and for a mutation that was frozen for long it is unknown.
                 var isBlind = side.base == nil
                 if isBlind, let key = conflict.mutation, let number = byKey[key], [.update, .delete].contains(operations[number].action) {
                     // A change of what this agent itself had created before.
@@ -127,13 +127,13 @@ extension Simulation {
                     let isSent = try mutation(key, of: agent)?.isSent == true
                     isBlind = isOwn || isSent
                 }
-                // What nobody had ever written before, nobody had seen.
+                // A value that was never written before was never seen.
                 if side.base == nil, known.allSatisfy({ $0.value == nil || $0.version >= remoteVersion }) { isBlind = true }
-                // Who makes a record anew after deleting it has seen what the hub still holds.
+                // A device that creates a record anew after deleting it has seen what the hub still holds.
                 if side.base == side.remote.value { isBlind = true }
-                // What was seen in a history that has ended is in no history any more.
+                // A version that was seen in a history that has ended is in no history any more.
                 if !scenario.faults.isDisjoint(with: [.hubRestore, .rollback]) { isBlind = true }
-                // When a record was deleted that a listing does not name any more, nobody can tell.
+                // The time of a deletion is unknown once a listing does not name the record any more.
                 let before = side.remote.isDeleted ? remoteVersion + 1 : remoteVersion
                 guard isBlind || known.contains(where: { $0.value == side.base && $0.version < before }) else {
                     throw Broken(

@@ -38,9 +38,9 @@ extension Simulation {
         plan(.operatorLooks, in: .seconds(5))
     }
 
-    /// What still has to go to the hub, or has not come back from there.
+    /// The mutations that still have to go to the hub, or whose answer has not come back.
     private func waiting() throws(Broken) -> [String] {
-        // A late copy may change a record after everybody has looked.
+        // A late copy may change a record after all devices have looked.
         var waiting = flying == 0 ? [] : ["\(flying) requests are on their way"]
         for agent in agents {
             guard agent.store != nil else {
@@ -146,7 +146,7 @@ extension Simulation {
             // Taken back by a database that had gone back and did not know yet that it had sent it: nobody could tell.
             // A database or a hub went back, and a dispute was decided twice: the first decision is the one that counts.
             if found.problem?.code == "already-decided" { return }
-            // What was to come after that one falls with it.
+            // Mutations that were to come after that one fall with it.
             let codes: Set<String> = ["idempotency-mismatch", "parent-rejected", "parent-expired", Problem.revoked]
             if operation.isDoubtful, found.state == .cancelled || found.state == .expired || codes.contains(found.problem?.code ?? "") {
                 return
@@ -171,7 +171,7 @@ extension Simulation {
             // Two databases under one name have one dispute, and a person at each decides about it.
             let identity = agents[operation.agent].identity
             let hasTwin = agents.count { $0.identity == identity } > 1
-            // What both held when they became two, either may have sent.
+            // Either of the two may have sent what both held when they became two.
             if hasTwin, found.state == .discarded || operation.isDoubtful { return count("ended by one of two") }
             guard !isApplied, operation.applied == 0 else {
                 throw Broken(
@@ -197,11 +197,11 @@ extension Simulation {
         return false
     }
 
-    /// What does not get through is listed with all that was asked for.
+    /// A mutation that does not get through is listed with everything that was asked for.
     func checkListed(_ found: MutationSnapshot) throws(Broken) {
         guard let number = byKey[found.key] else { return }
         let operation = operations[number]
-        // What a contest has decided before is in the audit trail; what goes as an operation is there as one.
+        // The audit trail has the values that an earlier contest decided, and operations as operations.
         let kept = (found.data ?? "") + (found.operations ?? "")
         guard found.action == .delete || operation.record.entity == Entities.prices || kept.contains("\"\(operation.token)\"") else {
             throw Broken("what is refused keeps its value", "\(operation.token): \(kept)")

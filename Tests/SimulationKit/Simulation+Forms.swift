@@ -14,7 +14,7 @@ extension Simulation {
     func addForm(to operation: inout Operation, _ agent: SimAgent) {
         var random = SeededRandom(seed: scenario.seed &* 0x2545_F491_4F6C_DD1D &+ UInt64(operation.number))
         let isLed = scenario.toward.map { Self.rulesOfForms.contains($0) } ?? false
-        // What is led to the moment when edits are joined is not to be kept apart by operations on members.
+        // A history that is led to the moment when edits are joined must not keep them apart by operations on members.
         let share = isLed ? 1 : scenario.toward == .coalescedInDoubt ? 0 : 0.4
         guard Entities.counted.contains(operation.record.entity), random.fraction() < share else { return }
         let view = seen(operation.record, agent)

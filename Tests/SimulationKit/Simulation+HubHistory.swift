@@ -3,15 +3,15 @@ import SyncCore
 import SyncStore
 import VersionsKit
 
-// What strikes the hub's own history: backups that are put back, a hub that is made anew; and a device that becomes two.
+// Events that change the hub's own history: a restored backup, a new hub, and a device that becomes two.
 extension Simulation {
-    /// A backup of the hub, with what was true of it then.
+    /// A backup of the hub, with the facts that held at that time.
     struct HubImage {
         var copy: [UInt8]
         var oracle: HubOracle
         /// By operation.
         var applied: [Int]
-        /// What stood beside the database.
+        /// The file beside the database.
         var mark: HubMark?
         var versions: RecordVersions?
     }
@@ -62,7 +62,7 @@ extension Simulation {
         for index in operations.indices where operations[index].applied > 0 { operations[index].wasApplied = true }
         try Broken.none { try hub.restore(image.copy, startingEpoch: false) }
         if !keepsMark { hub.mark = image.mark }
-        // What began in the copy that was here is gone with it.
+        // The histories that began in the replaced copy are gone with it.
         _ = hub.takeCauses()
         hub.rolledBackIn = hub.hub.epoch
         goBack(to: image)
@@ -71,7 +71,7 @@ extension Simulation {
         if hub.isUp { stopHub() } else { try mindMark() }
     }
 
-    /// What a hub does at its start.
+    /// The check that a hub makes at its start.
     func mindMark() throws(Broken) {
         guard let mark = hub.mark, hub.hub.isOlder(than: mark) else { return }
         try Broken.none { _ = try hub.hub.startEpoch(.mark, at: hubTime) }

@@ -4,7 +4,7 @@ import SyncStore
 
 // Records that are shared out: what apps do with them, what the office and operators do, and cursors that are shown by others.
 extension Simulation {
-    /// What the hub is told at the beginning.
+    /// The grants that the hub has at the beginning.
     func beginSharing() throws(Broken) {
         guard scenario.sharesOut else { return }
         count("histories with scopes")
@@ -77,7 +77,7 @@ extension Simulation {
         switch Int.random(in: 0..<10, using: &random) {
         case 0, 1: grant(site, to: device, in: book, isGranted: true)
         case 2, 3:
-            // Whatever has granted it.
+            // It is taken back in every book, because any of them may have granted it.
             for book in Shares.Book.allCases { grant(site, to: device, in: book, isGranted: false) }
         case 4:
             // From one site to another.
@@ -148,7 +148,7 @@ extension Simulation {
 
     // MARK: Work that was set aside
 
-    /// What was parked when its record left the share goes on once the record is back.
+    /// A mutation that was parked when its record left the share goes on once the record is back.
     func retryRevoked(_ agent: SimAgent) throws(Broken) {
         guard scenario.sharesOut, isHealed || chance(0.5) else { return }
         var tried: Set<MutationKey> = []

@@ -1,6 +1,6 @@
 import SyncCore
 
-/// What the fields of a record must hold, worked out from the mutations that the hub accepted and from nothing that merging
+/// The values that the fields of a record must have, derived from the mutations that the hub accepted and from nothing that merging
 /// is made of: who put what in, and who had seen it when taking it out.
 ///
 /// - `tags`, a set: an element is there if somebody put it in whom no later removal had seen.
@@ -52,7 +52,7 @@ struct ValueOracle {
         let base = content.action == .create ? 0 : mutation.baseVersion
         var record = existed ? records[name] ?? Record() : Record()
         func isSeen(_ written: Written) -> Bool { written.device == device || written.version <= base }
-        /// What a create brings back unchanged is not asked for where somebody has made the record anew with a value of its own.
+        /// A value that a create brings back unchanged does not count where another device has created the record anew with its own value.
         func isBroughtBack(_ field: String) -> Bool {
             existed && content.action == .create && content.base[field] == content.data[field]
         }
@@ -98,11 +98,11 @@ struct ValueOracle {
             for key in content.base["o"]?.object?.names ?? [] where whole[key] == nil { record.members[key] = nil }
         }
         if let tags = content.data["tags"]?.array?.compactMap(\.text) {
-            // Whoever brings the record back says what the list came from, and so what it takes out.
+            // A create that brings the record back names the earlier list, and so the elements that it takes out.
             if existed, content.action == .create {
                 for tag in content.base["tags"]?.array?.compactMap(\.text) ?? [] where !tags.contains(tag) { record.tags[tag] = nil }
             }
-            // What a whole list names that is there already, it does not put in.
+            // A list that is written as a whole does not put in elements that are there already.
             for tag in tags where record.tags[tag, default: []].isEmpty { record.tags[tag] = [Written(version: version, device: device)] }
         }
         record.seen[device] = max(record.seen[device] ?? 0, base)
@@ -111,7 +111,7 @@ struct ValueOracle {
             switch (operation.field, operation.kind) {
             case ("tags", .add):
                 guard let tag = operation.value.text else { continue }
-                // Whoever puts in what is there, and has seen that, has taken it over: to take it out again is enough then.
+                // A device that adds an element that it has seen takes the element over, so one removal is enough afterwards.
                 record.tags[tag]?.removeAll { isSeen($0) }
                 record.tags[tag, default: []].append(Written(version: version, device: device))
             case ("tags", .remove): if let tag = operation.value.text { record.tags[tag]?.removeAll { isSeen($0) } }
@@ -131,7 +131,7 @@ struct ValueOracle {
     ) throws(Broken) {
         if !existed || content.data["m"] != nil { history[name, default: []].append((version, content.data["m"])) }
         guard let value = content.data["m"] else { return }
-        // What brings the record back says what it had seen.
+        // A create that brings the record back says what it had seen.
         let hasSeen = record.disputed.last.map { $0.value != nil && content.base["m"] == $0.value } ?? false
         if existed, !hasSeen, let last = record.disputed.last, last.device != device, last.version > base, last.value != value {
             throw Broken(

@@ -10,7 +10,7 @@ struct AblationTests {
 
     /// About the medium, which a history has none of: the test of power cuts notices it. What a database that returns unnoticed
     /// does is asked for twice and harms nothing, so no history breaks: a test of the hub notices it.
-    /// What joins edits is compared with edits that go alone by ``ProgramTests``. The worked examples notice the rest.
+    /// ``ProgramTests`` compares joined edits with edits that go alone. The worked examples notice the rest.
     private static let elsewhere: Set<Ablation> = [
         .commitUnsynced, .returnIgnored, .joinedStampsLost, .takenBackUntold,
         .deadlinesJoined, .listsTorn, .deletedForgotten, .writtenAgainForgotten,

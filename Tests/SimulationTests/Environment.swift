@@ -1,7 +1,7 @@
 import Glibc
 import SimulationKit
 
-/// What a person may ask for by environment variables: see ``SimulationTests``.
+/// The environment variables of the simulation: see ``SimulationTests``.
 enum Environment {
     static func text(_ name: String) -> String? {
         getenv(name).map { String(cString: $0) }

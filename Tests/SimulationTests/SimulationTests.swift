@@ -36,7 +36,7 @@ struct SimulationTests {
         #expect(outcome.broken == nil)
     }
 
-    /// What must have happened now and then, or the histories prove nothing about it.
+    /// Events that must have happened now and then, or the histories prove nothing about them.
     private static let rareEvents: [String] =
         [
             "lost requests", "lost answers", "delayed requests", "late answers", "duplicates delivered", "cuts",

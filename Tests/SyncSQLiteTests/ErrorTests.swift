@@ -4,7 +4,7 @@ import Glibc
 import SyncSQLite
 import Testing
 
-/// What SQLite and the system below it say, as one cause.
+/// The errors of SQLite and of the system below it, as one cause.
 @Suite("Errors of SQLite")
 struct ErrorTests {
     struct Case: Sendable {

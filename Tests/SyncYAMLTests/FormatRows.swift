@@ -1,6 +1,6 @@
 import SyncCore
 
-/// What stands after a key, and what it becomes; `nil` when it is refused.
+/// The text after a key, and the value that it gives; `nil` when it is refused.
 struct FormatRow<Value: Sendable & Equatable>: Sendable {
     var source: String
     var value: Value?

@@ -208,7 +208,7 @@ package struct RecordVersions: Sendable {
 
     private static func object(_ request: HTTPRequest) -> JSONObject? {
         guard case .bytes(let bytes) = request.body, request.headers["Content-Encoding"] == nil else { return nil }
-        // What is no JSON is for the hub to refuse.
+        // The hub refuses a body that is not JSON.
         return (try? JSONReader.read(bytes, limits: .answer))?.object
     }
 

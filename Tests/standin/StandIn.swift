@@ -13,7 +13,7 @@ enum StandIn {
     private static let maxHead = 16 << 10
 
     static func main() {
-        // Whoever hangs up before the answer is no reason to end.
+        // A client that hangs up before the answer must not end the program.
         signal(SIGPIPE, SIG_IGN)
         let arguments = CommandLine.arguments.dropFirst()
         guard let manner = arguments.first.flatMap({ Manner(rawValue: $0) }), arguments.count > 1 else {
@@ -51,7 +51,7 @@ enum StandIn {
 
     private static func serve(_ connection: Int32, _ answer: String) {
         defer { close(connection) }
-        // Whoever connects and says nothing holds nobody up.
+        // A client that connects and sends nothing must not hold up others.
         var patience = timeval(tv_sec: 2, tv_usec: 0)
         setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &patience, socklen_t(MemoryLayout<timeval>.size))
         var head: [UInt8] = []

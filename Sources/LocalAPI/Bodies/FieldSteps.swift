@@ -18,7 +18,7 @@ package struct FieldSteps: Hashable, Sendable {
         case wrap(String)
     }
 
-    /// What a change becomes.
+    /// The differences of a converted change from the refused one.
     package struct Correction: Hashable, Sendable {
         /// Fields with another value than before.
         package var data: JSONObject = [:]

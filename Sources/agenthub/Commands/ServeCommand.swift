@@ -182,7 +182,7 @@ struct ServeCommand: ParsableCommand {
         return possible
     }
 
-    /// What the owner of the data has written down.
+    /// The rules and grants of the entities file.
     private typealias Owned = (rules: RuleBook, access: AccessBook)
 
     private func readOwned() throws(Failure) -> Owned {
