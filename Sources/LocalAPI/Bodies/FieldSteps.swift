@@ -101,8 +101,8 @@ package struct FieldSteps: Hashable, Sendable {
     /// - Throws: A step cannot be applied without loss: two fields would have one name, or the change treats a field in a way that a step
     ///   cannot convert.
     package func correction(of item: MutationItem) throws(Failure) -> Correction {
+        // A deletion has no data, and data that is damaged is reported as not readable.
         guard let before = item.data.flatMap({ try? JSONReader.read($0) })?.object else {
-            // A deletion has no data, and damaged data cannot be converted.
             if item.action == "delete" { return Correction() }
             throw Failure(description: "its data is not readable")
         }
