@@ -81,7 +81,7 @@ struct FieldStepsTests {
 
     @Test("A removal and an operation can be left out; a deletion has nothing to convert; damaged data is refused")
     func others() throws {
-        let item = Self.change("{}", unset: #"["note"]"#, operations: #"[{"field":"total","op":"inc","value":1}]"#)
+        let item = Self.change(nil, unset: #"["note"]"#, operations: #"[{"field":"total","op":"inc","value":1}]"#)
         #expect(try Self.correction(of: item, #"[{"drop":["note","total","x"]}]"#).without == ["note", "total"])
         #expect(throws: FieldSteps.Failure.self) { try Self.correction(of: item, #"[{"rename":{"note":"remark"}}]"#) }
         #expect(try Self.correction(of: Self.change(nil, action: "delete"), #"[{"drop":"x"}]"#).isEmpty)

@@ -101,9 +101,11 @@ package struct FieldSteps: Hashable, Sendable {
     /// - Throws: A step cannot be applied without loss: two fields would have one name, or the change treats a field in a way that a step
     ///   cannot convert.
     package func correction(of item: MutationItem) throws(Failure) -> Correction {
-        // A deletion has no data, and data that is damaged is reported as not readable.
-        guard let before = item.data.flatMap({ try? JSONReader.read($0) })?.object else {
-            if item.action == "delete" { return Correction() }
+        if item.action == "delete" { return Correction() }
+        // A change that only removes fields or has operations has no data. One without anything is damaged.
+        let text = item.data ?? (item.unset ?? item.operations).map { _ in "{}" }
+        // Damaged data is reported as not readable.
+        guard let before = text.flatMap({ try? JSONReader.read($0) })?.object else {
             throw Failure(description: "its data is not readable")
         }
         var draft = Draft(data: before, others: Self.otherFields(of: item))
