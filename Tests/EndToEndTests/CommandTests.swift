@@ -52,6 +52,49 @@ extension EndToEnd {
             }
         }
 
+        @Test("A file of steps gives the changes of a device that was away the shape that the hub's new schema wants")
+        func retryByFile() async throws {
+            let schema = """
+                  work_orders:
+                    kind: record
+                    schema:
+                      required: [site_id]
+                      additionalProperties: false
+                      properties: { site_id: { type: string }, severity: { enum: [low, high] }, n: { type: integer } }
+                """
+            try await Stand.with(entities: "  work_orders: { kind: record }", hubEntities: schema, agent: false) { stand in
+                // Otherwise the agent has the schema before the changes are made, and judges them itself.
+                await stand.killHub()
+                try await stand.startAgent()
+                for number in 1...3 {
+                    let data = #"{"site":"north","severity":"minor","n":\#(number)}"#
+                    #expect(try await stand.agentctl("enqueue", "work_orders", "wo-\(number)", "--data", data).status == 0)
+                }
+                let both = try await stand.agentctl("enqueue", "work_orders", "wo-4", "--data", #"{"site":"a","site_id":"b"}"#)
+                #expect(both.status == 0, "\(both.talk)")
+                try await stand.startHub()
+                _ = try await stand.settle()
+                #expect(try await stand.client.status().value.outbox.count(.rejected) == 4)
+
+                let steps = "\(stand.folder)/steps.json"
+                try Stand.write(#"[{"rename":{"site":"site_id"}},{"values":{"severity":{"minor":"low"}}}]"#, to: steps)
+                let choice = ["mutations", "retry", "--code", "validation", "--entity", "work_orders", "--map", steps]
+                let trial = try await stand.agentctl(choice + ["--dry-run"])
+                #expect(trial.status == 1 && trial.talk.contains("3 of 4 would be retried"), "\(trial.talk)")
+                #expect(trial.talk.contains("would not be retried: it changes both site and site_id"), "\(trial.talk)")
+                #expect(trial.text.contains(#"  with {"severity":"low","site_id":"north"}  without site"#), "\(trial.text)")
+                #expect(try await stand.client.status().value.outbox.count(.rejected) == 4)
+
+                let retried = try await stand.agentctl(choice)
+                #expect(retried.status == 1 && retried.talk.contains("3 of 4 retried"), "\(retried.talk)")
+                _ = try await stand.settle()
+                #expect(try await stand.client.status().value.outbox.count(.rejected) == 1)
+                let records = try await stand.hubRecords("work_orders")
+                #expect(records.map(\.id).sorted() == ["wo-1", "wo-2", "wo-3"])
+                #expect(records.allSatisfy { $0.data["site_id"] == "north" && $0.data["severity"] == "low" && $0.data["site"] == nil })
+            }
+        }
+
         @Test("agentctl enqueue says what the schema does not like, and waits for what it is told to depend on")
         func enqueueing() async throws {
             let entities = """
