@@ -20,7 +20,7 @@ final class AgentStand: Sendable {
     let folder: String
     let socket: String
     let hub: LoopbackHub
-    /// What the agent finds around it.
+    /// The environment of the agent.
     let outside: Outside
     let agent: Agent
     let client: CurlTransport
@@ -246,13 +246,13 @@ final class LoopbackHub: HTTPTransport {
         return page?.records.first { $0.id.text == id }.map { .object($0.record.data) }
     }
 
-    /// What a back office does at the hub.
+    /// The work of a back office at the hub.
     func publish(_ entity: String, _ id: String, _ data: JSONObject) throws {
         let name = RecordName(EntityName(trusted: entity), RecordID(trusted: id))
         _ = try state.withLock { state in try state.hub.hub.publish(name, data, at: SystemClocks().now().wall) }
     }
 
-    /// What another device does at the hub.
+    /// The work of another device at the hub.
     @discardableResult
     func ask(_ method: String, _ target: String, body: String = "", device: String = "gw-other") -> HubResponse {
         state.withLock { state in

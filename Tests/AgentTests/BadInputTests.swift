@@ -4,7 +4,7 @@ import SyncCore
 import SyncLinux
 import Testing
 
-/// What apps and operators do wrong, with a whole agent behind the socket.
+/// Mistakes of apps and operators, with a whole agent behind the socket.
 @Suite("Bad input")
 struct BadInputTests {
     // MARK: Who asks

@@ -52,7 +52,7 @@ struct ConfigurationChangeTests {
         #expect(
             ConfigurationChange(from: before, to: change.inForce).changed
                 == row.changed.filter { !row.needsRestart.contains($0) })
-        // What still waits is told again at the next reload.
+        // Changes that still wait for a restart are told again at the next reload.
         #expect(ConfigurationChange(from: change.inForce, to: after).changed == row.needsRestart)
     }
 

@@ -34,7 +34,7 @@ struct ConfigurationDamageTests {
             do throws(ConfigurationErrors) {
                 let loaded = try ConfigurationLoader.read([file], accounts: ConfigurationFixtures.accounts)
                 read += 1
-                // What was read can be kept and read again.
+                // A configuration that was read can be written and read again.
                 let kept = ConfigurationFile(name: "k", text: LastGoodConfiguration.text(loaded.configuration))
                 let again = try ConfigurationLoader.read([kept], accounts: ConfigurationFixtures.accounts)
                 #expect(again.configuration == loaded.configuration, "seed \(seed), round \(round)")

@@ -190,7 +190,7 @@ struct OneCauseTests {
         try await stand.stop()
     }
 
-    /// What the links and the battery hold back.
+    /// Work that the links and the battery hold back.
     struct Surroundings: Sendable, CustomTestStringConvertible {
         var testDescription: String
         var code: String

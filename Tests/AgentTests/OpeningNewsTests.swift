@@ -4,7 +4,7 @@ import SyncStore
 import Synchronization
 import Testing
 
-/// What the agent does after the database was opened.
+/// The work of the agent after the database was opened.
 @Suite("News of an opening")
 struct OpeningNewsTests {
     private final class Lines: Sendable {

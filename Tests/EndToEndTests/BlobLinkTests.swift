@@ -131,7 +131,7 @@ extension FieldStand {
 }
 
 extension Namespaces {
-    /// What keeps links from being made slow here, in a word.
+    /// The obstacle to slow links on this machine, in a word.
     static let shapingObstacle: String? = {
         if let obstacle { return obstacle }
         let places: [String] = ["/usr/sbin/tc", "/sbin/tc"]
@@ -159,7 +159,7 @@ extension Namespaces {
         guard output.status == 0 else { throw StandError("tc: \(output.talk)") }
     }
 
-    /// What left the field over a cable.
+    /// The bytes that left the field over a cable.
     func sent(_ cable: Cable) async throws -> Counters {
         let text = try await ip("-s -j link show dev \(cable.name)")
         let up = try JSONReader.read(text).array?.first?.object?["stats64"]?.object?["tx"]?.object

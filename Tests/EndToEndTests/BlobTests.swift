@@ -185,7 +185,7 @@ extension Stand {
         try FileManager.default.contentsOfDirectory(atPath: "\(folder)/\(side)/blobs/incoming")
     }
 
-    /// Whatever has a final name, on either side, is what its name says.
+    /// Every file with a final name, on either side, has the content that its name says.
     nonisolated func checkNames() throws {
         for side in ["agent", "hub"] {
             let files = try BlobFiles("\(folder)/\(side)/blobs")

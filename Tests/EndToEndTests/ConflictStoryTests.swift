@@ -164,7 +164,7 @@ extension EndToEnd {
             #expect(try await neighbour.agentctl("conflicts", "resolve", "c-1", "--local").status == 1)
             for _ in 0..<2 { _ = try await stand.sync() }
 
-            // What was refused is let go, and then everything is the same everywhere.
+            // The refused changes are discarded, and then everything is the same everywhere.
             _ = try await tom.discard(renamed)
             let order = try await ines.mutations(MutationListQuery(states: [.rejected])).value.items.first?.id
             _ = try await ines.discard(try #require(order.flatMap { MutationKey($0) }))

@@ -3,7 +3,7 @@ import SyncCore
 import Testing
 
 extension EndToEnd {
-    /// What a new user meets in the first hour.
+    /// The first hour of a new user.
     @Suite("First contact")
     struct FirstContactTests {
         @Test("Two gateways that know no more than URL and token: what one writes the other has after its next pull")

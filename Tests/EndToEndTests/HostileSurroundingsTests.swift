@@ -19,7 +19,7 @@ extension EndToEnd {
             try await Stand.with(agent: false) { stand in
                 try await stand.startAgent(wrapper: ["/bin/sh", "-c", script, stand.folder])
                 let pid = try #require(await stand.agentProcess)
-                // Whatever is behind the number, it is no file of the agent's and no connection.
+                // The descriptor of that number is no file of the agent's and no connection.
                 for descriptor in 0...2 {
                     let target = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/\(pid)/fd/\(descriptor)")
                     #expect(

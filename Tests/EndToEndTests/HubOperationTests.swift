@@ -4,7 +4,7 @@ import SyncCore
 import Testing
 
 extension EndToEnd {
-    /// What an operator does with a hub, by the built programs.
+    /// The work of an operator with a hub, by the built programs.
     @Suite("Operating a hub")
     struct HubOperationTests {
         private static let orders = EntityName(trusted: "work_orders")

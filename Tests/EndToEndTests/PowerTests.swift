@@ -51,7 +51,7 @@ extension EndToEnd {
                     let twice = try await repeated(stand)
                     let before = try await stand.network.counters(.wan)
                     let earlier = try await counted(stand)
-                    // What goes up as a record comes down again as one.
+                    // A change that goes up as a record comes down again as one.
                     for number in 1...40 { try await stand.enqueue(round * 40 + number, .normal, padding: 100_000, entity: "work_orders") }
                     try await stand.untilHubHas(Int64(round + 1) * 40)
                     let output = try await stand.agentctl("sync", "--wait", "--force")

@@ -3,7 +3,7 @@ import SyncCore
 import Testing
 
 extension EndToEnd {
-    /// What companies have between their machines and the world.
+    /// A proxy as companies have it between their machines and the internet.
     @Suite("Proxies", .disabled(if: SquidProxy.obstacle != nil, Comment(rawValue: SquidProxy.obstacle ?? "")))
     struct ProxyTests {
         private static let tunnel = "CONNECT \(Namespaces.hubAddress):\(FieldStand.port)"

@@ -166,7 +166,7 @@ extension EndToEnd {
                 _ = try await stand.settle()
                 #expect(try await stand.hubApplied() == 14)
                 #expect(try await stand.hubRecords("work_orders").count == 14)
-                // What the old copy did not know of has come back from the hub.
+                // The changes that the old copy did not know have come back from the hub.
                 let name = RecordName(Self.orders, RecordID(trusted: "wo-11"))
                 #expect(try await stand.client.record(name).value.status == "synced")
             }

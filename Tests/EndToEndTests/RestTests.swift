@@ -231,7 +231,7 @@ extension EndToEnd {
                 }
                 for _ in 0..<12 { _ = try? await stand.sync() }
                 try await backend.faults()
-                // What waits for its own retry, and nothing else, is left now.
+                // Only the mutation that waits for its own retry is left now.
                 let end = ContinuousClock.now + .seconds(120)
                 var open = try await Self.open(stand)
                 while !open.isEmpty, ContinuousClock.now < end {
@@ -264,7 +264,7 @@ extension EndToEnd {
             }
         }
 
-        /// What still has to go.
+        /// The mutations that still have to go.
         private static func open(_ stand: Stand) async throws -> [String] {
             try await stand.client.mutations(MutationListQuery(states: [.pending, .inFlight])).value.items.map {
                 "\($0.record) \($0.state)"

@@ -44,7 +44,7 @@ extension EndToEnd {
                 #expect(try await stand.hubMutations("applied") == 0, "\(manner)")
 
                 try await stand.endStandIn()
-                // Whoever has logged in asks; otherwise the next look comes after half a minute.
+                // The person who has logged in asks for a sync; otherwise the next look comes after half a minute.
                 _ = try await stand.agentctl("sync")
                 try await stand.until("online without the portal") { $0.connectivity.state == "online" }
                 try await stand.untilHubHas(2)
@@ -65,7 +65,7 @@ extension EndToEnd {
                     $0.connectivity.state == "degraded" && $0.outbox.count(.inFlight) == 1
                 }
                 #expect(status.outbox.open == 1)
-                // What comes now was never sent, and waits.
+                // A mutation from now on was never sent, and waits.
                 try await stand.enqueue(3)
                 let held = try await stand.until("a deferral") { !$0.outbox.deferred.isEmpty }
                 #expect(held.outbox.deferred.allSatisfy { ["backoff", "degraded"].contains($0.reason) })

@@ -35,7 +35,7 @@ extension EndToEnd {
                 let page = String(decoding: try await stand.hub(.get, "/metrics").body, as: UTF8.self)
                 #expect(
                     page.contains("agenthub_overloaded_total{by=\"all\"} 0\n") && page.contains("agenthub_connections_refused_total 0\n"))
-                // What they held is given back before the stand counts what the hub holds.
+                // They give back their resources before the stand counts those of the hub.
                 crowd.leave()
                 while try await unknown(stand) > 8 {}
             }

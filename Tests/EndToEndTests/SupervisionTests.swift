@@ -3,7 +3,7 @@ import SyncCore
 import Testing
 
 extension EndToEnd {
-    /// What the service manager sees of the agent, and what the agent makes of being killed.
+    /// The agent as the service manager sees it, and its start after a kill.
     @Suite("Supervision")
     struct SupervisionTests {
         @Test("The watchdog is fed, again and again")

@@ -168,7 +168,7 @@ private final class TusServer {
         }
     }
 
-    /// Of the files that it has, without its notes about them.
+    /// The digests of the files that it has, without its notes about them.
     func digests() throws -> [BlobDigest] {
         try FileManager.default.contentsOfDirectory(atPath: folder).filter { !$0.contains(".") }.compactMap { name in
             guard let content = FileManager.default.contents(atPath: "\(folder)/\(name)") else { return nil }

@@ -35,7 +35,7 @@ extension EndToEnd {
                 }
                 // The hub is away for a month. What may wait waits; what was to be given up after ten days is.
                 await stand.stopHub()
-                // What was on its way may have arrived, so it is asked about however old it is. Nothing else is sent before that.
+                // A mutation in flight may have arrived, so the agent asks about it however old it is. Nothing else is sent before that.
                 year.expected.insert(try await year.enqueue())
                 #expect(try await stand.sync() == "failed")
                 _ = try await year.enqueue(ttl: Self.days(10))
@@ -90,7 +90,7 @@ extension EndToEnd {
             chmod("\(stand.folder)/token", 0o600)
         }
 
-        /// What an app does, and what it is told.
+        /// The actions of an app, and the answers to them.
         private struct Year {
             let stand: Stand
             var expected: Set<String> = []
@@ -133,7 +133,7 @@ extension EndToEnd {
                 let exported = try await stand.hubRecords("readings")
                 #expect(exported.count == expected.count, "each change once at the hub, and none besides")
                 #expect(try await stand.hubApplied() == Int64(expected.count))
-                // What was settled is forgotten after its time: a database that grew with each year would fill the flash in the end.
+                // Settled mutations are forgotten after their time: a database that grew with each year would fill the flash in the end.
                 let early = try #require(bytes.prefix(30).max()), late = try #require(bytes.last)
                 #expect(late <= early * 2, "\(bytes)")
                 let expiry = try await stand.client.checklist().value.findings.first { $0.id == "token_expiry" }

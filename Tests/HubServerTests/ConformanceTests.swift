@@ -538,7 +538,7 @@ struct ConformanceTests {
 
     private static let repeats = Mutex(0)
     private static let head = Mutex<Int64>(0)
-    /// What the names of the run begin with, and the one good token.
+    /// The prefix of all names of the run, and the one good token.
     private static let seen = Mutex("")
     private static let good = Mutex("")
 

@@ -4,7 +4,7 @@ import PostgresStand
 import SyncCore
 import Testing
 
-/// What the hub keeps of deleted records and of records that it refused to make.
+/// The rows of deleted records and of records that the hub refused to create.
 @Suite("Deletions at the hub", .eachEngine)
 struct DeletionTests {
     private static let rules: RuleBook = {

@@ -68,7 +68,7 @@ struct FilesTests {
         #expect(try files.kept() == [Self.digest(Self.bytes)])
         #expect(try files.incoming().isEmpty)
         #expect(try bench.hub.stats().blobs == 1 && bench.hub.stats().blobBytes == 1_000)
-        // Whoever missed the answer hears it again.
+        // A device that missed the answer receives it again.
         let head = tus("HEAD", place)
         #expect(head.headers[Tus.offset] == "1000" && head.headers[Tus.reprDigest] == Self.digest(Self.bytes).field)
         #expect(head.headers[Tus.length] == "1000" && head.headers["Cache-Control"] == "no-store")
@@ -139,7 +139,7 @@ struct FilesTests {
     func killed() throws {
         let place = try create()
         #expect(patch(place, at: 0, Self.bytes[..<600]).status == 204)
-        // What came after the last sync may be anything.
+        // The content after the last sync may be anything.
         let name = try #require(try files.incoming().first?.name)
         try self.place.storage().open(incoming: name, at: 600).append([UInt8](repeating: 0, count: 300))
         use()

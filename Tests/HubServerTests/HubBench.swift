@@ -119,7 +119,7 @@ final class HubBench {
         }
     }
 
-    /// What the hub holds of a record, as any device sees it.
+    /// A record of the hub, as any device sees it.
     func data(_ entity: EntityName, _ id: RecordID) throws -> JSONObject? {
         let pages = try follow(entity).pages
         return pages.flatMap(\.records).last { $0.id == id }?.record.data

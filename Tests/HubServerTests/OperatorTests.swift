@@ -3,7 +3,7 @@ import HubServer
 import SyncCore
 import Testing
 
-/// What an operator sees of a hub, and what it drops by itself.
+/// The observations of an operator, and the data that a hub drops by itself.
 @Suite("What an operator sees", .eachEngine)
 struct OperatorTests {
     private func hello(_ bench: HubBench, _ device: DeviceID, waiting: String?) -> HubResponse {

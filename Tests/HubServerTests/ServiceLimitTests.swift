@@ -4,7 +4,7 @@ import SyncHTTP
 import SyncLinux
 import Testing
 
-/// What one client, or very many, can cost the hub: over real sockets (PROTOCOL A4, G4).
+/// The cost of one client, or very many, to the hub: over real sockets (PROTOCOL A4, G4).
 @Suite("Limits of the service")
 struct ServiceLimitTests {
     private static let head = "Host: hub\r\nSync-Version: 1\r\nSync-Device: gw-1\r\nSync-Replica: r-1\r\n"

@@ -4,7 +4,7 @@ import SyncCore
 import SyncSQLite
 import Testing
 
-/// What is on the disk, and when.
+/// The database of a hub as a file, and its content after the end of the process.
 @Suite("Storage")
 final class StorageTests {
     let folder: URL

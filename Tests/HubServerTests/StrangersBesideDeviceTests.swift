@@ -122,7 +122,7 @@ struct StrangersBesideDeviceTests {
             func pulls(_ running: ServiceTests.Running) async throws {
                 #expect(try await running.send(.get, "/v1/sync/pull?entity=audits", token: token).status == 200)
             }
-            /// What TLS says to plain HTTP, or nothing at all.
+            /// The answer of TLS to plain HTTP, or none.
             func answers(_ source: UInt32) throws -> String {
                 let stranger = try RawClient(port: running.service.port, source: source)
                 try stranger.send("GET / HTTP/1.1\r\n\r\n")

@@ -74,7 +74,7 @@ struct TLSTests {
     @Test("A renewed certificate is shown without a restart, and a half of a renewal changes nothing")
     func renewal() async throws {
         let (folder, tls) = try Self.replaceable()
-        // What is left behind harms nobody.
+        // The data that is left behind harms nothing.
         defer { try? FileManager.default.removeItem(atPath: folder) }
         try await ServiceTests.running(tls: tls) { running in
             func shown() async -> String {
@@ -126,7 +126,7 @@ struct TLSTests {
         ])
     func unusableFiles(_ name: String, _ other: String, _ named: String, _ said: String) async throws {
         let (folder, tls) = try Self.replaceable()
-        // What is left behind harms nobody.
+        // The data that is left behind harms nothing.
         defer { try? FileManager.default.removeItem(atPath: folder) }
         try Self.replace(name, by: other, in: folder)
         let error = try #require(
@@ -219,7 +219,7 @@ struct TLSTests {
                 let error = await #expect(throws: TransportError.self) { _ = try await send() }
                 #expect(error?.code == .clientCertificate, "\(String(describing: error))")
             }
-            // What was refused has left nothing behind.
+            // The refused request has left nothing behind.
             running.tls = TLSIdentity(caFile: Self.file("issuer.pem"))
             let page = try await running.send(.get, "/v1/sync/pull?entity=audits", token: tokens[.one])
             #expect(try PullMessages.readResponse(page.body).head == (row.status == 200 ? 1 : 0))

@@ -84,7 +84,7 @@ struct FramingTests {
     func refusesBrokenFraming(_ example: Case) async throws {
         try await withServer(admit: echo) { surroundings in
             let client = try surroundings.client()
-            // What follows must not be taken for another request.
+            // The bytes after it must not be taken for another request.
             try client.send(example.bytes + next)
             let answer = try client.answer()
             #expect(answer.status == example.status, "\(answer)")

@@ -69,7 +69,7 @@ struct SocketFileLossTests {
             await surroundings.server.stop(within: .zero)
             #expect(try first.isClosed() && second.isClosed())
             #expect(access(surroundings.path, F_OK) != 0)
-            // What is asked for after the stop is not made.
+            // A connection that is asked for after the stop is not made.
             try await surroundings.server.listenAgain(mode: 0o600, group: nil)
             #expect(access(surroundings.path, F_OK) != 0)
         }

@@ -26,7 +26,7 @@ struct StrangerTests {
             #expect(try Self.ask(known, "/known") == 200)
             let first = try await surroundings.acceptedClient(source: 2)
             let second = try await surroundings.acceptedClient(source: 2)
-            // What was heard of last has not been silent longest.
+            // The connection that sent last has not been silent longest.
             #expect(try Self.ask(first, "/") == 200)
             let third = try surroundings.client(source: 2)
             #expect(try second.isClosed())

@@ -84,7 +84,7 @@ struct StreamTests {
         try await withServer(admit: { _ in
             .stream(limit: 5) { exchange in
                 exchange.readBody { part in
-                    // What is declared as too large never brings a piece.
+                    // A body that is declared as too large never brings a piece.
                     guard case .bytes(let bytes) = part else { return }
                     firsts.append(bytes.count)
                     exchange.readBody { part in

@@ -90,7 +90,7 @@ struct AddressBookTests {
         #expect(value.book.late(now: at(9)) == [4])
         value.book.connected(4)
         #expect(value.book.nextLate == nil)
-        // What came late all the same is as good as any.
+        // An answer that came late all the same is as good as any.
         value.book.closed(3, now: at(9))
         _ = value.begin(5, "a|1", at(700))
         value.book.wait(for: 5)

@@ -13,7 +13,7 @@ struct SecretFilesTests {
         /// `nil`: it is read.
         var code: LinuxError.Code?
         var read = "s3cret"
-        /// What the error must say was found or expected.
+        /// The value that the error must name as found or expected.
         var words = ""
     }
 

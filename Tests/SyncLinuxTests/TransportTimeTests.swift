@@ -10,7 +10,7 @@ import Testing
 struct TransportTimeTests {
     struct Stall: Sendable, CustomTestStringConvertible {
         var testDescription: String
-        /// What the server sends before it falls silent.
+        /// The bytes of the server before it falls silent.
         var sent: String
         var firstByte: Duration?
         var idle: Duration?

@@ -5,7 +5,7 @@ import SyncLinux
 import Synchronization
 import Testing
 
-/// What the transport counts, against what an interface counted.
+/// The counters of the transport, against those of an interface.
 @Suite("Bytes on the wire", .enabled(if: OpenSSL.path != nil, "without openssl there is no TLS server"))
 struct WireBytesTests {
     @Test(

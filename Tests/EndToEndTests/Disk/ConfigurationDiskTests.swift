@@ -5,7 +5,7 @@ import SyncLinux
 import Testing
 
 extension EndToEnd {
-    /// What a disk does to the configuration of the real agent.
+    /// Faults of a disk under the configuration of the real agent.
     @Suite("The configuration on a failing disk")
     struct ConfigurationDiskTests {
         private func with(_ body: (String, CurlTransport) async throws -> Void) async throws {

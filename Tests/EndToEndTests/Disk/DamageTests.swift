@@ -193,7 +193,7 @@ private final class DamageBench {
         await ended.child.stop()
     }
 
-    /// What it may say of itself then.
+    /// The alarms that it may raise then.
     static let alarms: Set<String> = ["recovered_from_corruption", "lost_tail", "identity_damaged"]
 
     func remove() {

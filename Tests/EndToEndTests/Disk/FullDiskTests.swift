@@ -10,7 +10,7 @@ extension EndToEnd {
     @Suite("Full disk", .enabled(if: SmallDisk.obstacle == nil, "needs to mount: \(SmallDisk.obstacle ?? "")"))
     struct FullDiskTests {
         private static let orders = EntityName(trusted: "work_orders")
-        /// What leaves room for a ballast on a small disk.
+        /// Settings that leave room for a ballast on a small disk.
         private static let settings = "min_free: 6MB, ballast: 1MB"
 
         private func order(_ number: Int) -> NewMutation {
@@ -102,7 +102,7 @@ extension EndToEnd {
                 #expect(try await stand.settle().outbox.count(.done) == last + 20)
                 #expect(try await stand.hubApplied() == last + 20)
                 #expect(ballast(stand), "it is kept again for the next time")
-                // What has passed is no news any more.
+                // A condition that has passed is no news any more.
                 let after = try await stand.client.status().value
                 #expect(after.database.recovery == nil && !after.overall.reasons.contains("recovered"), "\(after.overall)")
             }

@@ -6,7 +6,7 @@ final class SmallDisk {
     let path: String
     private let image: String?
 
-    /// What keeps these tests from running here, in a word; `nil`: nothing.
+    /// The obstacle to these tests on this machine, in a word; `nil`: none.
     static let obstacle: String? = {
         guard geteuid() == 0 else { return "only root mounts" }
         let folder = "/tmp/edge-mount.\(getpid())"
@@ -17,7 +17,7 @@ final class SmallDisk {
         return nil
     }()
 
-    /// What keeps an ext4 of a file from being mounted.
+    /// The obstacle to mounting an ext4 in a file.
     static let obstacleOfExt4: String? = {
         if let obstacle { return obstacle }
         let probe = "/tmp/edge-ext4.\(getpid())"

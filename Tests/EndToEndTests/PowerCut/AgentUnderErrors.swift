@@ -31,7 +31,7 @@ final class AgentUnderErrors: UnderErrors {
 
     func work(in place: String, _ environment: [String: String], mustGoOn: Bool) async throws -> ErrorBench.Work {
         var work = ErrorBench.Work()
-        // What is tried again every half minute is tried again at once.
+        // Requests that are tried again every half minute are tried again at once.
         let environment = environment.merging(["AGENTD_STORE_RETRY_MS": "1"]) { $1 }
         let agent = try await LoneAgent.start(in: place, over: transport, environment: environment)
         for number in 1...Self.steps {
@@ -39,7 +39,7 @@ final class AgentUnderErrors: UnderErrors {
             let change = NewMutation(
                 number == 1 ? .create : .update, EntityName(trusted: "work_orders"), RecordID(trusted: "w0-0"), data: data,
                 coalesces: false)
-            // Whoever gets no answer repeats it with its key.
+            // An app that gets no answer repeats the mutation with its key.
             work.isDone = false
             for _ in 0..<(mustGoOn ? 2_000 : 3) where !work.isDone {
                 guard let reply = try? await agent.client.enqueue(change, key: "w0-0/\(number)") else { continue }

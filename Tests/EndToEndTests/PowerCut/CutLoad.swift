@@ -118,7 +118,7 @@ actor CutLoad {
         return String(decoding: (0..<count).map { _ in UInt8(97 + random.next() % 26) }, as: UTF8.self)
     }
 
-    /// What is wrong with a record that has seen the first changes; `nil`: nothing.
+    /// The fault of a record that has seen the first changes; `nil`: none.
     static func fault(ofRecord id: String, _ data: JSONObject) -> String? {
         let number = data["n"]?.int ?? 0
         let steps = data.names.compactMap { name in name.first == "s" ? Int64(name.dropFirst()) : nil }.sorted()
@@ -126,7 +126,7 @@ actor CutLoad {
         return data["t"]?.text == text(id, Int(number)) ? nil : "\(id) has n=\(number) and the text of another change"
     }
 
-    /// What is wrong with a reading.
+    /// The fault of a reading.
     static func fault(ofReading data: JSONObject) -> String? {
         let (name, number) =
             data["l"].flatMap(\.int).map { ("l\($0)", data["i"]?.int) } ?? ("r", data["r"]?.int)

@@ -156,7 +156,7 @@ final class ErrorBench {
         }
         let calls = try IOLog(path: log)
         if let found = try await program.fault(in: place, promises) { return "afterwards: \(found)" }
-        // What a failed sync was to write may be gone although a later one succeeds (fsync(2)): the power goes as well.
+        // The data of a failed sync may be gone although a later one succeeds (fsync(2)): the power goes as well.
         var disk = Disk(calls)
         disk.advance(to: calls.records.count)
         for policy in [CutPolicy.nothing, .subset] {

@@ -17,7 +17,7 @@ extension EndToEnd {
         private static let orders = EntityName(trusted: "work_orders")
         private static let steps = 6
 
-        /// What the apps handed in, by key: `true` once it was acknowledged.
+        /// The mutations that the apps handed in, by key: `true` once it was acknowledged.
         private typealias Work = [String: Bool]
 
         @Test(
@@ -80,10 +80,10 @@ extension EndToEnd {
             for number in 1...Self.steps {
                 work["k-\(number)"] = false
                 for _ in 0..<attempts where work["k-\(number)"] == false {
-                    // Whoever gets no answer repeats it with its key.
+                    // An app that gets no answer repeats the mutation with its key.
                     if (try? await stand.client.enqueue(change(number, .update), key: "k-\(number)")) != nil { work["k-\(number)"] = true }
                 }
-                // What becomes of the cycle is seen at the end.
+                // The end shows the outcome of the cycle.
                 _ = try? await stand.sync()
             }
             for _ in 0..<attempts where mustGoOn {

@@ -71,7 +71,7 @@ final class Child: Sendable {
     }
 }
 
-/// What a program that was run to its end had to say.
+/// The output of a program that was run to its end.
 struct Output: Sendable {
     var status: Int32
     var text: String

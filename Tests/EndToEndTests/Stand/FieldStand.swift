@@ -17,7 +17,7 @@ actor FieldStand {
     private var standIn: Child?
     private var proxy: SquidProxy?
     private let rate: String?
-    /// What the agent held when it was online.
+    /// The resources of the agent when it was online.
     private var watch: ResourceWatch?
 
     static let port = 7433
@@ -128,7 +128,7 @@ actor FieldStand {
         try write(files.joined(), to: "issuer.pem")
     }
 
-    /// What went through all proxies so far: method and place of each request.
+    /// The requests that went through all proxies so far: method and place of each.
     var proxied: [String] { SquidProxy.requests(in: folder) }
 
     var agentLog: String { (try? String(contentsOfFile: "\(folder)/agent.log", encoding: .utf8)) ?? "" }
@@ -173,7 +173,7 @@ actor FieldStand {
     /// As a failure of its own would end it, in the middle of whatever it does; and it is started again.
     func killAgent() async throws {
         await agent?.stop(SIGKILL)
-        // What the next one holds is not to be compared with what this one held.
+        // The resources of the next process must not be compared with those of this one.
         watch = nil
         try await runAgent()
     }
@@ -188,7 +188,7 @@ actor FieldStand {
         let readiness = try ReadinessSocket(path: "\(folder)/notify.sock")
         let child = try Child(
             network.entering(.field) + [Programs.agentd, "--config", "\(folder)/agentd.yaml"],
-            // What stands in the environment leads nowhere.
+            // The proxy in the environment leads nowhere, so the agent must not use it.
             environment: ["NOTIFY_SOCKET": readiness.path, "https_proxy": "http://127.0.0.1:9", "no_proxy": "*"], log: "\(folder)/agent.log"
         )
         agent = child

@@ -21,11 +21,11 @@ actor Namespaces {
         var far: String { name + "h" }
         var gateway: String { "10.\(octet).0.1" }
         func address(_ host: Int) -> String { "10.\(octet).0.\(host)" }
-        /// Of the two ends; fixed, so that neighbours can be known beforehand.
+        /// The addresses of the two ends; fixed, so that neighbours can be known beforehand.
         var hardware: (near: String, far: String) { ("02:00:00:00:\(octet):02", "02:00:00:00:\(octet):01") }
     }
 
-    /// What the kernel counted on a link.
+    /// The kernel's counters of a link.
     struct Counters: Equatable, Sendable {
         var bytes: Int64
         var packets: Int64
@@ -45,7 +45,7 @@ actor Namespaces {
     /// Where the hub is: on neither cable, so that a route decides which one leads there.
     static let hubAddress = "198.51.100.9"
 
-    /// What keeps these tests from running here, in a word; `nil`: nothing.
+    /// The obstacle to these tests on this machine, in a word; `nil`: none.
     static let obstacle: String? = {
         guard which("ip") != nil else { return "iproute2 is missing" }
         guard which("unshare") != nil, which("nsenter") != nil else { return "unshare or nsenter is missing" }

@@ -15,7 +15,7 @@ actor ReplicaYard {
 
     private static let haproxy = "/usr/sbin/haproxy"
 
-    /// What keeps this from working here, in a word; `nil`: nothing.
+    /// The obstacle on this machine, in a word; `nil`: none.
     static var obstacle: String? {
         if !PostgresServer.isInstalled { return "postgresql is not installed" }
         return FileManager.default.isExecutableFile(atPath: haproxy) ? nil : "haproxy is not installed"
@@ -77,7 +77,7 @@ actor ReplicaYard {
 
     // MARK: Old copies
 
-    /// What an operator's tools keep of the database, now.
+    /// A backup of the database by an operator's tools, made now.
     nonisolated func dump() throws -> String {
         try PostgresServer.shared.get().backUp(schema: PostgresServer.schema(of: database))
     }

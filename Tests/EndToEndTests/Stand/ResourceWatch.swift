@@ -8,7 +8,7 @@ import ProcessStand
 /// descriptors by kind, threads by name, processes it started, memory, and temporary files. Where growth is how the program works,
 /// ``Allowance`` says so by number.
 struct ResourceWatch: Sendable {
-    /// What may be more than at the first quiet moment.
+    /// The resources that may have grown since the first quiet moment.
     struct Allowance: Sendable {
         /// Descriptors by kind; a path counts for all that begin with it.
         var descriptors: [(prefix: String, more: Int)]
@@ -86,7 +86,7 @@ struct ResourceWatch: Sendable {
     /// A sanitizer keeps what was freed, to notice when it is used.
     private static let isSanitized = ProcessInfo.processInfo.environment["EDGE_SYNC_SANITIZER"] != nil
 
-    /// What is left over at this moment.
+    /// The resources that are left over at this moment.
     func look() throws -> [String] {
         let now = try ProcessResources(of: process)
         var allowed = allowance.descriptors

@@ -23,7 +23,7 @@ struct SquidProxy {
     /// In the stand's folder: who signs what an intercepting proxy shows.
     static let authority = "squid-authority.pem"
 
-    /// What keeps this from working here, in a word; `nil`: nothing.
+    /// The obstacle on this machine, in a word; `nil`: none.
     static var obstacle: String? {
         let needed = [program, "/usr/lib/squid/basic_ncsa_auth", "/usr/bin/openssl"]
         return needed.first { !FileManager.default.isExecutableFile(atPath: $0) }.map { "\($0) is not installed" } ?? Namespaces.obstacle
@@ -101,7 +101,7 @@ struct SquidProxy {
                 // It finds no address in the hub's certificate, only names.
                 "sslproxy_cert_error allow all",
             ]
-            // What the agent trusts changes, what squid trusts does not.
+            // The authorities that the agent trusts change, those of squid do not.
             try? FileManager.default.copyItem(atPath: "\(folder)/issuer.pem", toPath: "\(folder)/hub-issuer.pem")
         }
         return ([listening] + lines).joined(separator: "\n") + "\n"

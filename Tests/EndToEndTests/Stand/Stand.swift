@@ -27,13 +27,13 @@ actor Stand {
     /// Laid over the environment of the agent, and of the hub, from its next start on.
     private var agentEnvironment: [String: String] = [:]
     private var hubEnvironment: [String: String] = [:]
-    /// Of the hub, from its next start on.
+    /// The arguments of the hub from its next start on.
     private var hubArguments: [String] = []
     /// Keys of the section `store` besides the path.
     private var storeSettings = ""
     /// In the place of the usual one.
     private var ownConfiguration: String?
-    /// What the programs held when they were ready; `nil` for one that does not run.
+    /// The resources of the programs when they were ready; `nil` for one that does not run.
     private var agentWatch: ResourceWatch?
     private var hubWatch: ResourceWatch?
     private var waitingForAgent: [CheckedContinuation<Void, Never>] = []

@@ -94,7 +94,7 @@ final class TamperingRelay: Sendable {
         }
     }
 
-    /// What happens to answers from now on; `nil` lets them through.
+    /// The fate of answers from now on; `nil` lets them through.
     func use(_ tamper: Tamper?) {
         lie.tamper.withLock { $0 = tamper }
     }

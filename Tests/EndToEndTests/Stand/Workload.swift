@@ -4,7 +4,7 @@ import Synchronization
 
 /// Apps that write without a pause and insist: a request that was not answered is repeated with its key until it is.
 final class Workload: Sendable {
-    /// What was acknowledged.
+    /// The acknowledged mutations.
     struct Told: Sendable {
         /// Changes of each record, its creation included.
         var records: [String: Int] = [:]

@@ -10,7 +10,7 @@ struct CorpusCase: Sendable {
     let shows: String
     /// `entities`, `strict_entities`, `tokens`, `gzip`: how the hub is set up.
     let hub: JSONObject
-    /// What happened before the request that the case is about.
+    /// The requests before the one that the case is about.
     let before: [Step]
     let request: Request
     let response: Response

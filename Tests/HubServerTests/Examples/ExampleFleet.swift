@@ -119,7 +119,7 @@ private final class Device {
         store = try Store(try Database.inMemory(), options, at: now)
     }
 
-    /// What was asked of the device, and what became of it.
+    /// A request to the device, and its outcome.
     private struct Asked {
         enum Answer {
             case taken(MutationKey)

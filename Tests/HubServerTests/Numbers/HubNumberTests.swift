@@ -10,7 +10,7 @@ struct HubNumberTests {
     @Test("No number in a request of the corpus ends the hub, and it serves another device as before", arguments: CorpusCase.names)
     func requests(_ name: String) throws {
         let example = try CorpusCase(named: name)
-        // What cannot be committed is answered 503, whatever the numbers are.
+        // A request that cannot be committed is answered 503, whatever the numbers are.
         guard !example.before.contains(where: { if case .event("fail-commits") = $0 { true } else { false } }) else { return }
         var replay = try CorpusReplay(example.hub)
         _ = try replay.run(example)

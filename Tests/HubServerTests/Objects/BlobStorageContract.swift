@@ -3,7 +3,7 @@ import SyncCore
 import SyncLinux
 import Testing
 
-/// What every place for files promises, be it a folder or an object store.
+/// The contract of every storage of files, be it a folder or an object store.
 @Suite("Storage of blobs", .eachStorage)
 struct BlobStorageContract {
     private let place: any StoragePlace

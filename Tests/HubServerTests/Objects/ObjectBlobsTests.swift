@@ -12,10 +12,10 @@ struct ObjectBlobsTests {
     private static let bytes = BlobStorageContract.bytes(12_000_000)
     private static let digest = BlobStorageContract.digest(bytes)
     private static let key = "blobs/\(digest.hex.prefix(2))/\(digest.hex)"
-    /// What a client sends in one request each.
+    /// The ends of the requests of a client, as offsets in the file.
     private static let ends = [100_000, 3_000_000, 9_000_000, 9_000_001, 12_000_000]
 
-    /// What a hub does with one request of a client, and what its database knows afterwards.
+    /// The answer of a hub to one request of a client, and the content of its database afterwards.
     ///
     /// - Parameter acknowledged: The offset of the database. Back to 0 where the storage says that it is damaged.
     private func step(_ storage: any BlobStorage, _ acknowledged: inout Int) throws {
@@ -127,7 +127,7 @@ struct ObjectBlobsTests {
         for key in store.keys { store.change(key) { $0[$0.count / 2] ^= 1 } }
         let again = try blobs.open(incoming: "u", at: 0)
         try again.append(bytes)
-        // What is written anew is right again.
+        // A row that is written anew is right again.
         try again.keep(as: digest)
         #expect(store.bytes("blobs/\(digest.hex.prefix(2))/\(digest.hex)") == bytes)
     }

@@ -33,7 +33,7 @@ final class SimObjectStore: WaitingTransport {
 
     /// `PUT blobs/ab/…`, without what comes after `?`.
     var requests: [String] { state.withLock { $0.requests } }
-    /// What it holds below the prefix.
+    /// The objects below the prefix.
     var keys: [String] { state.withLock { $0.objects.keys.sorted() } }
     var openUploads: Int { state.withLock { $0.uploads.count } }
 

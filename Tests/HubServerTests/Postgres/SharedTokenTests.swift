@@ -95,7 +95,7 @@ struct SharedTokenTests {
             }
             #expect(try await running.push([Sent("k-2", seq: 2, .create, id: "a-2")], token: token).map(\.verdict.word) == ["accepted"])
             for stranger in strangers { #expect(try stranger.rest().hasPrefix("HTTP/1.1 401 ")) }
-            // What has not changed is not read again at all.
+            // Rows that have not changed are not read again.
             #expect(mirror.reads.load(ordering: .relaxed) == reads)
         }
     }

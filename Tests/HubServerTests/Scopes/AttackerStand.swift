@@ -18,7 +18,7 @@ final class AttackerStand {
     private let token: String
     private let victimToken: String
     private var sent: Int64 = 0
-    /// What is the victim's.
+    /// The records of the victim.
     private(set) var theirs = Subject(word: AttackerStand.canary)
     /// Names of the same form and length that never were.
     private(set) var nobodys = Subject(word: "absent")
@@ -27,7 +27,7 @@ final class AttackerStand {
     private(set) var olderCursor = ""
     private(set) var receipt = ""
 
-    /// What a request asks about.
+    /// The subject of a request.
     struct Subject: Sendable {
         let record: String, event: String, key: String, site: String, group: String
         var digest = "", upload = "", cursor = "", start = "", receipt = ""

@@ -9,7 +9,7 @@ final class ScopeBench {
     private(set) var leaks: [String] = []
     private var keys = 0
 
-    /// What a device holds, and where it is in the feed.
+    /// The records of a device, and its place in the feed.
     struct Mirror {
         var records: [RecordID: HubRecord] = [:]
         var cursor: String?
@@ -121,7 +121,7 @@ final class ScopeBench {
         leaks.append("\(place) shows \(id) to \(device): \(record.data.json)")
     }
 
-    /// What the device should hold.
+    /// The records that the device should have.
     func expected(_ device: DeviceID, _ ids: [String]) throws -> [RecordID: JSONObject] {
         var found: [RecordID: JSONObject] = [:]
         for id in ids {

@@ -28,7 +28,7 @@ struct ScopeConformanceTests {
     private static let orders = EntityName(trusted: "conformance_orders")
     private static let grants = EntityName(trusted: "conformance_grants")
 
-    /// What the names of a run begin with.
+    /// The prefix of the names of a run.
     static let prefix: String = {
         var random = SeededRandom(seed: 7)
         return "conf-" + String(random.next() >> 16, radix: 36)

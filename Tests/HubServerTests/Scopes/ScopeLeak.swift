@@ -13,7 +13,7 @@ struct ScopeLeak: Sendable, CustomTestStringConvertible {
 
     var testDescription: String { what }
 
-    /// What a server may remember from one request to the next.
+    /// The state that a server may keep from one request to the next.
     struct Memory: Sendable {
         /// Keys of the second device's changes.
         var keys: Set<String> = []

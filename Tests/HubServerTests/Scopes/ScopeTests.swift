@@ -32,7 +32,7 @@ struct ScopeTests {
         fleet.grant(two, "site", "s-2")
         #expect(try fleet.push(one, .create, "a", ["site": "s-1"]).code == "accepted")
         #expect(try fleet.push(one, .update, "a", ["note": "x"], base: 1).code == "accepted")
-        // What exists and belongs to others, and what does not exist.
+        // A record that exists and belongs to others, and one that does not exist.
         for id in ["a", "nothing"] {
             let refused = try fleet.push(two, .update, id, ["note": "stolen"], base: 1)
             #expect(refused == .rejected(unknown, current: nil), "\(id)")

@@ -28,7 +28,7 @@ final class NetworkNamespace: @unchecked Sendable {
         var description: String
     }
 
-    /// What keeps these tests from running here, in a word; `nil`: nothing.
+    /// The obstacle to these tests on this machine, in a word; `nil`: none.
     static let obstacle: String? = {
         guard which("ip") != nil else { return "iproute2 is missing" }
         guard which("unshare") != nil else { return "unshare is missing" }

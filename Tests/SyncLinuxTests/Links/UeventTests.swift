@@ -6,7 +6,7 @@ import Testing
 
 @Suite("Kernel events of devices")
 struct UeventTests {
-    /// What the kernel sends when a charger is plugged in.
+    /// The message of the kernel when a charger is plugged in.
     static let charger = message([
         "change@/devices/LNXSYSTM:00/ACPI0003:00/power_supply/AC", "ACTION=change",
         "DEVPATH=/devices/LNXSYSTM:00/ACPI0003:00/power_supply/AC", "SUBSYSTEM=power_supply", "POWER_SUPPLY_NAME=AC",

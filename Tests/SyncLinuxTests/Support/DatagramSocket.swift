@@ -2,7 +2,7 @@ import Foundation
 import Glibc
 import SyncLinux
 
-/// What systemd listens on.
+/// The socket that systemd listens on.
 final class DatagramSocket {
     let name: String
     private let descriptor: Int32

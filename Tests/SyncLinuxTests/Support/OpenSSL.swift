@@ -134,7 +134,7 @@ final class TLSServer: @unchecked Sendable {
         }
     }
 
-    /// What s_server printed, with the requests in it.
+    /// The output of s_server, with the requests in it.
     var output: String { lock.withLock { talk } }
 
     func stop() {
