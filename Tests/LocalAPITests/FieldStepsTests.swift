@@ -88,6 +88,27 @@ struct FieldStepsTests {
         #expect(throws: FieldSteps.Failure.self) { try Self.correction(of: Self.change(nil), #"[{"drop":"x"}]"#) }
     }
 
+    @Test("A field with an operation is no empty field, and one that was dropped can be filled or take another name")
+    func operationsBesideData() throws {
+        let item = Self.change(#"{"n":1}"#, action: "create", operations: #"[{"field":"total","op":"inc","value":1}]"#)
+        #expect(try Self.correction(of: item, #"[{"default":{"total":0}}]"#).isEmpty)
+        #expect(
+            try Self.correction(of: item, #"[{"drop":"total"},{"default":{"total":0}}]"#) == FieldSteps.Correction(data: ["total": 0]))
+        #expect(
+            try Self.correction(of: item, #"[{"drop":"total"},{"rename":{"n":"total"}}]"#)
+                == FieldSteps.Correction(data: ["total": 1], without: ["n"]))
+    }
+
+    @Test("Names are compared by their bytes")
+    func bytes() throws {
+        let (composed, decomposed) = ("\u{e9}", "e\u{301}")
+        let item = Self.change(#"{"s":"\#(decomposed)"}"#)
+        let steps = #"[{"values":{"s":{"\#(composed)":1,"\#(decomposed)":2}}}]"#
+        #expect(try Self.correction(of: item, steps).data == ["s": 2])
+        let renamed = try Self.correction(of: Self.change(#"{"\#(composed)":1}"#), #"[{"rename":{"\#(composed)":"\#(decomposed)"}}]"#)
+        #expect(renamed.data.names.map { Array($0.utf8) } == [Array(decomposed.utf8)])
+    }
+
     @Test("Renames back and forth leave every document as it was", arguments: 0..<200 as Range<UInt64>)
     func inverse(_ seed: UInt64) throws {
         var random = SeededRandom(seed: seed)

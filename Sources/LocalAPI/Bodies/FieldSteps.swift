@@ -13,7 +13,7 @@ package struct FieldSteps: Hashable, Sendable {
         case fill(String, JSON)
         case drop(String)
         /// Replaces a value by another one. The names are texts, or the JSON of a number, `true`, `false` or `null`.
-        case values(String, [String: JSON])
+        case values(String, JSONObject)
         /// Makes a list of a single value.
         case wrap(String)
     }
@@ -21,9 +21,14 @@ package struct FieldSteps: Hashable, Sendable {
     /// The differences of a converted change from the refused one.
     package struct Correction: Hashable, Sendable {
         /// Fields with another value than before.
-        package var data: JSONObject = [:]
+        package var data: JSONObject
         /// Fields that are no longer part of the change.
-        package var without: [String] = []
+        package var without: [String]
+
+        package init(data: JSONObject = [:], without: [String] = []) {
+            self.data = data
+            self.without = without
+        }
 
         package var isEmpty: Bool { data.isEmpty && without.isEmpty }
     }
@@ -68,8 +73,7 @@ package struct FieldSteps: Hashable, Sendable {
             for (field, value) in try fields(value, at: place) { steps.append(.fill(field, value)) }
         case "values":
             for (field, map) in try fields(value, at: place) {
-                let pairs = try fields(map, at: place + "/" + BodyFaults.escaped(field))
-                steps.append(.values(field, Dictionary(pairs, uniquingKeysWith: { first, _ in first })))
+                steps.append(.values(field, try object(map, at: place + "/" + BodyFaults.escaped(field))))
             }
         case "drop": steps = try names(value, at: place).map { .drop($0) }
         case "wrap": steps = try names(value, at: place).map { .wrap($0) }
@@ -79,8 +83,12 @@ package struct FieldSteps: Hashable, Sendable {
     }
 
     private static func fields(_ value: JSON, at place: String) throws(Failure) -> [(String, JSON)] {
+        try object(value, at: place).members.map { ($0.name.text, $0.value) }
+    }
+
+    private static func object(_ value: JSON, at place: String) throws(Failure) -> JSONObject {
         guard let object = value.object, !object.isEmpty else { throw Failure(description: "\(place): expected an object with fields") }
-        return object.members.map { ($0.name.text, $0.value) }
+        return object
     }
 
     private static func names(_ value: JSON, at place: String) throws(Failure) -> [String] {
@@ -114,7 +122,7 @@ package struct FieldSteps: Hashable, Sendable {
         for member in draft.data.members where before[member.name].map({ $0.json }) != member.value.json {
             correction.data[member.name.text] = member.value
         }
-        correction.without = before.names.filter { draft.data[$0] == nil } + draft.dropped
+        correction.without = before.names.filter { draft.data[$0] == nil } + draft.dropped.filter { draft.data[$0] == nil }
         return correction
     }
 
@@ -137,14 +145,14 @@ package struct FieldSteps: Hashable, Sendable {
             switch step {
             case .rename(let field, let new):
                 try needValue(of: field, for: "rename")
-                guard field != new, let value = data[field] else { return }
+                guard !sameBytes(field, new), let value = data[field] else { return }
                 guard data[new] == nil, !others.contains(new) else {
                     throw Failure(description: "it changes both \(field) and \(new), so \(field) cannot be renamed")
                 }
                 data[field] = nil
                 data[new] = value
             case .fill(let field, let value):
-                if isCreate, data[field] == nil { data[field] = value }
+                if isCreate, data[field] == nil, !others.contains(field) { data[field] = value }
             case .drop(let field):
                 data[field] = nil
                 if others.remove(field) != nil { dropped.append(field) }
