@@ -73,7 +73,7 @@ extension EndToEnd {
                 let both = try await stand.agentctl("enqueue", "work_orders", "wo-4", "--data", #"{"site":"a","site_id":"b"}"#)
                 #expect(both.status == 0, "\(both.talk)")
                 try await stand.startHub()
-                try await untilRejected(4, stand)
+                try await stand.settle(rejected: 4)
 
                 let steps = "\(stand.folder)/steps.json"
                 try Stand.write(#"[{"rename":{"site":"site_id"}},{"values":{"severity":{"minor":"low"}}}]"#, to: steps)
@@ -86,21 +86,11 @@ extension EndToEnd {
 
                 let retried = try await stand.agentctl(choice)
                 #expect(retried.status == 1 && retried.talk.contains("3 of 4 retried"), "\(retried.talk)")
-                try await untilRejected(1, stand)
+                try await stand.settle(rejected: 1)
                 let records = try await stand.hubRecords("work_orders")
                 #expect(records.map(\.id).sorted() == ["wo-1", "wo-2", "wo-3"])
                 #expect(records.allSatisfy { $0.data["site_id"] == "north" && $0.data["severity"] == "low" && $0.data["site"] == nil })
             }
-        }
-
-        /// Syncs until so many changes wait as rejected, and no other is open.
-        private func untilRejected(_ count: Int64, _ stand: Stand) async throws {
-            for _ in 0..<50 {
-                _ = try await stand.sync()
-                let outbox = try await stand.client.status().value.outbox
-                if outbox.count(.rejected) == count, outbox.open == count { return }
-            }
-            throw StandError("never came: \(count) rejected changes; last \(try await stand.client.status().value.outbox)")
         }
 
         @Test("agentctl enqueue says what the schema does not like, and waits for what it is told to depend on")

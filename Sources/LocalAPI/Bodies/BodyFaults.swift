@@ -136,6 +136,34 @@ struct BodyReader {
         return text
     }
 
+    /// A list of texts; empty when it is absent.
+    ///
+    /// - Parameters:
+    ///   - rule: The text about an element for which `parse` returns `nil`.
+    mutating func texts<Element>(
+        _ name: String, max: Int = .max, _ rule: String, _ parse: (String) -> Element?
+    ) -> [Element] {
+        guard let value = value(name) else { return [] }
+        guard let array = value.array else {
+            faults.wrong("\(pointer)/\(name)", "an array of strings", value)
+            return []
+        }
+        if array.count > max { faults.refused("\(pointer)/\(name)", "must have at most \(max) elements") }
+        var elements: [Element] = []
+        for (index, json) in array.prefix(max).enumerated() {
+            guard let text = json.text else {
+                faults.wrong("\(pointer)/\(name)/\(index)", "a string", json)
+                continue
+            }
+            if let element = parse(text) {
+                elements.append(element)
+            } else {
+                faults.refused("\(pointer)/\(name)/\(index)", rule)
+            }
+        }
+        return elements
+    }
+
     mutating func word<Word: RawRepresentable & CaseIterable>(_ name: String, _: Word.Type) -> Word?
     where Word.RawValue == String {
         guard let text = text(name, bytesMax: .max) else { return nil }

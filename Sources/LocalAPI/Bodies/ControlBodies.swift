@@ -139,19 +139,8 @@ package struct RetryBody: Hashable, Sendable {
             body.data = data.object
             if body.data == nil { reader.faults.wrong("/data", "an object", data) }
         }
-        if let without = reader.value("without") {
-            if without.array == nil { reader.faults.wrong("/without", "a list of names of fields", without) }
-            for (index, item) in (without.array ?? []).enumerated() {
-                guard let name = item.text else {
-                    reader.faults.wrong("/without/\(index)", "the name of a field", item)
-                    continue
-                }
-                if body.data?[name] != nil {
-                    reader.faults.refused("/without/\(index)", "is a field that data sets, so it cannot be left alone")
-                }
-                body.without.append(name)
-            }
-        }
+        let data = body.data ?? [:]
+        body.without = reader.texts("without", "is a field that data sets, so it cannot be left alone") { data[$0] == nil ? $0 : nil }
         body.cascades = reader.bool("cascade") ?? false
         try reader.finish()
         return body

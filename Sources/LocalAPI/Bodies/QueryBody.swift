@@ -20,16 +20,15 @@ package enum QueryBody {
             reader.faults.refused("/where", "must hold at most \(RecordListQuery.sizeMax) comparisons")
         }
         let fieldRule = "must be 1 to \(FieldPath.namesMax) names with dots between"
-        query.sort = texts("sort", max: RecordListQuery.sortMax, &reader, fieldRule) { RecordListQuery.Sort(text: $0) }
-        query.fields = texts("fields", max: RecordListQuery.fieldsMax, &reader, fieldRule) { FieldPath(parameter: $0) }
+        query.sort = reader.texts("sort", max: RecordListQuery.sortMax, fieldRule) { RecordListQuery.Sort(text: $0) }
+        query.fields = reader.texts("fields", max: RecordListQuery.fieldsMax, fieldRule) { FieldPath(parameter: $0) }
         query.limit = reader.integer("limit", in: 1...Int64(RecordListQuery.limitMax)).map { Int($0) } ?? query.limit
         query.cursor = reader.text("cursor", bytesMax: RecordListQuery.cursorBytesMax)
         query.includesDeleted = reader.bool("include_deleted") ?? false
         query.explains = reader.bool("explain") ?? false
         let all = RecordSnapshot.SyncStatus.allCases
         let statusRule = "must be one of " + all.map(\.name).joined(separator: ", ")
-        query.statuses = Set(
-            texts("sync_status", max: all.count, &reader, statusRule) { name in all.first { $0.name == name } })
+        query.statuses = Set(reader.texts("sync_status", max: all.count, statusRule) { name in all.first { $0.name == name } })
         try reader.finish()
         return query
     }
@@ -92,30 +91,6 @@ package enum QueryBody {
             faults.refused(place + (fault.isOperator ? "/op" : "/value"), fault.rule)
             return nil
         }
-    }
-
-    private static func texts<Element>(
-        _ name: String, max: Int, _ reader: inout BodyReader, _ rule: String, _ parse: (String) -> Element?
-    ) -> [Element] {
-        guard let value = reader.value(name) else { return [] }
-        guard let array = value.array else {
-            reader.faults.wrong("/\(name)", "an array of strings", value)
-            return []
-        }
-        if array.count > max { reader.faults.refused("/\(name)", "must have at most \(max) elements") }
-        var elements: [Element] = []
-        for (index, json) in array.prefix(max).enumerated() {
-            guard let text = json.text else {
-                reader.faults.wrong("/\(name)/\(index)", "a string", json)
-                continue
-            }
-            if let element = parse(text) {
-                elements.append(element)
-            } else {
-                reader.faults.refused("/\(name)/\(index)", rule)
-            }
-        }
-        return elements
     }
 
     /// The bytes that the client sends for a query.

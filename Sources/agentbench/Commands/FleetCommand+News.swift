@@ -11,14 +11,15 @@ extension FleetCommand {
     private static let idleSeconds = 10
 
     func measureNews(_ name: String, _ workplace: Workplace) throws -> NewsReport.Row {
+        let connections = devices + 256
         // The hub's own need of files for so many connections (`agenthub serve --connections`), which is larger than this program's.
-        try NewsCommandLimits.raise(to: 2 * (devices + 256) + 256)
+        try NewsCommandLimits.raise(to: 2 * connections + 256)
         let program = try agenthub ?? neighbour("agenthub")
         let server = name == "sqlite" ? nil : try PostgresUnderTest(in: workplace.folder("news-pg"))
         defer { server?.stop() }
         let place = try server.map { ["--database", $0.url] } ?? ["--data", workplace.folder("news-data")]
         let hub = try FleetHub(
-            program, place: place + ["--connections", String(devices + 256)], in: workplace.folder("news-hub"))
+            program, place: place + ["--connections", String(connections)], in: workplace.folder("news-hub"))
         defer { hub.end(SIGTERM) }
         // The first answers make the hub's own tables and caches, which belong to no device.
         try NewsClient(devices: 16, port: hub.port).close()

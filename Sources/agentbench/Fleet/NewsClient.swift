@@ -46,9 +46,9 @@ struct NewsClient {
             for waiter in waiters[first..<end] {
                 try send(NewsClient.pull(waiter.name, cursor: waiter.cursor, waits: true), over: waiter.descriptor)
             }
-            while try waiting() < end {
+            while case let count = try waiting(), count < end {
                 guard bench_now() - start < NewsClient.longestStart else {
-                    throw BenchError("only \(try waiting()) of \(end) pulls wait after \(NewsClient.longestStart / 1_000_000_000) s")
+                    throw BenchError("only \(count) of \(end) pulls wait after \(NewsClient.longestStart / 1_000_000_000) s")
                 }
                 usleep(20_000)
             }

@@ -156,8 +156,7 @@ struct MutationsCommand: ParsableCommand {
             }
             Output.note(
                 count == 0
-                    ? "no rejected change matches"
-                    : dryRun ? "\(count - failed) of \(count) would be retried" : "\(count - failed) of \(count) retried")
+                    ? "no rejected change matches" : "\(count - failed) of \(count) \(dryRun ? "would be retried" : "retried")")
             return failed == 0 ? 0 : 1
         }
 

@@ -267,13 +267,9 @@ actor FieldStand {
         }
     }
 
-    /// Reads the log of the server in the hub's place until it has these words.
+    /// Waits until the log of the server in the hub's place has these words.
     func untilStandInLogs(_ words: String) async throws {
-        let end = ContinuousClock.now + Self.patience
-        while !standInLog.contains(words) {
-            guard ContinuousClock.now < end else { throw StandError("the stand-in never logged \"\(words)\": \(standInLog)") }
-            _ = try await status()
-        }
+        try await until("\"\(words)\" in the stand-in's log") { _ in standInLog.contains(words) }
     }
 
     /// Asks the hub until that many mutations took effect.

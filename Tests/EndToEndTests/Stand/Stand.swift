@@ -262,15 +262,16 @@ actor Stand {
         return outcome.result
     }
 
-    /// Syncs until nothing is open any more.
+    /// Syncs until nothing is open any more but so many rejected changes, which wait for a person.
     ///
     /// - Throws: When fifty cycles in a row do not bring that about.
-    func settle() async throws -> StatusDocument {
+    @discardableResult
+    func settle(rejected: Int64 = 0) async throws -> StatusDocument {
         var last: StatusDocument?
         for _ in 0..<50 {
             _ = try await sync()
             let status = try await client.status().value
-            if status.outbox.open == 0 { return status }
+            if status.outbox.open == rejected, status.outbox.count(.rejected) == rejected { return status }
             last = status
         }
         throw StandError("\(last?.outbox.open ?? -1) mutations stay open: \(last?.sync.lastError ?? "no error")")
