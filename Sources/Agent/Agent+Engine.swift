@@ -20,7 +20,9 @@ extension Agent {
             return Remembered(
                 start: start, book: try store.budgetBook(), reserved: try store.usageReservation(),
                 unmeteredSeenAt: try store.reads.unmeteredSeenAt(),
-                oldestNormalAt: try store.reads.oldestNormalAt(), server: try store.serverConfiguration(), alarms: try store.kept(.alarms),
+                oldestNormalAt: try store.reads.oldestNormalAt(), server: try store.serverConfiguration(),
+                schemas: try store.documentSchemas(),
+                alarms: try store.kept(.alarms),
                 hints: try store.kept(.linkHints))
         } then: { agent, result in
             switch result {
@@ -28,6 +30,17 @@ extension Agent {
             case .failure(let error): agent.startLater(error)
             }
         }
+    }
+
+    /// Brings the documents to the versions of the rules in force, where no settings of the hub have done it.
+    private func takeUpSchemas() {
+        let configuration = loaded.configuration
+        documentSchemas = documentSchemas.taking(configuration.rules)
+        guard engine.settings.schemas != documentSchemas || configuration.rules.entities.contains(where: { $1.versions != nil }) else {
+            return
+        }
+        handle(.settings(engineSettings(configuration)))
+        useRules(configuration.rules)
     }
 
     /// The state that the store returns at the start.
@@ -39,6 +52,8 @@ extension Agent {
         var oldestNormalAt: Timestamp?
         /// The settings that the hub has sent.
         var server: String?
+        /// The versions of the schemas of the stored documents.
+        var schemas: SchemaNumbers
         var alarms: String?
         var hints: String?
     }
@@ -61,7 +76,9 @@ extension Agent {
         around.oldestNormalAt = remembered.oldestNormalAt
         var start = remembered.start
         if let safeMode = environment.safeMode { enter(safeMode, &start) }
+        documentSchemas = remembered.schemas
         restore(remembered.server)
+        takeUpSchemas()
         // A request that came before is sent at once, and its answer counts.
         if environment.trials != nil { trials.use(loaded.configuration.wayToHub) }
         handle(.started(start))

@@ -26,6 +26,8 @@ package actor Agent {
     var loaded: LoadedConfiguration
     var configurationState = ConfigurationState()
     var offers = ConfigurationOffers()
+    /// The versions of the schemas of this device's documents.
+    var documentSchemas = SchemaNumbers()
     var trials: ConfigurationTrials
 
     // The engine and the events that it waits for.

@@ -274,10 +274,11 @@ package final class HubClient: Sendable {
     ///
     /// - Parameter epoch: The history that the versions of this device belong to.
     package func list(
-        _ page: SnapshotRequest, epoch: String?, replica: ReplicaID, over uplink: Uplink? = nil
+        _ page: SnapshotRequest, epoch: String?, schemas: SchemaNumbers, replica: ReplicaID, over uplink: Uplink? = nil
     ) async -> Result<HTTPResponse, TransportError> {
-        let call = HubCall(
+        var call = HubCall(
             id: 0, kind: .snapshot, session: "", body: [], query: SnapshotMessages.query(page), epoch: epoch)
+        call.schemas = schemas
         var request: HTTPRequest
         do {
             request = try self.request(for: call, replica: replica, state.withLock(\.settings))
@@ -367,6 +368,7 @@ package final class HubClient: Sendable {
         ]
         if let epoch = call.epoch { headers[HubHeader.epoch] = epoch }
         headers[HubHeader.receipt] = call.receipt
+        headers[HubHeader.schema] = call.schemas.text
         if call.method == .get { headers["Content-Type"] = nil }
         state.withLock { $0.shown = nil }
         // A one-time token is no bearer token; it is sent in the body of one request only.

@@ -129,8 +129,12 @@ final class PostgresDatabase: HubDatabase {
         return connection.lastCount
     }
 
-    func requireScopes() throws(DatabaseError) {
-        let version = DatabaseValue.int(PostgresSchema.withScopes)
+    func require(_ feature: DatabaseFeature) throws(DatabaseError) {
+        let version: DatabaseValue =
+            switch feature {
+            case .scopes: .int(PostgresSchema.withScopes)
+            case .versions: .int(PostgresSchema.withVersions)
+            }
         try write("UPDATE hub_schema SET oldest_reader = ? WHERE oldest_reader < ?", [version, version])
     }
 

@@ -17,6 +17,8 @@ enum PostgresSchema {
     static let version = Int64(steps.count)
     /// The first version whose programs keep the rows of scopes. Older ones are locked out as soon as an entity has scopes.
     static let withScopes: Int64 = 7
+    /// The first version whose programs know the versions of schemas. Older ones are locked out as soon as an entity has a second one.
+    static let withVersions: Int64 = 8
     static let oldestReader = "SELECT oldest_reader FROM hub_schema"
 
     static let steps: [[String]] = [
@@ -206,6 +208,12 @@ enum PostgresSchema {
               PRIMARY KEY (entity, id, device, field, value))
             """,
             "CREATE INDEX IF NOT EXISTS record_grant_device ON record_grant(device)",
+        ],
+        [
+            """
+            CREATE TABLE IF NOT EXISTS entity_version(
+              entity TEXT COLLATE "C" PRIMARY KEY, version BIGINT NOT NULL CHECK (version > 0), versions TEXT NOT NULL)
+            """
         ],
     ]
 

@@ -3,10 +3,12 @@ package import SyncCore
 extension Hub {
     package struct Settings: Sendable {
         package var rules: RuleBook {
-            didSet { sharesOut = Settings.shareOut(rules) }
+            didSet { (sharesOut, schemas) = (Settings.shareOut(rules), SchemaNumbers(rules)) }
         }
         /// The rules have scopes, or rights that devices may lack. A hub without them works as if there were none.
         private(set) var sharesOut: Bool
+        /// The present versions of the schemas.
+        private(set) var schemas: SchemaNumbers
         /// Grants of scopes and roles that the entities file has.
         package var access = AccessBook()
         package var scopesOfDatabase = ScopesOfDatabase.kept
@@ -52,7 +54,7 @@ extension Hub {
 
         package init(rules: RuleBook = RuleBook(), tokens: TokenBook? = nil, compressor: (any Compressor)? = nil) {
             self.rules = rules
-            sharesOut = Settings.shareOut(rules)
+            (sharesOut, schemas) = (Settings.shareOut(rules), SchemaNumbers(rules))
             self.tokens = tokens
             self.compressor = compressor
         }

@@ -72,6 +72,7 @@ extension Hub {
         state = row
         if wentBack { try renewEpoch(.witnessed) }
         try readScopes()
+        try checkVersions()
         if settings.keepsTokens { try readTokens() }
     }
 
@@ -163,6 +164,7 @@ extension Hub {
         try database.deserialize(copy)
         take(try Hub.load(store, &random))
         opened = nil
+        try makeVersions()
         try makeScopes()
     }
 

@@ -41,6 +41,8 @@ package final class Hub {
     var scopeIndexes: [EntityName: ScopeIndex] = [:]
     /// The newest generation of the rows of scopes that ``scopeIndexes`` has.
     var scopeGeneration: Int64 = 0
+    /// The mark of the versions of the documents that the rules were compared with.
+    var versionMark: Int64 = 0
     /// The opening that this process has added; `nil`: none yet.
     var opened: String?
     /// The connection was replaced: the database's state is read anew.
@@ -96,6 +98,7 @@ package final class Hub {
         } catch {
             throw HubError(error)
         }
+        try settleVersions()
         try settleScopes()
     }
 
@@ -103,7 +106,7 @@ package final class Hub {
     init(readingBeside hub: Hub, _ database: any HubDatabasePlace) throws(HubError) {
         (place, settings, random, generation, onlyReads) = (hub.place, hub.settings, hub.random, hub.generation, true)
         (state, lineage) = (hub.state, hub.lineage)
-        (scopeIndexes, scopeGeneration) = (hub.scopeIndexes, hub.scopeGeneration)
+        (scopeIndexes, scopeGeneration, versionMark) = (hub.scopeIndexes, hub.scopeGeneration, hub.versionMark)
         settings.tokensRead = nil
         settings.changeTokens = nil
         do throws(DatabaseError) {
@@ -415,6 +418,7 @@ package final class Hub {
             headers.tokenEndsAt = caller.token?.endsAt
             headers.tokenRefreshAt = caller.token?.refreshAt
             headers.shareMark = caller.share.map { mark(of: $0) }
+            headers.schemas = settings.schemas
             if let replica = caller.replica {
                 let seq = try store.replica(caller.device, replica)?.maxSeq ?? 0
                 headers.deviceSeq = seq

@@ -12,6 +12,7 @@ extension Store {
     }
 
     package func answer(_ command: StoreCommand, at now: Moment) throws(StoreError) -> StoreAnswer {
+        try useWaitingRules(at: now)
         switch command {
         case .loadInFlight(let limits): return .batch(try loadInFlight(limits, at: now), retryAt: try retryAt(now))
         case .claim(let limits):

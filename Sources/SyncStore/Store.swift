@@ -12,8 +12,8 @@ package final class Store {
     package var capacity: StoreCapacity
     /// The findings at the start.
     package internal(set) var opening = StoreOpening()
-    /// The rule book. It may change at any time and applies to mutations that are enqueued later.
-    package var rules: RuleBook {
+    /// The rule book. It may change at any time (``use(_:at:)``) and applies to mutations that are enqueued later.
+    package internal(set) var rules: RuleBook {
         didSet {
             ranks = EntityRanks(rules)
             // Another rule judges every record, at once.
@@ -62,6 +62,8 @@ package final class Store {
     package internal(set) var isFalling = false
     /// The order of entities in a batch, from ``rules``.
     var ranks: EntityRanks
+    /// Rules that could not be used yet, because the conversion failed.
+    var rulesToUse: RuleBook?
 
     /// Creates the schema in `database` or brings it up to date, and continues where the last run ended.
     ///

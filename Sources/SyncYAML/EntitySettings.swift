@@ -120,36 +120,40 @@ package enum EntitySettings {
     }
 
     private static var rules: Format<EntityRules> {
-        .mapping(
-            EntityRules(),
+        Format<Draft>.mapping(
+            Draft(),
             [
-                .key("kind", \.kind, .word),
-                .key("refs", \.refs, .dictionary(of: .identifier(), names: fieldName, text: { $0 })),
-                .key("priority", \.priority, .priority),
-                .key("strategy", \.strategy, .word),
-                .key("fields", \.fieldSettings, .dictionary(of: fieldSettings, names: fieldName, text: { $0 })),
-                .optional("scope", \.declaredScope, .list(fieldName, upTo: 8)),
-                .optional("write", \.declaredWrite, .word),
-                .key("critical_fields", \.criticalFields, .list(fieldName)),
-                .key("max_len", \.maxLength, .dictionary(of: .integer(1...Limits.documentBytes), names: fieldName, text: { $0 })),
-                .key("on_deleted", \.onDeleted, .word),
-                .key("seed_filter", \.seedFilter.values, .dictionary(of: seedValue, names: fieldName, text: { $0 })),
-                .optional("index", \.declaredIndexes, .list(recordIndex, upTo: RecordIndex.ofEntityMax)),
-                .optional("undo", \.declaredUndo, .boolean),
-                .optional("keep", \.keep, keepRule),
+                .key("kind", \.rules.kind, .word),
+                .key("refs", \.rules.refs, .dictionary(of: .identifier(), names: fieldName, text: { $0 })),
+                .key("priority", \.rules.priority, .priority),
+                .key("strategy", \.rules.strategy, .word),
+                .key("fields", \.rules.fieldSettings, .dictionary(of: fieldSettings, names: fieldName, text: { $0 })),
+                .optional("scope", \.rules.declaredScope, .list(fieldName, upTo: 8)),
+                .optional("write", \.rules.declaredWrite, .word),
+                .key("critical_fields", \.rules.criticalFields, .list(fieldName)),
+                .key("max_len", \.rules.maxLength, .dictionary(of: .integer(1...Limits.documentBytes), names: fieldName, text: { $0 })),
+                .key("on_deleted", \.rules.onDeleted, .word),
+                .key("seed_filter", \.rules.seedFilter.values, .dictionary(of: seedValue, names: fieldName, text: { $0 })),
+                .optional("index", \.rules.declaredIndexes, .list(recordIndex, upTo: RecordIndex.ofEntityMax)),
+                .optional("undo", \.rules.declaredUndo, .boolean),
+                .optional("keep", \.rules.keep, keepRule),
                 // Not less than 7 days: for this time the agent can give a hub that was restored from a backup the changes that it had
                 // acknowledged and then lost.
-                .optional("retention", \.retention, .duration(.days(7)...(.days(3_650)))),
-                .optional("ttl", \.ttl, .duration(.seconds(1)...(.days(3_650)))),
-                .key("when_full", \.whenFull, .word),
-                .key("durability", \.durability, .word),
-                .key("coalesce", \.coalesces, .boolean),
-                .key("history", \.keepsHistory, .boolean),
-                .optional("rank", \.rank, .integer(0...100)),
-                .optional("schema", \.schema, .schema),
-                .key("validate", \.validation, .word),
-                .optional("min_agent", \.minAgent, version),
-            ], check: checkRules)
+                .optional("retention", \.rules.retention, .duration(.days(7)...(.days(3_650)))),
+                .optional("ttl", \.rules.ttl, .duration(.seconds(1)...(.days(3_650)))),
+                .key("when_full", \.rules.whenFull, .word),
+                .key("durability", \.rules.durability, .word),
+                .key("coalesce", \.rules.coalesces, .boolean),
+                .key("history", \.rules.keepsHistory, .boolean),
+                .optional("rank", \.rules.rank, .integer(0...100)),
+                .optional("schema", \.schema, SchemaKey.format),
+                .optional("versions", \.versions, asWritten),
+                .optional("accepts", \.accepts, asWritten),
+                .optional("app_schema", \.rules.appVersion, .integer(SchemaVersions.range)),
+                .key("validate", \.rules.validation, .word),
+                .optional("min_agent", \.rules.minAgent, version),
+            ], check: { checkRules($0.rules, $1, &$2) }
+        ).mapped(finish, back: Draft.init)
     }
 
     /// Refuses values that have no effect or the opposite one for this kind of entity. An operator would otherwise rely on them.

@@ -9,8 +9,9 @@ extension Agent {
         guard call.exchange.request.header("If-Match") == nil else {
             throw LocalProblem.malformed.problem("If-Match is for one mutation: in a stream each line has its own if_match")
         }
+        let schemas = try AppSchemas(call.exchange.request, loaded.configuration.rules)
         measureSpace()
-        let intake = LineIntake(call: call, agent: self)
+        let intake = LineIntake(call: call, agent: self, schemas: schemas)
         call.exchange.begin(status: 200, headers: [("Content-Type", LocalAnswer.lines)])
         intake.proceed()
     }
@@ -30,6 +31,7 @@ final class LineIntake: @unchecked Sendable {
     // Sendable because every method runs on the agent's loop; nothing else touches the state.
     private let call: LocalCall
     private let agent: Agent
+    private let schemas: AppSchemas
     private var splitter = LineSplitter(bytesMax: Limits.lineBytes)
     /// Bytes that were read and not yet split into lines.
     private var uncut: ArraySlice<UInt8> = []
@@ -48,7 +50,8 @@ final class LineIntake: @unchecked Sendable {
     /// streams wait.
     private static let answersMax = 64 << 10
 
-    init(call: LocalCall, agent: Agent) {
+    init(call: LocalCall, agent: Agent, schemas: AppSchemas) {
+        self.schemas = schemas
         self.call = call
         self.agent = agent
     }
@@ -159,8 +162,8 @@ final class LineIntake: @unchecked Sendable {
     private func read(_ line: LineSplitter.Line) -> Item {
         guard let bytes = line.bytes else { return Item(number: line.number, line: BulkLine(refusing: BulkLine.tooLong)) }
         var parsed = BulkLine.read(bytes)
-        if case .success(let mutation) = parsed.mutation, let problem = agent.problem(with: mutation, for: call) {
-            parsed.mutation = .failure(problem)
+        if case .success(let mutation) = parsed.mutation {
+            parsed.mutation = agent.problem(with: mutation, for: call).map { .failure($0) } ?? .success(schemas.stamped(mutation))
         }
         return Item(number: line.number, line: parsed)
     }

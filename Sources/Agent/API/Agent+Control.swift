@@ -241,28 +241,51 @@ extension Agent {
         gate.use(configuration.access)
         hub.use(configuration.hubSettings(device: device))
         if let settings = configuration.restSettings { backend?.use(settings) }
-        var settings = configuration.engineSettings(device: device, spread: environment.spread)
-        settings.configVersion = offers.inForce?.version
-        handle(.settings(settings))
+        documentSchemas = documentSchemas.taking(configuration.rules)
+        handle(.settings(engineSettings(configuration)))
         feed(.rules(configuration.links))
         feed(.settings(configuration.reachabilitySettings))
         // The configuration may name another hub.
         if environment.links != nil { resolveHub() }
         review()
-        let rules = configuration.rules
         let rest = configuration.restMapping
         let capacity = configuration.storeCapacity
         let fullSync = configuration.sync.fullSync
         let gatesBlobs = configuration.blobs.gate == .before
         feed(blob: .settings(configuration.uploadSettings(spread: environment.spread)))
+        useRules(configuration.rules)
         tellStore { store, _ in
-            store.rules = rules
             store.capacity = capacity
             store.gatesBlobs = gatesBlobs
             store.rest = rest
             store.fullSync.interval = fullSync
         }
         tendIndexes()
+    }
+
+    func engineSettings(_ configuration: AgentConfiguration) -> SyncEngine.Settings {
+        var settings = configuration.engineSettings(device: device, spread: environment.spread)
+        settings.configVersion = offers.inForce?.version
+        settings.refusedConfig = offers.refused
+        settings.schemas = documentSchemas
+        return settings
+    }
+
+    /// Converts what is stored under other versions of the schemas. It is queued before whatever the engine asks of the store from now on.
+    func useRules(_ rules: RuleBook) {
+        fromStore { store, now throws(StoreError) in
+            try store.use(rules, at: now)
+        } then: { agent, result in
+            guard case .failure(let error) = result else {
+                agent.alarms.end("schema_pending")
+                return
+            }
+            agent.log.error("the documents were not converted", metadata: ["error": "\(error)"])
+            agent.raise(
+                "schema_pending",
+                "the documents on this device have not the version of their schema that the configuration has: \(error); they are "
+                    + "converted when the agent starts again")
+        }
     }
 
     private func problem(_ errors: ConfigurationErrors) -> Problem {

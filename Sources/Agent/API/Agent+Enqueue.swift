@@ -26,10 +26,11 @@ extension Agent {
         let body = try EnqueueBody.read(call.body).matching(header: condition)
         let appKey = try EnqueueBody.appKey(
             header: call.exchange.request.header("Idempotency-Key"), body: call.body, condition: condition)
+        let schemas = try AppSchemas(call.exchange.request, loaded.configuration.rules)
         let (mutations, isAtomic) =
             switch body {
-            case .one(let mutation): ([mutation], false)
-            case .atomic(let list): (list, true)
+            case .one(let mutation): ([schemas.stamped(mutation)], false)
+            case .atomic(let list): (list.map { schemas.stamped($0) }, true)
             }
         for mutation in mutations { try check(mutation, for: call) }
         // The free space is measured before the enqueue too: the first mutation after a quiet time may meet a disk that other programs have

@@ -1,5 +1,6 @@
 import LocalAPI
 import SyncCore
+import SyncHTTP
 import SyncStore
 
 // Records whose documents are not kept on this device, fetched from the hub because an app or a person asks (PROTOCOL B3).
@@ -13,7 +14,7 @@ extension Agent {
             do throws(Problem) {
                 guard isNotKept else { return try agent.readRecord(call, name, view) }
                 try agent.checkHubCanBeAsked()
-                let fetch = RecordFetch(name, epoch: agent.engine.memory.epoch)
+                let fetch = RecordFetch(name, epoch: agent.engine.memory.epoch, schemas: agent.engine.settings.schemas)
                 agent.ask(fetch, for: call, name, view)
             } catch {
                 agent.refuseFetch(call, error)
@@ -42,7 +43,7 @@ extension Agent {
     private func ask(_ fetch: RecordFetch, for call: LocalCall, _ name: RecordName, _ view: RecordView) {
         let (hub, replica, uplink) = (hub, engine.replica, around.connectivity.uplink)
         Task(executorPreference: executor) { [weak self] in
-            let result = await hub.list(fetch.request, epoch: fetch.epoch, replica: replica, over: uplink)
+            let result = await hub.list(fetch.request, epoch: fetch.epoch, schemas: fetch.schemas, replica: replica, over: uplink)
             await self?.answered(result, fetch, over: uplink, for: call, name, view)
         }
     }
@@ -62,6 +63,9 @@ extension Agent {
                 guard engine.memory.epoch == fetch.epoch, engine.memory.healing == nil else {
                     return refuseFetch(call, Self.unavailable("its database was restored or made anew, and this device must sync first"))
                 }
+                guard engine.settings.schemas == fetch.schemas else {
+                    return refuseFetch(call, Self.unavailable("its schema has just changed; ask again"))
+                }
                 bringBack(record, for: call, name, view)
             case .absent: refuseFetch(call, LocalProblem.notFound.problem("the hub has no record \(name) for this device"))
             case .failed(let why): refuseFetch(call, Self.unavailable(Printable.text(why)))
@@ -79,8 +83,13 @@ extension Agent {
             guard !shown.isNotKept else {
                 return agent.refuseFetch(call, Self.unavailable("it shows an older state than this device has seen"))
             }
-            call.answer(RecordAnswer.answer(shown, view: view))
             agent.events.poke()
+            do throws(Problem) {
+                let shape = try AppSchemas(call.exchange.request, agent.loaded.configuration.rules).view(of: name.entity)
+                call.answer(RecordAnswer.answer(shape.lower(shown), view: view))
+            } catch {
+                agent.refuseFetch(call, error)
+            }
         }
     }
 }

@@ -9,19 +9,21 @@ extension Agent {
         try call.checkEntity(name.entity)
         let ifNoneMatch = call.exchange.request.header("If-None-Match")
         let unknown = unknownEntity(name.entity)
+        let shape = try AppSchemas(call.exchange.request, loaded.configuration.rules).view(of: name.entity)
         read(call) { reads, _ throws(StoreError) in
             let record = try reads.record(name)
             guard record == nil, let unknown else { return (record, nil) }
             return (record, try reads.knows(name.entity) ? nil : unknown)
         } answer: { (record: RecordSnapshot?, unknown: String?) in
             guard let record else { return LocalProblem.notFound.problem(unknown ?? "there is no record \(name)").localAnswer }
-            return RecordAnswer.answer(record, view: view, ifNoneMatch: ifNoneMatch)
+            return RecordAnswer.answer(shape.lower(record), view: view, ifNoneMatch: ifNoneMatch)
         }
     }
 
     func readRecords(_ call: LocalCall, _ query: RecordListQuery) throws(Problem) {
         try call.checkEntity(query.entity)
-        let wanted = RecordQuery(query)
+        let shape = try AppSchemas(call.exchange.request, loaded.configuration.rules).view(of: query.entity)
+        let wanted = shape.lift(RecordQuery(query))
         if query.explains { return explain(call, wanted) }
         let unknown = unknownEntity(query.entity)
         read(call, isLong: true) { reads, _ throws(StoreError) in
@@ -30,7 +32,8 @@ extension Agent {
             guard page.items.isEmpty, let unknown else { return (page, nil) }
             return (page, try reads.knows(query.entity) ? nil : unknown)
         } answer: { (page: RecordPage, unknown: String?) in
-            RecordAnswer.list(page.items, fields: query.fields, next: page.next, unknownEntity: unknown, notKept: page.notKept)
+            RecordAnswer.list(
+                page.items.map { shape.lower($0) }, fields: query.fields, next: page.next, unknownEntity: unknown, notKept: page.notKept)
         }
     }
 

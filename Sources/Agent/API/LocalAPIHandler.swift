@@ -50,7 +50,7 @@ extension Agent {
     /// Header fields that may occur only once and that decide how a request is read.
     private static let singleFields: [StaticString] = [
         "idempotency-key", "content-type", "content-encoding", "last-event-id", "if-match", "if-none-match", "range", "repr-digest",
-        "blob-source",
+        "blob-source", "schema",
     ]
 
     func admit(_ request: RequestHead) -> HTTPAdmission {

@@ -33,6 +33,7 @@ extension Agent {
             noteAccepted(server, try layOverFiles(server))
         } catch {
             offers.refuse()
+            handle(.settings(engineSettings(loaded.configuration)))
             // Status shows it beside the one in force.
             configurationState.refused(error.errors.first?.description)
             let detail = error.errors.first?.description ?? "it cannot be read"

@@ -7,7 +7,8 @@ package struct ConfigurationOffers: Sendable {
     package private(set) var inForce: ServerConfiguration?
     /// The version that the hub named last.
     package private(set) var offered: Int64?
-    private var refused: Int64?
+    /// The version that was refused last.
+    package private(set) var refused: Int64?
     private var isFetching = false
 
     package init() {}

@@ -10,6 +10,8 @@ package struct HubGate: Sendable {
         package var token: TokenBook.Entry?
         /// Its scopes and roles, which the hub adds; `nil` where the hub shares nothing out.
         var share: DeviceAccess?
+        /// The versions of the schemas in which it writes and reads.
+        var schemas = SchemaNumbers()
     }
 
     /// `nil` requires no credential.
@@ -59,7 +61,10 @@ package struct HubGate: Sendable {
         if let named = headers[HubHeader.device], named != device.text {
             throw HubGate.unauthenticated("the credential belongs to another device")
         }
-        return Caller(device: device, replica: said.replica, token: token)
+        guard said.schemas.isReadable else {
+            throw HubRefusal(Problem("malformed", status: 400, detail: "the header Schema: expected \(SchemaNumbers.expected)"))
+        }
+        return Caller(device: device, replica: said.replica, token: token, schemas: said.schemas)
     }
 
     static func checkVersion(_ headers: HTTPHeaders, isTus: Bool = false) throws(HubRefusal) {

@@ -64,7 +64,7 @@ extension Hub {
             try store.buildGrants(of: settings.access.sources)
             try store.keep(settings.access.sources)
         }
-        if !settings.scopedEntities.isEmpty { try store.database.requireScopes() }
+        if !settings.scopedEntities.isEmpty { try store.database.require(.scopes) }
         try noteScopes()
     }
 

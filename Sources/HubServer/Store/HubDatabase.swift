@@ -41,10 +41,15 @@ package protocol HubDatabase: AnyObject {
     func answer(_ questions: [Question], _ body: (Int, Int, any DatabaseRow) -> Void) throws(DatabaseError)
     /// Number of rows that the last ``write(_:_:)`` changed.
     func changes() throws(DatabaseError) -> Int
-    /// Keeps programs that know no scopes from using this database, within the present transaction.
-    func requireScopes() throws(DatabaseError)
+    /// Keeps programs that do not know the feature from using this database, within the present transaction.
+    func require(_ feature: DatabaseFeature) throws(DatabaseError)
     /// The space of the rows, as far as this engine reports it.
     func size() throws(DatabaseError) -> DatabaseSize?
+}
+
+/// A use of the database that programs of earlier versions would overlook.
+package enum DatabaseFeature: Sendable {
+    case scopes, versions
 }
 
 package struct DatabaseSize: Sendable, Hashable {

@@ -28,7 +28,8 @@ final class HubStore {
         self.ablations = ablations
         hubQuery = """
             SELECT epoch, secret, head, applied, duplicates, conflicts, rejected, retried, \(database.spelling.tokens),
-              (SELECT tag FROM lineage WHERE n = (SELECT max(n) FROM lineage)), (SELECT max(generation) FROM scope_index) FROM hub
+              (SELECT tag FROM lineage WHERE n = (SELECT max(n) FROM lineage)), (SELECT max(generation) FROM scope_index),
+              (\(HubStore.versionMarkQuery)) FROM hub
             """
         let ofScope = "FROM record_scope WHERE \(database.spelling.feedEntity()) = ?1 AND scope = ?2 AND (version, id) > (?3, ?4)"
         let scopeRows = "SELECT id, version, state \(ofScope)"
@@ -95,13 +96,16 @@ final class HubStore {
         var opening: String
         /// The newest generation of the rows of scopes; 0: no entity has scopes.
         var scopes: Int64 = 0
+        /// A number that differs whenever the version of an entity's documents does.
+        var versions: Int64 = 0
     }
 
     func hub() throws(DatabaseError) -> HubRow? {
         let hub = try database.first(hubQuery) {
             HubRow(
                 epoch: $0.text(0), secret: $0.blob(1), head: $0.int(2), counters: HubCounters(row: $0, from: 3),
-                tokens: $0.int(8), opening: $0.optionalText(9) ?? "", scopes: $0.optionalInt(10) ?? 0)
+                tokens: $0.int(8), opening: $0.optionalText(9) ?? "", scopes: $0.optionalInt(10) ?? 0,
+                versions: $0.int(11))
         }
         if let hub { scopeCodes.use(hub.secret) }
         // A number that commits cannot have reached has no successor either, and devices accept no larger number.
@@ -148,7 +152,7 @@ final class HubStore {
         var isRevoked = false
     }
 
-    private static let recordColumns = shownColumns + ", kept, kept_version, scopes"
+    static let recordColumns = shownColumns + ", kept, kept_version, scopes"
     /// Without the kept values of a tombstone, which devices do not get.
     private static let shownColumns = "id, version, data, hlc, writer, exceptions, origin_key, author, additions"
 
@@ -213,7 +217,7 @@ final class HubStore {
         ) { recordRow($0, of: entity) }
     }
 
-    private func recordRow(_ row: any DatabaseRow, of entity: EntityName, hasKept: Bool = false) -> RecordRow {
+    func recordRow(_ row: any DatabaseRow, of entity: EntityName, hasKept: Bool = false) -> RecordRow {
         let id = RecordID(trusted: row.text(0))
         let content: Result<VersionedRecord, RecordDamage>
         var scopes: [Scope] = []

@@ -83,7 +83,7 @@ final class SQLiteDatabase: HubDatabase {
     func changes() -> Int { connection.changes }
 
     /// An older program refuses the schema already.
-    func requireScopes() throws(DatabaseError) {}
+    func require(_ feature: DatabaseFeature) throws(DatabaseError) {}
 
     func size() throws(DatabaseError) -> DatabaseSize? {
         let page = try number("PRAGMA page_size")

@@ -88,6 +88,7 @@ enum SQLiteSchema {
         deletions,
         turnover,
         scopes,
+        versions,
     ]
 
     private static let lostValue = """

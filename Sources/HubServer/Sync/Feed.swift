@@ -17,6 +17,8 @@ struct Feed {
     let lineage: HubLineage
     /// The calling device.
     let device: DeviceID
+    /// The versions of the schemas in which it reads.
+    let schemas: SchemaNumbers
     /// Receives a cursor that this database cannot have given out; `nil`: such cursors are not reported.
     let witness: HubWitness?
 
@@ -48,6 +50,7 @@ struct Feed {
     }
 
     func position(_ stream: StreamPosition) throws(DatabaseError) -> Result<Cursor, Problem> {
+        if let refusal = refusal(of: stream.entity) { return .failure(refusal) }
         guard let text = stream.cursor else {
             var cursor = beginning(stream.entity)
             (cursor.seq, cursor.live) = (0, head)
@@ -129,7 +132,7 @@ struct Feed {
                 originAuthor: record.stamp.author)
         }
         var page = StreamPage(
-            entity: end.entity, cursor: text(end), hasMore: hasMore, records: rows.compactMap { record($0, of: end.entity) },
+            entity: end.entity, cursor: text(end), hasMore: hasMore, records: shown(rows, of: end.entity),
             deletions: deletions, total: total)
         page.unreadable = rows.filter { !$0.isWhole }.map(\.id)
         return page
@@ -184,6 +187,7 @@ struct Feed {
     /// - Parameter device: The calling device: a seed filter may name it.
     /// - Returns: A problem when a record of the page is damaged and the device cannot be told: it would treat the record as deleted.
     func answer(_ request: SnapshotRequest, for device: DeviceID) throws(DatabaseError) -> Result<SnapshotPage, Problem> {
+        if let refusal = refusal(of: request.entity) { return .failure(refusal) }
         let start = beginning(request.entity)
         let isEvent = rules[request.entity]?.kind == .event
         let found = isEvent ? Listed() : try listing(request, for: device)
@@ -199,7 +203,7 @@ struct Feed {
         let isCut = found.rows.count > rows.count
         var page = SnapshotPage(
             entity: request.entity, startCursor: text(start), startVersion: head,
-            records: rows.compactMap { record($0, of: request.entity) },
+            records: shown(rows[...], of: request.entity),
             after: isCut ? rows.last?.id : found.searchedTo ?? rows.last?.id, hasMore: isCut || found.searchedTo != nil,
             total: request.after == nil && isCut && !request.isSeed ? try total(of: request.entity) : nil)
         page.unreadable = unreadable
@@ -212,10 +216,30 @@ struct Feed {
         return try store.scopeTotals(entity, scopes.codes).past
     }
 
-    private func record(_ row: HubStore.RecordRow, of entity: EntityName) -> StreamPage.Record? {
+    private func shown(_ rows: ArraySlice<HubStore.RecordRow>, of entity: EntityName) -> [StreamPage.Record] {
         let rules = rules[entity] ?? EntityRules()
-        guard !row.isRevoked, let record = row.whole else { return nil }
-        return record.hubRecord(naming: { rules.strategy(of: $0) == .manual }).map {
+        // Refused before.
+        let view = try? view(of: entity)
+        return rows.compactMap { record($0, view, rules) }
+    }
+
+    private func view(of entity: EntityName) throws(Problem) -> SchemaView {
+        try SchemaView(schemas[entity], rules[entity] ?? EntityRules(), of: entity)
+    }
+
+    /// The reason why the device cannot be shown the records of an entity.
+    private func refusal(of entity: EntityName) -> Problem? {
+        do throws(Problem) {
+            _ = try view(of: entity)
+            return nil
+        } catch {
+            return error
+        }
+    }
+
+    private func record(_ row: HubStore.RecordRow, _ view: SchemaView?, _ rules: EntityRules) -> StreamPage.Record? {
+        guard !row.isRevoked, let view, let record = row.whole else { return nil }
+        return view.lower(record).hubRecord(naming: { rules.strategy(of: view.present(of: $0)) == .manual }).map {
             StreamPage.Record(
                 id: row.id, record: $0, originDevice: record.stamp.writer.text, originKey: row.originKey,
                 originAuthor: record.stamp.author)

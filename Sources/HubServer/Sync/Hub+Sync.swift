@@ -60,7 +60,7 @@ extension Hub {
             if settings.ablations.contains(.keysForgotten) { try store.forgetKeys(device, upTo: push.ackedSeq) }
             var batch = PushBatch(
                 device: device, share: caller.share, now: now, settings: settings, store: store, head: state.head,
-                offering: offering(at: now))
+                offering: offering(at: now), schemas: caller.schemas)
             let results = try batch.decide(push.items)
             if let version = batch.versionAhead, HubRequestHeaders(reading: request.headers).epoch == state.epoch {
                 noteClaim(device, version: version)
@@ -150,6 +150,6 @@ extension Hub {
             store: store, rules: settings.rules, share: settings.ablations.contains(.scopesIgnored) ? nil : caller.share,
             indexes: scopeIndexes, ablations: settings.ablations, epoch: state.epoch, secret: state.secret, head: state.head,
             opening: state.opening, lineage: lineage, device: caller.device,
-            witness: settings.ablations.contains(.proofIgnored) ? nil : witness)
+            schemas: caller.schemas, witness: settings.ablations.contains(.proofIgnored) ? nil : witness)
     }
 }

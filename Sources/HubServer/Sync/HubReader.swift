@@ -92,6 +92,7 @@ extension Hub {
         guard row.epoch != state.epoch || lineage.includes(known, head: row.head) else { return nil }
         state = row
         try readScopes()
+        try checkVersions()
         if settings.keepsTokens { try readTokens() }
         store.openGroup()
         defer { store.closeGroup() }

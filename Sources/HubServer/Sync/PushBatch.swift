@@ -15,6 +15,9 @@ struct PushBatch {
     private let store: HubStore
     private let headBefore: Int64
     private let offering: Hub.Offering
+    /// The versions of the schemas in which the device writes and reads.
+    private let schemas: SchemaNumbers
+    private var views: [EntityName: Result<SchemaView, Problem>] = [:]
 
     /// The newest commit number, including those of this batch.
     private(set) var head: Int64
@@ -47,9 +50,10 @@ struct PushBatch {
 
     init(
         device: DeviceID, share: DeviceAccess?, now: Timestamp, settings: Hub.Settings, store: HubStore, head: Int64,
-        offering: Hub.Offering = .over
+        offering: Hub.Offering = .over, schemas: SchemaNumbers = SchemaNumbers()
     ) {
         self.offering = offering
+        self.schemas = schemas
         self.device = device
         self.share = share
         self.now = now
@@ -145,6 +149,10 @@ struct PushBatch {
     private mutating func one(
         _ item: IncomingItem, commit: Int64, ahead: Set<MutationKey>
     ) throws(DatabaseError) -> PushResult {
+        // Whatever the answer is, it could not show the record.
+        if let name = item.record, case .failure(let problem) = view(of: name.entity) {
+            return PushResult(key: item.key, verdict: .retry(problem, after: .seconds(300)))
+        }
         // A damaged record has no state to show, so its mutation waits. This also holds for a mutation that was decided before: its device
         // would treat a record that is not shown as deleted.
         if let name = item.record, try load(name).isDamaged {
@@ -169,6 +177,12 @@ struct PushBatch {
         guard let rules = rules[mutation.record.entity] else {
             let problem = Problem("unknown-entity", status: 422, detail: "\(mutation.record.entity) is not an entity of this hub")
             return PushResult(key: item.key, verdict: .rejected(problem, current: nil))
+        }
+        let present = try load(mutation.record).record?.data
+        do throws(Problem) {
+            try lift(&mutation, present, rules)
+        } catch {
+            return PushResult(key: item.key, verdict: .retry(error, after: .seconds(300)))
         }
         do throws(Problem) {
             mutation.content = try mutation.content.placed(under: rules)
@@ -238,6 +252,7 @@ struct PushBatch {
             let current = problem.code == "deleted" ? working.state : nil
             return PushResult(key: key, verdict: .rejected(problem, current: current))
         case .conflict(let fields):
+            let fields = working.view?.lower(fields) ?? fields
             return PushResult(key: key, verdict: .conflict(fields: fields, current: working.state(disputing: fields)))
         case .accepted(let accepted):
             if let forbidden = fault(of: accepted.record, over: working, mutation.record.entity, rules) {
@@ -275,14 +290,15 @@ struct PushBatch {
                 isKnown = computed == nil && working.record?.data == nil
                 if let computed, let data = working.record?.data { isKnown = computed.isSpelled(as: data) }
             }
-            let record = isKnown ? nil : working.record?.hubRecord()
+            let record = isKnown ? nil : working.shown
             if record != nil { shown.insert(mutation.record) }
             var result = PushResult(
                 key: key,
                 verdict: .accepted(
-                    version: working.stored?.version ?? 0, serverID: nil, record: record, merged: accepted.merged))
+                    version: working.stored?.version ?? 0, serverID: nil, record: record,
+                    merged: working.view?.lower(accepted.merged) ?? accepted.merged))
             result.notes.isClockClamped = accepted.isClockClamped
-            result.notes.kept = accepted.kept
+            result.notes.kept = working.view?.lower(values: accepted.kept) ?? accepted.kept
             return result
         }
     }
@@ -440,11 +456,31 @@ struct PushBatch {
                 payload: fate.payload?.json))
     }
 
+    // MARK: Versions of schemas
+
+    private mutating func view(of entity: EntityName) -> Result<SchemaView, Problem> {
+        if let known = views[entity] { return known }
+        let view = Result { () throws(Problem) in try SchemaView(schemas[entity], rules[entity] ?? EntityRules(), of: entity) }
+        views[entity] = view
+        return view
+    }
+
+    /// Converts a change into the present version of its entity.
+    private mutating func lift(_ mutation: inout IncomingMutation, _ present: JSONObject?, _ rules: EntityRules) throws(Problem) {
+        let entity = mutation.record.entity
+        var view = try view(of: entity).get()
+        if let own = mutation.schema, own != view.version { view = try SchemaView(own, rules, of: entity) }
+        mutation.content = view.lift(mutation.content, over: present)
+    }
+
     // MARK: Records
 
     private mutating func load(_ name: RecordName) throws(DatabaseError) -> WorkingRecord {
         if let working = records[name] { return working }
-        var working = WorkingRecord(try store.record(name), rules[name.entity], ablations.contains(.scopesIgnored) ? nil : share)
+        var shapes: SchemaView?
+        if case .success(let view) = view(of: name.entity) { shapes = view }
+        var working = WorkingRecord(
+            try store.record(name), rules[name.entity], ablations.contains(.scopesIgnored) ? nil : share, view: shapes)
         working.showsHidden = ablations.contains(.verdictsUnfiltered)
         records[name] = working
         touched.append(name)

@@ -24,9 +24,12 @@ struct WorkingRecord {
 
     /// The row exists and cannot be read: only the existence of the record is known.
     let isDamaged: Bool
+    /// The version of the schema that the caller reads; `nil`: it is not accepted, and nothing is shown.
+    let view: SchemaView?
 
     /// - Parameter share: `nil`: nothing is hidden.
-    init(_ row: HubStore.RecordRow?, _ rules: EntityRules?, _ share: DeviceAccess?) {
+    init(_ row: HubStore.RecordRow?, _ rules: EntityRules?, _ share: DeviceAccess?, view: SchemaView?) {
+        self.view = view
         let isScoped = rules?.isScoped ?? false
         scopesBefore = row?.scopes ?? []
         scopesNow = scopesBefore
@@ -53,8 +56,11 @@ struct WorkingRecord {
     }
 
     var record: VersionedRecord? { isHidden ? nil : stored }
-    private var toShow: VersionedRecord? { showsHidden ? stored : record }
+    private var toShow: VersionedRecord? { (showsHidden ? stored : record).flatMap { record in view.map { $0.lower(record) } } }
     var state: HubState { toShow?.hubState ?? .absent }
+    /// - Parameter fields: In the caller's version.
     func state(disputing fields: [String]) -> HubState { toShow?.hubState(disputing: fields) ?? .absent }
+    /// The record in an acceptance.
+    var shown: HubRecord? { record.flatMap { record in view.flatMap { $0.lower(record).hubRecord() } } }
     var isLive: Bool { isDamaged || record?.isDeleted == false }
 }

@@ -50,12 +50,13 @@ package enum MutationBody {
         writer.member("ttl", mutation.ttl?.components.seconds)
         writer.member("author", mutation.author)
         writer.member("durability", mutation.durability?.rawValue)
+        writer.member("schema", mutation.schema.map { Int64($0) })
         if !mutation.blobs.isEmpty { writer.member("blobs", .array(mutation.blobs)) }
     }
 
     static let memberNames = [
         "entity", "record_id", "action", "data", "unset", "ops", "priority", "expect_version", "if_match", "depends_on", "coalesce",
-        "ttl", "author", "durability", "blobs",
+        "ttl", "author", "durability", "blobs", "schema",
     ]
 
     static func notAnObject(_ json: JSON, at pointer: String) -> Problem {

@@ -23,6 +23,7 @@ struct MutationDraft {
     private var author: String?
     private var durability: EntityRules.Durability?
     private var blobs: [JSON] = []
+    private var schema: Int?
 
     init(pointer: String) {
         self.pointer = pointer
@@ -69,6 +70,9 @@ struct MutationDraft {
                 durability = word(value, "durability", { EntityRules.Durability(rawValue: $0) }, \.rawValue)
             }
         case "blobs": blobs = blobs(value)
+        case "schema":
+            let range = Int64(SchemaVersions.range.lowerBound)...Int64(SchemaVersions.range.upperBound)
+            if !value.isNull { schema = integer(value, "schema", in: range).map { Int($0) } }
         default: return false
         }
         return true
@@ -91,10 +95,12 @@ struct MutationDraft {
                 errors: [Problem.Pointer(pointer, "must be at most \(Limits.mutationBytes) bytes")])
         }
         guard let action, let entity else { preconditionFailure("their absence is a fault above") }
-        return NewMutation(
+        var mutation = NewMutation(
             action, entity, recordID, data: data ?? [:], unset: unset, operations: operations, priority: priority,
             expectedVersion: expectedVersion, dependsOn: dependsOn, coalesces: coalesces, ttl: ttl, author: author,
             durability: durability, blobs: blobs, ifMatch: ifMatch, size: size)
+        mutation.schema = schema
+        return mutation
     }
 
     /// Checks the members against each other.

@@ -42,6 +42,19 @@ package struct EarlierValues: Hashable, Sendable {
         return .object(object)
     }
 
+    /// The values in another version of the schema.
+    package func converted(by steps: SchemaSteps) -> EarlierValues {
+        var changed = self
+        changed.fields = JSONObject()
+        for member in fields.members {
+            guard let name = steps.name(of: member.name.text) else { continue }
+            changed.fields[name] = steps.convert(member.name.text, member.value)
+        }
+        changed.absent = absent.compactMap { steps.name(of: $0) }
+        changed.document = document.map { steps.convert($0) }
+        return changed
+    }
+
     func knows(_ field: String) -> Bool { fields[field] != nil || absent.contains(field) }
 }
 

@@ -77,6 +77,12 @@ package struct EntityRules: Hashable, Sendable {
     /// Each edit counts for itself, as in an audit trail: edits are never merged, whatever ``coalesces`` says.
     package var keepsHistory = false
     package var schema: DocumentSchema?
+    /// The versions of ``schema``, which is the present one of them; `nil`: it has none.
+    package var versions: SchemaVersions? {
+        didSet { if let versions { schema = versions.schema } }
+    }
+    /// The version in which apps of this device write and read, unless they say another one; `nil`: the present one.
+    package var appVersion: Int?
     package var validation: Validation = .warn
     /// Oldest agent that may change the entity; an older one mirrors it read-only.
     package var minAgent: String?

@@ -22,6 +22,8 @@ package struct NewMutation: Hashable, Sendable {
     package var ttl: Duration?
     package var author: String?
     package var durability: EntityRules.Durability?
+    /// The version of the entity's schema that it is written in; `nil`: the one that apps of this device use.
+    package var schema: Int?
     /// Files that the record shows: field and file id.
     package var blobs: [JSON]
     /// See ``MutationContent/base``; only for a mutation that takes the place of another.

@@ -14,7 +14,7 @@ package struct DocumentSchema: Hashable, Sendable {
     /// The schemas that hold for every document: the root, and what it takes in by `$ref` and `allOf`.
     private let unconditional: [Int]
     /// The fields that every document has, each once.
-    private let required: [JSONString]
+    let required: [JSONString]
     /// `true` when a rule looks at several fields, so that the whole document has to be judged.
     package let bindsFields: Bool
 

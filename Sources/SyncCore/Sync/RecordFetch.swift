@@ -14,10 +14,13 @@ package struct RecordFetch: Hashable, Sendable {
     private let name: RecordName
     /// The history that the versions of this device belong to.
     package let epoch: String?
+    /// The versions of the schemas of this device's documents.
+    package let schemas: SchemaNumbers
 
-    package init(_ name: RecordName, epoch: String?) {
+    package init(_ name: RecordName, epoch: String?, schemas: SchemaNumbers = SchemaNumbers()) {
         self.name = name
         self.epoch = epoch
+        self.schemas = schemas
     }
 
     package var request: SnapshotRequest { SnapshotRequest(entity: name.entity, after: name.id.predecessor, limit: 1) }
@@ -29,6 +32,9 @@ package struct RecordFetch: Hashable, Sendable {
             // A version is only comparable with one of the same history.
             guard facts.epoch == nil || facts.epoch == epoch else {
                 return .failed("its database was restored or made anew, and this device must sync first")
+            }
+            guard facts.schemas[name.entity] <= schemas[name.entity] else {
+                return .failed("it has a newer schema of \(name.entity), and this device must sync first")
             }
             do throws(ReplyError) {
                 return read(try SnapshotMessages.readResponse(body))

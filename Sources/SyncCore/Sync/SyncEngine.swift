@@ -29,6 +29,10 @@ package struct SyncEngine: Sendable {
         package var entities: [EntityName] = []
         /// Version of the hub's configuration that is in force here, for the hello and each push; `nil`: none.
         package var configVersion: Int64?
+        /// Version of the hub's configuration that was refused here; `nil`: none.
+        package var refusedConfig: Int64?
+        /// The versions of the schemas of this device's documents.
+        package var schemas = SchemaNumbers()
         /// The configuration names no entities to pull: all entities of the hub are pulled.
         package var pullsAll = false
         /// A pull may wait at the hub for news, where links and power cost nothing (``NewsWait``).
@@ -159,7 +163,9 @@ package struct SyncEngine: Sendable {
     /// Makes the state of a new cycle, which has no phase yet.
     mutating func beginCycle(_ session: String) {
         let now = state.now.instant
-        let cycle = SyncCycle(session: session, began: now, state.nextCycle, isTrial: state.pressure.breaker.state == .halfOpen)
+        let cycle = SyncCycle(
+            session: session, began: now, state.nextCycle, isTrial: state.pressure.breaker.state == .halfOpen,
+            schemas: state.settings.schemas)
         state.cycle = cycle
         pull = PullPhase()
         if state.share.isDue, cycle.scope != .push {
@@ -279,6 +285,7 @@ package struct SyncEngine: Sendable {
             if state.news.isLoading { return state.wait(from: answer) }
             return state.durable.recordSaved(answer)
         }
+        if state.isOutOfDate, phase.holdsDocuments { return go(on: state.beginAnew()) }
         switch phase {
         case .greeting: go(on: state.fail(answer))
         case .adopting(let adopt): go(on: adopt.handle(answer, &state))
@@ -300,6 +307,7 @@ package struct SyncEngine: Sendable {
 
     mutating func answered(_ call: UInt64, _ answer: ServerAnswer, sent: Instant) {
         guard self.call == call, answer.message?.answers(state.calls.kind) ?? true else { return }
+        if state.isOutOfDate { return go(on: state.beginAnew()) }
         go(on: next(after: answer, sent: sent))
     }
 

@@ -25,6 +25,8 @@ package struct HubCall: Hashable, Sendable {
     package var epoch: String?
     /// For a hello and a push: the newest ``Receipt`` of the hub, which reveals that its database went back.
     package var receipt: String?
+    /// The versions of the schemas in which this device writes and reads.
+    package var schemas = SchemaNumbers()
     /// The question to an existing backend instead of a hub; there is no body then.
     package var rest: RestQuestion?
     /// A pull without news may be answered after this time (``WaitPreference``), seconds; `nil`: at once.

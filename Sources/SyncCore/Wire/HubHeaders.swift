@@ -15,6 +15,7 @@ package enum HubHeader {
     package static let deviceSeq = "Sync-Device-Seq"
     package static let receipt = "Sync-Receipt"
     package static let scopes = "Sync-Scopes"
+    package static let schema = "Schema"
     package static let probe = "Sync-Probe"
     package static let twins = "Sync-Twins"
     package static let tokenEnds = "Sync-Token-Ends"
@@ -42,6 +43,8 @@ package struct HubRequestHeaders: Hashable, Sendable {
     package var waiting: Int64?
     /// The newest ``Receipt`` of this hub, unchanged.
     package var receipt: String?
+    /// The versions of the schemas in which the device writes and reads.
+    package var schemas = SchemaNumbers()
 
     package init(
         version: String? = String(HubHeader.currentVersion), device: DeviceID? = nil, replica: ReplicaID? = nil,
@@ -66,12 +69,13 @@ package struct HubRequestHeaders: Hashable, Sendable {
         epoch = headers[HubHeader.epoch].flatMap { Identifier<Never>($0)?.text }
         waiting = headers[HubHeader.waiting].flatMap { HubHeaders.number($0) }
         receipt = headers[HubHeader.receipt].flatMap { Receipt.isCarried($0) ? $0 : nil }
+        schemas = SchemaNumbers(reading: headers)
     }
 
     /// The fields that ``init(reading:)`` reads.
     package static let names = [
         HubHeader.version, HubHeader.versionUnderscored, HubHeader.device, HubHeader.replica, HubHeader.session, HubHeader.config,
-        HubHeader.epoch, HubHeader.waiting, HubHeader.receipt,
+        HubHeader.epoch, HubHeader.waiting, HubHeader.receipt, HubHeader.schema,
     ]
 
     package func write(to headers: inout HTTPHeaders) {
@@ -83,6 +87,7 @@ package struct HubRequestHeaders: Hashable, Sendable {
         headers[HubHeader.replica] = replica?.text
         headers[HubHeader.session] = session
         headers[HubHeader.config] = config.map { String($0) }
+        headers[HubHeader.schema] = schemas.text
     }
 }
 
@@ -102,6 +107,8 @@ package struct HubHeaders: Hashable, Sendable {
     /// With verdicts and records: the receipt that the device shows again (``Receipt``).
     package var receipt: String?
     package var config: Int64?
+    /// The present versions of the hub's schemas.
+    package var schemas = SchemaNumbers()
     /// A text that changes with the scopes of the device; only its difference counts.
     package var shareMark: String?
     /// Number of databases that speak in turns under the name of this device, if more than one: a cloned device.
@@ -142,6 +149,7 @@ package struct HubHeaders: Hashable, Sendable {
         receipt = headers[HubHeader.receipt].flatMap { Receipt.isCarried($0) ? $0 : nil }
         tokenEndsAt = headers[HubHeader.tokenEnds].flatMap { HubHeaders.number($0) }.map { Timestamp(milliseconds: $0) }
         tokenRefreshAt = headers[HubHeader.tokenRefresh].flatMap { HubHeaders.number($0) }.map { Timestamp(milliseconds: $0) }
+        schemas = SchemaNumbers(reading: headers)
         shareMark = headers[HubHeader.scopes].flatMap { HubHeaders.isMark($0) ? $0 : nil }
         twins = headers[HubHeader.twins].flatMap { HubHeaders.number($0) }
         // A date is compared with the sender's own clock if it is sent: the local clock may be in 1970.
@@ -167,6 +175,7 @@ package struct HubHeaders: Hashable, Sendable {
         headers[HubHeader.tokenEnds] = tokenEndsAt.map { String($0.milliseconds) }
         headers[HubHeader.tokenRefresh] = tokenRefreshAt.map { String($0.milliseconds) }
         headers[HubHeader.scopes] = shareMark
+        headers[HubHeader.schema] = schemas.text
         headers[HubHeader.twins] = twins.map { String($0) }
         headers[HubHeader.retryAfter] = retryAfter.map { String($0.milliseconds.saturatingAdd(999) / 1_000) }
     }

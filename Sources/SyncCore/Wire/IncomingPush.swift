@@ -53,6 +53,8 @@ package struct IncomingMutation: Sendable {
     package var supersedes: [MutationKey] = []
     /// The author, in the app's words.
     package var author: String?
+    /// The version of the entity's schema that the change is written in; `nil`: as the request says.
+    package var schema: Int?
 
     package init(
         record: RecordName, content: MutationContent, baseVersion: Int64, hlc: HybridTime, clock: ClockTrust = .synced,
@@ -173,6 +175,12 @@ extension PushMessages {
                 throw invalid(place + "/author", "a string of at most \(Limits.authorBytes) bytes")
             }
             mutation.author = name
+        }
+        if let schema = RequestReader.present(object["schema"]) {
+            guard let number = schema.int.flatMap({ Int(exactly: $0) }), SchemaVersions.range.contains(number) else {
+                throw invalid(place + "/schema", "the version of the entity's schema, a whole number from 1")
+            }
+            mutation.schema = number
         }
         mutation.content.stamps = try stamps(object["field_hlc"], place + "/field_hlc", invalid)
         mutation.dependsOn = try keys(object["depends_on"], place + "/depends_on", invalid)

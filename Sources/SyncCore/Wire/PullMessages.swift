@@ -123,6 +123,8 @@ package struct PullResponse: Hashable, Sendable {
     package var entities: [EntityName]?
     /// The hub's position from the headers, stored with the pages. Not in the body.
     package var standing: HubStanding?
+    /// The versions of the hub's schemas, where records are shown in an older one. Not in the body.
+    package var newerSchemas: SchemaNumbers?
     /// All records that are left out now, if these pages have changed them: stored with the pages, because the hub does not repeat them.
     package var leftOut: LeftOutRecords?
 

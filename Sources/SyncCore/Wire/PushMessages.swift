@@ -111,6 +111,8 @@ package struct PushResult: Hashable, Sendable {
         package var kept: JSONObject = [:]
         /// With a `duplicate`: the reason of the first rejection, as long as the hub remembers it.
         package var problem: Problem?
+        /// The versions of the hub's schemas, where the record is shown in an older one. Not in the body.
+        package var newerSchemas: SchemaNumbers?
         /// With a `duplicate`: the fields of the first answer, which was a conflict.
         package var fields: [String] = []
 

@@ -226,7 +226,7 @@ extension Store {
 // MARK: - Content
 
 extension Payload {
-    /// - Parameter rules: Rules that say which fields carry the value that the app had seen.
+    /// - Parameter rules: Rules that say which fields carry the value that the app had seen; `nil`: all that have one.
     /// - Returns: `nil` when the texts are damaged.
     func content(under rules: EntityRules?) -> MutationContent? {
         guard let fields = Payload.object(data), let names = Payload.array(unset), let list = Payload.array(operations) else {
@@ -248,7 +248,7 @@ extension Payload {
         // The hub refuses content that an older agent let through; until then it stays as it was here.
         if let rules, let placed = try? content.placed(under: rules) { content = placed }
         if baseFields != nil, let bases = Payload.object(baseFields) {
-            for member in bases.members where action == .create || rules?.strategy(of: member.name.text) == .merge {
+            for member in bases.members where action == .create || rules == nil || rules?.strategy(of: member.name.text) == .merge {
                 content.base[member.name.text] = member.value
             }
         }

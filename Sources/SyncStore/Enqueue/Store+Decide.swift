@@ -64,6 +64,8 @@ extension Store {
             throw Refusal.validation("/entity", "the entity \(mutation.entity) is not configured")
         }
         var mutation = mutation
+        // A mutation that takes the place of another is in the present version already.
+        let olderFaults = supersedes == nil ? try lift(&mutation, rules) : []
         let files = mutation.blobs.isEmpty ? [] : try showBlobs(in: &mutation)
         let eid = names.entities[mutation.entity]
         guard eid != nil || names.hasRoomForEntity else {
@@ -98,7 +100,8 @@ extension Store {
             }
             intent = try decideRecord(mutation, rules, eid, requester, group, isSuccessor: supersedes != nil)
         }
-        intent.warnings = try checkSchema(rules, intent.payload.action, mutation, intent.fieldFaults)
+        intent.warnings = olderFaults
+        intent.warnings += try checkSchema(rules, intent.payload.action, mutation, intent.fieldFaults)
         intent.payload.priority = intent.priority
         intent.payload.uid = Int64(requester.uid)
         intent.payload.coalesces = mutation.coalesces

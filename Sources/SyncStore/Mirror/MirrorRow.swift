@@ -170,6 +170,20 @@ struct MirrorRow {
         syncedMS = wall.milliseconds
     }
 
+    /// Converts the hub's document into another version of its schema.
+    ///
+    /// - Parameter isRefetched: The hub's own document comes again, and counts although its version is known.
+    /// - Returns: `false` when there is nothing to write.
+    mutating func convertBase(by steps: SchemaSteps, isRefetched: Bool) -> Bool {
+        // A damaged document is found by its checksum; one that cannot be read for another reason stays.
+        let document = parsedBase.known.map { steps.convert($0).json }
+        let changes = document.map { !sameBytes($0, base) } ?? false
+        if changes { base = document }
+        let mayAge = isRefetched && base != nil && baseVersion > 0
+        if mayAge { baseVersion = baseVersion > 1 ? baseVersion - 1 : -1 }
+        return changes || mayAge || status != .synced
+    }
+
     /// Drops a base that cannot be trusted: any version of the hub is newer.
     mutating func dropBase() {
         (base, stub) = (nil, nil)

@@ -44,6 +44,7 @@ extension Store {
             summary = PullSummary()
             try prepareForChange()
             for page in response.pages where isPulled(page.entity) {
+                if !page.records.isEmpty { try noteLowered(page.entity, by: response.newerSchemas) }
                 try beginWholeList(of: page.entity)
                 try apply(try localised(page), &summary)
             }
@@ -82,7 +83,7 @@ extension Store {
         rest.map { $0.entities[entity]?.list != nil } ?? true
     }
 
-    private func isPulled(_ entity: EntityName) -> Bool {
+    func isPulled(_ entity: EntityName) -> Bool {
         guard let rules = rules[entity] else { return false }
         return rules.kind != .event && (names.entities[entity] != nil || names.hasRoomForEntity)
     }

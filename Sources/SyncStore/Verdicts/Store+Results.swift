@@ -16,7 +16,10 @@ extension Store {
             var pass = ResultsPass()
             let ordered = try inOrder(results)
             pass.shownAgain = try shownAgain(in: ordered)
-            for result in ordered { try apply(result, &pass) }
+            for result in ordered {
+                try noteLowered(by: result)
+                try apply(result, &pass)
+            }
             if let standing { try keep(standing) }
             return try finish(&pass, next: next, at: now)
         }

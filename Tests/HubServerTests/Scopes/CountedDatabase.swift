@@ -104,6 +104,6 @@ final class CountedDatabase: HubDatabase {
     }
 
     func changes() throws(DatabaseError) -> Int { try inner.changes() }
-    func requireScopes() throws(DatabaseError) { try inner.requireScopes() }
+    func require(_ feature: DatabaseFeature) throws(DatabaseError) { try inner.require(feature) }
     func size() throws(DatabaseError) -> DatabaseSize? { try inner.size() }
 }

@@ -45,6 +45,8 @@ enum NextPhase {
 package struct SyncCycle: Hashable, Sendable {
     package let session: String
     package let began: Instant
+    /// The versions of the schemas that it began with.
+    let schemas: SchemaNumbers
     package internal(set) var scope: SyncRequest.Scope
     package internal(set) var outcome: CycleOutcome
     /// An operator or an app requested it, or requested the one before, which failed.
@@ -75,7 +77,8 @@ package struct SyncCycle: Hashable, Sendable {
     /// The headers of the latest good answer.
     var facts = HubHeaders()
 
-    init(session: String, began: Instant, _ orders: NextCycle, isTrial: Bool) {
+    init(session: String, began: Instant, _ orders: NextCycle, isTrial: Bool, schemas: SchemaNumbers) {
+        self.schemas = schemas
         self.session = session
         self.began = began
         scope = orders.request?.scope ?? .all

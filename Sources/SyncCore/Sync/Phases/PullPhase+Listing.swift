@@ -72,6 +72,8 @@ extension PullPhase {
             state.endTrial()
             step = .applyingSeed
         }
+        if state.mustLearnSchemas { return learnFirst(&state) }
+        page.newerSchemas = state.newerSchemas
         page.standing = state.stand(at: page.startVersion)
         state.ask(.applySnapshot(page))
         return .wait

@@ -90,6 +90,7 @@ package struct PullPhase: Hashable, Sendable {
     }
 
     mutating func loadStreams(_ state: inout SyncState) -> NextPhase {
+        if state.mustLearnSchemas { return learnFirst(&state) }
         step = .loadingStreams
         // Its cursors are about to be old.
         state.endWait()
@@ -215,12 +216,19 @@ package struct PullPhase: Hashable, Sendable {
         return .wait
     }
 
+    /// Reads nothing in this cycle: the settings of the hub come first.
+    mutating func learnFirst(_ state: inout SyncState) -> NextPhase {
+        missedStreams = true
+        return .push
+    }
+
     // MARK: Pages
 
     /// - Parameter isHubs: A hub has answered, with its head; an existing backend knows none.
     mutating func handle(_ response: PullResponse, isHubs: Bool, _ state: inout SyncState) throws(ReplyError) -> NextPhase {
         guard case .pulling(let requested, _) = step else { return .wait }
         if let epoch = response.epoch, state.isOtherHistory(epoch) { return .heal(to: epoch) }
+        if state.mustLearnSchemas { return learnFirst(&state) }
         var (usable, gone) = try sortOut(response, against: requested, &state)
         // New entities are pulled in the same cycle, so that a requested sync brings them.
         if let entities = response.entities, state.durable.recordEntities(entities) { hasFoundEntities = true }
@@ -241,6 +249,7 @@ package struct PullPhase: Hashable, Sendable {
         let standing = state.stand(at: response.head)
         // A page without news needs no write.
         if !usable.pages.isEmpty { usable.standing = standing }
+        usable.newerSchemas = state.newerSchemas
         state.ask(.applyPull(usable))
         return .wait
     }

@@ -51,6 +51,7 @@ extension SyncState {
         let content = settings.dialect.pull(request)
         let session = UUIDv7.make(at: now.wall, using: &random)
         var call = HubCall(id: calls.next(), kind: .pull, session: session, body: content.body)
+        call.schemas = settings.schemas
         call.waitSeconds = news.seconds
         call.timeLimit = LinkPace.timeLimit(for: content.body.count) + .seconds(Int64(news.seconds))
         let lostAt = now.instant.advanced(by: call.timeLimit + .seconds(30))

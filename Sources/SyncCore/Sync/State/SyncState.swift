@@ -79,6 +79,7 @@ struct SyncState: Sendable {
         watchdog.tried(at: now.instant)
         var call = HubCall(id: calls.next(), kind: kind, session: cycle?.session ?? "", body: content.body, query: content.query)
         call.rest = content.rest
+        call.schemas = settings.schemas
         let pace = sizes.pace
         if kind.isReading { call.answerBytes = pace.down.bytes }
         // A page may be twice as large as asked, when a commit is that large, and may hold one record of any size.

@@ -1,0 +1,67 @@
+import LocalAPI
+import SyncCore
+import SyncHTTP
+import SyncStore
+
+/// The versions of the schemas in which one app writes and reads: as its header `Schema` says, else as the configuration says
+/// (`app_schema`), else the present ones (PROTOCOL D7).
+struct AppSchemas: Sendable {
+    private let told: SchemaNumbers
+    private let rules: RuleBook
+
+    /// - Throws: 400 `malformed` for a header that cannot be read.
+    init(_ request: RequestHead, _ rules: RuleBook) throws(Problem) {
+        self.rules = rules
+        told = SchemaNumbers(reading: request.header("Schema"))
+        guard told.isReadable else {
+            throw LocalProblem.malformed.problem("the header field Schema: expected \(SchemaNumbers.expected)")
+        }
+    }
+
+    /// The mutation with the version that its app writes in, unless it names one itself.
+    func stamped(_ mutation: NewMutation) -> NewMutation {
+        guard mutation.schema == nil, let version = told.named[mutation.entity] else { return mutation }
+        var mutation = mutation
+        mutation.schema = version
+        return mutation
+    }
+
+    /// - Throws: 422 `validation` for a version that is not known or not accepted.
+    func view(of entity: EntityName) throws(Problem) -> SchemaView {
+        let rules = rules[entity] ?? EntityRules()
+        do throws(Problem) {
+            return try SchemaView(told.named[entity] ?? rules.appVersion ?? rules.version, rules, of: entity)
+        } catch {
+            throw LocalProblem.validation.problem(error.detail, errors: [Problem.Pointer("/schema", error.detail)])
+        }
+    }
+}
+
+extension SchemaView {
+    /// A record in the app's version.
+    func lower(_ record: RecordSnapshot) -> RecordSnapshot {
+        if down.isEmpty { return record }
+        var record = record
+        record.view = lower(text: record.view)
+        record.base = lower(text: record.base)
+        return record
+    }
+
+    private func lower(text: String?) -> String? {
+        guard let text else { return nil }
+        // The store has checked the row; a document that is no JSON all the same is shown as it is.
+        guard let document = (try? JSONReader.read(text, limits: .stored))?.object else { return text }
+        return lower(document: document).json
+    }
+
+    /// The query of an app in the present version.
+    func lift(_ query: RecordQuery) -> RecordQuery {
+        if isPresent { return query }
+        var query = query
+        query.filter = lift(query.filter)
+        for index in query.sort.indices {
+            if case .field(let path) = query.sort[index].key { query.sort[index].key = .field(lift(path)) }
+        }
+        return query
+    }
+}

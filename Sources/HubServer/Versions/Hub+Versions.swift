@@ -1,0 +1,94 @@
+import SyncCore
+
+// The versions of schemas: stored documents have the present one of their entity (PROTOCOL D7).
+extension Hub {
+    /// Compares the versions of the stored documents with the rules when the hub starts, and converts where they differ.
+    func settleVersions() throws(HubError) {
+        if settings.scopesOfDatabase == .adopted { return }
+        // Nothing was served by these rules yet, so a difference is no reason to stop.
+        versionMark = state.versions
+        let isSettled: Bool
+        do throws(DatabaseError) {
+            let stored = try store.storedVersions()
+            isSettled = Set(stored.keys).union(settings.versionedEntities).allSatisfy { entity in
+                let rules = settings.rules[entity] ?? EntityRules()
+                return stored[entity]?.number ?? 1 == rules.version && stored[entity]?.versions == rules.versions
+            }
+        } catch {
+            throw HubError(error)
+        }
+        if !isSettled { try transact { () throws(DatabaseError) in try makeVersions() } }
+    }
+
+    /// Converts the stored documents whose version is not that of the rules, within the present transaction. With many records of an entity
+    /// this keeps all writers waiting for a while.
+    ///
+    /// - Throws: `.other` when there is no way from the stored version to that of the rules. Nothing is changed then.
+    func makeVersions() throws(DatabaseError) {
+        if settings.scopesOfDatabase == .adopted { return }
+        let stored = try store.storedVersions()
+        for entity in Set(stored.keys).union(settings.versionedEntities).sorted() {
+            let rules = settings.rules[entity] ?? EntityRules()
+            let from = stored[entity] ?? StoredVersion(number: 1)
+            if from.number != rules.version {
+                let steps = try steps(from, to: rules, of: entity)
+                try store.convert(entity, by: steps)
+                try makeScopes(of: entity, rules, after: steps)
+            }
+            if from.number != rules.version || from.versions != rules.versions { try store.keep(rules.versions, of: entity) }
+        }
+        versionMark = try store.versionMark()
+    }
+
+    private func steps(_ stored: StoredVersion, to rules: EntityRules, of entity: EntityName) throws(DatabaseError) -> SchemaSteps {
+        if let steps = rules.versions?.steps(from: stored.number, newer: stored.versions) { return steps }
+        // Without documents there is nothing to convert.
+        guard try store.hasDocuments(entity) else { return [] }
+        throw DatabaseError(
+            .other, doing: "use the rules of \(entity)",
+            detail: "its records have version \(stored.number) of the schema, the rules have version \(rules.version), and no steps lead "
+                + "from one to the other. Serve with an entities file whose key versions has both")
+    }
+
+    /// Makes the rows of scopes and grants anew that come from converted fields.
+    private func makeScopes(of entity: EntityName, _ rules: EntityRules, after steps: SchemaSteps) throws(DatabaseError) {
+        let changed = Set(steps.steps.flatMap(\.fields))
+        let old = try store.scopeIndexes()[entity]?.fields ?? []
+        if rules.isScoped, !changed.isDisjoint(with: old + rules.scope) {
+            try store.buildScopes(of: entity, rules)
+            scopeIndexes = try store.scopeIndexes()
+            scopeGeneration = scopeIndexes.values.map(\.generation).max() ?? 0
+        }
+        let sources = settings.access.sources
+        if sources.contains(where: { $0.entity == entity }) { try store.buildGrants(of: sources) }
+    }
+
+    /// Compares the versions of the database with those of the rules, which another hub may have moved on.
+    ///
+    /// - Throws: `.other` when they differ: documents of another version must not be mistaken for ours.
+    func checkVersions() throws(DatabaseError) {
+        guard state.versions != versionMark, settings.scopesOfDatabase != .adopted else { return }
+        let stored = try store.storedVersions()
+        for entity in Set(stored.keys).union(settings.versionedEntities).sorted() {
+            let (there, here) = (stored[entity]?.number ?? 1, settings.rules[entity]?.version ?? 1)
+            guard there != here else { continue }
+            throw DatabaseError(
+                .other, doing: "use the rules of \(entity)",
+                detail:
+                    "the records of the database have version \(there) of its schema, and this hub serves version \(here). Start it again "
+                    + "with the entities file of the other hubs")
+        }
+        versionMark = state.versions
+    }
+}
+
+extension HubStore {
+    /// A number that differs whenever a version differs.
+    func versionMark() throws(DatabaseError) -> Int64 { try database.number(HubStore.versionMarkQuery) }
+
+    static let versionMarkQuery = "SELECT coalesce(sum(version), 0) FROM entity_version"
+}
+
+extension Hub.Settings {
+    fileprivate var versionedEntities: [EntityName] { rules.entities.filter { $1.version > 1 }.map(\.key) }
+}

@@ -1,0 +1,67 @@
+import SyncCore
+
+/// The version of an entity's stored documents.
+struct StoredVersion: Hashable, Sendable {
+    var number: Int
+    /// The settings that the documents were converted by; `nil`: they cannot be read.
+    var versions: SchemaVersions?
+}
+
+extension HubStore {
+    func storedVersions() throws(DatabaseError) -> [EntityName: StoredVersion] {
+        var found: [EntityName: StoredVersion] = [:]
+        try database.read("SELECT entity, version, versions FROM entity_version", []) { row in
+            // Needed only when the settings go back, which then says that they cannot.
+            let versions = try? SchemaVersions(stored: row.text(2))
+            found[EntityName(trusted: row.text(0))] = StoredVersion(number: Int(row.int(1)), versions: versions)
+            return true
+        }
+        return found
+    }
+
+    func keep(_ versions: SchemaVersions?, of entity: EntityName) throws(DatabaseError) {
+        guard let versions, versions.present > 1 else {
+            return try database.run("DELETE FROM entity_version WHERE entity = ?", .text(entity.text))
+        }
+        try database.require(.versions)
+        try database.run(
+            """
+            INSERT INTO entity_version(entity, version, versions) VALUES(?1, ?2, ?3)
+            ON CONFLICT(entity) DO UPDATE SET version = excluded.version, versions = excluded.versions
+            """, .text(entity.text), .int(Int64(versions.present)), .text(versions.json.json))
+    }
+
+    /// Returns whether the entity has a document.
+    func hasDocuments(_ entity: EntityName) throws(DatabaseError) -> Bool {
+        try database.first(
+            "SELECT 1 FROM record WHERE entity = ? AND (data IS NOT NULL OR kept IS NOT NULL) LIMIT 1", .text(entity.text)
+        ) { _ in true } ?? false
+    }
+
+    /// Converts all documents of an entity, with those that its tombstones keep. The versions of the records stay, so no device receives
+    /// them again: each converts its own copies. A damaged row stays as it is.
+    func convert(_ entity: EntityName, by steps: SchemaSteps) throws(DatabaseError) {
+        if steps.isEmpty { return }
+        var after = ""
+        while true {
+            let page = try database.all(
+                "SELECT \(HubStore.recordColumns) FROM record WHERE entity = ? AND id > ? ORDER BY id LIMIT ?", .text(entity.text),
+                .text(after), .int(Int64(HubStore.convertedPage))
+            ) { recordRow($0, of: entity, hasKept: true) }
+            for row in page {
+                guard let record = row.whole, record.data != nil || record.kept != nil else { continue }
+                let converted = steps.convert(record)
+                try database.run(
+                    "UPDATE record SET data = ?, exceptions = ?, additions = ?, kept = ? WHERE entity = ? AND id = ?",
+                    DatabaseValue(converted.data?.json),
+                    DatabaseValue(StampColumn.text(converted.kept?.stamps ?? converted.exceptions)),
+                    DatabaseValue(StampColumn.text(converted.kept?.additions ?? converted.additions)),
+                    DatabaseValue(converted.kept?.data.json), .text(entity.text), .text(row.id.text))
+            }
+            guard page.count == HubStore.convertedPage, let last = page.last else { break }
+            after = last.id.text
+        }
+    }
+
+    private static let convertedPage = 500
+}

@@ -1,0 +1,121 @@
+package import SyncCore
+import SyncSQLite
+
+/// The version of the documents of an entity in this database.
+struct DocumentVersion: Hashable {
+    var number = 1
+    var versions: SchemaVersions?
+    /// The hub had a newer version when documents were taken from it.
+    var isLowered = false
+}
+
+// All documents of an entity, and all changes that wait or may be offered again, have one version of its schema: that of the rules
+// (PROTOCOL D7). New rules convert them, in one transaction.
+
+extension Store {
+    /// Uses new rules from now on, and converts what is stored under other versions of the schemas.
+    ///
+    /// - Throws: The rules in use stay as they were. The conversion is tried again before the next command of the engine.
+    package func use(_ rules: RuleBook, at now: Moment) throws(StoreError) {
+        let before = self.rules
+        if try needsConversion(to: rules) {
+            do throws(StoreError) {
+                try transact(at: now) { () throws(StoreError) in
+                    try prepareForChange()
+                    self.rules = rules
+                    try convert(to: rules)
+                }
+            } catch {
+                (self.rules, rulesToUse) = (before, rules)
+                throw error
+            }
+        }
+        (self.rules, rulesToUse) = (rules, nil)
+    }
+
+    /// Tries again what failed in ``use(_:at:)``: the engine sends and reads in the new versions already.
+    func useWaitingRules(at now: Moment) throws(StoreError) {
+        if let rulesToUse { try use(rulesToUse, at: now) }
+    }
+
+    /// The versions of the documents of this database.
+    package func documentSchemas() throws(StoreError) -> SchemaNumbers {
+        SchemaNumbers(try documentVersions().mapValues(\.number))
+    }
+
+    private func needsConversion(to rules: RuleBook) throws(StoreError) -> Bool {
+        let stored = try documentVersions()
+        return rules.entities.contains { entity, rules in
+            guard let versions = rules.versions else { return false }
+            return (stored[entity] ?? DocumentVersion()).versions != versions
+        }
+    }
+
+    private func documentVersions() throws(StoreError) -> [EntityName: DocumentVersion] {
+        var found: [EntityName: DocumentVersion] = [:]
+        try database.each("SELECT e.name, v.version, v.versions, v.is_lowered FROM entity_version v JOIN entity e ON e.eid = v.eid") {
+            row in
+            // Needed only when the settings go back; then the documents stay as they are, and are listed again.
+            let versions = row.optionalText(2).flatMap { try? SchemaVersions(stored: $0) }
+            found[EntityName(trusted: row.text(0))] = DocumentVersion(number: Int(row.int(1)), versions: versions, isLowered: row.bool(3))
+        }
+        return found
+    }
+
+    /// - Precondition: In a transaction that is prepared for changes.
+    private func convert(to rules: RuleBook) throws(StoreError) {
+        let stored = try documentVersions()
+        // Rules that say nothing of versions leave the documents as they are: the hub's settings may be missing for a while.
+        for (entity, versions) in rules.entities.compactMapValues(\.versions).sorted(by: { $0.key < $1.key }) {
+            let from = stored[entity] ?? DocumentVersion()
+            guard from.versions != versions, names.hasRoomForEntity || names.entities[entity] != nil else { continue }
+            let eid = try names.entity(entity, in: database)
+            var isLowered = from.isLowered
+            if from.number != versions.present {
+                let steps = versions.steps(from: from.number, newer: from.versions)
+                // On the way back, what an older version does not have is lost here, and the hub has it.
+                let mustFetch = from.isLowered || from.number > versions.present || steps == nil
+                var conversion = DocumentConversion(eid: eid, entity: entity, steps: steps ?? [], isRefetched: mustFetch)
+                try conversion.run(in: self)
+                if mustFetch, isPulled(entity) { try restartStream(eid) }
+                isLowered = false
+            }
+            try database.run(
+                """
+                INSERT INTO entity_version (eid, version, versions, is_lowered) VALUES (?, ?, ?, ?)
+                ON CONFLICT DO UPDATE SET version = excluded.version, versions = excluded.versions, is_lowered = excluded.is_lowered
+                """, .int(eid), .int(Int64(versions.present)), .text(versions.json.json), .bool(isLowered))
+        }
+    }
+
+    /// Notes that documents were taken while the hub had a newer version of their schema.
+    ///
+    /// - Precondition: In a transaction that is prepared for changes.
+    func noteLowered(_ entity: EntityName, by newer: SchemaNumbers?) throws(StoreError) {
+        guard let newer, newer[entity] > rules[entity]?.version ?? 1 else { return }
+        try database.run(
+            """
+            INSERT INTO entity_version (eid, version, is_lowered) VALUES (?, 1, 1)
+            ON CONFLICT DO UPDATE SET is_lowered = 1
+            """, .int(try names.entity(entity, in: database)))
+    }
+
+    /// Notes the same of a document that comes with a verdict.
+    func noteLowered(by result: PushResult) throws(StoreError) {
+        guard let newer = result.notes.newerSchemas, let seq = try seq(of: result.key), let row = try outboxRow(seq) else { return }
+        let showsDocument: Bool =
+            switch result.verdict {
+            case .accepted(_, _, let record, _): record != nil
+            case .duplicate(_, let current), .conflict(_, let current): current.isRecord
+            case .rejected(_, let current): current?.isRecord ?? false
+            case .retry: false
+            }
+        if showsDocument { try noteLowered(names.entity(row.eid), by: newer) }
+    }
+}
+
+extension HubState {
+    fileprivate var isRecord: Bool {
+        if case .record = self { true } else { false }
+    }
+}
