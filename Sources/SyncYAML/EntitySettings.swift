@@ -84,7 +84,11 @@ package enum EntitySettings {
 
     /// Reads the entities file of a hub: the same keys, and `devices`, `groups` and `grants_from`.
     package static func readHub(file path: String) throws(ConfigurationErrors) -> (rules: RuleBook, access: AccessBook) {
-        let settings = try read(.read(path), hub)
+        try readHub(.read(path))
+    }
+
+    package static func readHub(_ file: ConfigurationFile) throws(ConfigurationErrors) -> (rules: RuleBook, access: AccessBook) {
+        let settings = try read(file, hub)
         return (settings.rules, settings.access)
     }
 

@@ -1,0 +1,89 @@
+import SyncCore
+import SyncYAML
+import Testing
+
+/// What an operator is told before other settings count.
+@Suite("Differences of entity settings")
+struct EntityDifferenceTests {
+    private static func settings(_ text: String) throws -> EntityDifference.Settings {
+        try EntitySettings.readHub(ConfigurationFile(name: "e.yaml", text: text))
+    }
+
+    private static func lines(_ old: String?, _ new: String) throws -> [String] {
+        EntityDifference(from: try old.map { try settings($0) }, to: try settings(new)).lines
+    }
+
+    @Test("Entities that come, go and change are named, key by key")
+    func entities() throws {
+        let old = """
+            entities:
+              audits: { priority: bulk, fields: { price: lww, note: append } }
+              notes: {}
+            """
+        let new = """
+            entities:
+              audits: { fields: { price: manual, size: lww }, scope: [site], refs: { parent: sites } }
+              sites: { kind: reference }
+            """
+        #expect(
+            try Self.lines(old, new) == [
+                "~ audits.refs.parent: not set -> sites",
+                "~ audits.priority: bulk -> normal",
+                "~ audits.fields.price: lww -> manual",
+                "~ audits.fields.size: not set -> lww",
+                "~ audits.fields.note: append -> not set",
+                "~ audits.scope: not set -> site. The hub makes the shares of all its records anew, and devices list it anew",
+                "- notes: removed; the usual rules hold for it",
+                "+ sites: new, of the kind reference",
+            ])
+        #expect(try Self.lines(old, old).isEmpty)
+    }
+
+    @Test("Devices get other settings only where the change is one for them")
+    func devices() throws {
+        func isForDevices(_ old: String?, _ new: String) throws -> Bool {
+            EntityDifference(from: try old.map { try Self.settings($0) }, to: try Self.settings(new)).isForDevices
+        }
+        let plain = "entities: { audits: {} }", scoped = "entities: { audits: { scope: [site] } }"
+        #expect(try isForDevices(nil, plain) && !isForDevices(plain, plain) && !isForDevices(plain, scoped))
+        #expect(try isForDevices(plain, "entities: { audits: { priority: bulk } }"))
+        #expect(try isForDevices(plain, "{ entities: { audits: {} }, strict_entities: true }"))
+    }
+
+    @Test("Grants of devices and groups are told by their names")
+    func grants() throws {
+        let old = "entities: { audits: { scope: [site] } }\ndevices: { gw-1: { site: [s-1] }, gw-2: { site: [s-2] } }"
+        let new = "entities: { audits: { scope: [site] } }\ndevices: { gw-2: { site: [s-9] }, gw-3: { site: [s-3] } }"
+        #expect(
+            try Self.lines(old, new) == [
+                "devices: new: gw-3; removed: gw-1; changed: gw-2. Devices get and lose records with their next pull"
+            ])
+    }
+
+    @Test(
+        "A schema is told to be stricter or looser where that is simple to tell",
+        arguments: [
+            ("{ required: [a] }", "{ required: [a, b] }", "stricter: b is required", true),
+            ("{ required: [a, b] }", "{ required: [a] }", "looser: b is not required", false),
+            (
+                "{ properties: { v: { enum: [x, y] } } }", "{ properties: { v: { enum: [x] } } }", "stricter: v may not have the value y",
+                true
+            ),
+            ("{ properties: { v: { enum: [x] } } }", "{ properties: { v: { enum: [x, y] } } }", "looser: v may have the value y", false),
+            ("{}", "{ properties: { v: { type: string } } }", "stricter: v is checked", true),
+            (
+                "{ properties: { v: { maxLength: 9 } } }", "{ properties: { v: { maxLength: 5 } } }", "stricter: v must fit maxLength 5",
+                true
+            ),
+            ("{ properties: { v: { minimum: 9 } } }", "{ properties: { v: { minimum: 5 } } }", "looser: v has the minimum 5", false),
+            ("{}", "{ additionalProperties: false }", "stricter: the document may have no other fields", true),
+            ("{ title: A }", "{ title: B }", "only what describes it", false),
+            ("{ anyOf: [{ required: [a] }] }", "{ anyOf: [{ required: [b] }] }", "changes at the document", true),
+        ])
+    func schemas(_ old: String, _ new: String, _ expected: String, _ refuses: Bool) throws {
+        func text(_ schema: String) -> String { "entities: { audits: { schema: \(schema) } }" }
+        let line = try #require(try Self.lines(text(old), text(new)).first)
+        let end = refuses ? ". Changes that do not fit it are refused, also those that devices have not sent yet" : ""
+        #expect(line == "~ audits.schema: \(expected)\(end)")
+    }
+}
