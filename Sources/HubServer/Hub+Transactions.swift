@@ -25,7 +25,11 @@ extension Hub {
     }
 
     /// Runs `body` in a transaction of its own.
-    func transact<T>(_ purpose: TransactionPurpose = .writing, _ body: () throws(DatabaseError) -> T) throws(HubError) -> T {
+    ///
+    /// - Parameter isReported: Asked after a failure: whether it is one of the database.
+    func transact<T>(
+        _ purpose: TransactionPurpose = .writing, isReported: () -> Bool = { true }, _ body: () throws(DatabaseError) -> T
+    ) throws(HubError) -> T {
         var tries = 0
         while true {
             let before = state
@@ -36,7 +40,7 @@ extension Hub {
                 try commit()
                 return result
             } catch {
-                abandon(error)
+                abandon(error, isReported: isReported())
                 state = before
                 guard error.kind == .contended, store.database.isShared, tries < Hub.triesMax, !isDown else { throw HubError(error) }
             }
