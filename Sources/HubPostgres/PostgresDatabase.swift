@@ -134,6 +134,7 @@ final class PostgresDatabase: HubDatabase {
             switch feature {
             case .scopes: .int(PostgresSchema.withScopes)
             case .versions: .int(PostgresSchema.withVersions)
+            case .entitySettings: .int(PostgresSchema.withEntitySettings)
             }
         try write("UPDATE hub_schema SET oldest_reader = ? WHERE oldest_reader < ?", [version, version])
     }

@@ -19,6 +19,9 @@ enum PostgresSchema {
     static let withScopes: Int64 = 7
     /// The first version whose programs know the versions of schemas. Older ones are locked out as soon as an entity has a second one.
     static let withVersions: Int64 = 8
+    /// The first version whose programs use the entity settings of the database. Older ones are locked out as soon as a command has applied
+    /// any: they would go on under other rules.
+    static let withEntitySettings: Int64 = 9
     static let oldestReader = "SELECT oldest_reader FROM hub_schema"
 
     static let steps: [[String]] = [
@@ -213,6 +216,17 @@ enum PostgresSchema {
             """
             CREATE TABLE IF NOT EXISTS entity_version(
               entity TEXT COLLATE "C" PRIMARY KEY, version BIGINT NOT NULL CHECK (version > 0), versions TEXT NOT NULL)
+            """
+        ],
+        [
+            """
+            CREATE TABLE IF NOT EXISTS entity_settings(
+              generation BIGINT PRIMARY KEY CHECK (generation > 0),
+              applied_at_ms BIGINT NOT NULL,
+              applied_by TEXT NOT NULL,
+              digest TEXT NOT NULL,
+              file_digest TEXT,
+              text TEXT NOT NULL)
             """
         ],
     ]

@@ -9,6 +9,11 @@ extension Hub {
         private(set) var sharesOut: Bool
         /// The present versions of the schemas.
         private(set) var schemas: SchemaNumbers
+        /// Reads the entity settings that the database keeps, which then count in the place of the rules, the grants and the
+        /// configuration here; `nil`: these count.
+        package var readEntities: EntityReader?
+        /// The entities file of the start; only with ``readEntities``.
+        package var entityFile: EntityText?
         /// Grants of scopes and roles that the entities file has.
         package var access = AccessBook()
         package var scopesOfDatabase = ScopesOfDatabase.kept

@@ -75,6 +75,7 @@ extension Hub {
         }
         state = row
         if wentBack { try renewEpoch(.witnessed) }
+        try readEntities()
         try readScopes()
         try checkVersions()
         if settings.keepsTokens { try readTokens() }
@@ -96,6 +97,7 @@ extension Hub {
         #endif
         try store.database.commit()
         settleShelf(committed: true)
+        settleAdoption(committed: true)
         mustReload = false
         let told = notices
         notices = []
@@ -108,6 +110,7 @@ extension Hub {
         if isReported { report?(HubError(error)) }
         store.closeGroup()
         settleShelf(committed: false)
+        settleAdoption(committed: false)
         notices = []
         do throws(DatabaseError) {
             if !isDown, store.database.isInTransaction { try store.database.rollback() }
@@ -168,6 +171,7 @@ extension Hub {
         try database.deserialize(copy)
         take(try Hub.load(store, &random))
         opened = nil
+        try readEntities()
         try makeVersions()
         try makeScopes()
     }

@@ -43,6 +43,12 @@ package final class Hub {
     var scopeGeneration: Int64 = 0
     /// The mark of the versions of the documents that the rules were compared with.
     var versionMark: Int64 = 0
+    /// Names the entity settings of the database that ``settings`` has; empty: those of the program.
+    var entityMark = ""
+    /// What the settings were before those of the present transaction.
+    var adoption: EntityAdoption?
+    /// What became of the entities file of the start; `nil`: there is none.
+    package internal(set) var fileOutcome: EntityOutcome?
     /// The opening that this process has added; `nil`: none yet.
     var opened: String?
     /// The connection was replaced: the database's state is read anew.
@@ -98,8 +104,7 @@ package final class Hub {
         } catch {
             throw HubError(error)
         }
-        try settleVersions()
-        try settleScopes()
+        try settleRules()
     }
 
     /// The state behind a ``HubReader``: the same settings, and a connection that only reads.
@@ -107,6 +112,7 @@ package final class Hub {
         (place, settings, random, generation, onlyReads) = (hub.place, hub.settings, hub.random, hub.generation, true)
         (state, lineage) = (hub.state, hub.lineage)
         (scopeIndexes, scopeGeneration, versionMark) = (hub.scopeIndexes, hub.scopeGeneration, hub.versionMark)
+        entityMark = hub.entityMark
         settings.tokensRead = nil
         settings.changeTokens = nil
         do throws(DatabaseError) {

@@ -73,7 +73,7 @@ struct Failure: Error {
             case .database: 73
             case .foreignDatabase, .badTokens, .badCertificate: 65
             case .cannotListen: 69
-            case .badStorage: 78
+            case .badStorage, .badEntities: 78
             }
         self.init(status, error.description)
     }

@@ -99,7 +99,9 @@ struct DeletionTests {
         try rows.run("ALTER TABLE record DROP COLUMN kept")
         try rows.run("ALTER TABLE record DROP COLUMN kept_version")
         try rows.run("UPDATE record SET exceptions = NULL, additions = NULL")
-        for table in ["refused_create", "record_scope", "scope_index", "record_grant"] { try rows.run("DROP TABLE \(table)") }
+        for table in ["refused_create", "record_scope", "scope_index", "record_grant", "entity_version", "entity_settings"] {
+            try rows.run("DROP TABLE \(table)")
+        }
         try rows.run("ALTER TABLE record DROP COLUMN scopes")
         switch Engine.current {
         case .sqlite: try rows.run("PRAGMA user_version = 5")

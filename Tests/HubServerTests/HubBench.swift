@@ -12,11 +12,13 @@ final class HubBench {
 
     init(
         rules: RuleBook = RuleBook(), tokens: TokenBook? = nil, compressor: (any Compressor)? = nil,
-        ablations: Ablations = .none, seed: UInt64 = 1, place: Hub.Place? = nil, access: AccessBook = AccessBook()
+        ablations: Ablations = .none, seed: UInt64 = 1, place: Hub.Place? = nil, access: AccessBook = AccessBook(),
+        change: (inout Hub.Settings) -> Void = { _ in }
     ) throws {
         var settings = Hub.Settings(rules: rules, tokens: tokens, compressor: compressor)
         settings.access = access
         settings.ablations = ablations
+        change(&settings)
         let place = try place ?? Engine.current.newPlace()
         if case .shared = place, tokens != nil { settings.keepsTokens = true }
         self.place = place

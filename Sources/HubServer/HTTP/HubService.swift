@@ -12,6 +12,8 @@ package final class HubService: Sendable {
         /// 0 lets the kernel choose.
         package var port: Int
         package var tls: HubTLS?
+        /// Path of the Unix socket for operators on this machine (``OperatorHandler``); `nil`: none.
+        package var operatorSocket: String?
         /// Threads that read and write sockets; the database has its own thread.
         package var threads = 2
         package var limits = HubService.defaultLimits
@@ -114,6 +116,7 @@ package final class HubService: Sendable {
     package let address: String
     package let port: Int
     private let server: HTTPServer
+    private let operators: HTTPServer?
     private let worker: HubWorker
     private let group: MultiThreadedEventLoopGroup
     private let ownGroup: MultiThreadedEventLoopGroup
@@ -169,7 +172,8 @@ package final class HubService: Sendable {
             worker.figures.use { server.counts }
             if let reader { worker.read(with: reader, on: readLoop) }
             worker.start()
-            let service = HubService(server, worker, group, ownGroup, identity.map { .init($0, environment.time, log) })
+            let operators = await OperatorHandler.listen(at: options.operatorSocket, worker, on: group, log)
+            let service = HubService(server, operators, worker, group, ownGroup, identity.map { .init($0, environment.time, log) })
             service.renewal?.begin(on: group.next())
             return service
         } catch {
@@ -191,11 +195,12 @@ package final class HubService: Sendable {
     }
 
     private init(
-        _ server: HTTPServer, _ worker: HubWorker, _ group: MultiThreadedEventLoopGroup, _ ownGroup: MultiThreadedEventLoopGroup,
-        _ renewal: CertificateRenewal?
+        _ server: HTTPServer, _ operators: HTTPServer?, _ worker: HubWorker, _ group: MultiThreadedEventLoopGroup,
+        _ ownGroup: MultiThreadedEventLoopGroup, _ renewal: CertificateRenewal?
     ) {
         self.renewal = renewal
         self.server = server
+        self.operators = operators
         self.worker = worker
         self.group = group
         self.ownGroup = ownGroup
@@ -249,6 +254,18 @@ package final class HubService: Sendable {
         renewal?.look()
     }
 
+    /// Has the hub look at its entities file again. The log says what became of it; a file that is refused changes nothing.
+    package func offer(_ file: EntityText, _ log: Logger) {
+        worker.operate { hub, _ in
+            do throws(EntityFailure) {
+                try hub.offer(file).write(to: log)
+            } catch {
+                log.error("the entities file is refused, and the settings stay", metadata: ["error": "\(error.detail)"])
+            }
+        } answer: { _ in
+        }
+    }
+
     /// Open connections, idle ones included.
     package var connectionCount: Int { server.connectionCount }
     package var connectionCounts: HTTPServerCounts { server.counts }
@@ -257,7 +274,9 @@ package final class HubService: Sendable {
     /// cleanly.
     package func stop(within grace: Duration) async {
         worker.endWaits()
+        async let operatorsEnd: Void? = operators?.stop(within: grace)
         await server.stop(within: grace)
+        _ = await operatorsEnd
         // None of these calls can fail: no other code closes these loops.
         try? await worker.stop().get()
         try? await group.shutdownGracefully()

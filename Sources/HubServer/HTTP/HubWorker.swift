@@ -257,6 +257,22 @@ final class HubWorker: @unchecked Sendable {
         reading.withLock { $0 = worker }
     }
 
+    /// Does an operator's work on the hub, between two turns: devices that ask meanwhile wait for its end.
+    ///
+    /// - Parameter answer: Called on the worker's loop.
+    func operate<Answer>(
+        _ work: @escaping @Sendable (Hub, Timestamp) -> Answer, answer: @escaping @Sendable (Answer) -> Void
+    ) {
+        loop.execute { [self] in
+            let start = NIODeadline.now()
+            let result = work(hub, environment.time.now().wall)
+            hub.transactionTimes.add(.nanoseconds((NIODeadline.now() - start).nanoseconds))
+            markIfDue()
+            tidyLater()
+            answer(result)
+        }
+    }
+
     /// Begins the daily work.
     func start() {
         loop.execute {

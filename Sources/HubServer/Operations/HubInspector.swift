@@ -2,7 +2,7 @@ package import SyncCore
 
 /// Reads a hub's database without changing it, also beside running servers.
 package struct HubInspector {
-    private let store: HubStore
+    let store: HubStore
 
     init(_ store: HubStore) {
         self.store = store

@@ -11,6 +11,8 @@ package struct HubError: Error, Sendable, CustomStringConvertible {
         case cannotListen
         /// Certificate or key cannot be used.
         case badCertificate
+        /// The settings of entities cannot be used.
+        case badEntities
         /// The place for files, or the credentials for it, cannot be used.
         case badStorage
     }

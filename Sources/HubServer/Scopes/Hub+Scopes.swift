@@ -54,9 +54,7 @@ extension Hub {
             // A forgotten option must not hand the records of one customer to another.
             guard !fields.isEmpty || settings.scopesOfDatabase == .dropped else {
                 throw DatabaseError(
-                    .other, doing: "use the rules of \(name)",
-                    detail: "the database shares its records out by \(indexes[name]?.fields.joined(separator: ", ") ?? ""), and the rules "
-                        + "have no scope for it. Serve with the entities file that has it; --drop-scopes gives all records to all devices")
+                    .other, doing: "use the rules of \(name)", detail: Hub.lacksScope(by: indexes[name]?.fields ?? []))
             }
             try store.buildScopes(of: name, settings.rules[name] ?? EntityRules())
         }
@@ -68,9 +66,14 @@ extension Hub {
         try noteScopes()
     }
 
-    private func noteScopes() throws(DatabaseError) {
+    static func lacksScope(by fields: [String]) -> String {
+        "the database shares its records out by \(fields.joined(separator: ", ")), and the rules have no scope for it. "
+            + "Use an entities file that has it; --drop-scopes gives all records to all devices"
+    }
+
+    func noteScopes() throws(DatabaseError) {
         scopeIndexes = try store.scopeIndexes()
-        scopeGeneration = scopeIndexes.values.map(\.generation).max() ?? 0
+        scopeGeneration = try store.database.number("SELECT coalesce(max(generation), 0) FROM scope_index")
     }
 
     /// Reads which entities have scopes after another replica has changed them.

@@ -323,6 +323,12 @@ extension HubStore {
         }
         if rules.scope.isEmpty {
             try database.run("DELETE FROM scope_index WHERE entity = ?", .text(entity.text))
+            // No number is given twice: by it other hubs, and the cursors of devices, tell the rows of one time from those of another.
+            try database.run(
+                """
+                INSERT INTO scope_index(entity, fields, generation) VALUES('', '[]', ?1)
+                ON CONFLICT(entity) DO UPDATE SET generation = excluded.generation
+                """, .int(generation))
         } else {
             try database.run(
                 """

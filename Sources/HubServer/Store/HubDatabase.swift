@@ -49,7 +49,7 @@ package protocol HubDatabase: AnyObject {
 
 /// A use of the database that programs of earlier versions would overlook.
 package enum DatabaseFeature: Sendable {
-    case scopes, versions
+    case scopes, versions, entitySettings
 }
 
 package struct DatabaseSize: Sendable, Hashable {

@@ -29,7 +29,7 @@ final class HubStore {
         hubQuery = """
             SELECT epoch, secret, head, applied, duplicates, conflicts, rejected, retried, \(database.spelling.tokens),
               (SELECT tag FROM lineage WHERE n = (SELECT max(n) FROM lineage)), (SELECT max(generation) FROM scope_index),
-              (\(HubStore.versionMarkQuery)) FROM hub
+              (\(HubStore.versionMarkQuery)), \(HubStore.entityMark) FROM hub
             """
         let ofScope = "FROM record_scope WHERE \(database.spelling.feedEntity()) = ?1 AND scope = ?2 AND (version, id) > (?3, ?4)"
         let scopeRows = "SELECT id, version, state \(ofScope)"
@@ -98,6 +98,8 @@ final class HubStore {
         var scopes: Int64 = 0
         /// A number that differs whenever the version of an entity's documents does.
         var versions: Int64 = 0
+        /// Names the entity settings that count; empty: there are none.
+        var entities = ""
     }
 
     func hub() throws(DatabaseError) -> HubRow? {
@@ -105,7 +107,7 @@ final class HubStore {
             HubRow(
                 epoch: $0.text(0), secret: $0.blob(1), head: $0.int(2), counters: HubCounters(row: $0, from: 3),
                 tokens: $0.int(8), opening: $0.optionalText(9) ?? "", scopes: $0.optionalInt(10) ?? 0,
-                versions: $0.int(11))
+                versions: $0.int(11), entities: $0.optionalText(12) ?? "")
         }
         if let hub { scopeCodes.use(hub.secret) }
         // A number that commits cannot have reached has no successor either, and devices accept no larger number.

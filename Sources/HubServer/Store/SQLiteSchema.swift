@@ -89,6 +89,7 @@ enum SQLiteSchema {
         turnover,
         scopes,
         versions,
+        entities,
     ]
 
     private static let lostValue = """

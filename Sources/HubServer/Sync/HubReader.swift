@@ -91,6 +91,7 @@ extension Hub {
         let known = HubPosition(epoch: state.epoch, opening: state.opening, head: state.head)
         guard row.epoch != state.epoch || lineage.includes(known, head: row.head) else { return nil }
         state = row
+        try readEntities()
         try readScopes()
         try checkVersions()
         if settings.keepsTokens { try readTokens() }

@@ -3,7 +3,7 @@ import SyncCore
 /// The number of the newest commit, and everything else whose change may give a device another answer.
 struct HubSight: Equatable, Sendable {
     var head: Int64
-    /// Epoch, opening, book of tokens and rows of scopes. A change of one of them may concern every device.
+    /// Epoch, opening, book of tokens, rows of scopes and settings of entities. A change of one of them may concern every device.
     var frame: [String]
 
     init(head: Int64, frame: [String] = []) {
@@ -11,7 +11,7 @@ struct HubSight: Equatable, Sendable {
     }
 
     init(_ row: HubStore.HubRow) {
-        self.init(head: row.head, frame: [row.epoch, row.opening, String(row.tokens), String(row.scopes)])
+        self.init(head: row.head, frame: [row.epoch, row.opening, String(row.tokens), String(row.scopes), row.entities])
     }
 }
 

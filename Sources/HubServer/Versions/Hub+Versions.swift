@@ -56,8 +56,7 @@ extension Hub {
         let old = try store.scopeIndexes()[entity]?.fields ?? []
         if rules.isScoped, !changed.isDisjoint(with: old + rules.scope) {
             try store.buildScopes(of: entity, rules)
-            scopeIndexes = try store.scopeIndexes()
-            scopeGeneration = scopeIndexes.values.map(\.generation).max() ?? 0
+            try noteScopes()
         }
         let sources = settings.access.sources
         if sources.contains(where: { $0.entity == entity }) { try store.buildGrants(of: sources) }

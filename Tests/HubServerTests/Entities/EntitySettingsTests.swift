@@ -1,0 +1,191 @@
+import SyncCore
+import Testing
+
+@testable import HubServer
+
+/// The settings of entities as rows of the hub's database.
+@Suite("Entity settings", .eachEngine)
+struct EntitySettingsTests {
+    private typealias T = EntityTexts
+
+    @Test("What is applied counts at once, for writers, readers and the configuration of devices")
+    func apply() throws {
+        let rows = try HubRows()
+        let bench = try HubBench(file: nil, place: rows.place)
+        let reader = try #require(try bench.hub.reader())
+        #expect(try bench.accepts("pass", "k-1") && bench.toldConfig == nil)
+        #expect(try bench.hub.apply(T.text(T.audits("pass"))) == .applied(generation: 1))
+        #expect(try bench.accepts("pass", "k-2") && !bench.accepts("fail", "k-3"))
+        let first = try #require(bench.toldConfig)
+        #expect(try bench.hub.apply(T.text(T.audits("pass", "fail"))) == .applied(generation: 2))
+        #expect(try bench.accepts("fail", "k-4"))
+        let told = try #require(bench.toldConfig)
+        #expect(told != first)
+        var headers: HTTPHeaders = [:]
+        HubRequestHeaders(device: .one, replica: "r-1").write(to: &headers)
+        let read = reader.answer([HubRequest("GET", "/v1/config", headers: headers)], tokens: nil, at: bench.now)?[0]
+        #expect(read?.headers[HubHeader.config] == told && read?.body == bench.send("GET", "/v1/config").body)
+        #expect(try bench.hub.apply(T.text(T.audits("pass", "fail"))) == .unchanged(generation: 2))
+        let history = try rows.inspector().entityHistory()
+        #expect(history.map(\.number) == [2, 1] && history.map(\.appliedBy) == ["test", "test"])
+        #expect(try rows.inspector().entities(1)?.text == T.audits("pass"))
+    }
+
+    @Test("They are there after a restart without a file")
+    func restart() throws {
+        let rows = try HubRows()
+        do { _ = try HubBench(file: nil, place: rows.place).hub.apply(T.text(T.audits("pass"))) }
+        let bench = try HubBench(file: nil, place: rows.place)
+        #expect(try bench.accepts("pass", "k-1") && !bench.accepts("fail", "k-2") && bench.toldConfig != nil)
+    }
+
+    @Test("A file counts at a start if it has changed since it was read; what was applied after it is not taken back")
+    func file() throws {
+        let rows = try HubRows()
+        let (a, b, c, d) = (T.audits("a"), T.audits("b"), T.audits("c"), T.audits("d"))
+        /// Starts with a file, expects what becomes of it and which settings count, and applies others.
+        func start(
+            _ file: String?, _ expected: EntityOutcome?, counts: String, applying: String? = nil,
+            sourceLocation: SourceLocation = #_sourceLocation
+        ) throws {
+            let bench = try HubBench(file: file, place: rows.place)
+            if case .outranked(let row)? = bench.hub.fileOutcome {
+                #expect(row.number == expected?.generation && row.text == counts, sourceLocation: sourceLocation)
+            } else {
+                #expect(bench.hub.fileOutcome == expected, sourceLocation: sourceLocation)
+            }
+            #expect(try bench.toldConfig == T.config(counts), sourceLocation: sourceLocation)
+            if let applying { _ = try bench.hub.apply(T.text(applying)) }
+        }
+        try start(a, .applied(generation: 1), counts: a)
+        try start(a, .unchanged(generation: 1), counts: a, applying: b)
+        // The file was read before b was applied. (An outranked file is compared by its generation.)
+        try start(a, .unchanged(generation: 2), counts: b)
+        try start(nil, nil, counts: b)
+        try start(c, .applied(generation: 3), counts: c, applying: d)
+        // The file follows what was applied, so it is no change.
+        try start(d, .unchanged(generation: 4), counts: d, applying: a)
+        try start(d, .unchanged(generation: 5), counts: a)
+        // A file that goes back has changed, too.
+        try start(c, .applied(generation: 6), counts: c)
+        #expect(try rows.inspector().entityHistory().map(\.appliedBy) == ["file", "test", "test", "file", "test", "file"])
+    }
+
+    @Test("The file of a reload is looked at in the same way")
+    func reload() throws {
+        let bench = try HubBench(file: T.audits("a"), place: try HubRows().place)
+        #expect(try bench.hub.offer(T.text(T.audits("a"))) == .unchanged(generation: 1))
+        #expect(try bench.hub.offer(T.text(T.audits("b"))) == .applied(generation: 2))
+        #expect(try bench.accepts("b", "k-1") && !bench.accepts("a", "k-2"))
+        #expect(throws: EntityFailure.self) { try bench.hub.offer(T.text("entities: 7")) }
+        #expect(try bench.accepts("b", "k-3"))
+    }
+
+    @Test("Settings whose transaction fails are nobody's, and the hub goes on with those before")
+    func failing() throws {
+        let rows = try HubRows()
+        let bench = try HubBench(file: T.audits("a", scope: "site"), place: rows.place)
+        let told = bench.toldConfig
+        bench.hub.beforeCommit = { false }
+        #expect(throws: EntityFailure.self) { try bench.hub.apply(T.text(T.audits("b", scope: "region"))) }
+        bench.hub.beforeCommit = nil
+        #expect(bench.toldConfig == told && bench.hub.settings.rules["audits"]?.scope == ["site"])
+        #expect(bench.hub.scopeIndexes["audits"]?.fields == ["site"])
+        #expect(try rows.inspector().entityHistory().map(\.number) == [1])
+        #expect(try bench.hub.apply(T.text(T.audits("b", scope: "region"))) == .applied(generation: 2))
+        #expect(bench.hub.scopeIndexes["audits"]?.fields == ["region"])
+    }
+
+    @Test("Settings that were compared with others than those that count are refused")
+    func superseded() throws {
+        let bench = try HubBench(file: nil)
+        #expect(try bench.hub.apply(T.text(T.audits("a")), over: 0) == .applied(generation: 1))
+        do {
+            _ = try bench.hub.apply(T.text(T.audits("b")), over: 0)
+            Issue.record("it was applied")
+        } catch {
+            guard case .superseded(by: 1) = error else { throw error }
+        }
+        #expect(try bench.hub.apply(T.text(T.audits("b")), over: 1) == .applied(generation: 2))
+    }
+
+    @Test("The scopes of records follow the settings; a scope that is forgotten is refused, unless it is dropped on purpose")
+    func scopes() throws {
+        let rows = try HubRows()
+        let bench = try HubBench(file: nil, place: rows.place)
+        for number in 1...4 {
+            let data: JSONObject = ["value": "a", "site": .string("s-\(number % 2)"), "region": .string("r-\(number)")]
+            try bench.hub.publish(RecordName("audits", RecordID(trusted: "a-\(number)")), data, at: bench.now)
+        }
+        let grants = "devices: { gw-1: { site: [s-1], region: [r-2] } }\n"
+        func ids() throws -> [String] { try bench.follow("audits").pages.flatMap(\.records).map(\.id.text).sorted() }
+        _ = try bench.hub.apply(T.text(T.audits("a", scope: "site") + grants))
+        #expect(try ids() == ["a-1", "a-3"])
+        let cursor = try bench.follow("audits").cursor
+        _ = try bench.hub.apply(T.text(T.audits("a", scope: "region") + grants))
+        #expect(try ids() == ["a-2"])
+        #expect(try bench.pull([("audits", cursor)]).errors.map(\.problem.code) == ["scope-changed"])
+        do {
+            _ = try bench.hub.apply(T.text(T.audits("a")))
+            Issue.record("it was applied")
+        } catch {
+            guard case .settings(let fault) = error else { throw error }
+            #expect(fault.detail.contains("entities.audits") && fault.detail.contains("--drop-scopes"))
+        }
+        #expect(try ids() == ["a-2"])
+        let region = try bench.follow("audits").cursor
+        _ = try bench.hub.apply(T.text(T.audits("a")), droppingScopes: true)
+        #expect(try ids() == ["a-1", "a-2", "a-3", "a-4"])
+        // Scopes that come back are others: a device must not keep what its cursor was made under.
+        _ = try bench.hub.apply(T.text(T.audits("a", scope: "region") + grants))
+        _ = try bench.hub.apply(T.text(T.audits("a", scope: "site") + grants))
+        #expect(try ids() == ["a-1", "a-3"])
+        for cursor in [cursor, region] {
+            #expect(try bench.pull([("audits", cursor)]).errors.map(\.problem.code) == ["scope-changed"])
+        }
+    }
+
+    @Test("A hub starts with a file whose scopes have changed")
+    func scopesOfFile() throws {
+        let rows = try HubRows()
+        do { _ = try HubBench(file: T.audits("a", scope: "site"), place: rows.place) }
+        let bench = try HubBench(file: T.audits("a", scope: "region"), place: rows.place)
+        #expect(bench.hub.fileOutcome == .applied(generation: 2) && bench.hub.scopeIndexes["audits"]?.fields == ["region"])
+        #expect(bench.hub.settings.rules["audits"]?.scope == ["region"])
+        #expect(throws: HubError.self) { try HubBench(file: T.audits("b"), place: rows.place) }
+        #expect(try HubBench(file: T.audits("b"), scopes: .dropped, place: rows.place).hub.scopeIndexes.isEmpty)
+    }
+
+    @Test("A command beside the hubs works by the settings of the database, and may change them")
+    func command() throws {
+        let rows = try HubRows()
+        do { _ = try HubBench(file: T.audits("a", scope: "site"), place: rows.place) }
+        do {
+            let command = try HubBench(file: nil, scopes: .adopted, place: rows.place)
+            #expect(command.hub.settings.rules["audits"]?.scope == ["site"])
+            #expect(try command.hub.apply(T.text(T.audits("b", scope: "region"))) == .applied(generation: 2))
+        }
+        let bench = try HubBench(file: T.audits("a", scope: "site"), place: rows.place)
+        #expect(bench.hub.fileOutcome?.generation == 2 && bench.hub.scopeIndexes["audits"]?.fields == ["region"])
+    }
+
+    @Test("Settings that this program cannot read stop it from changing records under other rules")
+    func unreadable() throws {
+        let rows = try HubRows()
+        do { _ = try HubBench(file: T.audits("a"), place: rows.place) }
+        try rows.run("UPDATE entity_settings SET text = 'entities: { audits: { colour: red } }', digest = 'x'")
+        let error = #expect(throws: HubError.self) { try HubBench(file: nil, place: rows.place) }
+        #expect(error?.detail.contains("colour") == true)
+    }
+
+    @Test("So many generations are kept, and their numbers go on")
+    func kept() throws {
+        let rows = try HubRows()
+        let bench = try HubBench(file: nil, place: rows.place)
+        let count = EntityGeneration.keptMax + 5
+        for number in 1...count {
+            #expect(try bench.hub.apply(T.text(T.audits("v\(number)"))) == .applied(generation: Int64(number)))
+        }
+        #expect(try rows.inspector().entityHistory().map(\.number) == (6...count).reversed().map { Int64($0) })
+    }
+}
