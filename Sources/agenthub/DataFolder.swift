@@ -5,8 +5,8 @@ import HubServer
 import SyncCore
 import SyncLinux
 
-/// The storage of a hub. It is a folder of its own with `hub.db` (and its log), `tokens`, `mark`, `blobs` and two lock files. Or it is a
-/// server's database, which any number of hubs may share; the folder then holds only the files.
+/// The storage of a hub. It is a folder of its own with `hub.db` (and its log), `tokens`, `mark`, `blobs`, two lock files and, while a hub
+/// serves it, `hub.sock`. Or it is a server's database, which any number of hubs may share; the folder then holds only the files.
 struct DataFolder: ParsableArguments {
     @Option(
         name: .long,
@@ -37,6 +37,8 @@ struct DataFolder: ParsableArguments {
 
     var file: String { folder + "/hub.db" }
     var tokens: String { folder + "/tokens" }
+    /// The socket of the hub that serves the folder; a hub over a server's database has none.
+    var socket: String { folder + "/hub.sock" }
 
     /// The server's database; `nil`: the folder's own.
     func place() throws(ValidationError) -> PostgresPlace? {
@@ -73,6 +75,9 @@ struct DataFolder: ParsableArguments {
         guard stat(file, &facts) == 0 else { return errno == ENOENT }
         return facts.st_size == 0
     }
+
+    /// `true` when the folder has no hub yet.
+    var lacksHub: Bool { database == nil && lacksDatabase }
 
     /// Advice to the operator about a missing or damaged database.
     var waysBack: String {
@@ -125,9 +130,11 @@ struct DataFolder: ParsableArguments {
     }
 
     /// A hub over the server's database, beside those that serve it.
-    func sharedHub() throws -> Hub? {
+    ///
+    /// - Parameter settings: A change of tokens needs no settings of entities, and works where they cannot be read.
+    func sharedHub(_ settings: Hub.Settings = .adopting) throws -> Hub? {
         guard let place = try place() else { return nil }
-        var settings = Hub.Settings.adopting
+        var settings = settings
         settings.keepsTokens = true
         do throws(HubError) {
             return try Hub(.shared(place), settings: settings, random: SeededRandom(seed: systemRandomSeed()))

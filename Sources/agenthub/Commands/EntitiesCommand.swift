@@ -1,16 +1,25 @@
 import ArgumentParser
+import Glibc
+import HubServer
 import SyncCore
+import SyncLinux
 import SyncYAML
 
-/// `agenthub entities check FILE`: checks a file of entities before a hub uses it.
+/// `agenthub entities`: the settings of entities that a hub and its devices have, and had.
 struct EntitiesCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "entities", abstract: "Check a file of entities before a hub uses it.", subcommands: [CheckEntities.self])
+        commandName: "entities", abstract: "Check, apply, list and take back settings of entities, also while the hub runs.",
+        discussion: """
+            The hub keeps the settings in its database, and the newest generation counts, for all replicas. apply and rollback make a new \
+            generation, without a restart; devices have it with their next pull. A file of serve --entities makes one at the start and on \
+            SIGHUP, if it has changed since it was read last.
+            """,
+        subcommands: [CheckEntities.self, ApplyEntities.self, EntityHistory.self, RollBackEntities.self])
 }
 
 struct CheckEntities: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "check", abstract: "Check whether `serve --entities` accepts this file. Nothing is changed.",
+        commandName: "check", abstract: "Check whether a hub accepts this file. Nothing is changed.",
         discussion: "Each error is one line with the file, line, column and expected value.")
 
     @Argument(help: ArgumentHelp("The file, YAML.", valueName: "file")) var file: String
@@ -41,4 +50,165 @@ struct CheckEntities: ParsableCommand {
             "problem": .string(error.problem), "expected": text(error.expected), "did_you_mean": text(error.nearest),
         ]
     }
+}
+
+struct ApplyEntities: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "apply", abstract: "Make a file of entities count, for all replicas, without a restart.",
+        discussion: """
+            The file is checked, and the difference to the settings that count is shown. Devices have the new ones with their next pull. \
+            If entities get other scopes, the hub makes the shares of their records anew, and devices that change something wait meanwhile.
+            """)
+
+    @Argument(help: ArgumentHelp("The file, YAML, with the keys that serve --entities takes.", valueName: "file")) var file: String
+    @OptionGroup var folder: DataFolder
+    @Flag(help: "Only show the difference.") var dryRun = false
+    @Flag(help: ArgumentHelp("Entities that the database shares out, and that have no scope in the file, go to all devices as a whole."))
+    var dropScopes = false
+
+    func run() throws {
+        let wanted: EntityText
+        do throws(ConfigurationErrors) {
+            wanted = try EntitiesFile.read(file, by: operatorName(), at: SystemClocks().now().wall)
+        } catch {
+            throw Failure(78, error.description)
+        }
+        try EntityChange(folder: folder, isDry: dryRun, dropsScopes: dropScopes).make(wanted)
+    }
+}
+
+struct EntityHistory: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "history", abstract: "List the generations of settings, the newest first, which counts.",
+        discussion: "The newest 50 are kept. With a number the command prints the text of that generation.")
+
+    @Argument(help: "Print the text of this generation.") var generation: Int64?
+    @OptionGroup var folder: DataFolder
+    @Flag(help: "Print JSON.") var json = false
+
+    func run() throws {
+        let inspector = try folder.inspector()
+        do {
+            if let generation { return try show(try EntityChange.generation(generation, of: inspector)) }
+            try list(try inspector.entityHistory())
+        } catch let error as HubError {
+            throw Failure(error)
+        }
+    }
+
+    private func show(_ row: EntityGeneration) throws(Failure) {
+        guard json else {
+            guard Say.write(Array(row.text.utf8)) else {
+                throw Failure(74, "write to standard output: \(String(cString: strerror(errno)))")
+            }
+            return
+        }
+        var object = Self.object(row)
+        object["text"] = .string(row.text)
+        try Say.result(JSON.object(object).json)
+    }
+
+    private func list(_ rows: [EntityGeneration]) throws(Failure) {
+        if json { return try Say.result(JSON.array(rows.map { .object(Self.object($0)) }).json) }
+        if rows.isEmpty { return Say.error("no settings were ever applied; see: agenthub entities apply --help") }
+        for (index, row) in rows.enumerated() {
+            let mark = index == 0 ? "counts" : ""
+            try Say.result("\(row.number)  \(row.appliedAt)  \(row.digest.prefix(12))  \(row.appliedBy)  \(mark)".trimmingBlanks)
+        }
+    }
+
+    private static func object(_ row: EntityGeneration) -> JSONObject {
+        [
+            "generation": .int(row.number), "applied_at": .string(row.appliedAt.description), "applied_by": .string(row.appliedBy),
+            "digest": .string(row.digest),
+        ]
+    }
+}
+
+struct RollBackEntities: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "rollback", abstract: "Make earlier settings count again, as a new generation.",
+        discussion: "Without a number these are the ones before those that count. Records keep what the later settings made of them.")
+
+    @Argument(help: "The generation whose settings are to count again.") var generation: Int64?
+    @OptionGroup var folder: DataFolder
+    @Flag(help: "Only show the difference.") var dryRun = false
+    @Flag(help: ArgumentHelp("Entities that the database shares out, and that had no scope then, go to all devices as a whole."))
+    var dropScopes = false
+
+    func run() throws {
+        let row = try earlier()
+        let wanted = EntityText(
+            row.text, of: "generation \(row.number)", by: "\(operatorName()), back to \(row.number)", at: SystemClocks().now().wall)
+        try EntityChange(folder: folder, isDry: dryRun, dropsScopes: dropScopes).make(wanted)
+    }
+
+    private func earlier() throws -> EntityGeneration {
+        let inspector = try folder.inspector()
+        do {
+            let newest = try inspector.entityHistory().first?.number ?? 0
+            guard let wanted = generation ?? (newest > 1 ? newest - 1 : nil) else {
+                throw Failure(66, "there are no earlier settings; agenthub entities history lists those that there are")
+            }
+            return try EntityChange.generation(wanted, of: inspector)
+        } catch let error as HubError {
+            throw Failure(error)
+        }
+    }
+}
+
+/// One change of the settings by a command: shown, and made unless it is a dry run.
+private struct EntityChange {
+    var folder: DataFolder
+    var isDry: Bool
+    var dropsScopes: Bool
+
+    static func generation(_ number: Int64, of inspector: HubInspector) throws(HubError) -> EntityGeneration {
+        guard let row = try inspector.entities(number) else {
+            throw HubError(.badEntities, doing: "find generation \(number)", detail: "it is not kept; agenthub entities history lists them")
+        }
+        return row
+    }
+
+    func make(_ wanted: EntityText) throws {
+        do {
+            if isDry {
+                let newest = folder.lacksHub ? nil : try folder.inspector().entities()
+                return try show(newest, wanted)
+            }
+            let hub = try HubAtHand(folder)
+            defer { hub.close() }
+            let newest = try hub.newestEntities(in: folder)
+            try show(newest, wanted)
+            let answer = try hub.apply(wanted, over: newest?.number ?? 0, droppingScopes: dropsScopes)
+            try Say.result(
+                answer.isNew
+                    ? "generation \(answer.generation) counts" : "nothing to do: generation \(answer.generation) has these settings")
+        } catch let error as HubError {
+            throw Failure(error)
+        }
+    }
+
+    private func show(_ newest: EntityGeneration?, _ wanted: EntityText) throws(Failure) {
+        let difference: EntityDifference
+        do throws(ConfigurationErrors) {
+            difference = try EntitiesFile.difference(from: newest, to: wanted)
+        } catch {
+            throw Failure(78, error.description)
+        }
+        for line in difference.lines { try Say.result(line) }
+        if difference.lines.isEmpty { return try Say.result("the settings are the same") }
+        try Say.result(
+            difference.isForDevices
+                ? "devices get other settings with their next pull" : "devices get no other settings: only the hub's change")
+    }
+}
+
+/// The user who runs the command.
+private func operatorName() -> String {
+    getpwuid(geteuid()).map { String(cString: $0.pointee.pw_name) } ?? "uid \(geteuid())"
+}
+
+extension String {
+    fileprivate var trimmingBlanks: String { String(reversed().drop { $0 == " " }.reversed()) }
 }

@@ -95,7 +95,9 @@ struct GrantsCommand: ParsableCommand {
         commandName: "grants", abstract: "List the scopes, roles and groups of devices, and when they were given and taken back.")
 
     @Argument(help: "The id of a device; without it, all devices with a grant.") var device: DeviceID?
-    @Option(help: ArgumentHelp("The entities file of the hub: its grants are listed as well.", valueName: "file")) var entities: String?
+    @Option(
+        help: ArgumentHelp("List the grants of this entities file, and not those of the settings that count.", valueName: "file"))
+    var entities: String?
     @OptionGroup var folder: DataFolder
     @Flag(help: "Print JSON.") var json = false
 
@@ -109,7 +111,8 @@ struct GrantsCommand: ParsableCommand {
     }
 
     func run() throws {
-        let rows = try fileRows() + commandRows()
+        let commands = try commandRows()
+        let rows = try fileRows() + commands
         if json {
             let list = rows.map { row in
                 [
@@ -121,22 +124,28 @@ struct GrantsCommand: ParsableCommand {
             return try Say.result(JSON.array(list).json)
         }
         for row in rows {
-            let since = row.at.map { "granted \($0)" } ?? "in the entities file"
+            let since = row.at.map { "granted \($0)" } ?? "in the settings of entities"
             let end = row.revokedAt.map { "  taken back \($0)" } ?? ""
             try Say.result("\(row.device)  \(row.grant)  \(since)\(end)")
         }
         if rows.isEmpty { Say.error(device.map { "\($0) has no grants" } ?? "no device has a grant; see: agenthub grant --help") }
     }
 
-    private func fileRows() throws(Failure) -> [Row] {
-        guard let entities else { return [] }
-        let access: AccessBook
-        do throws(ConfigurationErrors) {
-            access = try EntitySettings.readHub(file: entities).access
-        } catch {
+    /// The grants of the file that is named, or of the settings that count.
+    private func access() throws -> AccessBook {
+        do {
+            if let entities { return try EntitySettings.readHub(file: entities).access }
+            guard !folder.lacksHub, let newest = try folder.inspector().entities() else { return AccessBook() }
+            return try EntitySettings.readHub(ConfigurationFile(name: "generation \(newest.number)", text: newest.text)).access
+        } catch let error as ConfigurationErrors {
             throw Failure(78, error.description)
+        } catch let error as HubError {
+            throw Failure(error)
         }
-        return access.devices.filter { device == nil || $0.key == device }.sorted { $0.key < $1.key }.flatMap { device, grants in
+    }
+
+    private func fileRows() throws -> [Row] {
+        try access().devices.filter { device == nil || $0.key == device }.sorted { $0.key < $1.key }.flatMap { device, grants in
             grants.listed.map { Row(device: device, grant: $0, source: "file") }
         }
     }

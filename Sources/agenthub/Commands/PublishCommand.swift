@@ -1,66 +1,99 @@
 import ArgumentParser
-import Glibc
 import HubServer
 import SyncCore
 import SyncLinux
 
-/// `agenthub publish ENTITY FILE`: publishes data of a back office, such as forms and catalogues. It works on a folder while no hub serves
-/// it, because only one process may write an SQLite file; on a server's database it works at any time.
+/// `agenthub publish ENTITY FILE`: publishes data of a back office, such as forms and catalogues, also while hubs run.
 struct PublishCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "publish",
-        abstract: "Publish records of an entity, such as forms. Devices get them with their next sync.",
-        discussion:
-            "Each line is {\"id\":\"…\",\"data\":{…}}. Without data, or with null, the record is deleted. The whole file is read "
-            + "before anything is written. With --data no hub may be running. With --database hubs may run.")
+        abstract: "Publish records of an entity, such as forms, also while the hub runs. Devices get them with their next sync.",
+        discussion: """
+            Each line is {"id":"…","data":{…}}. Without data, or with null, the record is deleted. All lines are read before the first one \
+            is published, so a mistake in their form publishes nothing.
+
+            The records go into the database in transactions of up to 1,000 records or 4 MiB. If one fails, the message names the line, \
+            and the lines that are published. With --atomic the whole file, of at most 128 MiB, is one transaction: all of it or \
+            nothing. Devices that change something meanwhile wait for its end.
+
+            Beside a running hub the command uses hub.sock in the folder of --data, which is for root and the hub's own user.
+            """)
 
     @Argument(help: "The name of the entity.") var entity: EntityName
     @Argument(help: "NDJSON file.") var file: String
     @OptionGroup var folder: DataFolder
+    @Flag(help: "Publish the whole file in one transaction, or nothing of it.") var atomic = false
 
-    private static let fileBytesMax = 64 << 20
+    private static let atomicBytesMax = 128 << 20
 
     func run() throws {
-        let lines = try readLines()
+        let source = try PublishFile(file)
+        // A mistake in an atomic set leaves nothing behind anyway.
+        if !atomic { try check(source) }
         do {
-            if let hub = try folder.sharedHub() {
-                try publish(lines, hub)
-            } else {
-                let state = try StateDirectory.open(folder.folder, calls: LinuxFileCalls(), userID: geteuid())
-                defer { state.close() }
-                let hub = try Hub(.file(folder.file), settings: .adopting, random: SeededRandom(seed: systemRandomSeed()))
-                try publish(lines, hub)
-                hub.checkpoint()
-            }
-        } catch let error as LinuxError {
-            throw Failure(error)
+            let hub = try HubAtHand(folder)
+            defer { hub.close() }
+            let records = try publish(source, with: hub)
+            try Say.result("\(PlainText.count(records, "record")) of \(entity)")
         } catch let error as HubError {
             throw Failure(error)
         }
-        try Say.result("\(PlainText.count(lines.count, "record")) of \(entity)")
     }
 
-    private func publish(_ lines: [(RecordID, JSONObject?)], _ hub: Hub) throws(HubError) {
-        for (id, data) in lines { try hub.publish(RecordName(entity, id), data, at: SystemClocks().now().wall) }
-    }
-
-    private func readLines() throws(Failure) -> [(RecordID, JSONObject?)] {
-        let bytes: [UInt8]
-        do throws(LinuxError) {
-            bytes = try DurableFiles(calls: LinuxFileCalls()).read(file, maxBytes: Self.fileBytesMax)
-        } catch {
-            throw Failure(error)
-        }
-        var lines: [(RecordID, JSONObject?)] = []
-        for (index, line) in bytes.split(separator: UInt8(ascii: "\n")).enumerated() {
-            // A malformed line is refused with its number, before anything is published.
-            guard let object = (try? JSONReader.read(Array(line)))?.object, let id = object["id"]?.text.flatMap({ RecordID($0) }) else {
-                throw Failure(65, "\(file):\(index + 1): expected {\"id\":\"…\",\"data\":{…}}")
+    private func check(_ source: PublishFile) throws(Failure) {
+        while let piece = try source.next() {
+            do throws(PublishedLines.Fault) {
+                try PublishedLines(piece.bytes, firstLine: piece.firstLine).check()
+            } catch {
+                throw Failure(65, "\(file):\(error.line): \(error.detail). Nothing is published")
             }
-            let data = object["data"] ?? .null
-            guard data.isNull || data.object != nil else { throw Failure(65, "\(file):\(index + 1): data must be an object or null") }
-            lines.append((id, data.object))
         }
-        return lines
+        try source.rewind()
+    }
+
+    /// - Returns: The number of records.
+    private func publish(_ source: PublishFile, with hub: HubAtHand) throws(Failure) -> Int {
+        var done = PublishProgress()
+        func publish(_ piece: PublishFile.Piece) throws(Failure) {
+            do throws(HubAtHand.PublishFailure) {
+                done.add(try hub.publish(piece.bytes, firstLine: piece.firstLine, to: entity), upTo: piece.lastLine)
+            } catch {
+                throw done.failure(error, in: piece, of: file)
+            }
+        }
+        if atomic {
+            try publish(try source.whole(atMost: Self.atomicBytesMax))
+        } else {
+            while let piece = try source.next() { try publish(piece) }
+        }
+        return done.records
+    }
+}
+
+/// How much of a file is published.
+struct PublishProgress {
+    private(set) var records = 0
+    private var lastLine = 0
+
+    mutating func add(_ records: Int, upTo lastLine: Int) {
+        self.records += records
+        self.lastLine = lastLine
+    }
+
+    /// The end of a publication, with the line and what is published nevertheless.
+    func failure(_ failure: HubAtHand.PublishFailure, in piece: PublishFile.Piece, of file: String) -> Failure {
+        let place = failure.line.map { "\(file):\($0): " } ?? ""
+        let published =
+            lastLine == 0
+            ? "Nothing is published"
+            : "The lines 1 to \(lastLine) are published (\(PlainText.count(records, "record"))), and none of the later ones"
+        guard failure.isCertain else {
+            let before = lastLine == 0 ? "" : "the lines 1 to \(lastLine) are published (\(PlainText.count(records, "record"))); "
+            return Failure(
+                failure.status,
+                "\(place)\(failure.detail). It is not known whether the lines \(piece.firstLine) to \(piece.lastLine) are published; \(before)"
+                    + "the later ones are not. Publish the file again: a record that is published twice is the same")
+        }
+        return Failure(failure.status, "\(place)\(failure.detail). \(published)")
     }
 }

@@ -30,7 +30,11 @@ struct ServeCommand: ParsableCommand {
             "Issuers of client certificates, PEM. A device may then show a certificate whose first DNS name is its id.", valueName: "file"))
     var clientCa: String?
 
-    @Option(help: ArgumentHelp("Settings of entities, YAML, with the keys that agentd.yaml has for them.", valueName: "file"))
+    @Option(
+        help: ArgumentHelp(
+            "Settings of entities, YAML, with the keys that agentd.yaml has for them. The file is read at the start and on SIGHUP, and "
+                + "counts if it has changed since it was read last; otherwise the newest settings count, see agenthub entities.",
+            valueName: "file"))
     var entities: String?
 
     @Option(help: ArgumentHelp("Days until a token from an enrolment or a refresh expires; 0: never.", valueName: "days"))
@@ -98,14 +102,15 @@ struct ServeCommand: ParsableCommand {
 
     func run() throws {
         guard let address = ListenAddress(listen) else { return }
-        let owned = try readOwned()
+        let file: EntityText?
+        do throws(ConfigurationErrors) { file = try readEntities() } catch { throw Failure(78, error.description) }
         do {
             try hardenProcess()
             // A folder with a database has one hub. A folder of files serves all replicas, and may be on another machine.
             let state = folder.database == nil ? try StateDirectory.open(folder.folder, calls: LinuxFileCalls(), userID: geteuid()) : nil
             defer { state?.close() }
             if state != nil, try Restore(folder: folder.folder).finish() { Say.error("finished a restore that had been interrupted") }
-            try serve(address, owned, state?.warnings ?? [])
+            try serve(address, file, state?.warnings ?? [])
         } catch let error as LinuxError {
             throw Failure(error)
         } catch let error as HubError {
@@ -113,19 +118,21 @@ struct ServeCommand: ParsableCommand {
         }
     }
 
-    private func serve(_ address: ListenAddress, _ owned: Owned, _ warnings: [String]) throws {
+    private func serve(_ address: ListenAddress, _ file: EntityText?, _ warnings: [String]) throws {
         let log = makeLog()
         for warning in warnings { log.warning("data folder", metadata: ["detail": "\(warning)"]) }
         if tlsCert == nil, !address.isLoopback {
             log.warning("tokens travel unencrypted", metadata: ["hint": "put TLS in front, or give --tls-cert and --tls-key"])
         }
         let tokens = try TokenSource(folder, isOpen: open) { log.error("tokens", metadata: ["error": "\($0)"]) }
-        let hub = try openHub(owned, tokens, log)
+        let hub = try openHub(file, tokens, log)
         if let book = tokens.current(), book.entries.isEmpty {
             let hint = "agenthub token add DEVICE " + (folder.data.map { "--data \($0)" } ?? "--database …")
             log.warning("no device has a token yet", metadata: ["hint": "\(hint)"])
         }
         var options = HubService.Options(host: address.host, port: address.port)
+        // Commands work on a server's database themselves, beside its hubs.
+        if folder.database == nil { options.operatorSocket = folder.socket }
         options.strangersPerAddress = strangersPerAddress == 0 ? nil : strangersPerAddress
         if let connections { options.connections = connections }
         options.connections = allowFiles(for: options, log)
@@ -145,8 +152,10 @@ struct ServeCommand: ParsableCommand {
         var signals: SignalSource?
         try HubService.run(hub, options, environment) { service, end in
             signals = try SignalSource { signal in
+                guard signal == .hangUp else { return end() }
                 // Tokens are read when they change, and certificates once a minute: the signal reads them at once.
-                if signal == .hangUp { service.renewCertificate() } else { end() }
+                service.renewCertificate()
+                readAgain(service, log)
             }
             try Say.result("agenthub: listening on \(service.address)")
             // A service manager that does not listen does not prevent serving.
@@ -182,25 +191,26 @@ struct ServeCommand: ParsableCommand {
         return possible
     }
 
-    /// The rules and grants of the entities file.
-    private typealias Owned = (rules: RuleBook, access: AccessBook)
+    /// - Returns: `nil` without `--entities`.
+    private func readEntities() throws(ConfigurationErrors) -> EntityText? {
+        guard let entities else { return nil }
+        return try EntitiesFile.read(entities, by: "serve --entities \(entities)", at: SystemClocks().now().wall)
+    }
 
-    private func readOwned() throws(Failure) -> Owned {
-        guard let entities else { return (RuleBook(), AccessBook()) }
+    /// Reads the entities file again, after a signal.
+    private func readAgain(_ service: HubService, _ log: Logger) {
         do throws(ConfigurationErrors) {
-            return try EntitySettings.readHub(file: entities)
+            if let file = try readEntities() { service.offer(file, log) }
         } catch {
-            throw Failure(78, error.description)
+            log.error("the entities file is refused, and the settings stay", metadata: ["error": "\(error)"])
         }
     }
 
-    private func openHub(_ owned: Owned, _ tokens: TokenSource, _ log: Logger) throws -> sending Hub {
-        let rules = owned.rules
-        var settings = Hub.Settings(rules: rules, tokens: tokens.current(), compressor: ZlibCompressor())
-        settings.access = owned.access
+    private func openHub(_ file: EntityText?, _ tokens: TokenSource, _ log: Logger) throws -> sending Hub {
+        var settings = Hub.Settings(tokens: tokens.current(), compressor: ZlibCompressor())
+        settings.readEntities = EntitiesFile.reader
+        settings.entityFile = file
         if dropScopes { settings.scopesOfDatabase = .dropped }
-        // Agents use the same rules as this hub, if there are any.
-        if entities != nil { settings.config = HubConfiguration(EntitySettings.written(rules)) }
         settings.tokenLife = tokenLife.map { .seconds(86_400) * $0 }
         settings.tokenGrace = .seconds(86_400) * tokenGrace
         settings.retention.deletions = .seconds(86_400) * keepDeletions
@@ -244,6 +254,13 @@ struct ServeCommand: ParsableCommand {
             throw Failure(73, "\(folder.file) is damaged (\(error)). \(folder.waysBack)")
         }
         if case .rows = tokens { _ = try hub.tokens() }
+        if let outcome = hub.fileOutcome {
+            outcome.write(to: log)
+        } else if let newest = try hub.newestEntities() {
+            log.info(
+                "the entity settings of the database count",
+                metadata: ["generation": "\(newest.number)", "applied_at": "\(newest.appliedAt)", "applied_by": "\(newest.appliedBy)"])
+        }
         var limits = HubUploads.Limits()
         limits.expiry = .seconds(86_400) * keepUploads
         if let storage = try objects.storage(log) {
