@@ -31,7 +31,7 @@ struct HubSocket {
     private func isServed() throws(Failure) -> Bool {
         switch exchange(.get, "/v1/operator/status", .none) {
         case .success(let answer):
-            guard answer.status == 200 else { throw Failure(70, "\(path): \(Problem(answer).detail)") }
+            guard answer.status == 200 else { throw Failure(74, "\(path): \(Problem(answer).detail)") }
             return true
         case .failure(let error):
             // The file is that of a hub that has died.
