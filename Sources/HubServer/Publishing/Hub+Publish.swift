@@ -94,9 +94,8 @@ extension Hub {
     /// - Returns: The reason why a device could not read the document, or could not change it any more; nothing has changed then.
     private func change(_ name: RecordName, to data: JSONObject?, at now: Timestamp) throws(DatabaseError) -> String? {
         let commit = state.head + 1
-        let node = DeviceID.hub
-        let hlc = HybridTime(milliseconds: UInt64(clamping: now.milliseconds), counter: 0, node: HybridClock.node(of: node))
-        let stamp = VersionedRecord.Stamp(version: commit, hlc: hlc, writer: node)
+        let hlc = HybridTime(milliseconds: UInt64(clamping: now.milliseconds), counter: 0, node: Hub.node)
+        let stamp = VersionedRecord.Stamp(version: commit, hlc: hlc, writer: .hub)
         // A damaged record is replaced: this repairs one without a backup.
         let row = try store.record(name)
         let old = row?.whole
@@ -108,14 +107,16 @@ extension Hub {
         }
         let text = data.json
         if let fault = Hub.fault(in: data, bytes: text.utf8.count, over: old?.data, of: row?.size ?? 0) { return fault }
-        // Unchanged fields keep their stamps: only changed ones can conflict.
+        // Unchanged fields keep their stamps: only changed ones can conflict. All fields of a new record have its own.
         var stamps = old?.stamps ?? [:]
-        for member in data.members where old?.data?[member.name.text] != member.value { stamps[member.name] = stamp }
+        for member in old == nil ? [] : data.members where old?.data?[member.name.text] != member.value { stamps[member.name] = stamp }
         for member in old?.data?.members ?? [] where data[member.name.text] == nil { stamps[member.name] = stamp }
         let record = VersionedRecord(data: data, stamp: stamp, exceptions: stamps, additions: old?.additions ?? [:])
         try put(name, record, data: text, over: row, at: now)
         return nil
     }
+
+    private static let node = HybridClock.node(of: .hub)
 
     private func put(
         _ name: RecordName, _ record: VersionedRecord, data: String?, over row: HubStore.RecordRow?, at now: Timestamp
