@@ -187,6 +187,9 @@ extension Hub {
 
     // MARK: The past
 
+    /// The number of the generation that this hub works by; 0: the database has none.
+    var entityGeneration: Int64 { entityMark.split(separator: " ").first.flatMap { Int64($0) } ?? 0 }
+
     /// The generation that counts; `nil`: none was ever applied.
     package func newestEntities() throws(HubError) -> EntityGeneration? {
         do throws(DatabaseError) { return try store.newestEntities() } catch { throw HubError(error) }

@@ -73,6 +73,9 @@ extension Hub {
         page.family(
             "agenthub_damaged_records", .gauge, "Records whose row cannot be read, found since the start.",
             [([:], Int64(store.damaged.count))])
+        page.family(
+            "agenthub_entity_generation", .gauge, "Generation of the entity settings that this hub works by; 0: the database has none.",
+            [([:], entityGeneration)])
         addHistory(to: &page)
         let counters = state.counters
         page.family(

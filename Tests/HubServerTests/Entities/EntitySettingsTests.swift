@@ -26,6 +26,8 @@ struct EntitySettingsTests {
         let read = reader.answer([HubRequest("GET", "/v1/config", headers: headers)], tokens: nil, at: bench.now)?[0]
         #expect(read?.headers[HubHeader.config] == told && read?.body == bench.send("GET", "/v1/config").body)
         #expect(try bench.hub.apply(T.text(T.audits("pass", "fail"))) == .unchanged(generation: 2))
+        let metrics = bench.hub.handle(HubRequest("GET", "/metrics"), at: bench.now).body
+        #expect(String(decoding: metrics, as: UTF8.self).contains("\nagenthub_entity_generation 2\n"))
         let history = try rows.inspector().entityHistory()
         #expect(history.map(\.number) == [2, 1] && history.map(\.appliedBy) == ["test", "test"])
         #expect(try rows.inspector().entities(1)?.text == T.audits("pass"))
