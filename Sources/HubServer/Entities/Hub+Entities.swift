@@ -136,21 +136,22 @@ extension Hub {
 
     /// Uses the settings that count for the present transaction, if another hub has applied them.
     ///
-    /// - Throws: When this program cannot read them, such as those of a newer version: under other rules it would spoil records.
+    /// - Throws: When this program cannot read them, such as those of a newer version: under other rules it would spoil records. A command
+    ///   goes on by the scopes of the database, because one of them applies settings that can be read.
     func readEntities() throws(DatabaseError) {
         guard let read = settings.readEntities, state.entities != entityMark, let newest = try store.newestEntities() else { return }
         switch read(newest.text, "generation \(newest.number)") {
         case .success(let entities):
             use(entities)
             try noteScopes()
-            entityMark = newest.mark
         case .failure(let fault):
-            throw DatabaseError(
-                .other, doing: "use generation \(newest.number) of the entity settings",
-                detail:
-                    "this program cannot read it: \(fault.detail). Update this hub, or go back to earlier settings with the program that applied it"
-            )
+            guard settings.scopesOfDatabase == .adopted else {
+                throw DatabaseError(
+                    .other, doing: "use generation \(newest.number) of the entity settings",
+                    detail: "this program cannot read it: \(fault.detail). Update this hub, or go back with agenthub entities rollback")
+            }
         }
+        entityMark = newest.mark
     }
 
     private func use(_ entities: HubEntities) {

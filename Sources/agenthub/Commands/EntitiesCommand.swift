@@ -194,7 +194,8 @@ private struct EntityChange {
         do throws(ConfigurationErrors) {
             difference = try EntitiesFile.difference(from: newest, to: wanted)
         } catch {
-            throw Failure(78, error.description)
+            // Settings that cannot be read may be replaced; whoever applies the wanted ones checks those.
+            return Say.error("the difference is not known, because this program cannot read the settings: \(error)")
         }
         for line in difference.lines { try Say.result(line) }
         if difference.lines.isEmpty { return try Say.result("the settings are the same") }

@@ -184,6 +184,12 @@ struct EntitySettingsTests {
         try rows.run("UPDATE entity_settings SET text = 'entities: { audits: { colour: red } }', digest = 'x'")
         let error = #expect(throws: HubError.self) { try HubBench(file: nil, place: rows.place) }
         #expect(error?.detail.contains("colour") == true)
+        // A command gets over that.
+        do {
+            let command = try HubBench(file: nil, scopes: .adopted, place: rows.place)
+            #expect(try command.hub.apply(T.text(T.audits("b"))) == .applied(generation: 2))
+        }
+        #expect(try HubBench(file: nil, place: rows.place).toldConfig == T.config(T.audits("b")))
     }
 
     @Test("So many generations are kept, and their numbers go on")
