@@ -50,9 +50,9 @@ package struct EntityDifference: Hashable, Sendable {
         let (before, after) = (Self.written(name, old), Self.written(name, new))
         for member in after.members {
             let (key, was) = (member.name.text, before[member.name.text] ?? .null)
-            if was == member.value { continue }
+            if key == "schema" { compareVersions(name, old, new) }
+            if was == member.value || key == "schema" || key == "versions" { continue }
             switch key {
-            case "schema": compareSchemas(name, old.schema, new)
             case "scope":
                 let change = "\(Self.shown(was)) -> \(Self.shown(member.value))"
                 lines.append("~ \(name).scope: \(change). The hub makes the shares of all its records anew, and devices list it anew")
@@ -89,6 +89,26 @@ package struct EntityDifference: Hashable, Sendable {
             values.isEmpty ? "none" : printable(values.compactMap(\.text).joined(separator: ", "), limit: 120)
         case .bool, .number, .array, .object: printable(json.json, limit: 120)
         }
+    }
+
+    private mutating func compareVersions(_ name: EntityName, _ old: EntityRules, _ new: EntityRules) {
+        let (before, after) = (old.versions?.present ?? 1, new.versions?.present ?? 1)
+        if before != after {
+            let then = "The hub and the devices convert records and waiting changes"
+            lines.append("~ \(name).schema: version \(before) -> \(after). \(then)")
+        } else if old.schema != new.schema {
+            compareSchemas(name, old.schema, new)
+        }
+        let (known, others) = (old.versions?.versions ?? [:], new.versions?.versions ?? [:])
+        func numbers(_ isWanted: (Int) -> Bool) -> [String] {
+            Set(known.keys).union(others.keys).filter(isWanted).sorted().map { String($0) }
+        }
+        let parts = [
+            ("new", numbers { known[$0] == nil }), ("removed", numbers { others[$0] == nil }),
+            ("changed", numbers { known[$0] != nil && others[$0] != nil && known[$0] != others[$0] }),
+        ]
+        let words = parts.filter { !$0.1.isEmpty }.map { "\($0.0): \(Self.joined($0.1))" }
+        if !words.isEmpty { lines.append("~ \(name).versions: \(words.joined(separator: "; "))") }
     }
 
     private mutating func compareSchemas(_ name: EntityName, _ old: DocumentSchema?, _ rules: EntityRules) {

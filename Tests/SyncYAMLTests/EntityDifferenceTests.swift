@@ -86,4 +86,28 @@ struct EntityDifferenceTests {
         let end = refuses ? ". Changes that do not fit it are refused, also those that devices have not sent yet" : ""
         #expect(line == "~ audits.schema: \(expected)\(end)")
     }
+
+    @Test("Another version of a schema is told as one, and not as a stricter schema")
+    func versions() throws {
+        let old = "entities: { audits: { schema: { required: [a] } } }"
+        let new = """
+            entities:
+              audits:
+                schema: 2
+                versions: { 1: { schema: { required: [a] } }, 2: { schema: { required: [b] }, up: [{ rename: { a: b } }] } }
+                accepts: [1, 2]
+            """
+        #expect(
+            try Self.lines(old, new) == [
+                "~ audits.schema: version 1 -> 2. The hub and the devices convert records and waiting changes",
+                "~ audits.versions: new: 1, 2",
+                "~ audits.accepts: not set -> [1,2]",
+            ])
+        let changed = new.replacing("required: [b]", with: "required: [b, c]")
+        #expect(
+            try Self.lines(new, changed) == [
+                "~ audits.schema: stricter: c is required. Changes that do not fit it are refused, also those that devices have not sent yet",
+                "~ audits.versions: changed: 2",
+            ])
+    }
 }

@@ -91,7 +91,6 @@ extension Hub {
             return .success(outcome)
         case .success(nil): break
         }
-        if !offer.droppingScopes, let fault = try unshared(by: offer.entities.rules) { return .failure(.settings(fault)) }
         let generation = EntityGeneration(
             number: (newest?.number ?? 0) + 1, appliedAt: offer.text.at, appliedBy: offer.text.by, digest: offer.text.digest,
             fileDigest: offer.isFile ? offer.text.digest : newest?.fileDigest, text: offer.text.text)
@@ -99,16 +98,13 @@ extension Hub {
         // A command that a person has given: an older program would go on under other rules.
         if !offer.isFile { try store.database.require(.entitySettings) }
         state.entities = generation.mark
-        try adopt(offer.entities, droppingScopes: offer.droppingScopes)
-        return .success(.applied(generation: generation.number))
-    }
-
-    /// Names an entity that the database shares out, and for which the rules have no scope: a forgotten line must not hand the records of
-    /// one customer to another.
-    private func unshared(by rules: RuleBook) throws(DatabaseError) -> EntityFault? {
-        try store.scopeIndexes().sorted { $0.key < $1.key }.first { rules[$0.key]?.isScoped != true }.map { name, index in
-            EntityFault("entities.\(name): \(Hub.lacksScope(by: index.fields))")
+        do throws(DatabaseError) {
+            try adopt(offer.entities, droppingScopes: offer.droppingScopes)
+        } catch {
+            guard error.isOfRules else { throw error }
+            return .failure(.settings(EntityFault(error.description)))
         }
+        return .success(.applied(generation: generation.number))
     }
 
     // MARK: Adoption
@@ -233,4 +229,16 @@ extension HubInspector {
             return try store.entities(number)
         }
     }
+}
+
+extension DatabaseError {
+    private static let useRules = "use the rules of "
+
+    /// The records of the database do not allow the rules of an entity.
+    init(rulesOf entity: EntityName, _ detail: String) {
+        self.init(.other, doing: DatabaseError.useRules + entity.text, detail: detail)
+    }
+
+    /// The operator has to change the rules, and the database is not at fault.
+    var isOfRules: Bool { kind == .other && doing.hasPrefix(DatabaseError.useRules) }
 }

@@ -54,7 +54,9 @@ extension Hub {
             // A forgotten option must not hand the records of one customer to another.
             guard !fields.isEmpty || settings.scopesOfDatabase == .dropped else {
                 throw DatabaseError(
-                    .other, doing: "use the rules of \(name)", detail: Hub.lacksScope(by: indexes[name]?.fields ?? []))
+                    rulesOf: name,
+                    "the database shares its records out by \(indexes[name]?.fields.joined(separator: ", ") ?? ""), and the rules have no "
+                        + "scope for it. Use an entities file that has it; --drop-scopes gives all records to all devices")
             }
             try store.buildScopes(of: name, settings.rules[name] ?? EntityRules())
         }
@@ -64,11 +66,6 @@ extension Hub {
         }
         if !settings.scopedEntities.isEmpty { try store.database.require(.scopes) }
         try noteScopes()
-    }
-
-    static func lacksScope(by fields: [String]) -> String {
-        "the database shares its records out by \(fields.joined(separator: ", ")), and the rules have no scope for it. "
-            + "Use an entities file that has it; --drop-scopes gives all records to all devices"
     }
 
     func noteScopes() throws(DatabaseError) {

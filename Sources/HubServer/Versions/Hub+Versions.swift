@@ -45,9 +45,9 @@ extension Hub {
         // Without documents there is nothing to convert.
         guard try store.hasDocuments(entity) else { return [] }
         throw DatabaseError(
-            .other, doing: "use the rules of \(entity)",
-            detail: "its records have version \(stored.number) of the schema, the rules have version \(rules.version), and no steps lead "
-                + "from one to the other. Serve with an entities file whose key versions has both")
+            rulesOf: entity,
+            "its records have version \(stored.number) of the schema, the rules have version \(rules.version), and no steps lead "
+                + "from one to the other. Use an entities file whose key versions has both")
     }
 
     /// Makes the rows of scopes and grants anew that come from converted fields.
@@ -72,9 +72,8 @@ extension Hub {
             let (there, here) = (stored[entity]?.number ?? 1, settings.rules[entity]?.version ?? 1)
             guard there != here else { continue }
             throw DatabaseError(
-                .other, doing: "use the rules of \(entity)",
-                detail:
-                    "the records of the database have version \(there) of its schema, and this hub serves version \(here). Start it again "
+                rulesOf: entity,
+                "the records of the database have version \(there) of its schema, and this hub serves version \(here). Start it again "
                     + "with the entities file of the other hubs")
         }
         versionMark = state.versions

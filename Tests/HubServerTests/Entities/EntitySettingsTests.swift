@@ -138,7 +138,7 @@ struct EntitySettingsTests {
             Issue.record("it was applied")
         } catch {
             guard case .settings(let fault) = error else { throw error }
-            #expect(fault.detail.contains("entities.audits") && fault.detail.contains("--drop-scopes"))
+            #expect(fault.detail.contains("rules of audits") && fault.detail.contains("--drop-scopes"))
         }
         #expect(try ids() == ["a-2"])
         let region = try bench.follow("audits").cursor
