@@ -204,9 +204,9 @@ struct EnqueueTests {
         let agent = try TestAgent()
         try agent.enqueue(TestAgent.mutation(.create, "x", ["v": 1], entity: "other"))
         #expect(try agent.record("x", "other")?.status == .pending)
-        agent.store.rules = RuleBook(TestAgent.rules.entities, isStrict: true)
+        try agent.store.use(RuleBook(TestAgent.rules.entities, isStrict: true), at: agent.now)
         #expect(agent.refusal(TestAgent.mutation(.create, "y", entity: "other"))?.code == "validation")
-        agent.store.rules = TestAgent.rules
+        try agent.store.use(TestAgent.rules, at: agent.now)
         for number in 1..<1_000 { try agent.enqueue(TestAgent.mutation(.create, nil, entity: "e\(number)")) }
         #expect(agent.refusal(TestAgent.mutation(.create, nil, entity: "one.more"))?.errors.first?.pointer == "/entity")
         #expect(try agent.store.reads.entities().count == 1_000)
