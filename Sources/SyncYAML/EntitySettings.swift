@@ -49,6 +49,7 @@ package enum EntitySettings {
                 }
             }
         }
+        checkForms(book, root, &reading)
         if let circle = circle(book),
             let field = book.entities[circle[0]]?.refs.first(where: { $0.value == circle[1] })?.key
         {
@@ -148,6 +149,8 @@ package enum EntitySettings {
                 .optional("rank", \.rank, .integer(0...100)),
                 .optional("schema", \.schema, .schema),
                 .key("validate", \.validation, .word),
+                .optional("form", \.form, form),
+                .optional("complete", \.complete, complete),
                 .optional("min_agent", \.minAgent, version),
             ], check: checkRules)
     }
@@ -172,6 +175,7 @@ package enum EntitySettings {
             refuse("index", "it only for a record or reference data: no device reads events")
         }
         if let keep = rules.keep { checkKeep(keep, rules, node, &reading) }
+        checkForm(rules, node, &reading)
         if Set(rules.indexes).count < rules.indexes.count { refuse("index", "each index once") }
         if rules.write == .own, !rules.isScoped { refuse("write", "own only where the key scope names a field with the id of a device") }
         if rules.kind == .reference, rules.write != .scope {
