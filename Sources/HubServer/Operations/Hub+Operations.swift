@@ -50,6 +50,10 @@ extension Hub {
                 return try publish(name, gone, data: nil, over: row, at: now)
             }
             try Hub.check(data, over: old?.data, of: name)
+            // A form is read before any device gets it: what its author cannot have meant is refused here, with its place.
+            if let fault = settings.rules.formFault(in: data, of: name.entity) {
+                throw DatabaseError(.other, doing: "publish \(name)", detail: fault.detail)
+            }
             // Unchanged fields keep their stamps: only changed ones can conflict.
             var stamps = old?.stamps ?? [:]
             for member in data.members where old?.data?[member.name.text] != member.value { stamps[member.name] = stamp }
