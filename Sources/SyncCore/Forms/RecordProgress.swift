@@ -9,8 +9,8 @@ package struct RecordProgress: Hashable, Sendable {
     }
 
     package var record: RecordName
-    /// `false`: the record exists, and its document is not kept or is damaged.
-    package var isReadable = true
+    /// `false`: the record exists, and its document is not kept on this device.
+    package var isKept = true
     /// The record says that it is complete (``CompleteRule``).
     package var saysComplete = false
     package var found = Found.unnamed

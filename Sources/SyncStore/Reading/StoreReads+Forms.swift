@@ -3,15 +3,18 @@ import SyncSQLite
 
 extension StoreReads {
     /// - Returns: `nil` when there is no such record.
+    /// - Throws: `.refused` when the record is damaged.
     package func progress(_ name: RecordName, _ rules: EntityRules) throws(StoreError) -> RecordProgress? {
         let eid = try database.number("SELECT eid FROM entity WHERE name = ?", .text(name.entity.text))
         guard let eid, let row = try MirrorRow.find(database, eid: eid, id: name.id.text), row.isKnown else { return nil }
         var progress = RecordProgress(record: name)
-        guard !row.isDamaged, !row.isNotKept, row.parsedDocument.isReadable else {
-            progress.isReadable = false
+        if row.isNotKept {
+            progress.isKept = false
             return progress
         }
-        guard let record = row.parsedDocument.known else { return nil }
+        let document = row.parsedDocument
+        if row.isDamaged || !document.isReadable { throw Refusal.damaged(name) }
+        guard let record = document.known else { return nil }
         progress.saysComplete = rules.complete?.matches(record) ?? false
         guard let settings = rules.form, let form = settings.name(in: record) else { return progress }
         var shelf = FormShelf()

@@ -103,7 +103,7 @@ struct FormPropertyTests {
         }
     }
 
-    private static let seeds = Array(UInt64(1)...40)
+    private static let seeds = Array(UInt64(1)...12)
 
     /// The questions at the top that a record does not show, found without the code under test's own list: an answer of a wrong kind is a
     /// fault exactly where it counts.
@@ -118,7 +118,7 @@ struct FormPropertyTests {
     @Test("Hidden answers never change the result", arguments: seeds)
     func hiddenAnswers(_ seed: UInt64) throws {
         var maker = Maker(seed: seed)
-        for _ in 0..<25 {
+        for _ in 0..<10 {
             let json = maker.form()
             let form = try Form(json)
             let record = maker.record(of: json)
@@ -136,7 +136,7 @@ struct FormPropertyTests {
     @Test("A record is complete exactly when it has 100 percent", arguments: seeds)
     func percent(_ seed: UInt64) throws {
         var maker = Maker(seed: seed)
-        for _ in 0..<25 {
+        for _ in 0..<10 {
             let json = maker.form()
             let form = try Form(json)
             let record = maker.record(of: json, missing: maker.chance(50) ? 0 : 25)
@@ -152,7 +152,7 @@ struct FormPropertyTests {
     @Test("To take a needed answer away makes exactly it missing", arguments: seeds)
     func removal(_ seed: UInt64) throws {
         var maker = Maker(seed: seed)
-        for _ in 0..<25 {
+        for _ in 0..<10 {
             let json = maker.form()
             let form = try Form(json)
             let record = maker.record(of: json, wrong: 0, missing: 0)
@@ -177,7 +177,7 @@ struct FormPropertyTests {
     @Test("The order of members does not matter", arguments: seeds)
     func order(_ seed: UInt64) throws {
         var maker = Maker(seed: seed)
-        for _ in 0..<25 {
+        for _ in 0..<10 {
             let json = maker.form()
             let record = maker.record(of: json)
             let form = try Form(json), shuffledForm = try Form(Self.shuffled(json, &maker.random))
