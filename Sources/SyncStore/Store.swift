@@ -56,6 +56,7 @@ package final class Store {
     var tidiness = Tidiness.done
     var chains = ChainLengths()
     var indexes: RecordIndexes
+    var forms = FormShelf()
     /// Number of changes of state that came too late (``move(_:to:)``), since the start.
     var staleMoves = 0
     /// Mutations are left that end with one that was refused or given up (``goOnFalling(at:)``).

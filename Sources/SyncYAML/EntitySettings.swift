@@ -49,6 +49,7 @@ package enum EntitySettings {
                 }
             }
         }
+        checkForms(book, root, &reading)
         if let circle = circle(book),
             let field = book.entities[circle[0]]?.refs.first(where: { $0.value == circle[1] })?.key
         {
@@ -155,6 +156,8 @@ package enum EntitySettings {
                 .optional("accepts", \.accepts, asWritten),
                 .optional("app_schema", \.rules.appVersion, .integer(SchemaVersions.range)),
                 .key("validate", \.rules.validation, .word),
+                .optional("form", \.rules.form, form),
+                .optional("complete", \.rules.complete, complete),
                 .optional("min_agent", \.rules.minAgent, version),
             ], check: { checkRules($0.rules, $1, &$2) }
         ).mapped(finish, back: Draft.init)
@@ -180,6 +183,7 @@ package enum EntitySettings {
             refuse("index", "it only for a record or reference data: no device reads events")
         }
         if let keep = rules.keep { checkKeep(keep, rules, node, &reading) }
+        checkForm(rules, node, &reading)
         if Set(rules.indexes).count < rules.indexes.count { refuse("index", "each index once") }
         if rules.write == .own, !rules.isScoped { refuse("write", "own only where the key scope names a field with the id of a device") }
         if rules.kind == .reference, rules.write != .scope {

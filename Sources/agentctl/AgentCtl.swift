@@ -18,7 +18,7 @@ struct AgentCtl: ParsableCommand {
         version: "agentctl \(ProductVersion.text)",
         subcommands: [
             JoinCommand.self, StatusCommand.self, WhyCommand.self, PlanCommand.self, EnqueueCommand.self, ImportCommand.self,
-            GetCommand.self, QueryCommand.self,
+            GetCommand.self, QueryCommand.self, FormCommand.self,
             WatchCommand.self, MutationsCommand.self, UndoCommand.self, RejectedCommand.self, ConflictsCommand.self, BlobsCommand.self,
             LinksCommand.self, PowerCommand.self,
             LedgerCommand.self, SyncCommand.self, PauseCommand.self,

@@ -52,6 +52,38 @@ extension EndToEnd {
             }
         }
 
+        @Test("A form is tried, published and filled in: completed with holes is refused, and progress says what is missing")
+        func form() async throws {
+            let entities = """
+                  forms: { kind: reference }
+                  audits: { form: { entity: forms, ref: form_id, version: form_version }, complete: { when: { status: [completed] } } }
+                """
+            let form = """
+                { "title": "Doors", "sections": [ { "id": "doors", "fields": [
+                  { "id": "q1", "type": "choice", "choices": ["pass", "fail"], "required": true },
+                  { "id": "q2", "type": "text", "required": true, "visible_when": { "q1": "fail" } } ] } ] }
+                """
+            try await Stand.with(entities: entities, hub: false, agent: false) { stand in
+                let (file, answers) = ("\(stand.folder)/doors.json", "\(stand.folder)/answers.json")
+                try Stand.write(form, to: file)
+                try Stand.write(#"{"q1":"fail"}"#, to: answers)
+                #expect(try await stand.agentctl("form", "check", file).text == "the form is right: 2 questions\n")
+                let tried = try await stand.agentctl("form", "check", file, "--answers", answers)
+                #expect(tried.status == 1 && tried.text.contains("missing: /q2 is required"), "\(tried.text) \(tried.talk)")
+                try Stand.write(form.replacingOccurrences(of: "visible_when", with: "visible_wen"), to: file)
+                let wrong = try await stand.agentctl("form", "check", file)
+                #expect(wrong.status == 1 && wrong.talk.contains("did you mean visible_when?"), "\(wrong.talk)")
+
+                try await stand.startHub()
+                try await stand.startAgent()
+                let draft = #"{"form_id":"doors","form_version":1,"q1":"fail"}"#
+                let absent = try await stand.agentctl("enqueue", "audits", "a-1", "--data", draft, "--json")
+                #expect(absent.status == 0 && absent.text.contains(#""form":"absent""#), "\(absent.text) \(absent.talk)")
+                let progress = try await stand.agentctl("form", "progress", "audits", "a-1")
+                #expect(progress.status == 1 && progress.text.contains("is not on this device"), "\(progress.text) \(progress.talk)")
+            }
+        }
+
         @Test("A file of steps gives the changes of a device that was away the shape that the hub's new schema wants")
         func retryByFile() async throws {
             let schema = """

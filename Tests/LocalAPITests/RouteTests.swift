@@ -54,6 +54,7 @@ private let wwan0 = link("wwan0")
         Good(
             "GET", "/v1/records/audits/a-17?fetch=1",
             .record(RecordName(audits, RecordID(trusted: "a-17")), view: .merged, fetches: true), .read),
+        Good("GET", "/v1/records/audits/a-17/progress", .progress(RecordName(audits, RecordID(trusted: "a-17"))), .read),
         Good("GET", "/v1/records/audits", .records(RecordListQuery(audits)), .read),
         Good(
             "GET",

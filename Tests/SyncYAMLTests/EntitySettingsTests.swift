@@ -200,7 +200,7 @@ struct EntitySettingsTests {
             ),
             (
                 "a: [1]",
-                "2:6: entities.a: a list is not accepted, expected a mapping with the keys kind, refs, priority, strategy, fields, scope, write, critical_fields, max_len, on_deleted, seed_filter, index, undo, keep, retention, ttl, when_full, durability, coalesce, history, rank, schema, validate, min_agent"
+                "2:6: entities.a: a list is not accepted, expected a mapping with the keys kind, refs, priority, strategy, fields, scope, write, critical_fields, max_len, on_deleted, seed_filter, index, undo, keep, retention, ttl, when_full, durability, coalesce, history, rank, schema, validate, form, complete, min_agent"
             ),
         ])
     func contradictions(entities: String, message: String) throws {
@@ -230,6 +230,81 @@ struct EntitySettingsTests {
         #expect(entities["b"]?.object?["keep"] == nil)
         let text = JSON.object(EntitySettings.written(book)).json
         #expect(try read(text).entities == book.entities)
+    }
+
+    @Test("The form of an entity reaches its rule, and agents")
+    func forms() throws {
+        let book = try read(
+            """
+            entities:
+              forms: { kind: reference }
+              audits:
+                form: { entity: forms, ref: form_id, version: form_version, path: body }
+                complete: { when: { status: [completed], closed: [true] } }
+              visits: { kind: event, form: { entity: forms, ref: form_id } }
+            """)
+        let audits = try #require(book.entities[name("audits")])
+        #expect(audits.form == FormSettings(entity: name("forms"), ref: "form_id", version: "form_version", path: "body"))
+        #expect(audits.complete == CompleteRule(when: ["status": ["completed"], "closed": ["true"]]))
+        #expect(book.entities[name("visits")]?.form == FormSettings(entity: name("forms"), ref: "form_id", path: "schema"))
+        let text = JSON.object(EntitySettings.written(book)).json
+        #expect(try read(text).entities == book.entities)
+    }
+
+    private static let others = "\n  forms: {kind: reference}\n  log: {kind: event}\n  old: {kind: reference, keep: {days: 90}}"
+
+    @Test(
+        "A form that could judge nothing is refused",
+        arguments: [
+            ("a: {form: {ref: f}}", "2:13: entities.a.form.entity: is missing, expected the entity of the forms"),
+            ("a: {form: {entity: forms}}", "2:13: entities.a.form.ref: is missing, expected the field that holds the id of the form"),
+            ("a: {form: {entity: forms, reff: f}}", "2:29: entities.a.form.reff: unknown key (did you mean ref?)"),
+            ("a: {form: {entity: forms, ref: ''}}", "2:34: entities.a.form.ref: \"\" is not accepted, expected a field name"),
+            (
+                "a: {form: {entity: log, ref: f}}",
+                "2:22: entities.a.form.entity: refers to log, an event, which is not kept, expected a record or a reference"
+            ),
+            (
+                "a: {form: {entity: old, ref: f}}",
+                "2:22: entities.a.form.entity: refers to old, whose documents a device may drop (keep), expected an entity whose forms "
+                    + "stay on the device"
+            ),
+            (
+                "a: {form: {entity: a, ref: f}}",
+                "2:22: entities.a.form.entity: refers to itself, expected another entity, whose records are the forms"
+            ),
+            (
+                "a: {kind: reference, form: {entity: forms, ref: f}}",
+                "2:30: entities.a.form: a mapping is not accepted, expected it only for a record or an event: reference data is not filled "
+                    + "in here"
+            ),
+            (
+                "a: {form: {entity: forms, ref: f, version: f}}",
+                "2:13: entities.a.form: a mapping is not accepted, expected different fields for ref and version"
+            ),
+            (
+                "a: {complete: {when: {status: [done]}}}",
+                "2:17: entities.a.complete: a mapping is not accepted, expected it only beside form, which says what a complete record has"
+            ),
+            (
+                "a: {complete: {when: {}}, form: {entity: forms, ref: f}}",
+                "2:24: entities.a.complete.when: a mapping is not accepted, expected at least one field with its values"
+            ),
+            (
+                "a: {complete: {when: {status: []}}, form: {entity: forms, ref: f}}",
+                "2:33: entities.a.complete.when.status: a list is not accepted, expected at least one value"
+            ),
+            (
+                "a: {form: {entity: form, ref: f}}\n  strict_entities: {}\nstrict_entities: true",
+                "2:22: entities.a.form.entity: refers to form (did you mean forms?), expected a configured entity, because strict_entities "
+                    + "is true"
+            ),
+        ])
+    func formMistakes(entities: String, message: String) throws {
+        let parts = entities.split(separator: "\n", maxSplits: 1, omittingEmptySubsequences: false)
+        let text = "entities:\n  " + parts[0] + Self.others + (parts.count > 1 ? "\n" + parts[1] : "") + "\n"
+        let errors = #expect(throws: ConfigurationErrors.self) { try read(text) }
+        #expect(errors?.errors.map(\.description) == ["rules.yaml:" + message])
     }
 
     @Test("A file of entities is read from disk, and a missing one is one clear line")

@@ -119,6 +119,7 @@ extension Agent {
         case .resolveConflict(let id): try resolveConflict(call, id)
         case .record(let name, let view, let fetches):
             if fetches { try fetchRecord(call, name, view) } else { try readRecord(call, name, view) }
+        case .progress(let name): try showProgress(call, name)
         case .records(let query): try readRecords(call, query)
         case .query: try readRecords(call, QueryBody.read(call.body))
         case .entities: listEntities(call)

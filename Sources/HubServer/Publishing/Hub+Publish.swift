@@ -107,6 +107,8 @@ extension Hub {
         }
         let text = data.json
         if let fault = Hub.fault(in: data, bytes: text.utf8.count, over: old?.data, of: row?.size ?? 0) { return fault }
+        // A form is read before any device gets it: what its author cannot have meant is refused here, with its place.
+        if let fault = settings.rules.formFault(in: data, of: name.entity) { return fault.detail }
         // Unchanged fields keep their stamps: only changed ones can conflict. All fields of a new record have its own.
         var stamps = old?.stamps ?? [:]
         for member in old == nil ? [] : data.members where old?.data?[member.name.text] != member.value { stamps[member.name] = stamp }

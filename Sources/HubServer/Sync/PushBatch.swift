@@ -47,6 +47,7 @@ struct PushBatch {
     private var missingParents: [RecordName: MutationFate.Ending] = [:]
     /// Records whose creation by the device was refused in this batch.
     private var refusedCreates: Set<RecordName> = []
+    private var forms = FormShelf()
 
     init(
         device: DeviceID, share: DeviceAccess?, now: Timestamp, settings: Hub.Settings, store: HubStore, head: Int64,
@@ -271,6 +272,13 @@ struct PushBatch {
                 {
                     return PushResult(key: key, verdict: .rejected(problem, current: nil))
                 }
+                if let data = record.data, rules.form != nil,
+                    let problem = FormRefusal.problem(
+                        try formVerdict(rules, after: data, before: before), of: mutation.record,
+                        besideOthers: mutation.baseVersion < working.versionBefore)
+                {
+                    return PushResult(key: key, verdict: .rejected(problem, current: nil))
+                }
                 let text = record.data?.json
                 if let text, text.utf8.count > Limits.documentBytes,
                     case let limit = DocumentLimits.bytesMax(over: before?.bytes.count ?? 0), text.utf8.count > limit
@@ -314,6 +322,16 @@ struct PushBatch {
         let new = isUnchecked ? working.record?.data : record.data
         let fault = decision.fault(old: working.record?.data, new: new, scopesBefore: working.scopes)
         return fault ?? (working.isHidden ? decision.fault(old: nil, new: nil, scopesBefore: nil) : nil)
+    }
+
+    private mutating func formVerdict(_ rules: EntityRules, after: JSONObject, before: JSONObject?) throws(DatabaseError) -> FormVerdict {
+        // Taken out meanwhile, because records are loaded into the same value.
+        var shelf = FormShelf()
+        swap(&shelf, &forms)
+        defer { swap(&shelf, &forms) }
+        return try FormVerdict(rules, after: after, before: before) { name, settings throws(DatabaseError) in
+            try shelf.find(name, settings) { name throws(DatabaseError) in FormRefusal.source(try load(name).stored) }
+        }
     }
 
     private func limitFault(_ find: () -> Problem?) -> Problem? {

@@ -10,6 +10,8 @@ package struct EnqueueAnswer: Hashable, Sendable {
     package var durability: EntityRules.Durability?
     /// Violations of the schema of an entity with `validate: warn`; the mutation was accepted all the same.
     package var warnings: [Problem.Pointer]
+    /// Why no form judged the change, although its record names one: the hub judges it.
+    package var form: FormVerdict.Unjudged?
     /// Values that stay because the mutation's `max` or `min` does not beat them, by the name that the mutation uses.
     package var kept: JSONObject
 
@@ -47,6 +49,7 @@ package struct EnqueueAnswer: Hashable, Sendable {
                     }
                 }
             }
+            writer.member("form", enqueued.form?.rawValue)
             if !enqueued.kept.isEmpty { writer.member("kept", JSON.object(enqueued.kept)) }
             writer.members("record") { writer in
                 writer.member("entity", enqueued.recordName.entity.text)
@@ -75,6 +78,7 @@ package struct EnqueueAnswer: Hashable, Sendable {
         warnings = reader.list("warnings").map {
             Problem.Pointer($0.object?["pointer"]?.text ?? "", $0.object?["detail"]?.text ?? "")
         }
+        form = reader.text("form").flatMap { FormVerdict.Unjudged(rawValue: $0) }
         kept = reader.object["kept"]?.object ?? [:]
         durability = reader.text("durability").flatMap { EntityRules.Durability(rawValue: $0) }
     }

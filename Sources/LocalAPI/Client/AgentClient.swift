@@ -67,6 +67,10 @@ package struct AgentClient: Sendable {
         try await call(.undoMutation(key), body: body.bytes) { UndoReport($0) }
     }
 
+    package func progress(_ name: RecordName) async throws(AgentError) -> Reply<ProgressAnswer> {
+        try await call(.progress(name)) { ProgressAnswer($0) }
+    }
+
     package func conflicts(_ query: ConflictListQuery) async throws(AgentError) -> Reply<ConflictListPage> {
         try await call(.conflicts(query)) { ConflictListPage($0) }
     }

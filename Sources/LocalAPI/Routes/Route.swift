@@ -24,6 +24,8 @@ package enum Route: Hashable, Sendable {
     /// - Parameter fetches: Ask the hub for the document if it is not kept on this device.
     case record(RecordName, view: RecordView, fetches: Bool = false)
     case records(RecordListQuery)
+    /// How far a record is by its form.
+    case progress(RecordName)
     case query
     case entities
 
@@ -83,7 +85,7 @@ package enum Route: Hashable, Sendable {
     package var role: Role? {
         switch self {
         case .welcome, .reference, .health, .ready: nil
-        case .mutations, .mutation, .record, .records, .query, .entities, .status, .metrics, .events, .links, .power,
+        case .mutations, .mutation, .record, .records, .progress, .query, .entities, .status, .metrics, .events, .links, .power,
             .ledger, .why, .plan, .blobs, .blob, .blobContent, .conflicts, .conflict:
             .read
         // The handler checks the owner of the mutation: an app may change its own, an operator all.
@@ -105,8 +107,9 @@ package enum Route: Hashable, Sendable {
         case .hintLink: .json(maxBytes: Limits.lineBytes, isRequired: true)
         case .enqueueLines: .lines(maxBytes: Limits.lineBytes)
         case .addBlob: .file
-        case .mutations, .mutation, .cancelMutation, .record, .records, .entities, .welcome, .reference, .status, .health, .ready, .metrics,
-            .events, .config, .reloadConfig, .links, .clearLinkHint, .power, .ledger, .why, .audit, .checklist, .diagnose, .blobs,
+        case .mutations, .mutation, .cancelMutation, .record, .records, .progress, .entities, .welcome, .reference, .status, .health,
+            .ready,
+            .metrics, .events, .config, .reloadConfig, .links, .clearLinkHint, .power, .ledger, .why, .audit, .checklist, .diagnose, .blobs,
             .blob, .blobContent, .retryBlob, .removeBlob, .conflicts, .conflict:
             .none
         }
@@ -128,6 +131,7 @@ package enum Route: Hashable, Sendable {
         case .resolveConflict: "resolve"
         case .record: "record"
         case .records: "records"
+        case .progress: "progress"
         case .query: "query"
         case .entities: "entities"
         case .welcome: "welcome"

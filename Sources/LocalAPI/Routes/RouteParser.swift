@@ -34,6 +34,9 @@ enum RouteParser {
         case 1: return oneSegment(path[0])
         case 2: return try twoSegments(path[0], path[1])
         case 3: return try threeSegments(path[0], path[1], path[2])
+        case 4 where path[0] == "records" && path[3] == "progress":
+            let name = RecordName(try identifier(path[1], "the entity"), try identifier(path[2], "the record id"))
+            return [("GET", plain(.progress(name)))]
         default: return nil
         }
     }

@@ -60,6 +60,7 @@ package struct RouteTarget: Hashable, Sendable {
             if !query.statuses.isEmpty {
                 add("sync_status", query.statuses.map(\.name).sorted().joined(separator: ","))
             }
+        case .progress(let name): (method, path) = (.get, ["records", name.entity.text, name.id.text, "progress"])
         case .query: (method, path) = (.post, ["query"])
         case .addBlob(let query):
             (method, path) = (.post, ["blobs"])

@@ -84,6 +84,10 @@ package struct EntityRules: Hashable, Sendable {
     /// The version in which apps of this device write and read, unless they say another one; `nil`: the present one.
     package var appVersion: Int?
     package var validation: Validation = .warn
+    /// How a record names the form that it is judged by.
+    package var form: FormSettings?
+    /// Selects the records that may lack nothing of their form.
+    package var complete: CompleteRule?
     /// Oldest agent that may change the entity; an older one mirrors it read-only.
     package var minAgent: String?
     /// Place among the entities in a batch; `nil` means that it follows from ``refs``.

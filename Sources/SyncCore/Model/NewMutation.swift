@@ -98,6 +98,8 @@ package struct Enqueued: Hashable, Sendable {
     package var durability: EntityRules.Durability
     /// Violations of the entity's schema. The hub may refuse the mutation for them.
     package var warnings: [Problem.Pointer] = []
+    /// Why no form judged the change, although its record names one.
+    package var form: FormVerdict.Unjudged?
     /// Values that stay because the mutation's `max` or `min` does not beat them, by the name that the mutation uses.
     package var kept: JSONObject = [:]
     /// The older mutation that this one was merged into, or cancelled with.

@@ -30,6 +30,9 @@ final class EnqueueIntent {
     var fieldFaults: [Problem.Pointer] = []
     /// Violations of the schema, where the mutation is accepted all the same.
     var warnings: [Problem.Pointer] = []
+    /// What the form of the record says.
+    var formVerdict = FormVerdict()
+    var unjudged: FormVerdict.Unjudged?
 
     init(
         _ mutation: NewMutation, _ rules: EntityRules, by requester: Requester, in group: EnqueueGroup?, payload: Payload,
@@ -92,6 +95,7 @@ extension Store {
             if let fault = limitFault(of: content, in: event, over: nil) { throw .refused(fault) }
             intent = EnqueueIntent(mutation, rules, by: requester, in: group, payload: Payload(content))
             intent.fieldFaults = Self.fieldFaults(rules, in: event, before: nil)
+            intent.formVerdict = try formVerdict(rules, after: event, before: nil)
         case .record:
             // A mutation that takes the place of another has its form already, and the hub is to say what is wrong with it.
             if supersedes == nil {
@@ -102,6 +106,7 @@ extension Store {
         }
         intent.warnings = olderFaults
         intent.warnings += try checkSchema(rules, intent.payload.action, mutation, intent.fieldFaults)
+        try checkForm(intent)
         intent.payload.priority = intent.priority
         intent.payload.uid = Int64(requester.uid)
         intent.payload.coalesces = mutation.coalesces
@@ -162,6 +167,7 @@ extension Store {
             mutation, rules, by: requester, in: group, payload: payload, record: record, document: folded?.text)
         intent.kept = kept
         if let document = folded?.document { intent.fieldFaults = Self.fieldFaults(rules, in: document, before: seen) }
+        intent.formVerdict = try formVerdict(rules, after: folded?.document, before: seen)
         return intent
     }
 

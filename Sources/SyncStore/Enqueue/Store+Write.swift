@@ -98,6 +98,7 @@ extension Store {
             record: record.map { RecordSnapshot($0, name, pending: pending) }, recordName: name, isRepeat: false,
             durability: intent.mutation.durability ?? intent.rules.durability)
         answer.warnings = intent.warnings
+        answer.form = intent.unjudged
         answer.kept = intent.kept
         return answer
     }

@@ -66,7 +66,8 @@ struct LocalNumberTests {
         return parsed + [
             .enqueue(wait: nil), .enqueueLines, .mutation(key), .cancelMutation(key), .retryMutation(key), .discardMutation(key),
             .undoMutation(key),
-            .record(name, view: .merged), .query, .entities, .welcome, .reference, .status, .health, .ready, .metrics, .sync, .pause,
+            .record(name, view: .merged), .progress(name), .query, .entities, .welcome, .reference, .status, .health, .ready, .metrics,
+            .sync, .pause,
             .resume, .acknowledge, .config, .checkConfig,
             .reloadConfig, .links, .power, .why(key), .plan, .checklist, .diagnose,
         ]

@@ -1,0 +1,63 @@
+/// How the records of an entity name their form, as the product owner writes it in the settings of the entity:
+/// `{ entity: forms, ref: form_id, version: form_version, path: schema }`.
+///
+/// A form of some version is a record of its own, whose id is that of the form, `:` and the version, such as `doors:3`. It never changes,
+/// so that a record that was begun under version 2 is judged by version 2 for good, on every device and at the hub, and nobody has to keep
+/// older copies of anything. A form whose record has the plain id `doors` counts for the version that its member `version` names.
+package struct FormSettings: Hashable, Sendable {
+    /// The entity of the forms.
+    package var entity: EntityName
+    /// The field of a record that holds the id of its form.
+    package var ref: String
+    /// The field of a record that holds the version of its form; `nil`: forms have no versions.
+    package var version: String?
+    /// The member of the form's record that holds the form (``Form``).
+    package var path: String
+
+    package static let standardPath = "schema"
+
+    package init(entity: EntityName, ref: String, version: String? = nil, path: String = FormSettings.standardPath) {
+        (self.entity, self.ref, self.version, self.path) = (entity, ref, version, path)
+    }
+
+    /// The form that a record names.
+    package struct Name: Hashable, Sendable {
+        package var id: String
+        package var version: String?
+
+        package init(id: String, version: String? = nil) {
+            (self.id, self.version) = (id, version)
+        }
+
+        /// As people see it: `doors, version 3`.
+        package var text: String { id + (version.map { ", version \($0)" } ?? "") }
+    }
+
+    /// - Returns: `nil` when the record names no form.
+    package func name(in record: JSONObject) -> Name? {
+        guard let id = record[ref].flatMap(Self.text), !id.isEmpty else { return nil }
+        return Name(id: id, version: version.flatMap { record[$0].flatMap(Self.text) })
+    }
+
+    /// An id or a version: a text, or a whole number as its digits.
+    static func text(_ json: JSON) -> String? { json.text ?? json.int.map { String($0) } }
+}
+
+/// Selects the records that are complete, so that nothing may be missing: `{ when: { status: [completed] } }`.
+package struct CompleteRule: Hashable, Sendable {
+    /// The accepted values by field, as in ``KeepRule/when``.
+    package var when: [String: [String]]
+
+    package init(when: [String: [String]] = [:]) {
+        self.when = when
+    }
+
+    /// Returns whether every field has one of its values: as text, as the digits of a number, as `true` or `false`, or as an element of a
+    /// list.
+    package func matches(_ record: JSONObject) -> Bool {
+        when.allSatisfy { field, values in
+            guard let held = record[field] else { return false }
+            return values.contains { held.shows($0) }
+        }
+    }
+}

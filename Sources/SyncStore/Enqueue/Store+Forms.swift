@@ -1,0 +1,37 @@
+import SyncCore
+
+// The form of a record judges its changes before they are written (PROTOCOL A12).
+extension Store {
+    /// What the form of a record says about a change.
+    ///
+    /// - Parameters:
+    ///   - after: The view with the change; `nil` when it deletes the record.
+    ///   - before: The view without it; `nil` when there is no record.
+    func formVerdict(_ rules: EntityRules, after: JSONObject?, before: JSONObject?) throws(StoreError) -> FormVerdict {
+        guard rules.form != nil, let after else { return FormVerdict() }
+        let reads = reads
+        return try FormVerdict(rules, after: after, before: before) { name, settings throws(StoreError) in
+            try forms.find(name, settings) { name throws(StoreError) in try reads.formSource(name) }
+        }
+    }
+
+    /// A record that says that it is complete may lack nothing, also where the entity only warns of wrong values: the person who can fill
+    /// the hole is in front of the device now, and the hub would refuse the change.
+    ///
+    /// - Throws: `.refused` with `validation` and a pointer to each hole, and to each wrong answer where the entity asks for that.
+    func checkForm(_ intent: EnqueueIntent) throws(StoreError) {
+        let verdict = intent.formVerdict
+        intent.unjudged = verdict.unjudged
+        let isRefused = !verdict.holes.isEmpty || intent.rules.validation == .reject && !verdict.faults.isEmpty
+        guard isRefused, let first = verdict.all.first else {
+            intent.warnings += verdict.faults.filter { !intent.warnings.contains($0) }
+            return
+        }
+        let others = verdict.all.count - 1
+        let more = others == 0 ? "" : ", and \(others) more"
+        throw .refused(
+            Problem(
+                "validation", status: 422, detail: "\(intent.mutation.entity): \(first.pointer) \(first.detail)\(more)", errors: verdict.all
+            ))
+    }
+}

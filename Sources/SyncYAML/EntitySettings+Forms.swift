@@ -1,0 +1,101 @@
+import SyncCore
+
+// The keys `form` and `complete` of an entity: by which form its records are judged, and when they may lack nothing (PROTOCOL A12).
+extension EntitySettings {
+    private struct FormDraft: Sendable {
+        var entity: EntityName?
+        var ref: String?
+        var version: String?
+        var path = FormSettings.standardPath
+    }
+
+    static var form: Format<FormSettings> {
+        let draft = Format<FormDraft>.mapping(
+            FormDraft(),
+            [
+                .optional("entity", \.entity, .identifier()), .optional("ref", \.ref, member), .optional("version", \.version, member),
+                .key("path", \.path, member),
+            ])
+        return Format(
+            expected: draft.expected, keys: draft.keys,
+            read: { node, reading in
+                guard let value = draft.read(node, &reading) else { return nil }
+                guard let entity = value.entity else {
+                    reading.report(node.position, below: "entity", problem: "is missing", expected: "the entity of the forms")
+                    return nil
+                }
+                guard let ref = value.ref else {
+                    reading.report(node.position, below: "ref", problem: "is missing", expected: "the field that holds the id of the form")
+                    return nil
+                }
+                return FormSettings(entity: entity, ref: ref, version: value.version, path: value.path)
+            },
+            write: { value in
+                // A key that is not set is left out: an agent would refuse null.
+                var object: JSONObject = ["entity": .string(value.entity.text), "ref": .string(value.ref)]
+                if let version = value.version { object["version"] = .string(version) }
+                object["path"] = .string(value.path)
+                return .object(object)
+            })
+    }
+
+    static var complete: Format<CompleteRule> {
+        .mapping(
+            CompleteRule(),
+            [.key("when", \.when, .dictionary(of: .list(value, upTo: 64), names: member, text: { $0 }, upTo: 16), isRequired: true)],
+            check: { rule, node, reading in
+                // Without a value no record would ever be complete, and without a field every draft would be.
+                if rule.when.isEmpty {
+                    reading.inside(key: "when") { $0.refuse(node.deepest(["when"]), expected: "at least one field with its values") }
+                }
+                for field in rule.when.keys.sorted(by: precedesInBytes) where rule.when[field]?.isEmpty == true {
+                    reading.inside(key: "when") { reading in
+                        reading.inside(key: field) { $0.refuse(node.deepest(["when", field]), expected: "at least one value") }
+                    }
+                }
+            })
+    }
+
+    /// Refuses keys that would have no effect.
+    static func checkForm(_ rules: EntityRules, _ node: YAMLNode, _ reading: inout Reading) {
+        func refuse(_ key: String, _ expected: String) {
+            reading.inside(key: key) { $0.refuse(node.deepest([key]), expected: expected) }
+        }
+        if rules.form != nil, rules.kind == .reference {
+            refuse("form", "it only for a record or an event: reference data is not filled in here")
+        }
+        if rules.complete != nil, rules.form == nil { refuse("complete", "it only beside form, which says what a complete record has") }
+        if let form = rules.form, sameBytes(form.ref, form.version) { refuse("form", "different fields for ref and version") }
+    }
+
+    /// Checks the entities that hold the forms. `root` is the mapping that has the key `entities`.
+    static func checkForms(_ book: RuleBook, _ root: YAMLNode, _ reading: inout Reading) {
+        for (name, rules) in book.entities.sorted(by: { $0.key < $1.key }) {
+            guard let forms = rules.form?.entity else { continue }
+            func report(_ problem: String, _ expected: String) {
+                let place = root.deepest(["entities", name.text, "form", "entity"]).position
+                reading.report(place, below: "entities." + keyText(name.text) + ".form.entity", problem: problem, expected: expected)
+            }
+            guard let found = book[forms] else {
+                let near = nearestName(to: forms.text, among: book.entities.keys.map(\.text)).map { " (did you mean \($0)?)" } ?? ""
+                report("refers to \(forms)\(near)", "a configured entity, because strict_entities is true")
+                continue
+            }
+            if forms == name {
+                report("refers to itself", "another entity, whose records are the forms")
+            } else if found.kind == .event {
+                report("refers to \(forms), an event, which is not kept", "a record or a reference")
+            } else if found.keep != nil {
+                report("refers to \(forms), whose documents a device may drop (keep)", "an entity whose forms stay on the device")
+            }
+        }
+    }
+
+    private static var member: Format<String> {
+        .text(expected: "a field name", parse: { $0.isEmpty ? nil : $0 }, write: { .string($0) })
+    }
+
+    private static var value: Format<String> {
+        .text(expected: "a text, a number, true or false", parse: { $0.isEmpty ? nil : $0 }, write: { .string($0) })
+    }
+}
