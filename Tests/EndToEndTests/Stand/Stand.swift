@@ -277,7 +277,8 @@ actor Stand {
         throw StandError("\(last?.outbox.open ?? -1) mutations stay open: \(last?.sync.lastError ?? "no error")")
     }
 
-    private var configuration: String {
+    /// The usual one.
+    var configuration: String {
         """
         hub: { url: "\(hubURLForAgent ?? hubURL)", device: \(Stand.device), token_file: "\(folder)/token" }
         socket: { path: "\(socketPath)", mode: "0600" }
