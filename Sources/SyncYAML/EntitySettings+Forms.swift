@@ -7,6 +7,14 @@ extension EntitySettings {
         var ref: String?
         var version: String?
         var path = FormSettings.standardPath
+        var answers: FormSettings.Answers?
+    }
+
+    private struct AnswersDraft: Sendable {
+        var entity: EntityName?
+        var ref: String?
+        var question: String?
+        var value = FormSettings.Answers.standardValue
     }
 
     static var form: Format<FormSettings> {
@@ -14,7 +22,7 @@ extension EntitySettings {
             FormDraft(),
             [
                 .optional("entity", \.entity, .identifier()), .optional("ref", \.ref, member), .optional("version", \.version, member),
-                .key("path", \.path, member),
+                .key("path", \.path, member), .optional("answers", \.answers, answers),
             ])
         return Format(
             expected: draft.expected, keys: draft.keys,
@@ -28,15 +36,34 @@ extension EntitySettings {
                     reading.report(node.position, below: "ref", problem: "is missing", expected: "the field that holds the id of the form")
                     return nil
                 }
-                return FormSettings(entity: entity, ref: ref, version: value.version, path: value.path)
+                return FormSettings(entity: entity, ref: ref, version: value.version, path: value.path, answers: value.answers)
             },
             write: { value in
                 // A key that is not set is left out: an agent would refuse null.
                 var object: JSONObject = ["entity": .string(value.entity.text), "ref": .string(value.ref)]
                 if let version = value.version { object["version"] = .string(version) }
                 object["path"] = .string(value.path)
+                if let found = value.answers { object["answers"] = answers.write(found) }
                 return .object(object)
             })
+    }
+
+    private static var answers: Format<FormSettings.Answers> {
+        let draft = Format<AnswersDraft>.mapping(
+            AnswersDraft(),
+            [
+                .optional("entity", \.entity, .identifier()), .optional("ref", \.ref, member), .optional("question", \.question, member),
+                .key("value", \.value, member),
+            ])
+        return draft.mapped(
+            { value, node, reading in
+                guard let entity = value.entity, let ref = value.ref, let question = value.question else {
+                    let missing = value.entity == nil ? "entity" : value.ref == nil ? "ref" : "question"
+                    reading.report(node.position, below: missing, problem: "is missing", expected: "entity, ref and question")
+                    return nil
+                }
+                return FormSettings.Answers(entity: entity, ref: ref, question: question, value: value.value)
+            }, back: { AnswersDraft(entity: $0.entity, ref: $0.ref, question: $0.question, value: $0.value) })
     }
 
     static var complete: Format<CompleteRule> {
@@ -71,6 +98,7 @@ extension EntitySettings {
     /// Checks the entities that hold the forms. `root` is the mapping that has the key `entities`.
     static func checkForms(_ book: RuleBook, _ root: YAMLNode, _ reading: inout Reading) {
         for (name, rules) in book.entities.sorted(by: { $0.key < $1.key }) {
+            if let answers = rules.form?.answers { checkAnswers(answers, of: name, book, root, &reading) }
             guard let forms = rules.form?.entity else { continue }
             func report(_ problem: String, _ expected: String) {
                 let place = root.deepest(["entities", name.text, "form", "entity"]).position
@@ -89,6 +117,20 @@ extension EntitySettings {
                 report("refers to \(forms), whose documents a device may drop (keep)", "an entity whose forms stay on the device")
             }
         }
+    }
+
+    /// The answers of a record are looked for when it is completed, so they must be found quickly.
+    private static func checkAnswers(
+        _ answers: FormSettings.Answers, of name: EntityName, _ book: RuleBook, _ root: YAMLNode, _ reading: inout Reading
+    ) {
+        let found = book[answers.entity]
+        let column = FieldPath([answers.ref]).map { RecordIndex.Column.field($0) }
+        guard found?.kind != .record || found?.indexes.contains(where: { $0.columns.first == column }) != true else { return }
+        reading.report(
+            root.deepest(["entities", name.text, "form", "answers", "entity"]).position,
+            below: "entities." + keyText(name.text) + ".form.answers.entity",
+            problem: "\(answers.entity) is no record with an index by \(answers.ref)",
+            expected: "an entity of records with the key index: [\(answers.ref)]")
     }
 
     private static var member: Format<String> {

@@ -91,4 +91,35 @@ struct FormTests {
             try agent.store.reads.progress(name, rules)?.found
                 == .unjudged(.init(id: "doors", version: "9"), .absent, reason: "the form doors, version 9 is not on this device"))
     }
+
+    @Test("Answers in records of their own count for the record that they name")
+    func answers() throws {
+        var audit = EntityRules()
+        audit.form = FormSettings(
+            entity: EntityName(trusted: "template"), ref: "form_id",
+            answers: FormSettings.Answers(entity: EntityName(trusted: "answer"), ref: "audit_id", question: "question_id"))
+        audit.complete = CompleteRule(when: ["status": ["completed"]])
+        var answer = EntityRules()
+        answer.declaredIndexes = [RecordIndex("audit_id")].compactMap(\.self)
+        let agent = try TestAgent(
+            rules: RuleBook([EntityName(trusted: "audit"): audit, EntityName(trusted: "answer"): answer]))
+        try agent.pull([("doors", 1, Self.form)], entity: "template")
+        try agent.create("a", ["form_id": "doors"])
+        func put(_ id: String, _ data: JSONObject) throws {
+            try agent.enqueue(TestAgent.mutation(.upsert, id, data, entity: "answer"))
+        }
+        try put("a-q1", ["audit_id": "a", "question_id": "q1", "value": "fail"])
+        try put("b-q2", ["audit_id": "b", "question_id": "q2", "value": "of another audit"])
+        let complete = TestAgent.mutation(.update, "a", ["status": "completed"])
+        #expect(agent.refusal(complete)?.errors == [Problem.Pointer("/data/q2", "is required")])
+        let name = TestAgent.name("a")
+        guard case .judged(_, let progress)? = try agent.store.reads.progress(name, audit)?.found else {
+            Issue.record("it was not judged")
+            return
+        }
+        #expect(progress.total == FormCount(questions: 2, answered: 1, required: 2, missing: 1))
+        try put("a-q2", ["audit_id": "a", "question_id": "q2", "value": "hinge"])
+        try agent.enqueue(complete)
+        #expect(try agent.store.reads.progress(name, audit)?.saysComplete == true)
+    }
 }

@@ -242,11 +242,16 @@ struct EntitySettingsTests {
                 form: { entity: forms, ref: form_id, version: form_version, path: body }
                 complete: { when: { status: [completed], closed: [true] } }
               visits: { kind: event, form: { entity: forms, ref: form_id } }
+              tours: { form: { entity: forms, ref: form_id, answers: { entity: answers, ref: tour, question: q } } }
+              answers: { index: [tour], refs: { tour: tours } }
             """)
         let audits = try #require(book.entities[name("audits")])
         #expect(audits.form == FormSettings(entity: name("forms"), ref: "form_id", version: "form_version", path: "body"))
         #expect(audits.complete == CompleteRule(when: ["status": ["completed"], "closed": ["true"]]))
         #expect(book.entities[name("visits")]?.form == FormSettings(entity: name("forms"), ref: "form_id", path: "schema"))
+        #expect(
+            book.entities[name("tours")]?.form?.answers
+                == FormSettings.Answers(entity: name("answers"), ref: "tour", question: "q", value: "value"))
         let text = JSON.object(EntitySettings.written(book)).json
         #expect(try read(text).entities == book.entities)
     }
@@ -293,6 +298,15 @@ struct EntitySettingsTests {
             (
                 "a: {complete: {when: {status: []}}, form: {entity: forms, ref: f}}",
                 "2:33: entities.a.complete.when.status: a list is not accepted, expected at least one value"
+            ),
+            (
+                "a: {form: {entity: forms, ref: f, answers: {entity: b, ref: a, question: q}}}",
+                "2:55: entities.a.form.answers.entity: b is no record with an index by a, expected an entity of records with the key "
+                    + "index: [a]"
+            ),
+            (
+                "a: {form: {entity: forms, ref: f, answers: {entity: b, ref: a}}}",
+                "2:46: entities.a.form.answers.question: is missing, expected entity, ref and question"
             ),
             (
                 "a: {form: {entity: form, ref: f}}\n  strict_entities: {}\nstrict_entities: true",

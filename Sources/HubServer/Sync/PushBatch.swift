@@ -325,6 +325,9 @@ struct PushBatch {
     }
 
     private mutating func formVerdict(_ rules: EntityRules, after: JSONObject, before: JSONObject?) throws(DatabaseError) -> FormVerdict {
+        var rules = rules
+        // A record arrives before the answers that refer to it, so nothing can be said here about what is missing.
+        if rules.form?.answers != nil { rules.complete = nil }
         // Taken out meanwhile, because records are loaded into the same value.
         var shelf = FormShelf()
         swap(&shelf, &forms)

@@ -13,11 +13,43 @@ package struct FormSettings: Hashable, Sendable {
     package var version: String?
     /// The member of the form's record that holds the form (``Form``).
     package var path: String
+    /// Where the answers are, if they are records of their own.
+    package var answers: Answers?
 
     package static let standardPath = "schema"
 
-    package init(entity: EntityName, ref: String, version: String? = nil, path: String = FormSettings.standardPath) {
-        (self.entity, self.ref, self.version, self.path) = (entity, ref, version, path)
+    package init(
+        entity: EntityName, ref: String, version: String? = nil, path: String = FormSettings.standardPath, answers: Answers? = nil
+    ) {
+        (self.entity, self.ref, self.version, self.path, self.answers) = (entity, ref, version, path, answers)
+    }
+
+    /// Answers in records of their own: `{ entity: answers, ref: audit_id, question: question_id, value: value }`.
+    package struct Answers: Hashable, Sendable {
+        package var entity: EntityName
+        /// The field of an answer that holds the id of the record that it belongs to.
+        package var ref: String
+        /// The field that holds the id of the question.
+        package var question: String
+        /// The field that holds the answer.
+        package var value: String
+
+        package static let standardValue = "value"
+
+        package init(entity: EntityName, ref: String, question: String, value: String = Answers.standardValue) {
+            (self.entity, self.ref, self.question, self.value) = (entity, ref, question, value)
+        }
+
+        /// The record with its answers in it, as if they were fields. A field of the record itself goes before, and of several answers to
+        /// one question the last one counts.
+        package func join(_ answers: [JSONObject], to record: JSONObject) -> JSONObject {
+            var joined = record
+            for answer in answers {
+                guard let question = answer[question].flatMap(FormSettings.text), record[question] == nil else { continue }
+                joined[question] = answer[value]
+            }
+            return joined
+        }
     }
 
     /// The form that a record names.

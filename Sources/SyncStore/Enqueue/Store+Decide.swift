@@ -95,7 +95,7 @@ extension Store {
             if let fault = limitFault(of: content, in: event, over: nil) { throw .refused(fault) }
             intent = EnqueueIntent(mutation, rules, by: requester, in: group, payload: Payload(content))
             intent.fieldFaults = Self.fieldFaults(rules, in: event, before: nil)
-            intent.formVerdict = try formVerdict(rules, after: event, before: nil)
+            intent.formVerdict = try formVerdict(rules, after: event, before: nil, of: nil)
         case .record:
             // A mutation that takes the place of another has its form already, and the hub is to say what is wrong with it.
             if supersedes == nil {
@@ -167,7 +167,7 @@ extension Store {
             mutation, rules, by: requester, in: group, payload: payload, record: record, document: folded?.text)
         intent.kept = kept
         if let document = folded?.document { intent.fieldFaults = Self.fieldFaults(rules, in: document, before: seen) }
-        intent.formVerdict = try formVerdict(rules, after: folded?.document, before: seen)
+        intent.formVerdict = try formVerdict(rules, after: folded?.document, before: seen, of: mutation.recordID)
         return intent
     }
 

@@ -7,9 +7,17 @@ extension Store {
     /// - Parameters:
     ///   - after: The view with the change; `nil` when it deletes the record.
     ///   - before: The view without it; `nil` when there is no record.
-    func formVerdict(_ rules: EntityRules, after: JSONObject?, before: JSONObject?) throws(StoreError) -> FormVerdict {
-        guard rules.form != nil, let after else { return FormVerdict() }
+    ///   - id: The record; `nil` for a new one whose id the agent makes.
+    func formVerdict(_ rules: EntityRules, after: JSONObject?, before: JSONObject?, of id: RecordID?) throws(StoreError) -> FormVerdict {
+        guard let form = rules.form, var after else { return FormVerdict() }
+        var before = before
         let reads = reads
+        // A draft is judged by its own fields alone: only a complete record asks for all answers.
+        if let answers = form.answers, let id, rules.complete?.matches(after) == true {
+            let found = try reads.answers(to: id, answers)
+            after = answers.join(found, to: after)
+            before = before.map { answers.join(found, to: $0) }
+        }
         return try FormVerdict(rules, after: after, before: before) { name, settings throws(StoreError) in
             try forms.find(name, settings) { name throws(StoreError) in try reads.formSource(name) }
         }

@@ -19,13 +19,30 @@ extension StoreReads {
         guard let settings = rules.form, let form = settings.name(in: record) else { return progress }
         var shelf = FormShelf()
         let found = try shelf.find(form, settings) { name throws(StoreError) in try formSource(name) }
+        let answers = try settings.answers.map { answers throws(StoreError) in try self.answers(to: name.id, answers) }
+        let joined = answers.flatMap { settings.answers?.join($0, to: record) } ?? record
         progress.found =
             switch found {
-            case .form(let read): .judged(form, read.progress(of: record))
+            case .form(let read): .judged(form, read.progress(of: joined))
             case .absent: .unjudged(form, .absent, reason: "the form \(form.text) is not on this device")
             case .unusable(let problem): .unjudged(form, .unusable, reason: problem.detail)
             }
         return progress
+    }
+
+    /// The answers of a record, in the order of their ids, as far as their documents are here.
+    func answers(to id: RecordID, _ answers: FormSettings.Answers) throws(StoreError) -> [JSONObject] {
+        guard let path = FieldPath([answers.ref]) else { return [] }
+        var query = RecordQuery(answers.entity)
+        query.filter = .test(path, .eq(.string(id.text)))
+        query.limit = 1_000
+        var found: [JSONObject] = []
+        repeat {
+            let page = try records(query)
+            found += page.items.compactMap { StoredJSON.Document($0.view).known }
+            query.cursor = page.next
+        } while query.cursor != nil && found.count < Form.questionsMax
+        return found
     }
 
     /// The record of a form as this device has it; `nil`: it is not here, or its document was dropped or is damaged.

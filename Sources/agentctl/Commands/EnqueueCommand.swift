@@ -66,6 +66,11 @@ struct EnqueueCommand: AgentCommand {
                 let fault = "\(warning.pointer) \(warning.detail)"
                 Output.note(PlainText.safe("warning: \(fault). The change was accepted nevertheless (validate: warn)"))
             }
+            switch answer.form {
+            case nil: break
+            case .absent: Output.note("its form is not on this device, so the hub will judge the change")
+            case .unusable: Output.note("its form cannot be read (agentctl form progress tells why), so nothing was judged")
+            }
             for member in answer.kept.members {
                 Output.note(PlainText.safe("\(member.name.text) stays \(member.value.json): its rule (max or min) keeps the present value"))
             }

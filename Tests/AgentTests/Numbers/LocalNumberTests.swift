@@ -41,8 +41,8 @@ struct LocalNumberTests {
         case .retryMutation, .discardMutation, .undoMutation, .resume, .acknowledge, .checkConfig: Sample(body: #"{"n":1}"#)
         case .addBlob: Sample(target: "/v1/blobs?size=1", body: "x", headers: [("Content-Type", "application/octet-stream")])
         case .blobContent: Sample(headers: [("Range", "bytes=1-1")])
-        case .mutation, .cancelMutation, .conflict, .record, .entities, .blob, .retryBlob, .removeBlob, .welcome, .reference, .status,
-            .health, .ready, .metrics,
+        case .mutation, .cancelMutation, .conflict, .record, .progress, .entities, .blob, .retryBlob, .removeBlob, .welcome, .reference,
+            .status, .health, .ready, .metrics,
             .config, .reloadConfig, .links, .clearLinkHint, .power, .why, .checklist, .diagnose:
             Sample()
         }
