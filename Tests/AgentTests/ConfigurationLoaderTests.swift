@@ -242,14 +242,14 @@ struct ConfigurationLoaderTests {
         // Nothing of the file is without effect: each key was read from it, none is a default.
         #expect(
             loaded.settings.filter { $0.origin == .standard }.map(\.key).sorted() == [
-                "entities.audits.coalesce", "entities.audits.complete", "entities.audits.critical_fields", "entities.audits.durability",
+                "entities.audits.accepts", "entities.audits.app_schema", "entities.audits.coalesce", "entities.audits.complete", "entities.audits.critical_fields", "entities.audits.durability",
                 "entities.audits.fields", "entities.audits.form", "entities.audits.history", "entities.audits.index",
                 "entities.audits.keep",
                 "entities.audits.kind", "entities.audits.max_len",
                 "entities.audits.min_agent", "entities.audits.on_deleted", "entities.audits.rank", "entities.audits.refs",
                 "entities.audits.retention", "entities.audits.schema", "entities.audits.scope", "entities.audits.seed_filter",
                 "entities.audits.strategy", "entities.audits.ttl", "entities.audits.undo", "entities.audits.validate",
-                "entities.audits.when_full", "entities.audits.write",
+                "entities.audits.versions", "entities.audits.when_full", "entities.audits.write",
             ])
     }
 

@@ -128,9 +128,10 @@ struct FieldStepsTests {
     @Test(
         "A file that is none says where and what was expected",
         arguments: [
-            ("{", "expected JSON"), ("{}", "expected an array of steps"), ("[1]", "/0: expected an object with one member"),
+            ("{", "expected JSON"), ("{}", "expected a list of steps"), ("[1]", "/0: expected an object with one member"),
             (#"[{"rename":{"a":"b"},"drop":"c"}]"#, "/0: expected an object with one member"),
-            (#"[{"drop":"a"},{"rneame":{"a":"b"}}]"#, "/1/rneame: expected rename, default, values, drop or wrap"),
+            (#"[{"drop":"a"},{"rneame":{"a":"b"}}]"#, "/1/rneame: expected default, drop, rename, values, wrap; did you mean rename?"),
+            (#"[{"unwrap":"a"}]"#, "/0/unwrap: expected default, drop, rename, values, wrap"),
             (#"[{"rename":{"a/b":7}}]"#, "/0/rename/a~1b: expected the new name"), (#"[{"rename":{}}]"#, "/0/rename: expected an object"),
             (#"[{"values":{"s":"low"}}]"#, "/0/values/s: expected an object with fields"),
             (#"[{"drop":[]}]"#, "/0/drop: expected the name"),

@@ -200,7 +200,7 @@ struct EntitySettingsTests {
             ),
             (
                 "a: [1]",
-                "2:6: entities.a: a list is not accepted, expected a mapping with the keys kind, refs, priority, strategy, fields, scope, write, critical_fields, max_len, on_deleted, seed_filter, index, undo, keep, retention, ttl, when_full, durability, coalesce, history, rank, schema, validate, form, complete, min_agent"
+                "2:6: entities.a: a list is not accepted, expected a mapping with the keys kind, refs, priority, strategy, fields, scope, write, critical_fields, max_len, on_deleted, seed_filter, index, undo, keep, retention, ttl, when_full, durability, coalesce, history, rank, schema, versions, accepts, app_schema, validate, form, complete, min_agent"
             ),
         ])
     func contradictions(entities: String, message: String) throws {
@@ -230,6 +230,65 @@ struct EntitySettingsTests {
         #expect(entities["b"]?.object?["keep"] == nil)
         let text = JSON.object(EntitySettings.written(book)).json
         #expect(try read(text).entities == book.entities)
+    }
+
+    @Test("The versions of a schema reach the rules, and agents")
+    func versions() throws {
+        let book = try read(
+            """
+            entities:
+              audits:
+                schema: 2
+                versions:
+                  1: { schema: { properties: { site: true } } }
+                  2: { up: [ { rename: { site: site_id } }, { move: { lat: position.lat } } ], down: [ { drop: site_id } ] }
+                accepts: [1, 2]
+                app_schema: 1
+                fields: { position: merge }
+            """)
+        let audits = try #require(book.entities[name("audits")])
+        let versions = try #require(audits.versions)
+        #expect(versions.present == 2 && versions.accepts == [1, 2] && audits.appVersion == 1 && audits.schema == nil)
+        #expect(versions.up(from: 1) == [.rename("site", to: "site_id"), .moveInto("lat", .init("position", "lat"))])
+        #expect(versions.down(to: 1) == [.drop("site_id")])
+        let text = JSON.object(EntitySettings.written(book)).json
+        #expect(try read(text).entities == book.entities)
+    }
+
+    @Test(
+        "What is wrong with versions is told at its place",
+        arguments: [
+            ("a: {schema: 2}", "2:6: entities.a.versions: is missing, expected the versions up to 2, because schema is a number"),
+            (
+                "a: {versions: {1: {}}}",
+                "2:17: entities.a.versions: has no effect, expected schema with the number of the present version"
+            ),
+            ("a: {schema: 3, versions: {1: {}, 3: {}}}", "2:28: entities.a.versions: has no version 2, expected each version from 1 to 3"),
+            ("a: {schema: 1, versions: {1: {}, 2: {}}}", "2:39: entities.a.versions.2: is newer than the present version 1"),
+            (
+                "a: {schema: 1, versions: {1: {up: []}, x: {}}}",
+                "2:45: entities.a.versions.x: is no version, expected a whole number from 1"
+            ),
+            (
+                "a: {schema: 2, versions: {1: {}, 2: {up: [{renam: {a: b}}]}}}",
+                "2:55: entities.a.versions.2.up.0.renam: is no step, expected default, drop, move, rename, unwrap, values, wrap; did you mean rename?"
+            ),
+            (
+                "a: {schema: 2, versions: {1: {}, 2: {up: [{values: {s: {a: c, b: c}}}]}}}",
+                "2:39: entities.a.versions.2: cannot be shown as version 1: the map of s gives c for two values, expected the steps back in the key down, or accepts without the versions before 2"
+            ),
+            (
+                "a: {schema: 2, versions: {1: {}, 2: {up: [{move: {lat: p.lat}}]}}}",
+                "2:44: entities.a.versions.2.up: moves a member of p, expected the rule merge for p, so that a change of one member leaves the others"
+            ),
+            (
+                "a: {schema: 2, versions: {1: {}, 2: {}}, accepts: [1]}",
+                "2:57: entities.a.accepts: lacks the present version 2"
+            ),
+        ])
+    func wrongVersions(entities: String, message: String) throws {
+        let errors = #expect(throws: ConfigurationErrors.self) { try read("entities:\n  " + entities + "\n") }
+        #expect(errors?.errors.map(\.description) == ["rules.yaml:" + message])
     }
 
     @Test("The form of an entity reaches its rule, and agents")

@@ -7,17 +7,6 @@ package import SyncCore
 ///     [{"rename": {"site": "site_id"}}, {"values": {"severity": {"minor": "low"}}},
 ///      {"default": {"inspector": "unknown"}}, {"drop": "legacy"}, {"wrap": "tags"}]
 package struct FieldSteps: Hashable, Sendable {
-    package enum Step: Hashable, Sendable {
-        case rename(String, to: String)
-        /// Sets a field that a create does not have. It leaves updates alone, whose other fields are in the record.
-        case fill(String, JSON)
-        case drop(String)
-        /// Replaces a value by another one. The names are texts, or the JSON of a number, `true`, `false` or `null`.
-        case values(String, JSONObject)
-        /// Makes a list of a single value.
-        case wrap(String)
-    }
-
     /// The differences of a converted change from the refused one.
     package struct Correction: Hashable, Sendable {
         /// Fields with another value than before.
@@ -37,7 +26,7 @@ package struct FieldSteps: Hashable, Sendable {
         package let description: String
     }
 
-    package let steps: [Step]
+    package let steps: [SchemaStep]
 
     /// A file of several hundred fields has some 50 KB.
     package static let bytesMax = 1 << 20
@@ -50,54 +39,11 @@ package struct FieldSteps: Hashable, Sendable {
         } catch {
             throw Failure(description: "expected JSON: \(error)")
         }
-        guard let items = json.array else { throw Failure(description: "expected an array of steps, not \(json.kind)") }
-        var steps: [Step] = []
-        for (index, item) in items.enumerated() { steps += try Self.steps(in: item, at: "/\(index)") }
-        self.steps = steps
-    }
-
-    private static func steps(in item: JSON, at pointer: String) throws(Failure) -> [Step] {
-        guard let members = item.object?.members, members.count == 1, let member = members.first else {
-            throw Failure(description: "\(pointer): expected an object with one member: rename, default, values, drop or wrap")
+        do throws(SchemaSteps.Fault) {
+            steps = try SchemaSteps(reading: json, without: ["move", "unwrap"]).steps
+        } catch {
+            throw Failure(description: error.description)
         }
-        let (name, value) = (member.name.text, member.value)
-        let place = pointer + "/" + BodyFaults.escaped(name)
-        var steps: [Step] = []
-        switch name {
-        case "rename":
-            for (field, new) in try fields(value, at: place) {
-                guard let new = new.text else { throw Failure(description: "\(place)/\(BodyFaults.escaped(field)): expected the new name") }
-                steps.append(.rename(field, to: new))
-            }
-        case "default":
-            for (field, value) in try fields(value, at: place) { steps.append(.fill(field, value)) }
-        case "values":
-            for (field, map) in try fields(value, at: place) {
-                steps.append(.values(field, try object(map, at: place + "/" + BodyFaults.escaped(field))))
-            }
-        case "drop": steps = try names(value, at: place).map { .drop($0) }
-        case "wrap": steps = try names(value, at: place).map { .wrap($0) }
-        default: throw Failure(description: "\(place): expected rename, default, values, drop or wrap")
-        }
-        return steps
-    }
-
-    private static func fields(_ value: JSON, at place: String) throws(Failure) -> [(String, JSON)] {
-        try object(value, at: place).members.map { ($0.name.text, $0.value) }
-    }
-
-    private static func object(_ value: JSON, at place: String) throws(Failure) -> JSONObject {
-        guard let object = value.object, !object.isEmpty else { throw Failure(description: "\(place): expected an object with fields") }
-        return object
-    }
-
-    private static func names(_ value: JSON, at place: String) throws(Failure) -> [String] {
-        if let name = value.text { return [name] }
-        let names = value.array?.compactMap(\.text) ?? []
-        guard !names.isEmpty, names.count == value.array?.count else {
-            throw Failure(description: "\(place): expected the name of a field, or a list of names")
-        }
-        return names
     }
 
     // MARK: - Application
@@ -141,7 +87,7 @@ package struct FieldSteps: Hashable, Sendable {
         var others: Set<String>
         var dropped: [String] = []
 
-        mutating func apply(_ step: Step, isCreate: Bool) throws(Failure) {
+        mutating func apply(_ step: SchemaStep, isCreate: Bool) throws(Failure) {
             switch step {
             case .rename(let field, let new):
                 try needValue(of: field, for: "rename")
@@ -158,27 +104,20 @@ package struct FieldSteps: Hashable, Sendable {
                 if others.remove(field) != nil { dropped.append(field) }
             case .values(let field, let map):
                 try needValue(of: field, for: "values")
-                guard let value = data[field], let name = Self.name(of: value), let new = map[name] else { return }
+                guard let value = data[field], let name = SchemaStep.name(of: value), let new = map[name] else { return }
                 data[field] = new
             case .wrap(let field):
                 try needValue(of: field, for: "wrap")
                 guard let value = data[field], !value.isNull, value.array == nil else { return }
                 data[field] = .array([value])
+            // A refused change has whole values of fields, and no way to say that only a member changes.
+            case .unwrap, .moveInto, .moveOut: throw Failure(description: "the step cannot be applied to a refused change")
             }
         }
 
         private func needValue(of field: String, for step: String) throws(Failure) {
             guard !others.contains(field) else {
                 throw Failure(description: "it removes \(field) or changes it by an operation, which the step \(step) cannot convert")
-            }
-        }
-
-        /// The name of a value in a map.
-        private static func name(of value: JSON) -> String? {
-            switch value {
-            case .string(let text): text.text
-            case .null, .bool, .number: value.json
-            case .array, .object: nil
             }
         }
     }

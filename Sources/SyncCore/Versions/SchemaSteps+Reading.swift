@@ -4,7 +4,7 @@ extension SchemaSteps {
         package var pointer: String
         package var expected: String
 
-        package var description: String { "\(pointer): \(expected)" }
+        package var description: String { "\(pointer.isEmpty ? "" : pointer + ": ")expected \(expected)" }
     }
 
     /// Largest number of steps between two versions.
@@ -14,25 +14,29 @@ extension SchemaSteps {
     ///
     ///     [{"rename": {"site": "site_id"}}, {"values": {"severity": {"minor": "low"}}}, {"default": {"inspector": "unknown"}},
     ///      {"drop": "legacy"}, {"wrap": "tags"}, {"unwrap": "tags"}, {"move": {"lat": "position.lat"}}]
-    package init(reading json: JSON) throws(Fault) {
-        guard let items = json.array else { throw Fault(pointer: "", expected: "expected a list of steps, not \(json.kind)") }
+    ///
+    /// - Parameter unfit: Steps that are not allowed here.
+    package init(reading json: JSON, without unfit: Set<String> = []) throws(Fault) {
+        guard let items = json.array else { throw Fault(pointer: "", expected: "a list of steps, not \(json.kind)") }
         steps = []
+        let words = Self.words.filter { !unfit.contains($0) }
         for (index, item) in items.enumerated() {
-            steps += try Self.steps(in: item, at: "/\(index)")
+            steps += try Self.steps(in: item, at: "/\(index)", words)
             guard steps.count <= Self.countMax else {
-                throw Fault(pointer: "/\(index)", expected: "expected at most \(Self.countMax) steps")
+                throw Fault(pointer: "/\(index)", expected: "at most \(Self.countMax) steps")
             }
         }
     }
 
     private static let words = ["default", "drop", "move", "rename", "unwrap", "values", "wrap"]
 
-    private static func steps(in item: JSON, at pointer: String) throws(Fault) -> [SchemaStep] {
+    private static func steps(in item: JSON, at pointer: String, _ words: [String]) throws(Fault) -> [SchemaStep] {
         guard let members = item.object?.members, members.count == 1, let member = members.first else {
-            throw Fault(pointer: pointer, expected: "expected an object with one member: \(words.joined(separator: ", "))")
+            throw Fault(pointer: pointer, expected: "an object with one member: \(words.joined(separator: ", "))")
         }
         let value = member.value, place = pointer + "/" + JSONPointer.escaped(member.name.text)
-        switch member.name.text {
+        let word = words.contains { sameBytes($0, member.name.text) } ? member.name.text : ""
+        switch word {
         case "rename":
             return try fields(value, at: place) { field, new, place throws(Fault) in .rename(field, to: try text(new, at: place)) }
         case "default": return try fields(value, at: place) { field, value, _ in .fill(field, value) }
@@ -45,7 +49,7 @@ extension SchemaSteps {
         case "unwrap": return try names(value, at: place).map { .unwrap($0) }
         default:
             let nearest = nearestName(to: member.name.text, among: words).map { "; did you mean \($0)?" } ?? ""
-            throw Fault(pointer: place, expected: "expected \(words.joined(separator: ", "))\(nearest)")
+            throw Fault(pointer: place, expected: "\(words.joined(separator: ", "))\(nearest)")
         }
     }
 
@@ -63,7 +67,7 @@ extension SchemaSteps {
     private static func move(_ from: String, _ to: String, at place: String) throws(Fault) -> SchemaStep {
         if let member = Self.member(to), !from.utf8.contains(UInt8(ascii: ".")) { return .moveInto(from, member) }
         if let member = Self.member(from), !to.utf8.contains(UInt8(ascii: ".")) { return .moveOut(member, to) }
-        throw Fault(pointer: place, expected: "expected a field and a member of another field, such as lat and position.lat")
+        throw Fault(pointer: place, expected: "a field and a member of another field, such as lat and position.lat")
     }
 
     private static func member(_ text: String) -> SchemaStep.Member? {
@@ -72,12 +76,12 @@ extension SchemaSteps {
     }
 
     private static func text(_ value: JSON, at place: String) throws(Fault) -> String {
-        guard let text = value.text, !text.isEmpty else { throw Fault(pointer: place, expected: "expected the new name") }
+        guard let text = value.text, !text.isEmpty else { throw Fault(pointer: place, expected: "the new name") }
         return text
     }
 
     private static func object(_ value: JSON, at place: String) throws(Fault) -> JSONObject {
-        guard let object = value.object, !object.isEmpty else { throw Fault(pointer: place, expected: "expected an object with fields") }
+        guard let object = value.object, !object.isEmpty else { throw Fault(pointer: place, expected: "an object with fields") }
         return object
     }
 
@@ -85,7 +89,7 @@ extension SchemaSteps {
         if let name = value.text, !name.isEmpty { return [name] }
         let names = value.array?.compactMap(\.text) ?? []
         guard !names.isEmpty, names.count == value.array?.count else {
-            throw Fault(pointer: place, expected: "expected the name of a field, or a list of names")
+            throw Fault(pointer: place, expected: "the name of a field, or a list of names")
         }
         return names
     }
