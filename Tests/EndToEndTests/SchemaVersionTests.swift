@@ -1,4 +1,5 @@
 import Foundation
+import LocalAPI
 import SyncCore
 import Testing
 
@@ -92,7 +93,7 @@ extension EndToEnd {
         @Test("A device whose own file says version 1 goes on beside a hub of version 2, and is whole when its file follows")
         func locked() async throws {
             try await Stand.with(entities: Self.audits(1), hubEntities: Self.audits(2), agent: false) { stand in
-                await stand.configureLocked()
+                try await stand.configureLocked()
                 try await stand.startAgent()
                 let peer = try await PlainPeer("peer", on: stand)
                 try await peer.create("audits", "b-1", #"{"site":"s-1"}"#, at: await stand.hubURL)
@@ -108,7 +109,8 @@ extension EndToEnd {
 
 extension Stand {
     /// The hub has no say in the entities of this device.
-    fileprivate func configureLocked() {
+    fileprivate func configureLocked() async throws {
+        try Stand.write(try await token(for: Stand.device) + "\n", to: "\(folder)/token")
         configure(configuration + "locked: [entities]\n")
     }
 }

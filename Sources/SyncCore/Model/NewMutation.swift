@@ -28,7 +28,7 @@ package struct NewMutation: Hashable, Sendable {
     package var blobs: [JSON]
     /// See ``MutationContent/base``; only for a mutation that takes the place of another.
     package var base: JSONObject = [:]
-    /// See ``MutationContent/stamps``; only for a mutation that takes the place of another.
+    /// See ``MutationContent/stamps``; only for a mutation that takes the place of another, or that was converted.
     package var stamps: [JSONString: HybridTime] = [:]
     /// Size of the mutation as sent, bytes, for quotas.
     package var size: Int

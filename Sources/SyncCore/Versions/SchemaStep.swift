@@ -16,7 +16,8 @@ package enum SchemaStep: Hashable, Sendable {
     case wrap(String)
     /// Takes the first element of a list. It is the way back from ``wrap(_:)``.
     case unwrap(String)
-    /// Moves a field into an object, and the other way round. It exchanges the two places, as ``rename(_:to:)`` does.
+    /// Moves a field into an object, and the other way round. It exchanges the two places, as ``rename(_:to:)`` does. Changes are converted
+    /// right as long as only one of the two places is in use.
     case moveInto(String, Member)
     case moveOut(Member, String)
 

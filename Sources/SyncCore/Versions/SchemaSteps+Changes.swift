@@ -52,13 +52,14 @@ extension MutationContent {
     }
 
     /// A change that removes the field gives it the value instead. One that does not concern the field stays as it is: the document has the
-    /// value already.
+    /// value already. A create sets it at the beginning of time, because nobody has written it: whatever another device writes is later.
     fileprivate mutating func fill(_ field: String, _ value: JSON) {
         let removed = unset.firstIndex { sameBytes($0, field) }
         if let removed { unset.remove(at: removed) }
         let isOperated = operations.contains { SchemaSteps.isIn($0.field, field) }
         let isMissing = action == .create && !isOperated && data[field] == nil
         if removed != nil || isMissing || data[field]?.isNull == true { data[field] = value }
+        if isMissing { stamps[JSONString(field)] = .never }
         // A create that brings a deleted record back has the whole document as its base.
         let isWhole = action == .create && !base.isEmpty
         if isWhole && base[field] == nil || base[field]?.isNull == true { base[field] = value }
@@ -101,6 +102,11 @@ extension MutationContent {
         }
         let value = data[field], removed = unset.firstIndex { sameBytes($0, field) }
         guard value != nil || removed != nil else { return }
+        // Nothing was there that could be removed.
+        if value == nil, let removed, (base[field] ?? seen?[field]) == nil {
+            unset.remove(at: removed)
+            return
+        }
         if action == .create {
             data.exchange(field, member)
             if !base.isEmpty { base.exchange(field, member) }

@@ -86,7 +86,12 @@ private struct ShapeDraft {
 
 extension VersionedRecord.Stamp {
     /// The stamp of a value that a step filled in.
-    fileprivate static var never: Self { Self(version: 0, hlc: HybridTime(milliseconds: 0, counter: 0, node: "0"), writer: .hub) }
+    fileprivate static var never: Self { Self(version: 0, hlc: .never, writer: .hub) }
+}
+
+extension HybridTime {
+    /// The beginning of time: every write is later.
+    static var never: HybridTime { HybridTime(milliseconds: 0, counter: 0, node: "0") }
 }
 
 extension MemberTimes {

@@ -32,6 +32,7 @@ extension Store {
         let seen = record?.parsedDocument.known
         let lifted = view.lift(content, over: seen)
         (mutation.data, mutation.unset, mutation.operations) = (lifted.data, lifted.unset, lifted.operations)
+        mutation.stamps = lifted.stamps
         // A member that was moved into an object comes alone. An app writes the object as it saw it, with that member changed.
         for base in lifted.base.members {
             guard let part = lifted.data[base.name]?.object, let before = base.value.object else { continue }

@@ -39,7 +39,7 @@ struct EngineVersionTests {
 
     @Test("A hub with newer schemas is not read before its settings are taken over, and what waits is pushed all the same")
     func learnsFirst() {
-        var rig = pulling(Self.settings(1), hello: Self.of(2, Rig.hello(), config: 7))
+        let rig = pulling(Self.settings(1), hello: Self.of(2, Rig.hello(), config: 7))
         #expect(rig.asked == "claim", "a pull came first: \(rig.asked ?? "nothing")")
     }
 

@@ -110,15 +110,15 @@ struct ShapeWorld {
     private mutating func pick<T>(_ items: [T]) -> T { items[Int(random.next() % UInt64(items.count))] }
     private mutating func chance(_ percent: UInt64) -> Bool { random.next() % 100 < percent }
 
-    /// Members in the order of their names: a conversion may move a member to the end.
+    /// Members in the order of their names: a conversion may move a member to the end. An object that has lost its last member counts as
+    /// none: merging leaves it, and moving takes it away.
     static func sorted(_ document: JSONObject) -> String {
-        JSONObject(
-            uniqueMembers: document.members.sorted { $0.name.text < $1.name.text }.map { member in
-                guard let inner = member.value.object else { return member }
-                return .init(
-                    name: member.name, value: .object(JSONObject(uniqueMembers: inner.members.sorted { $0.name.text < $1.name.text })))
-            }
-        ).json
+        var members = document.members.sorted { $0.name.text < $1.name.text }
+        for index in members.indices {
+            guard let inner = members[index].value.object else { continue }
+            members[index].value = .object(JSONObject(uniqueMembers: inner.members.sorted { $0.name.text < $1.name.text }))
+        }
+        return JSONObject(uniqueMembers: members.filter { $0.value.object?.isEmpty != true }).json
     }
 
     mutating func value(of field: String) -> JSON {
@@ -151,7 +151,7 @@ struct ShapeWorld {
         // The members of an object are moved once: afterwards it may be gone.
         let moves: [SchemaStep] = [
             .moveInto("lat", .init("position", "height")), .moveOut(.init("position", "lon"), "lon"),
-            .moveInto("note", .init("position", "lat")),
+            .moveInto("note", .init("position", "text")),
         ]
         var steps: [SchemaStep] = []
         for step in pool where chance(40) { steps.append(step) }
