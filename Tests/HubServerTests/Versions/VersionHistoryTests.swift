@@ -11,7 +11,7 @@ import Testing
 struct VersionHistoryTests {
     @Test("What devices of mixed versions write is what they would have written without versions, converted", arguments: 0..<8)
     func histories(lane: Int) throws {
-        let count = ProcessInfo.processInfo.environment["VERSION_HISTORIES"].flatMap { Int($0) } ?? 320
+        let count = ProcessInfo.processInfo.environment["VERSION_HISTORIES"].flatMap { Int($0) } ?? 160
         for number in stride(from: lane, to: count, by: 8) { try VersionHistory(seed: UInt64(number)).run() }
     }
 
@@ -54,6 +54,19 @@ struct VersionHistory {
         case crash(Int)
         case hubGoesOn
         case takesOver(Int)
+
+        var words: String {
+            switch self {
+            case .write(let device, let mutation):
+                let unset = mutation.unset.isEmpty ? "" : " without \(mutation.unset)"
+                return "\(device) \(mutation.action.rawValue) \(mutation.recordID?.text ?? "") \(mutation.data.json)\(unset)"
+            case .push(let device, let isLost): return "\(device) push\(isLost ? ", the answer is lost" : "")"
+            case .pull(let device): return "\(device) pull"
+            case .crash(let device): return "\(device) dies"
+            case .hubGoesOn: return "the hub goes on"
+            case .takesOver(let device): return "\(device) takes over"
+            }
+        }
     }
 
     let seed: UInt64
@@ -61,7 +74,7 @@ struct VersionHistory {
 
     static let steps: [Int: SchemaSteps] = [
         2: [.rename("site", to: "site_id"), .values("status", ["open": "waiting", "lost": "gone"]), .fill("severity", "minor")],
-        3: [.drop("legacy"), .rename("note", to: "remark"), .moveInto("lat", .init("position", "height")), .wrap("place")],
+        3: [.drop("legacy"), .rename("note", to: "remark"), .wrap("place")],
     ]
 
     static func versions(_ present: Int) throws -> SchemaVersions {
@@ -80,8 +93,10 @@ struct VersionHistory {
     func run() throws {
         var random = SeededRandom(seed: seed &* 0x9E37_79B9_7F4A_7C15 &+ 3)
         var mixed = try VersionWorld(present: 1, fault: fault), plain = try VersionWorld(present: 1, fault: nil)
+        var told: [String] = []
         for number in 0..<Int.random(in: 20...60, using: &random) {
             let event = try draw(number, plain, &random)
+            told.append(event.words)
             try mixed.take(event, goesOn: true)
             try plain.take(event, goesOn: false)
         }
@@ -92,16 +107,21 @@ struct VersionHistory {
             let expected = try plain.document(id).map { Self.sorted(up.convert($0)) }
             let found = try mixed.document(id).map(Self.sorted)
             guard expected == found else {
-                throw Difference(description: "history \(seed), \(id): \(found ?? "none"), expected \(expected ?? "none")")
+                throw difference("\(id): \(found ?? "none"), expected \(expected ?? "none")", told)
             }
             for device in mixed.stores.indices {
                 let view = try mixed.view(device, id).map(Self.sorted)
                 guard view == found else {
-                    throw Difference(
-                        description: "history \(seed), device \(device), \(id): \(view ?? "none"), the hub has \(found ?? "none")")
+                    throw difference("device \(device), \(id): \(view ?? "none"), the hub has \(found ?? "none")", told)
                 }
             }
         }
+    }
+
+    /// - Parameter told: What has happened; shown with `VERSION_TRACE=1`.
+    private func difference(_ what: String, _ told: [String]) -> Difference {
+        let isTraced = ProcessInfo.processInfo.environment["VERSION_TRACE"] != nil
+        return Difference(description: "history \(seed), \(what)" + (isTraced ? "\n" + told.joined(separator: "\n") : ""))
     }
 
     /// Members in the order of their names: a conversion may move one to the end.

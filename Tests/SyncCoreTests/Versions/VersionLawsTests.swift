@@ -53,7 +53,8 @@ import Testing
         var world = ShapeWorld(seed: seed)
         var accepted = 0
         for _ in 0..<Self.rounds {
-            let steps = world.steps(.any), rules = world.rules(), after = ShapeWorld.rules(rules, after: steps)
+            // Of two devices that change a field and a member at the same time, another one may win: the rules compare them differently.
+            let steps = world.steps(.any, withMoves: false), rules = world.rules(), after = ShapeWorld.rules(rules, after: steps)
             var record = world.record(under: rules), converted = steps.convert(record)
             for number in 0..<3 {
                 let seen = record.data ?? [:]
@@ -140,7 +141,7 @@ struct ShapeWorld {
         return document
     }
 
-    mutating func steps(_ kind: Kind) -> SchemaSteps {
+    mutating func steps(_ kind: Kind, withMoves: Bool = true) -> SchemaSteps {
         var pool: [SchemaStep] = [
             .rename("site", to: "site_id"), .rename("note", to: "site"), .rename("count", to: "visits"),
             .values("status", ["open": "waiting", "1": "one"]), .fill("severity", "minor"), .wrap("tags"),
@@ -156,7 +157,7 @@ struct ShapeWorld {
         var steps: [SchemaStep] = []
         for step in pool where chance(40) { steps.append(step) }
         for index in steps.indices.dropLast() where chance(50) { steps.swapAt(index, index + 1) }
-        if chance(40) { steps.insert(pick(moves), at: Int(random.next() % UInt64(steps.count + 1))) }
+        if withMoves, chance(40) { steps.insert(pick(moves), at: Int(random.next() % UInt64(steps.count + 1))) }
         // A fill that meets an absent field of the older schema is not lossless, by its nature.
         return SchemaSteps(steps)
     }
