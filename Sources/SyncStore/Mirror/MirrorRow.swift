@@ -170,6 +170,9 @@ struct MirrorRow {
         syncedMS = wall.milliseconds
     }
 
+    /// A version that is older than this one; -1 stands for one of an unknown history, which every version is newer than.
+    static func versionBefore(_ version: Int64) -> Int64 { version > 1 ? version - 1 : version == 1 ? -1 : version }
+
     /// Converts the hub's document into another version of its schema.
     ///
     /// - Parameter isRefetched: The hub's own document comes again, and counts although its version is known.
@@ -180,7 +183,7 @@ struct MirrorRow {
         let changes = document.map { !sameBytes($0, base) } ?? false
         if changes { base = document }
         let mayAge = isRefetched && base != nil && baseVersion > 0
-        if mayAge { baseVersion = baseVersion > 1 ? baseVersion - 1 : -1 }
+        if mayAge { baseVersion = Self.versionBefore(baseVersion) }
         return changes || mayAge || status != .synced
     }
 

@@ -14,8 +14,8 @@ struct DocumentConversion {
     /// - Precondition: In a transaction that is prepared for changes, under the new rules.
     mutating func run(in store: Store) throws(StoreError) {
         // The changes come first: what their authors had seen is in the documents before the conversion.
+        if !steps.isEmpty || isRefetched { try convertChanges(store) }
         if !steps.isEmpty {
-            try convertChanges(store)
             try convertEarlierValues(store)
             try convertLinks(store)
         }
@@ -45,12 +45,15 @@ struct DocumentConversion {
         guard let content = payload.content(under: nil) else { return }
         let seen = try steps.movesMembers ? MirrorRow.find(store.database, eid: eid, id: payload.recordID.text)?.parsedBase.known : nil
         let converted = steps.convert(content, seen: seen)
-        guard converted != content else { return }
         var changed = payload
-        changed.setContent(converted)
+        if converted != content {
+            changed.setContent(converted)
+            // The hub recognises the mutation by its first form, in which it may have been sent.
+            if payload.firstDigest == nil { changed.firstDigest = payload.digest(entity: entity) }
+        }
+        // The record may say less than what the hub has. So the hub is to show the result, and this device does not compute it.
+        if isRefetched { changed.baseVersion = MirrorRow.versionBefore(payload.baseVersion) }
         guard changed.contentDiffers(from: payload) else { return }
-        // The hub recognises the mutation by its first form, in which it may have been sent.
-        if payload.firstDigest == nil { changed.firstDigest = payload.digest(entity: entity) }
         try store.rewrite(changed)
     }
 
