@@ -242,7 +242,8 @@ struct ConfigurationLoaderTests {
         // Nothing of the file is without effect: each key was read from it, none is a default.
         #expect(
             loaded.settings.filter { $0.origin == .standard }.map(\.key).sorted() == [
-                "entities.audits.accepts", "entities.audits.app_schema", "entities.audits.coalesce", "entities.audits.complete", "entities.audits.critical_fields", "entities.audits.durability",
+                "entities.audits.accepts", "entities.audits.app_schema", "entities.audits.coalesce", "entities.audits.complete",
+                "entities.audits.critical_fields", "entities.audits.durability",
                 "entities.audits.fields", "entities.audits.form", "entities.audits.history", "entities.audits.index",
                 "entities.audits.keep",
                 "entities.audits.kind", "entities.audits.max_len",
