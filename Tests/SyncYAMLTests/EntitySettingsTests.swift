@@ -271,7 +271,7 @@ struct EntitySettingsTests {
             ),
             (
                 "a: {schema: 2, versions: {1: {}, 2: {up: [{renam: {a: b}}]}}}",
-                "2:55: entities.a.versions.2.up.0.renam: is no step, expected default, drop, move, rename, unwrap, values, wrap; did you mean rename?"
+                "2:53: entities.a.versions.2.up.0.renam: is no step, expected default, drop, move, rename, unwrap, values, wrap; did you mean rename?"
             ),
             (
                 "a: {schema: 2, versions: {1: {}, 2: {up: [{values: {s: {a: c, b: c}}}]}}}",
@@ -283,7 +283,7 @@ struct EntitySettingsTests {
             ),
             (
                 "a: {schema: 2, versions: {1: {}, 2: {}}, accepts: [1]}",
-                "2:57: entities.a.accepts: lacks the present version 2"
+                "2:53: entities.a.accepts: lacks the present version 2"
             ),
         ])
     func wrongVersions(entities: String, message: String) throws {

@@ -51,6 +51,8 @@ struct MirrorRow {
     static let heldGen: Int64 = -1
     /// ``gen`` of a record that has left the share of this device (`Store+Revoked.swift`).
     static let revokedGen: Int64 = -2
+    /// ``gen`` of a record whose base may say less than the hub's document of the same version (`Store+Versions.swift`).
+    static let loweredGen: Int64 = -3
 
     /// - Parameter edit: First value of ``edit``; above 0 for a row that takes the number of a forgotten one.
     init(rid: Int64, eid: Int64, id: String, at wall: Timestamp, edit: Int64 = 0) {
@@ -170,9 +172,6 @@ struct MirrorRow {
         syncedMS = wall.milliseconds
     }
 
-    /// A version that is older than this one; -1 stands for one of an unknown history, which every version is newer than.
-    static func versionBefore(_ version: Int64) -> Int64 { version > 1 ? version - 1 : version == 1 ? -1 : version }
-
     /// Converts the hub's document into another version of its schema.
     ///
     /// - Parameter isRefetched: The hub's own document comes again, and counts although its version is known.
@@ -182,10 +181,13 @@ struct MirrorRow {
         let document = parsedBase.known.map { steps.convert($0).json }
         let changes = document.map { !sameBytes($0, base) } ?? false
         if changes { base = document }
-        let mayAge = isRefetched && base != nil && baseVersion > 0
-        if mayAge { baseVersion = Self.versionBefore(baseVersion) }
-        return changes || mayAge || status != .synced
+        let isMarked = isRefetched && base != nil && baseVersion > 0 && gen != Self.revokedGen
+        if isMarked { gen = Self.loweredGen }
+        return changes || isMarked || status != .synced
     }
+
+    /// The hub's document of the same version is to replace the base.
+    var isLowered: Bool { gen == MirrorRow.loweredGen }
 
     /// Drops a base that cannot be trusted: any version of the hub is newer.
     mutating func dropBase() {

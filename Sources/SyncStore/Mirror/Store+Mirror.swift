@@ -80,7 +80,8 @@ extension Store {
             let isGone = touched.row.status == .synced && touched.row.isDeleted && touched.row.stub == nil
             touched.row.goneAge = isGone ? touched.row.goneAge ?? age : nil
             touched.row.updatedMS = now.wall.milliseconds
-            if touched.row.hasOtherVersion {
+            // A lowered record is listed yet, and must be known as such until then.
+            if touched.row.hasOtherVersion, !touched.row.isLowered {
                 let eid = touched.row.eid
                 if listings[eid] == nil { listings[eid] = .some(try listing(of: eid)) }
                 if let listing = listings[eid] ?? nil { touched.row.gen = listing.gen }

@@ -337,7 +337,7 @@ extension MirrorRow {
     /// A real deletion has a version that no document has. If a listing or a verdict left the record out, only the version of the last
     /// document is known here. The record was out of the share then, and is back in that very version.
     fileprivate func isOlder(than record: HubRecord) -> Bool {
-        record.version > baseVersion || !isAtHub && baseVersion > 0 && record.version == baseVersion
+        record.version > baseVersion || (!isAtHub || isLowered) && baseVersion > 0 && record.version == baseVersion
     }
 
     fileprivate func isNewer(thanDeletion deletion: StreamPage.Deletion) -> Bool {

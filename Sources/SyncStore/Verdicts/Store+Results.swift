@@ -203,7 +203,10 @@ extension Store {
     ) throws(StoreError) {
         let wasFirst = try firstBlocking(of: touched.row.rid)?.seq == row.seq && !touched.needsFold
         let document = touched.row.document
+        let isLowered = touched.row.isLowered
         touched.row.setBase(base, version: version, at: now.wall)
+        // What was computed from a base that may say less may say less as well.
+        if isLowered { touched.row.gen = MirrorRow.loweredGen }
         if wasFirst { touched.row.setView(document) } else { touched.needsFold = true }
     }
 

@@ -14,8 +14,8 @@ struct DocumentConversion {
     /// - Precondition: In a transaction that is prepared for changes, under the new rules.
     mutating func run(in store: Store) throws(StoreError) {
         // The changes come first: what their authors had seen is in the documents before the conversion.
-        if !steps.isEmpty || isRefetched { try convertChanges(store) }
         if !steps.isEmpty {
+            try convertChanges(store)
             try convertEarlierValues(store)
             try convertLinks(store)
         }
@@ -51,8 +51,6 @@ struct DocumentConversion {
             // The hub recognises the mutation by its first form, in which it may have been sent.
             if payload.firstDigest == nil { changed.firstDigest = payload.digest(entity: entity) }
         }
-        // The record may say less than what the hub has. So the hub is to show the result, and this device does not compute it.
-        if isRefetched { changed.baseVersion = MirrorRow.versionBefore(payload.baseVersion) }
         guard changed.contentDiffers(from: payload) else { return }
         try store.rewrite(changed)
     }
