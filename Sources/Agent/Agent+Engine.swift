@@ -39,8 +39,8 @@ extension Agent {
         guard engine.settings.schemas != documentSchemas || configuration.rules.entities.contains(where: { $1.versions != nil }) else {
             return
         }
-        handle(.settings(engineSettings(configuration)))
         useRules(configuration.rules)
+        handle(.settings(engineSettings(configuration)))
     }
 
     /// The state that the store returns at the start.

@@ -242,6 +242,8 @@ extension Agent {
         hub.use(configuration.hubSettings(device: device))
         if let settings = configuration.restSettings { backend?.use(settings) }
         documentSchemas = documentSchemas.taking(configuration.rules)
+        // First: the engine may ask the store for something at once, and that has to be in the new versions.
+        useRules(configuration.rules)
         handle(.settings(engineSettings(configuration)))
         feed(.rules(configuration.links))
         feed(.settings(configuration.reachabilitySettings))
@@ -253,7 +255,6 @@ extension Agent {
         let fullSync = configuration.sync.fullSync
         let gatesBlobs = configuration.blobs.gate == .before
         feed(blob: .settings(configuration.uploadSettings(spread: environment.spread)))
-        useRules(configuration.rules)
         tellStore { store, _ in
             store.capacity = capacity
             store.gatesBlobs = gatesBlobs
