@@ -66,6 +66,7 @@ struct SecurityTableTests {
                 "documents of \(kibi(Limits.documentBytes)), \(Limits.jsonDepth) levels and \(number(Limits.documentFields)) fields, "
                     + "\(kibi(Limits.mutationBytes)) a change",
             ]),
+        Row(from: "another user of the hub's machine", phrases: ["the hub serves root and its own user alone"]),
         Row(from: "the network", phrases: ["up to \(minutes(HubReply.foreignWaitMax)) at a time"], names: ["TLS 1.2"]),
         Row(
             from: "a device with a stolen token",
