@@ -61,7 +61,7 @@ struct MigrationTests {
         try RawDatabase(folder.database).goBack(to: version)
 
         try agent.reopen()
-        #expect(try agent.database.pragma("user_version") == "17")
+        #expect(try agent.database.pragma("user_version") == "18")
         #expect(try agent.store.verify() == [])
         #expect(try agent.states(keys) == before)
         #expect(try agent.store.reads.facts(at: agent.now).enqueued == facts.enqueued)
