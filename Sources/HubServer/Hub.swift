@@ -45,9 +45,9 @@ package final class Hub {
     var versionMark: Int64 = 0
     /// Names the entity settings of the database that ``settings`` has; empty: those of the program.
     var entityMark = ""
-    /// What the settings were before those of the present transaction.
+    /// The settings before those of the present transaction.
     var adoption: EntityAdoption?
-    /// What became of the entities file of the start; `nil`: there is none.
+    /// The outcome for the entities file of the start; `nil`: there is none.
     package internal(set) var fileOutcome: EntityOutcome?
     /// The opening that this process has added; `nil`: none yet.
     var opened: String?

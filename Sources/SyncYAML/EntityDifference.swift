@@ -1,6 +1,6 @@
 package import SyncCore
 
-/// What changes for a hub and its devices when other entity settings count, in lines for people.
+/// The changes for a hub and its devices when other entity settings count, in lines for people.
 package struct EntityDifference: Hashable, Sendable {
     /// One line for each change, in the order of the names; none: nothing changes.
     package private(set) var lines: [String] = []

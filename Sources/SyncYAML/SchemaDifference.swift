@@ -3,11 +3,11 @@ import SyncCore
 /// What one JSON schema allows less or more than another one, as far as that is simple to tell: keyword by keyword, without conditions and
 /// combinations.
 struct SchemaDifference {
-    /// What is allowed no more, in words such as `title is required`.
+    /// The parts that are allowed no more, in words such as `title is required`.
     private(set) var stricter: [String] = []
-    /// What is allowed from now on.
+    /// The parts that are allowed from now on.
     private(set) var looser: [String] = []
-    /// Places where something changed, and nobody can tell what that means.
+    /// Places where something changed in a way that cannot be told simply.
     private(set) var unclear: [String] = []
 
     init(from old: JSON, to new: JSON) {

@@ -2,7 +2,7 @@ import SyncCore
 import SyncYAML
 import Testing
 
-/// What an operator is told before other settings count.
+/// The lines that an operator is shown before other settings count.
 @Suite("Differences of entity settings")
 struct EntityDifferenceTests {
     private static func settings(_ text: String) throws -> EntityDifference.Settings {

@@ -2,7 +2,7 @@ import LocalAPI
 import SyncCore
 import SyncStore
 
-// How far a record is by its form: read from the mirror alone.
+// Progress of a record by its form, read from the mirror alone.
 extension Agent {
     func showProgress(_ call: LocalCall, _ name: RecordName) throws(Problem) {
         try call.checkEntity(name.entity)

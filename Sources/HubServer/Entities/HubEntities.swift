@@ -27,13 +27,13 @@ package struct EntityFault: Error, Sendable, Hashable {
     }
 }
 
-/// A text of entity settings that somebody wants to count.
+/// A text of entity settings that is to count.
 package struct EntityText: Sendable, Hashable {
     /// The file as it was written, byte for byte.
     package var text: String
     /// The name of the file, for messages about its lines.
     package var name: String
-    /// Who wants it, for people.
+    /// The person or program that wants it, for people.
     package var by: String
     package var at: Timestamp
 
@@ -66,7 +66,7 @@ package struct EntityGeneration: Sendable, Hashable {
     package static let keptMax = 50
 }
 
-/// What became of entity settings.
+/// The outcome for entity settings.
 package enum EntityOutcome: Sendable, Hashable {
     /// They count from now on.
     case applied(generation: Int64)

@@ -29,7 +29,7 @@ extension Hub {
         if isDown { reopen(at: now) }
         var fault: PublishedLines.Fault?
         do throws(HubError) {
-            // What is wrong with a line is the operator's news, and no failure of the database.
+            // A wrong line is the operator's news, and no failure of the database.
             return try transact(isReported: { fault == nil }) { () throws(DatabaseError) in
                 try openIfNeeded(at: now)
                 switch try publish(slices, to: entity, at: now) {

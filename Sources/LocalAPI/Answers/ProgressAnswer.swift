@@ -7,7 +7,7 @@ package struct ProgressAnswer: Hashable, Sendable {
         package var title: String?
         package var applies: Bool
         package var count: FormCount
-        /// As the agent counted it.
+        /// The percentage that the agent counted.
         package var percent: Int
     }
 

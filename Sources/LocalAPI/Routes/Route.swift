@@ -24,7 +24,7 @@ package enum Route: Hashable, Sendable {
     /// - Parameter fetches: Ask the hub for the document if it is not kept on this device.
     case record(RecordName, view: RecordView, fetches: Bool = false)
     case records(RecordListQuery)
-    /// How far a record is by its form.
+    /// The progress of a record by its form.
     case progress(RecordName)
     case query
     case entities

@@ -54,7 +54,7 @@ enum AnswerRule: Sendable {
         }
     }
 
-    /// What the question asks for, for texts about an answer of another kind.
+    /// The answer that the question asks for, for texts about an answer of another kind.
     var expectation: String {
         switch self {
         case .text: "a text"
@@ -77,7 +77,7 @@ enum AnswerRule: Sendable {
 struct FormRange: Sendable {
     struct End: Sendable {
         var number: ComparedNumber
-        /// As the form has it.
+        /// The text of the form.
         var text: String
         /// `min` and `max`; without it `above` and `below`.
         var isIncluded = true
@@ -217,7 +217,7 @@ extension AnswerRule {
         }
     }
 
-    /// What a complete record lacks although there is an answer.
+    /// The part that a complete record lacks although there is an answer.
     func lack(of value: JSON) -> String? {
         let count = value.array?.count ?? 1
         guard count < least else { return nil }

@@ -106,7 +106,7 @@ struct FormQuestion: Sendable {
     var isNeeded: Bool { isRequired || rule.least > 0 }
 }
 
-/// What a form says about one record.
+/// The judgement of a form about one record.
 package struct FormJudgement: Hashable, Sendable {
     /// Largest numbers of places in the lists. The counts are complete.
     package static let faultsMax = SchemaJudgement.faultsMax
@@ -114,13 +114,13 @@ package struct FormJudgement: Hashable, Sendable {
 
     /// Answers of a wrong kind or outside of the rules.
     package var faults: [Problem.Pointer] = []
-    /// What is missing for a complete record.
+    /// The holes: everything that a complete record lacks.
     package var holes: [Problem.Pointer] = []
     /// Numbers by section.
     package var sections: [FormCount] = []
     /// Holes that the owner's own schema of complete records finds.
     package var ownHoles = 0
-    /// Whether the condition of each section holds.
+    /// The result of each section's condition.
     package var applies: [Bool] = []
     /// The record was not judged to the end. It does not count as one that fits.
     package var isTooCostly = false

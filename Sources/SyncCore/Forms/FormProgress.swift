@@ -1,4 +1,4 @@
-/// How far a record is by its form, for people: in all and by section.
+/// The progress of a record by its form, for people: in all and by section.
 package struct FormProgress: Hashable, Sendable {
     package struct Section: Hashable, Sendable {
         package var id: String
@@ -11,7 +11,7 @@ package struct FormProgress: Hashable, Sendable {
     package var title: String?
     package var total: FormCount
     package var sections: [Section]
-    /// What is missing, and answers that do not fit, each place as a JSON pointer into the record.
+    /// Missing answers, and answers that do not fit, each place as a JSON pointer into the record.
     package var holes: [Problem.Pointer]
     package var faults: [Problem.Pointer]
     /// `true` when nothing is missing. An answer to an optional question may still be of a wrong kind (``faults``).

@@ -1,7 +1,7 @@
 /// Reads a form, and refuses everything that its author cannot have meant: unknown keys and types, identifiers that are there twice,
 /// conditions that look at nothing, at themselves, or that can never hold.
 struct FormReader {
-    /// What a form is made of.
+    /// The parts of a form.
     struct Parts {
         var title: String?
         var sections: [FormSection]

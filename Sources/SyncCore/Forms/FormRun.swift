@@ -7,7 +7,7 @@ struct FormRun {
     /// A value that is null counts as blank, like one that is missing.
     private var values: [JSON?]
     private var isVisible: [Bool]
-    /// Whether each section applies, as soon as it is known.
+    /// The sections that apply or do not, as soon as that is known.
     private var applies: [Bool?]
     private var stepsLeft = Form.stepsMax
     private var result = FormJudgement()

@@ -55,7 +55,7 @@ struct FormSatisfiability {
         var isNegated = false
     }
 
-    /// What is known of the answers while all parts hold.
+    /// Known facts about the answers while all parts hold.
     private struct Facts {
         var answers: [Int: Fact] = [:]
         /// The questions whose conditions were joined.

@@ -61,7 +61,7 @@ package struct FormSettings: Hashable, Sendable {
             (self.id, self.version) = (id, version)
         }
 
-        /// As people see it: `doors, version 3`.
+        /// The name that people see: `doors, version 3`.
         package var text: String { id + (version.map { ", version \($0)" } ?? "") }
     }
 

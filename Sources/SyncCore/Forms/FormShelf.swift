@@ -15,7 +15,7 @@ package struct FormShelf: Sendable {
         }
     }
 
-    /// What was found under the name of a form.
+    /// The finding under the name of a form.
     package enum Found: Hashable, Sendable {
         case form(Form)
         /// There is no such form here, or none of that version.

@@ -13,7 +13,7 @@ package struct FormVerdict: Hashable, Sendable {
 
     /// Answers of a wrong kind, each place as a JSON pointer below `/data`.
     package var faults: [Problem.Pointer] = []
-    /// What a complete record lacks; empty for a record that does not say that it is complete.
+    /// The holes of a complete record; empty for a record that does not say that it is complete.
     package var holes: [Problem.Pointer] = []
     package var unjudged: Unjudged?
 

@@ -1,4 +1,4 @@
-/// How far a record is by its form, as the mirror has both.
+/// The progress of a record by its form, as the mirror has both.
 package struct RecordProgress: Hashable, Sendable {
     package enum Found: Hashable, Sendable {
         /// The record names no form, or its entity has none.

@@ -84,7 +84,7 @@ package struct EntityRules: Hashable, Sendable {
     /// The version in which apps of this device write and read, unless they say another one; `nil`: the present one.
     package var appVersion: Int?
     package var validation: Validation = .warn
-    /// How a record names the form that it is judged by.
+    /// The fields by which a record names the form that it is judged by.
     package var form: FormSettings?
     /// Selects the records that may lack nothing of their form.
     package var complete: CompleteRule?

@@ -1,7 +1,7 @@
 /// The header `Schema: audits=2, sites=3`: the version of each entity's schema in which a client writes and reads, and in an answer the
 /// present one. An entity that is not named has version 1.
 package struct SchemaNumbers: Hashable, Sendable {
-    /// As the header names them, which may be version 1 as well.
+    /// The versions that the header names; version 1 may be among them.
     package private(set) var named: [EntityName: Int]
     /// The header could not be read: no version may be assumed.
     package private(set) var isReadable = true

@@ -30,7 +30,7 @@ final class EnqueueIntent {
     var fieldFaults: [Problem.Pointer] = []
     /// Violations of the schema, where the mutation is accepted all the same.
     var warnings: [Problem.Pointer] = []
-    /// What the form of the record says.
+    /// The verdict of the record's form.
     var formVerdict = FormVerdict()
     var unjudged: FormVerdict.Unjudged?
 

@@ -2,7 +2,7 @@ import SyncCore
 
 // The form of a record judges its changes before they are written (PROTOCOL A12).
 extension Store {
-    /// What the form of a record says about a change.
+    /// The verdict of a record's form about a change.
     ///
     /// - Parameters:
     ///   - after: The view with the change; `nil` when it deletes the record.

@@ -205,7 +205,7 @@ extension Store {
         let document = touched.row.document
         let isLowered = touched.row.isLowered
         touched.row.setBase(base, version: version, at: now.wall)
-        // What was computed from a base that may say less may say less as well.
+        // A result that was computed from a base that may say less may say less as well.
         if isLowered { touched.row.gen = MirrorRow.loweredGen }
         if wasFirst { touched.row.setView(document) } else { touched.needsFold = true }
     }

@@ -13,7 +13,7 @@ extension Store {
             throw Refusal.validation("/schema", error.detail)
         }
         guard mutation.action != .delete else { return [] }
-        // What is there may be changed under either name of the action.
+        // An upsert of a present record is an update.
         var record: MirrorRow?
         if let eid = names.entities[mutation.entity], let id = mutation.recordID {
             record = try MirrorRow.find(database, eid: eid, id: id.text)

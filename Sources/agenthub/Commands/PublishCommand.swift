@@ -70,7 +70,7 @@ struct PublishCommand: ParsableCommand {
     }
 }
 
-/// How much of a file is published.
+/// The part of a file that is published.
 struct PublishProgress {
     private(set) var records = 0
     private var lastLine = 0

@@ -44,7 +44,7 @@ extension HubBench {
         }
     }
 
-    /// Whether a new audit with this value is accepted.
+    /// Returns whether a new audit with this value is accepted.
     func accepts(_ value: String, _ key: String) throws -> Bool {
         try verdict(Sent(key, .create, id: key, data: ["value": .string(value)])).word == "accepted"
     }
