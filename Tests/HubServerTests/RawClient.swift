@@ -60,6 +60,12 @@ final class RawClient: Sendable {
         return text
     }
 
+    /// The first bytes that come, however few.
+    func first() throws -> String {
+        guard let first = try piece() else { throw Failure(what: "closed before the first byte") }
+        return first
+    }
+
     /// Everything up to the end of the connection, which the server must bring about.
     func rest() throws -> String {
         var text = ""
