@@ -9,10 +9,10 @@ extension Hub {
         versionMark = state.versions
         let isSettled: Bool
         do throws(DatabaseError) {
-            let stored = try store.storedVersions()
+            let stored = try store.storedSchemas()
             isSettled = Set(stored.keys).union(settings.versionedEntities).allSatisfy { entity in
                 let rules = settings.rules[entity] ?? EntityRules()
-                return stored[entity]?.number ?? 1 == rules.version && stored[entity]?.versions == rules.versions
+                return (stored[entity] ?? StoredSchema()).isOf(rules.keptVersions)
             }
         } catch {
             throw HubError(error)
@@ -26,22 +26,22 @@ extension Hub {
     /// - Throws: `.other` when there is no way from the stored version to that of the rules. Nothing is changed then.
     func makeVersions() throws(DatabaseError) {
         if settings.scopesOfDatabase == .adopted { return }
-        let stored = try store.storedVersions()
+        let stored = try store.storedSchemas()
         for entity in Set(stored.keys).union(settings.versionedEntities).sorted() {
             let rules = settings.rules[entity] ?? EntityRules()
-            let from = stored[entity] ?? StoredVersion(number: 1)
+            let from = stored[entity] ?? StoredSchema()
             if from.number != rules.version {
                 let steps = try steps(from, to: rules, of: entity)
                 try store.convert(entity, by: steps)
                 try makeScopes(of: entity, rules, after: steps)
             }
-            if from.number != rules.version || from.versions != rules.versions { try store.keep(rules.versions, of: entity) }
+            if !from.isOf(rules.keptVersions) { try store.keep(rules.versions, of: entity) }
         }
         versionMark = try store.versionMark()
     }
 
-    private func steps(_ stored: StoredVersion, to rules: EntityRules, of entity: EntityName) throws(DatabaseError) -> SchemaSteps {
-        if let steps = rules.versions?.steps(from: stored.number, newer: stored.versions) { return steps }
+    private func steps(_ stored: StoredSchema, to rules: EntityRules, of entity: EntityName) throws(DatabaseError) -> SchemaSteps {
+        if let steps = rules.versions?.steps(from: stored) { return steps }
         // Without documents there is nothing to convert.
         guard try store.hasDocuments(entity) else { return [] }
         throw DatabaseError(
@@ -67,7 +67,7 @@ extension Hub {
     /// - Throws: `.other` when they differ: documents of another version must not be mistaken for ours.
     func checkVersions() throws(DatabaseError) {
         guard state.versions != versionMark, settings.scopesOfDatabase != .adopted else { return }
-        let stored = try store.storedVersions()
+        let stored = try store.storedSchemas()
         for entity in Set(stored.keys).union(settings.versionedEntities).sorted() {
             let (there, here) = (stored[entity]?.number ?? 1, settings.rules[entity]?.version ?? 1)
             guard there != here else { continue }
@@ -85,6 +85,11 @@ extension HubStore {
     func versionMark() throws(DatabaseError) -> Int64 { try database.number(HubStore.versionMarkQuery) }
 
     static let versionMarkQuery = "SELECT coalesce(sum(version), 0) FROM entity_version"
+}
+
+extension EntityRules {
+    /// The settings that the database keeps; those of an entity whose documents have version 1 are not kept.
+    fileprivate var keptVersions: SchemaVersions? { version > 1 ? versions : nil }
 }
 
 extension Hub.Settings {

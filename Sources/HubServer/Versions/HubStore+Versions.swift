@@ -1,19 +1,10 @@
 import SyncCore
 
-/// The version of an entity's stored documents.
-struct StoredVersion: Hashable, Sendable {
-    var number: Int
-    /// The settings that the documents were converted by; `nil`: they cannot be read.
-    var versions: SchemaVersions?
-}
-
 extension HubStore {
-    func storedVersions() throws(DatabaseError) -> [EntityName: StoredVersion] {
-        var found: [EntityName: StoredVersion] = [:]
+    func storedSchemas() throws(DatabaseError) -> [EntityName: StoredSchema] {
+        var found: [EntityName: StoredSchema] = [:]
         try database.read("SELECT entity, version, versions FROM entity_version", []) { row in
-            // Needed only when the settings go back, which then says that they cannot.
-            let versions = try? SchemaVersions(stored: row.text(2))
-            found[EntityName(trusted: row.text(0))] = StoredVersion(number: Int(row.int(1)), versions: versions)
+            found[EntityName(trusted: row.text(0))] = StoredSchema(Int(row.int(1)), settings: row.text(2))
             return true
         }
         return found

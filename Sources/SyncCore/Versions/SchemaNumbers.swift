@@ -46,8 +46,6 @@ package struct SchemaNumbers: Hashable, Sendable {
 
     package subscript(entity: EntityName) -> Int { named[entity] ?? 1 }
 
-    package var isEmpty: Bool { named.isEmpty }
-
     /// The value of the header; `nil`: every entity has version 1.
     package var text: String? {
         let told = named.filter { $1 != 1 }

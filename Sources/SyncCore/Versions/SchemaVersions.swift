@@ -98,29 +98,33 @@ package struct SchemaVersions: Hashable, Sendable {
     /// The steps from a version to the present one.
     ///
     /// - Returns: `nil` for a version that is not known.
-    package func up(from version: Int) -> SchemaSteps? {
-        guard versions[version] != nil else { return nil }
-        return (version..<present).reduce(SchemaSteps()) { $0 + (versions[$1 + 1]?.up ?? []) }
-    }
+    package func up(from version: Int) -> SchemaSteps? { steps(from: version, to: present) }
 
     /// The steps from the present version to an older one.
     ///
     /// - Returns: `nil` for a version that documents cannot be shown in.
-    package func down(to version: Int) -> SchemaSteps? {
-        guard versions[version] != nil else { return nil }
+    package func down(to version: Int) -> SchemaSteps? { steps(from: present, to: version) }
+
+    /// The steps from one version to another, in either direction.
+    ///
+    /// - Returns: `nil` when one of the versions is not known, or when documents cannot be shown in the second.
+    package func steps(from version: Int, to other: Int) -> SchemaSteps? {
+        guard versions[version] != nil, versions[other] != nil else { return nil }
         var steps = SchemaSteps()
-        for number in stride(from: present, to: version, by: -1) {
+        if version <= other {
+            for number in version..<other { steps = steps + (versions[number + 1]?.up ?? []) }
+            return steps
+        }
+        for number in stride(from: version, to: other, by: -1) {
             guard let down = downs[number] else { return nil }
             steps = steps + down
         }
         return steps
     }
 
-    /// The steps from a version of stored documents to the present one, in either direction.
-    ///
-    /// - Parameter stored: May be newer, when the settings went back. Then `newer` has its steps.
-    package func steps(from stored: Int, newer: SchemaVersions? = nil) -> SchemaSteps? {
-        stored <= present ? up(from: stored) : newer?.down(to: present)
+    /// The steps from the version of stored documents to the present one. Where the settings went back, the stored settings have them.
+    package func steps(from stored: StoredSchema) -> SchemaSteps? {
+        stored.number <= present ? up(from: stored.number) : stored.versions?.steps(from: stored.number, to: present)
     }
 }
 

@@ -4,7 +4,7 @@ package struct SchemaView: Sendable {
     package let version: Int
     /// The schema of that version.
     package let schema: DocumentSchema?
-    /// The steps from the present version to the caller's.
+    /// The steps from the version of the documents to the caller's.
     package let down: SchemaSteps
     private let up: SchemaSteps
 
@@ -20,6 +20,24 @@ package struct SchemaView: Sendable {
             let down = versions.down(to: version)
         else { throw Self.refusal(version, rules, entity) }
         (self.up, self.down) = (up, down)
+    }
+
+    private init(_ view: SchemaView, up: SchemaSteps, down: SchemaSteps) {
+        (version, schema) = (view.version, view.schema)
+        (self.up, self.down) = (up, down)
+    }
+
+    /// The view of documents that do not have the present version: a device has yet to convert them, or could not.
+    ///
+    /// - Returns: `nil` when no steps lead from one version to the other.
+    package func over(_ stored: StoredSchema, _ rules: EntityRules) -> SchemaView? {
+        guard let versions = rules.versions, stored.number != versions.present else { return self }
+        // The newer settings have the steps between both.
+        let newer = stored.number > versions.present ? stored.versions : versions
+        guard let up = newer?.steps(from: version, to: stored.number), let down = newer?.steps(from: stored.number, to: version) else {
+            return nil
+        }
+        return SchemaView(self, up: up, down: down)
     }
 
     static func refusal(_ version: Int, _ rules: EntityRules, _ entity: EntityName) -> Problem {

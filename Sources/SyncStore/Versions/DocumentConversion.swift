@@ -12,7 +12,7 @@ struct DocumentConversion {
     private static let page: Int64 = 500
 
     /// - Precondition: In a transaction that is prepared for changes, under the new rules.
-    mutating func run(in store: Store) throws(StoreError) {
+    func run(in store: Store) throws(StoreError) {
         // The changes come first: what their authors had seen is in the documents before the conversion.
         if !steps.isEmpty {
             try convertChanges(store)

@@ -24,9 +24,8 @@ extension Store {
         var faults: [Problem.Pointer] = []
         if let schema = view.schema, rules.validation != .off {
             faults = schema.faults(in: content)
-            if rules.validation == .reject, let first = faults.first {
-                let place = "\(mutation.entity), version \(written)"
-                throw .refused(Problem("validation", status: 422, detail: "\(place): \(first.pointer) \(first.detail)", errors: faults))
+            if rules.validation == .reject, !faults.isEmpty {
+                throw Refusal.faults(faults, in: "\(mutation.entity), version \(written)")
             }
         }
         let seen = record?.parsedDocument.known

@@ -2,9 +2,8 @@ package import SyncCore
 import SyncSQLite
 
 /// The version of the documents of an entity in this database.
-struct DocumentVersion: Hashable {
-    var number = 1
-    var versions: SchemaVersions?
+private struct DocumentVersion {
+    var schema = StoredSchema()
     /// The hub had a newer version when documents were taken from it.
     var isLowered = false
 }
@@ -40,14 +39,14 @@ extension Store {
 
     /// The versions of the documents of this database.
     package func documentSchemas() throws(StoreError) -> SchemaNumbers {
-        SchemaNumbers(try documentVersions().mapValues(\.number))
+        SchemaNumbers(try documentVersions().mapValues(\.schema.number))
     }
 
     private func needsConversion(to rules: RuleBook) throws(StoreError) -> Bool {
         let stored = try documentVersions()
         return rules.entities.contains { entity, rules in
             guard let versions = rules.versions else { return false }
-            return (stored[entity] ?? DocumentVersion()).versions != versions
+            return !(stored[entity]?.schema ?? StoredSchema()).isOf(versions)
         }
     }
 
@@ -55,9 +54,8 @@ extension Store {
         var found: [EntityName: DocumentVersion] = [:]
         try database.each("SELECT e.name, v.version, v.versions, v.is_lowered FROM entity_version v JOIN entity e ON e.eid = v.eid") {
             row in
-            // Needed only when the settings go back; then the documents stay as they are, and are listed again.
-            let versions = row.optionalText(2).flatMap { try? SchemaVersions(stored: $0) }
-            found[EntityName(trusted: row.text(0))] = DocumentVersion(number: Int(row.int(1)), versions: versions, isLowered: row.bool(3))
+            let schema = StoredSchema(Int(row.int(1)), settings: row.optionalText(2))
+            found[EntityName(trusted: row.text(0))] = DocumentVersion(schema: schema, isLowered: row.bool(3))
         }
         return found
     }
@@ -68,14 +66,14 @@ extension Store {
         // Rules that say nothing of versions leave the documents as they are: the hub's settings may be missing for a while.
         for (entity, versions) in rules.entities.compactMapValues(\.versions).sorted(by: { $0.key < $1.key }) {
             let from = stored[entity] ?? DocumentVersion()
-            guard from.versions != versions, names.hasRoomForEntity || names.entities[entity] != nil else { continue }
+            guard !from.schema.isOf(versions), names.hasRoomForEntity || names.entities[entity] != nil else { continue }
             let eid = try names.entity(entity, in: database)
             var isLowered = from.isLowered
-            if from.number != versions.present {
-                let steps = versions.steps(from: from.number, newer: from.versions)
+            if from.schema.number != versions.present {
+                let steps = versions.steps(from: from.schema)
                 // On the way back, what an older version does not have is lost here, and the hub has it.
-                let mustFetch = from.isLowered || from.number > versions.present || steps == nil
-                var conversion = DocumentConversion(eid: eid, entity: entity, steps: steps ?? [], isRefetched: mustFetch)
+                let mustFetch = from.isLowered || from.schema.number > versions.present || steps == nil
+                let conversion = DocumentConversion(eid: eid, entity: entity, steps: steps ?? [], isRefetched: mustFetch)
                 try conversion.run(in: self)
                 if mustFetch, isPulled(entity) { try restartStream(eid) }
                 isLowered = false
@@ -111,6 +109,18 @@ extension Store {
             case .retry: false
             }
         if showsDocument { try noteLowered(names.entity(row.eid), by: newer) }
+    }
+}
+
+extension StoreReads {
+    /// The version of an entity's documents, as this read sees them.
+    package func documentSchema(of entity: EntityName) throws(StoreError) -> StoredSchema {
+        try database.first(
+            """
+            SELECT v.version, v.versions FROM entity_version v JOIN entity e ON e.eid = v.eid
+            WHERE e.name = ?
+            """, .text(entity.text)
+        ) { row throws(StoreError) in StoredSchema(Int(row.int(0)), settings: row.optionalText(1)) } ?? StoredSchema()
     }
 }
 
