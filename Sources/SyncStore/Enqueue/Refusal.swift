@@ -2,6 +2,18 @@ import SyncCore
 
 /// The problems that the store answers with, in one place (codes: PROTOCOL B1).
 enum Refusal {
+    /// Content that breaks rules of its entity.
+    ///
+    /// - Parameters:
+    ///   - subject: The thing that was judged, such as `audits`.
+    ///   - faults: At least one.
+    static func faults(_ faults: [Problem.Pointer], in subject: String) -> StoreError {
+        var detail = subject
+        if let first = faults.first { detail += ": \(first.pointer) \(first.detail)" }
+        if faults.count > 1 { detail += ", and \(faults.count - 1) more" }
+        return .refused(Problem("validation", status: 422, detail: detail, errors: faults))
+    }
+
     /// - Parameter list: The command that lists the existing ones.
     static func notFound(_ what: String, list: String? = nil) -> StoreError {
         let members: JSONObject = list.map { ["list": .string($0)] } ?? [:]

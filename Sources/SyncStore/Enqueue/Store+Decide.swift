@@ -325,9 +325,8 @@ extension Store {
         var faults = schema.faults(
             in: MutationContent(action, data: mutation.data, unset: mutation.unset, operations: mutation.operations))
         faults += fieldFaults.filter { !faults.contains($0) }
-        guard rules.validation == .reject, let first = faults.first else { return faults }
-        throw .refused(
-            Problem("validation", status: 422, detail: "\(mutation.entity): \(first.pointer) \(first.detail)", errors: faults))
+        if rules.validation == .reject, !faults.isEmpty { throw Refusal.faults(faults, in: mutation.entity.text) }
+        return faults
     }
 
     /// Finds a mutation by the number that its key carries.

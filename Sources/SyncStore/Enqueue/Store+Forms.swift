@@ -31,15 +31,7 @@ extension Store {
         let verdict = intent.formVerdict
         intent.unjudged = verdict.unjudged
         let isRefused = !verdict.holes.isEmpty || intent.rules.validation == .reject && !verdict.faults.isEmpty
-        guard isRefused, let first = verdict.all.first else {
-            intent.warnings += verdict.faults.filter { !intent.warnings.contains($0) }
-            return
-        }
-        let others = verdict.all.count - 1
-        let more = others == 0 ? "" : ", and \(others) more"
-        throw .refused(
-            Problem(
-                "validation", status: 422, detail: "\(intent.mutation.entity): \(first.pointer) \(first.detail)\(more)", errors: verdict.all
-            ))
+        if isRefused { throw Refusal.faults(verdict.all, in: intent.mutation.entity.text) }
+        intent.warnings += verdict.faults.filter { !intent.warnings.contains($0) }
     }
 }
