@@ -18,6 +18,11 @@ struct AnswerReader {
     func texts(_ name: String) -> [String] { list(name).compactMap(\.text) }
     func has(_ name: String) -> Bool { object[name].map { !$0.isNull } ?? false }
 
+    /// A list of `{"pointer": …, "detail": …}`.
+    func pointers(_ name: String) -> [Problem.Pointer] {
+        list(name).map { Problem.Pointer($0.object?["pointer"]?.text ?? "", $0.object?["detail"]?.text ?? "") }
+    }
+
     /// JSON text of a member; `nil` when it is absent or null.
     func source(_ name: String) -> String? {
         object[name].flatMap { $0.isNull ? nil : $0.json }

@@ -75,9 +75,7 @@ package struct EnqueueAnswer: Hashable, Sendable {
         {
             record = RecordName(entity, id)
         }
-        warnings = reader.list("warnings").map {
-            Problem.Pointer($0.object?["pointer"]?.text ?? "", $0.object?["detail"]?.text ?? "")
-        }
+        warnings = reader.pointers("warnings")
         form = reader.text("form").flatMap { FormVerdict.Unjudged(rawValue: $0) }
         kept = reader.object["kept"]?.object ?? [:]
         durability = reader.text("durability").flatMap { EntityRules.Durability(rawValue: $0) }

@@ -75,12 +75,8 @@ package struct ProgressAnswer: Hashable, Sendable {
                 id: section.text("id") ?? "", title: section.text("title"), applies: section.bool("applies") ?? true,
                 count: FormCount(section), percent: Int(clamping: section.int("percent") ?? 0))
         }
-        holes = Self.pointers(reader.list("holes"))
-        faults = Self.pointers(reader.list("faults"))
-    }
-
-    private static func pointers(_ list: [JSON]) -> [Problem.Pointer] {
-        list.map { Problem.Pointer($0.object?["pointer"]?.text ?? "", $0.object?["detail"]?.text ?? "") }
+        holes = reader.pointers("holes")
+        faults = reader.pointers("faults")
     }
 }
 
