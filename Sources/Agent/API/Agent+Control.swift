@@ -284,8 +284,10 @@ extension Agent {
             agent.log.error("the documents were not converted", metadata: ["error": "\(error)"])
             agent.raise(
                 "schema_pending",
-                "the documents on this device have not the version of their schema that the configuration has: \(error); they are "
-                    + "converted when the agent starts again")
+                "the documents on this device do not have the version of their schema that the configuration asks for: \(error). The "
+                    + "agent tries again to convert them")
+            // A command of the engine may have converted them by then; this one ends the alarm.
+            agent.schedule(after: agent.environment.diskRetryAfter) { $0.useRules($0.loaded.configuration.rules) }
         }
     }
 

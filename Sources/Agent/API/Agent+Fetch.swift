@@ -74,9 +74,16 @@ extension Agent {
     }
 
     private func bringBack(_ record: StreamPage.Record, for call: LocalCall, _ name: RecordName, _ view: RecordView) {
+        let app: AppView
+        do throws(Problem) {
+            app = try AppSchemas(call.exchange.request, loaded.configuration.rules).view(of: name.entity)
+        } catch {
+            return refuseFetch(call, error)
+        }
         fromStore(for: call) { store, now throws(StoreError) -> RecordSnapshot? in
             try store.bringBack(record, of: name.entity, at: now)
-            return try store.reads.record(name)
+            let shape = try app.over(store.reads)
+            return try store.reads.record(name).map { shape.lower($0) }
         } then: { (agent: isolated Agent, shown: RecordSnapshot?) in
             // The record has left the share of this device meanwhile.
             guard let shown else { return agent.refuseFetch(call, LocalProblem.notFound.problem("there is no record \(name)")) }
@@ -84,12 +91,7 @@ extension Agent {
                 return agent.refuseFetch(call, Self.unavailable("it shows an older state than this device has seen"))
             }
             agent.events.poke()
-            do throws(Problem) {
-                let shape = try AppSchemas(call.exchange.request, agent.loaded.configuration.rules).view(of: name.entity)
-                call.answer(RecordAnswer.answer(shape.lower(shown), view: view))
-            } catch {
-                agent.refuseFetch(call, error)
-            }
+            call.answer(RecordAnswer.answer(shown, view: view))
         }
     }
 }

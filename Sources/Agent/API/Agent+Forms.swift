@@ -9,13 +9,14 @@ extension Agent {
         let unknown = unknownEntity(name.entity)
         let rules = loaded.configuration.rules[name.entity] ?? EntityRules()
         read(call) { reads, _ throws(StoreError) in
-            let progress = try reads.progress(name, rules)
-            guard progress == nil, let unknown else { return (progress, nil) }
-            return (progress, try reads.knows(name.entity) ? nil : unknown)
-        } answer: { (progress: RecordProgress?, unknown: String?) in
-            guard let progress else { return LocalProblem.notFound.problem(unknown ?? "there is no record \(name)").localAnswer }
-            guard progress.isKept else { return RecordSnapshot.notKept(name).localAnswer }
-            return ProgressAnswer.answer(progress)
+            guard let progress = try reads.progress(name, rules) else { return .failure(try reads.absence(of: name, unknown)) }
+            return .success(progress)
+        } answer: { (progress: Result<RecordProgress, Problem>) in
+            switch progress {
+            case .success(let progress) where progress.isKept: ProgressAnswer.answer(progress)
+            case .success: RecordSnapshot.notKept(name).localAnswer
+            case .failure(let problem): problem.localAnswer
+            }
         }
     }
 }

@@ -9,37 +9,39 @@ extension Agent {
         try call.checkEntity(name.entity)
         let ifNoneMatch = call.exchange.request.header("If-None-Match")
         let unknown = unknownEntity(name.entity)
-        let shape = try AppSchemas(call.exchange.request, loaded.configuration.rules).view(of: name.entity)
+        let app = try AppSchemas(call.exchange.request, loaded.configuration.rules).view(of: name.entity)
         read(call) { reads, _ throws(StoreError) in
-            let record = try reads.record(name)
-            guard record == nil, let unknown else { return (record, nil) }
-            return (record, try reads.knows(name.entity) ? nil : unknown)
-        } answer: { (record: RecordSnapshot?, unknown: String?) in
-            guard let record else { return LocalProblem.notFound.problem(unknown ?? "there is no record \(name)").localAnswer }
-            return RecordAnswer.answer(shape.lower(record), view: view, ifNoneMatch: ifNoneMatch)
+            guard let record = try reads.record(name) else { return .failure(try reads.absence(of: name, unknown)) }
+            return .success(try app.over(reads).lower(record))
+        } answer: { (record: Result<RecordSnapshot, Problem>) in
+            switch record {
+            case .success(let record): RecordAnswer.answer(record, view: view, ifNoneMatch: ifNoneMatch)
+            case .failure(let problem): problem.localAnswer
+            }
         }
     }
 
     func readRecords(_ call: LocalCall, _ query: RecordListQuery) throws(Problem) {
         try call.checkEntity(query.entity)
-        let shape = try AppSchemas(call.exchange.request, loaded.configuration.rules).view(of: query.entity)
-        let wanted = shape.lift(RecordQuery(query))
-        if query.explains { return explain(call, wanted) }
+        let app = try AppSchemas(call.exchange.request, loaded.configuration.rules).view(of: query.entity)
+        let wanted = RecordQuery(query)
+        if query.explains { return explain(call, wanted, app) }
         let unknown = unknownEntity(query.entity)
         read(call, isLong: true) { reads, _ throws(StoreError) in
-            let page = try reads.records(wanted)
+            let shape = try app.over(reads)
+            var page = try reads.records(shape.lift(wanted))
+            page.items = page.items.map { shape.lower($0) }
             // Most lists contain records and need no second check.
             guard page.items.isEmpty, let unknown else { return (page, nil) }
             return (page, try reads.knows(query.entity) ? nil : unknown)
         } answer: { (page: RecordPage, unknown: String?) in
-            RecordAnswer.list(
-                page.items.map { shape.lower($0) }, fields: query.fields, next: page.next, unknownEntity: unknown, notKept: page.notKept)
+            RecordAnswer.list(page.items, fields: query.fields, next: page.next, unknownEntity: unknown, notKept: page.notKept)
         }
     }
 
-    private func explain(_ call: LocalCall, _ query: RecordQuery) {
+    private func explain(_ call: LocalCall, _ query: RecordQuery, _ app: AppView) {
         read(call, isLong: true) { reads, _ throws(StoreError) in
-            QueryExplanation(try reads.explain(query), of: query.entity)
+            QueryExplanation(try reads.explain(try app.over(reads).lift(query)), of: query.entity)
         } answer: {
             $0.answer
         }
@@ -124,6 +126,16 @@ extension Agent {
             call.answer(answer)
             if let code = answer.problemCode { agent.metrics.refused(code) }
         }
+    }
+}
+
+extension StoreReads {
+    /// The answer about a record that is not here.
+    ///
+    /// - Parameter unknown: The reason why its entity is unknown, unless the store has it.
+    func absence(of name: RecordName, _ unknown: String?) throws(StoreError) -> Problem {
+        if let unknown, try !knows(name.entity) { return LocalProblem.notFound.problem(unknown) }
+        return LocalProblem.notFound.problem("there is no record \(name)")
     }
 }
 

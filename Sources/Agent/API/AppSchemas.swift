@@ -27,13 +27,30 @@ struct AppSchemas: Sendable {
     }
 
     /// - Throws: 422 `validation` for a version that is not known or not accepted.
-    func view(of entity: EntityName) throws(Problem) -> SchemaView {
+    func view(of entity: EntityName) throws(Problem) -> AppView {
         let rules = rules[entity] ?? EntityRules()
         do throws(Problem) {
-            return try SchemaView(told.named[entity] ?? rules.appVersion ?? rules.version, rules, of: entity)
+            let present = try SchemaView(told.named[entity] ?? rules.appVersion ?? rules.version, rules, of: entity)
+            return AppView(entity: entity, rules: rules, present: present)
         } catch {
             throw LocalProblem.validation.problem(error.detail, errors: [Problem.Pointer("/schema", error.detail)])
         }
+    }
+}
+
+/// The version in which an app reads an entity. The stored documents may have another version than the rules while they are converted.
+struct AppView: Sendable {
+    fileprivate let entity: EntityName
+    fileprivate let rules: EntityRules
+    fileprivate let present: SchemaView
+
+    /// The view of the documents that a read sees.
+    ///
+    /// - Throws: `.refused` with `starting` when no steps lead from their version to the app's.
+    func over(_ reads: StoreReads) throws(StoreError) -> SchemaView {
+        guard rules.versions != nil else { return present }
+        if let view = present.over(try reads.documentSchema(of: entity), rules) { return view }
+        throw .refused(LocalProblem.starting.problem("the documents of \(entity) are not converted to version \(rules.version) yet"))
     }
 }
 
