@@ -48,6 +48,36 @@ struct StoreVersionTests {
         #expect(try agent.store.verify().isEmpty)
     }
 
+    @Test("What an app reads in its version is the same before and after the conversion, also when the settings go back")
+    func readsDuringConversion() throws {
+        let agent = try TestAgent(rules: try Self.rules(1))
+        try agent.store.use(try Self.rules(1), at: agent.now)
+        try agent.pull([("a", 5, ["site": "s-1", "severity": "minor"])])
+
+        func shown(_ version: Int, _ rules: RuleBook) throws -> JSONObject? {
+            let rules = try #require(rules[Self.audit])
+            let view = try SchemaView(version, rules, of: Self.audit)
+            let stored = try agent.store.reads.documentSchema(of: Self.audit)
+            let shape = try #require(view.over(stored, rules))
+            // A condition finds the record whatever version its document has.
+            var query = RecordQuery(Self.audit)
+            query.filter = shape.lift(.test(try #require(FieldPath([version == 1 ? "site" : "site_id"])), .eq("s-1")))
+            let found = try agent.store.reads.records(query).items.first?.view
+            return try found.flatMap { try JSONReader.read($0).object }.map { shape.lower(document: $0) }
+        }
+        let first: JSONObject = ["site": "s-1", "severity": "minor"]
+        let second: JSONObject = ["site_id": "s-1", "severity": "low", "inspector": "unknown"]
+        for rules in [try Self.rules(2), try Self.rules(3), try Self.rules(2)] {
+            for isConverted in [false, true] {
+                if isConverted { try agent.store.use(rules, at: agent.now) }
+                var oldest = try shown(1, rules)
+                oldest?["inspector"] = nil
+                #expect(oldest == first)
+                #expect(try shown(2, rules) == second)
+            }
+        }
+    }
+
     @Test("A mutation in flight keeps its identity: the hub knows it by the form in which it was sent")
     func inFlight() throws {
         let agent = try TestAgent(rules: try Self.rules(1))
