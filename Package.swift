@@ -209,6 +209,12 @@ let package = Package(
     swiftLanguageModes: [.v6]
 )
 
+// `deploy/test` builds with optimisation, so that what it tests is what people run. The tests themselves stay as they are written: to
+// optimise them takes longer than to run them.
+for target in package.targets where target.type == .test {
+    target.swiftSettings = (target.swiftSettings ?? []) + [.unsafeFlags(["-Onone"], .when(configuration: .release))]
+}
+
 if fuzzes {
     let flags = ["-sanitize=fuzzer,address"]
     for target in package.targets where target.type == .regular && target.name.first != "C" {
