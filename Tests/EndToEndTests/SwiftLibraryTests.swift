@@ -211,8 +211,8 @@ extension EndToEnd {
                     #expect(error.code == .validation && error.status == 422 && error.fields.map(\.pointer) == ["/schema"], "\(error)")
                 }
                 try await stand.settle()
-                let record = try await stand.hubRecords("audits").first { $0.id == "a-1" }
-                #expect(record?.data["site_id"]?.text == "s-2" && record?.data["reason"]?.text == "hinge")
+                let record = try await new.record("audits", "a-1", view: .server)
+                #expect(record.syncStatus == "synced" && record.data?["site_id"] == "s-2" && record.data?["reason"] == "hinge")
             }
         }
 
