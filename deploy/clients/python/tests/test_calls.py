@@ -292,6 +292,12 @@ class ProgressTests(unittest.TestCase):
         absent = self.read({**self.NONE, "form": {"id": "doors", "state": "absent", "reason": "it is not here"}})
         self.assertEqual(absent.form, NamedForm("absent", "doors", None, "it is not here"))
 
+    def test_a_document_that_is_not_kept_is_told(self) -> None:
+        script = Script(problem(409, "not-kept", "the document of audits/a-1 is not kept"))
+        with self.assertRaises(errors.NotKept) as caught:
+            script.run(operations.progress(script.session, "audits", "a-1", None))
+        self.assertIn("agentctl get --fetch", caught.exception.next_step)
+
     def test_an_answer_that_lacks_something_is_refused(self) -> None:
         wrong: List[Dict[str, Any]] = [
             {},

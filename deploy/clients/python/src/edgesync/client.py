@@ -226,6 +226,7 @@ class Client:
         :param view: ``merged``: the hub's document with the open mutations on top. ``server``: the hub's document
             alone. ``both``: the first in ``data``, the second in ``base``.
         :raises NotFound: There is no such record.
+        :raises NotKept: Its document is not kept on the device.
         """
         return self._run(operations.record(self._session, entity, id, view, deadline))
 
@@ -237,6 +238,7 @@ class Client:
         """Counts how far a record is by the form that it names. The agent counts by its mirror.
 
         :raises NotFound: There is no such record.
+        :raises NotKept: Its document is not kept on the device.
         """
         return self._run(operations.progress(self._session, entity, id, deadline))
 
