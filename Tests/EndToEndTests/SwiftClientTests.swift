@@ -12,10 +12,36 @@ extension EndToEnd {
         private static let swift = (ProcessInfo.processInfo.environment["PATH"] ?? "").split(separator: ":").map { "\($0)/swift" }
             .first { FileManager.default.isExecutableFile(atPath: $0) }
 
-        /// Builds the example of `deploy/clients/swift` in a folder of its own, and beside it the one of the manual.
+        /// The examples of the manual, by the name of their program: a text that only this one has, and what it prints.
+        private static let manual = [
+            "manual": ("inspection-7781-swift", "outcome: delivered\ndone: wo-swift synced\nchanged: wo-swift\n"),
+            "forms": (
+                "AgentClient(schemas:", "progress: 50 %, missing: [\"/reason\"]\nrefused: validation [\"/data/reason\"]\nsite: \"s-1\"\n"
+            ),
+        ]
+        private static let entities =
+            Stand.standardEntities + """
+
+                  forms: { kind: reference }
+                  audits:
+                    form: { entity: forms, ref: form_id, path: schema }
+                    complete: { when: { status: [completed] } }
+                    schema: 2
+                    versions:
+                      1: { schema: { properties: { site: { type: string } } } }
+                      2:
+                        schema: { properties: { site_id: { type: string } } }
+                        up: [ { rename: { site: site_id } } ]
+                """
+        private static let form =
+            #"{"id":"doors","data":{"schema":{"sections":[{"id":"doors","fields":["#
+            + #"{"id":"closes","type":"choice","choices":["pass","fail"],"required":true},"#
+            + #"{"id":"reason","type":"text","required":true,"visible_when":{"closes":"fail"}}]}]}}}"#
+
+        /// Builds the example of `deploy/clients/swift` in a folder of its own, and beside it those of the manual.
         ///
-        /// - Returns: The programs.
-        private static func build(in folder: String) async throws -> (example: String, manual: String) {
+        /// - Returns: The folder of the programs.
+        private static func build(in folder: String) async throws -> String {
             let app = "\(folder)/app"
             try FileManager.default.createDirectory(atPath: app, withIntermediateDirectories: false)
             for name in ["Package.swift", "Sources"] {
@@ -23,12 +49,15 @@ extension EndToEnd {
             }
             let page = try String(contentsOfFile: "\(root)/deploy/docs/apps.md", encoding: .utf8)
             let blocks = page.components(separatedBy: "\n```swift\n").dropFirst().compactMap { $0.components(separatedBy: "\n```").first }
-            let block = try #require(blocks.first { $0.contains("inspection-7781-swift") }, "the manual has no example in Swift")
-            try FileManager.default.createDirectory(atPath: "\(app)/Sources/manual", withIntermediateDirectories: false)
-            try block.write(toFile: "\(app)/Sources/manual/main.swift", atomically: false, encoding: .utf8)
-            let target = #"package.targets.append(.executableTarget(name: "manual", dependencies: package.targets[0].dependencies))"#
-            let manifest = try String(contentsOfFile: "\(app)/Package.swift", encoding: .utf8)
-            try (manifest + target + "\n").write(toFile: "\(app)/Package.swift", atomically: false, encoding: .utf8)
+            var manifest = try String(contentsOfFile: "\(app)/Package.swift", encoding: .utf8)
+            for (name, (mark, _)) in manual {
+                let block = try #require(blocks.first { $0.contains(mark) }, "the manual has no example in Swift with \(mark)")
+                try FileManager.default.createDirectory(atPath: "\(app)/Sources/\(name)", withIntermediateDirectories: false)
+                try block.write(toFile: "\(app)/Sources/\(name)/main.swift", atomically: false, encoding: .utf8)
+                manifest +=
+                    #"package.targets.append(.executableTarget(name: "\#(name)", dependencies: package.targets[0].dependencies))"# + "\n"
+            }
+            try manifest.write(toFile: "\(app)/Package.swift", atomically: false, encoding: .utf8)
             // FOCUS leaves out what the library does not need: nothing is fetched, and nothing else of the package is built.
             let output = try await Child.run(
                 [swift ?? "", "build", "--package-path", app, "--scratch-path", "\(folder)/build"],
@@ -36,15 +65,16 @@ extension EndToEnd {
             try #require(output.status == 0, "\(output.text) \(output.talk)")
             let fetched = (try? FileManager.default.contentsOfDirectory(atPath: "\(folder)/build/checkouts")) ?? []
             #expect(fetched.isEmpty, "the build fetched \(fetched)")
-            return ("\(folder)/build/debug/example", "\(folder)/build/debug/manual")
+            return "\(folder)/build/debug"
         }
 
         @Test(
             "An app in Swift writes once however often it asks, waits, reads, queries, follows over a restart and stores a file",
             .enabled(if: swift != nil, "swift is not in PATH"))
         func example() async throws {
-            try await Stand.with { stand in
-                let (program, manual) = try await Self.build(in: stand.folder)
+            try await Stand.with(entities: Self.entities) { stand in
+                let programs = try await Self.build(in: stand.folder)
+                let program = "\(programs)/example"
                 func run(_ words: String..., status: Int32 = 0) async throws -> String {
                     let output = try await Child.run(
                         [program] + words, environment: ["AGENTD_SOCKET": stand.socketPath], in: stand.folder)
@@ -83,12 +113,21 @@ extension EndToEnd {
                 let file = "\(stand.folder)/photo.bin"
                 try Data((0..<300_000).map { UInt8(truncatingIfNeeded: $0) }).write(to: URL(fileURLWithPath: file))
                 #expect(try await run("file", file).hasSuffix(" 300000"))
-                // As it stands in the manual, twice.
-                for _ in 0..<2 {
-                    let output = try await Child.run([manual], environment: ["AGENTD_SOCKET": stand.socketPath], in: stand.folder)
-                    #expect(output.status == 0, "\(output.talk)")
-                    #expect(output.text == "outcome: delivered\ndone: wo-swift synced\nchanged: wo-swift\n")
-                    _ = try await stand.settle()
+                let forms = "\(stand.folder)/forms.ndjson"
+                try Stand.write(Self.form + "\n", to: forms)
+                let published = try await Child.run(
+                    [Programs.agenthub, "publish", "forms", forms, "--data", "\(stand.folder)/hub"], in: stand.folder)
+                #expect(published.status == 0, "\(published.talk)")
+                for _ in 0..<50 where try await stand.agentctl("get", "forms", "doors").status != 0 { _ = try await stand.sync() }
+                // As they stand in the manual, twice.
+                for (name, (_, text)) in Self.manual {
+                    for _ in 0..<2 {
+                        let output = try await Child.run(
+                            ["\(programs)/\(name)"], environment: ["AGENTD_SOCKET": stand.socketPath], in: stand.folder)
+                        #expect(output.status == 0, "\(name): \(output.talk)")
+                        #expect(output.text == text)
+                        _ = try await stand.settle()
+                    }
                 }
             }
         }

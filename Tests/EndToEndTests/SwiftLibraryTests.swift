@@ -23,6 +23,25 @@ extension EndToEnd {
             }
         }
 
+        /// Audits in their second version, which are filled in by forms.
+        private static let audits = """
+              forms: { kind: reference }
+              audits:
+                form: { entity: forms, ref: form_id, path: schema }
+                complete: { when: { status: [completed] } }
+                validate: reject
+                schema: 2
+                versions:
+                  1: { schema: { properties: { site: { type: string } } } }
+                  2:
+                    schema: { properties: { site_id: { type: string } } }
+                    up: [ { rename: { site: site_id } } ]
+            """
+        private static let doors =
+            #"{"id":"doors","data":{"schema":{"title":"Fire doors","sections":[{"id":"doors","fields":["#
+            + #"{"id":"closes","type":"choice","choices":["pass","fail"],"required":true},"#
+            + #"{"id":"reason","type":"text","required":true,"visible_when":{"closes":"fail"}}]}]}}}"#
+
         private func code(_ call: @Sendable () async throws(EdgeSyncError) -> Void) async -> EdgeSyncError.Code? {
             do {
                 try await call()
@@ -144,6 +163,56 @@ extension EndToEnd {
                 try await agent.wait(for: try #require(decision)).requireDelivered()
                 #expect(try await agent.record("work_orders", "wo-1").data == ["finding": "both"])
                 #expect(await code { () throws(EdgeSyncError) in try await agent.resolveConflict(id, choice: .remote) } == .alreadyResolved)
+            }
+        }
+
+        @Test("An app goes on in the first version of a schema beside one in the second, and is told how far a record is by its form")
+        func versionsAndForms() async throws {
+            try await Stand.with(entities: Self.audits) { stand in
+                let file = "\(stand.folder)/forms.ndjson"
+                try Stand.write(Self.doors + "\n", to: file)
+                let published = try await Child.run(
+                    [Programs.agenthub, "publish", "forms", file, "--data", "\(stand.folder)/hub"], in: stand.folder)
+                #expect(published.status == 0, "\(published.talk)")
+                let plain = try AgentClient(socket: stand.socketPath)
+                while await code({ () throws(EdgeSyncError) in _ = try await plain.record("forms", "doors") }) == .notFound {
+                    _ = try await stand.sync()
+                }
+                let old = try AgentClient(socket: stand.socketPath, schemas: ["audits": 1])
+                let new = try AgentClient(socket: stand.socketPath, schemas: ["audits": 2])
+                let receipt = try await old.enqueue(.upsert("audits", "a-1", ["site": "s-1", "form_id": "doors", "closes": "fail"]))
+                #expect(receipt.form == nil)
+                #expect(try await new.record("audits", "a-1").data?["site_id"] == "s-1")
+                #expect(try await plain.record("audits", "a-1").data?["site_id"] == "s-1")
+                var change = Mutation.update("audits", "a-1", ["site": "s-2"])
+                change.schema = 1
+                try await new.enqueue(change)
+                let found = try await old.records(Query("audits", where: .field("site").equals("s-2"))).all()
+                #expect(found.map(\.id) == ["a-1"] && found[0].data?["site_id"] == nil)
+
+                let progress = try await old.progress("audits", "a-1")
+                #expect(progress.form.state == .judged && progress.form.id == "doors" && progress.title == "Fire doors")
+                #expect(progress.percent == 50 && progress.isComplete == false && progress.holes.map(\.pointer) == ["/reason"])
+                #expect(progress.sections.map(\.counts.missing) == [1])
+                let done = Mutation.update("audits", "a-1", ["status": "completed"])
+                #expect(await code { () throws(EdgeSyncError) in try await old.enqueue(done) } == .validation)
+                try await old.enqueue(.update("audits", "a-1", ["status": "completed", "reason": "hinge"]))
+                let complete = try await old.progress("audits", "a-1")
+                #expect(complete.percent == 100 && complete.isComplete == true && complete.saysComplete)
+                let absent = try await old.enqueue(.upsert("audits", "a-2", ["form_id": "roofs"]))
+                #expect(absent.form == .absent)
+                #expect(try await old.progress("audits", "a-2").form.state == .absent)
+
+                let ahead = try AgentClient(socket: stand.socketPath, schemas: ["audits": 3])
+                do throws(EdgeSyncError) {
+                    _ = try await ahead.record("audits", "a-1")
+                    Issue.record("a version that nobody knows was accepted")
+                } catch {
+                    #expect(error.code == .validation && error.status == 422 && error.fields.map(\.pointer) == ["/schema"], "\(error)")
+                }
+                try await stand.settle()
+                let record = try await new.record("audits", "a-1", view: .server)
+                #expect(record.syncStatus == "synced" && record.data?["site_id"] == "s-2" && record.data?["reason"] == "hinge")
             }
         }
 

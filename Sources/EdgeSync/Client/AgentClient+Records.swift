@@ -22,6 +22,14 @@ extension AgentClient {
         }
     }
 
+    /// Counts how far a record is by the form that it names. The agent counts by its local copy.
+    ///
+    /// - Throws: `notFound` if there is no such record; `notKept` if its document is not kept on the device.
+    public func progress(_ entity: String, _ id: String, deadline: Duration? = nil) async throws(EdgeSyncError) -> FormProgress {
+        let request = try Request("GET", try Request.path("records", entity, id, "progress"))
+        return try await session.ask(request, deadline) { it throws(EdgeSyncError) in try FormProgress(it) }
+    }
+
     /// The records that match a query, page by page as they are read.
     ///
     ///     let open = Query("work_orders", where: .field("status").equals("open"), sort: ["-updated_at"])

@@ -16,19 +16,23 @@ public struct AgentClient: Sendable {
     /// - Parameters:
     ///   - socket: Path of the agent's socket. `nil` stands for the environment variable `AGENTD_SOCKET`, or else for
     ///     `/run/agentd/agent.sock`.
+    ///   - schemas: Version of the schema, from 1 to 1,000,000, in which this app writes and reads an entity, by entity; at most 100. The
+    ///     agent converts in both directions. An entity that is not named has the version that the agent's configuration gives to apps, or
+    ///     else the present one. A version that the agent does not accept refuses a call with `validation` and the pointer `/schema`.
     ///   - deadline: Time that a call may take with all its tries, unless the call names its own.
-    /// - Throws: `invalidArgument` if the path cannot be one of a socket.
+    /// - Throws: `invalidArgument` if the path cannot be one of a socket, or for a name or version that cannot be one of a schema.
     public init(
-        socket: String? = nil, deadline: Duration = .seconds(30), policy: RetryPolicy = RetryPolicy()
+        socket: String? = nil, schemas: [String: Int] = [:], deadline: Duration = .seconds(30), policy: RetryPolicy = RetryPolicy()
     ) throws(EdgeSyncError) {
-        try self.init(socket: socket, deadline: deadline, policy: policy, environment: .system)
+        try self.init(socket: socket, schemas: schemas, deadline: deadline, policy: policy, environment: .system)
     }
 
     package init(
-        socket: String?, deadline: Duration, policy: RetryPolicy, environment: Environment
+        socket: String?, schemas: [String: Int] = [:], deadline: Duration, policy: RetryPolicy, environment: Environment
     ) throws(EdgeSyncError) {
         session = Session(
-            socketPath: try UnixSocket.path(socket), deadline: deadline, policy: policy, environment: environment)
+            socketPath: try UnixSocket.path(socket), fields: try Request.fields(schemas: schemas), deadline: deadline,
+            policy: policy, environment: environment)
         // A deadline that is none fails here, and not at the first call.
         _ = try session.call(nil)
     }

@@ -3,6 +3,8 @@ import Synchronization
 /// The state that the calls of one client share.
 final class Session: Sendable {
     let socketPath: String
+    /// Fields that every request has besides its own.
+    private let fields: [(name: String, value: String)]
     /// Time that a call may take, unless it names its own.
     let deadline: Duration
     let policy: RetryPolicy
@@ -10,8 +12,11 @@ final class Session: Sendable {
     let places = Places(Limits.connections)
     private let connected = Mutex(false)
 
-    init(socketPath: String, deadline: Duration, policy: RetryPolicy, environment: Environment) {
+    init(
+        socketPath: String, fields: [(name: String, value: String)], deadline: Duration, policy: RetryPolicy, environment: Environment
+    ) {
         self.socketPath = socketPath
+        self.fields = fields
         self.deadline = deadline
         self.policy = policy
         self.environment = environment
@@ -65,7 +70,7 @@ final class Session: Sendable {
 
     /// - Parameter end: Time of the monotonic clock at which the exchange fails; `nil` if it may take any time.
     func open(_ connection: Connection, _ request: Request, end: Duration?) async throws(EdgeSyncError) -> Exchange {
-        let exchange = try await connection.begin(request, at: socketPath, end: end).get()
+        let exchange = try await connection.begin(request.with(fields), at: socketPath, end: end).get()
         connected.withLock { $0 = true }
         return exchange
     }

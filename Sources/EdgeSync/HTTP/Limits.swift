@@ -16,6 +16,10 @@ package enum Limits {
     package static let batchBytes = 512 << 10
     /// Mutations of one atomic list.
     package static let atomicMutations = 50
+    /// Versions of a schema, as the agent knows them.
+    package static let schemaVersions = 1...1_000_000
+    /// Entities of which one client names a version. The agent reads a head of at most 16 KiB, and these take half of it.
+    package static let schemas = 100
     /// Bytes that are read from or written to a socket or a file at once.
     package static let pieceBytes = 64 << 10
     /// Items of one page of mutations, conflicts and files. The agent gives at most 1,000.

@@ -8,7 +8,7 @@ struct Request: Sendable {
 
     let method: String
     let target: String
-    let fields: [(name: String, value: String)]
+    private(set) var fields: [(name: String, value: String)]
     let body: Body
     /// The agent applies it at most once, however often it comes.
     let isRepeatable: Bool
@@ -41,6 +41,13 @@ struct Request: Sendable {
         try self.init(
             "POST", target, fields: [("Content-Type", "application/json")] + fields, body: .bytes(JSONWriter.bytes(of: body)),
             isRepeatable: isRepeatable)
+    }
+
+    /// The request with further fields, which were checked before.
+    func with(_ fields: [(name: String, value: String)]) -> Request {
+        var request = self
+        request.fields += fields
+        return request
     }
 
     /// For errors: `GET /v1/status`.

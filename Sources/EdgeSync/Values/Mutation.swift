@@ -79,6 +79,9 @@ public struct Mutation: Sendable, Equatable {
     /// The person who made the change, for conflicts and the audit trail.
     public var author: String?
     public var durability: Durability?
+    /// Version of the entity's schema in which this change is written, from 1 to 1,000,000. `nil` stands for the version that the client
+    /// names (``AgentClient/init(socket:schemas:deadline:policy:)``).
+    public var schema: Int?
 
     public init(_ action: Action, _ entity: String, _ recordID: String? = nil, _ data: JSONObject? = nil) {
         self.action = action
@@ -145,6 +148,7 @@ extension Mutation {
         }
         if let author { body["author"] = .string(author) }
         if let durability { body["durability"] = .string(durability.rawValue) }
+        if let schema { body["schema"] = .integer(Int64(schema)) }
         return body
     }
 }

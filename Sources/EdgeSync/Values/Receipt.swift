@@ -21,6 +21,9 @@ public struct Receipt: Sendable, Equatable, Identifiable {
     public var data: JSONObject?
     /// Violations of the entity's schema. The agent accepted the mutation all the same.
     public var warnings: [EdgeSyncError.FieldError]
+    /// Why no form judged the change although its record names one: `absent` or `unusable`. The hub judges it when it arrives. `nil` if a
+    /// form judged it, or if none had to.
+    public var form: FormState?
     /// Values that `max` or `min` has kept because the change does not exceed them, by field.
     public var kept: JSONObject
     /// The whole answer, with members that this library does not know.
@@ -41,6 +44,7 @@ public struct Receipt: Sendable, Equatable, Identifiable {
         syncStatus = try record.optionalText("sync_status")
         data = try record.document("data")
         warnings = EdgeSyncError.FieldError.list(members.object["warnings"])
+        form = try members.optionalText("form").map { FormState(rawValue: $0) }
         kept = try members.document("kept") ?? [:]
         raw = members.object
     }

@@ -30,6 +30,39 @@ entities:
 # The office alone writes orders; the device believes that it may, so the hub refuses what it sends.
 AGENT_ENTITIES = ENTITIES + "  orders: { kind: record }\nlocked: [entities.orders]\n"
 HUB_ENTITIES = ENTITIES + "  orders: { kind: reference }\n"
+#: Audits in their second version, which are filled in by forms; for the option ``entities``.
+AUDITS = """\
+  forms: { kind: reference }
+  audits:
+    form: { entity: forms, ref: form_id, path: schema }
+    complete: { when: { status: [completed] } }
+    validate: reject
+    schema: 2
+    versions:
+      1: { schema: { properties: { site: { type: string } } } }
+      2:
+        schema: { properties: { site_id: { type: string } } }
+        up: [ { rename: { site: site_id } } ]
+"""
+DOORS = {
+    "title": "Fire doors",
+    "sections": [
+        {
+            "id": "doors",
+            "title": "Doors",
+            "fields": [
+                {"id": "closes", "type": "choice", "choices": ["pass", "fail"], "required": True},
+                {
+                    "id": "reason",
+                    "label": "What is wrong?",
+                    "type": "text",
+                    "required": True,
+                    "visible_when": {"closes": "fail"},
+                },
+            ],
+        }
+    ],
+}
 
 
 def until(what: str, ask: Callable[[], T], patience: float = PATIENCE) -> T:
@@ -47,16 +80,18 @@ def until(what: str, ask: Callable[[], T], patience: float = PATIENCE) -> T:
 class Stand:
     """One hub and one agent. What they wrote stays over their restarts, until the stand is closed."""
 
-    def __init__(self, *, store: str = "", access: str = "", extra: str = "", hub: bool = True) -> None:
+    def __init__(
+        self, *, store: str = "", access: str = "", extra: str = "", entities: str = "", hub: bool = True
+    ) -> None:
         self.programs = os.environ["EDGE_SYNC_BIN"]
         self.folder = tempfile.mkdtemp(prefix="edgesync-")
         self.socket = f"{self.folder}/agent.sock"
         self._port = 0
         self._hub: Optional[subprocess.Popen[str]] = None
         self._agent: Optional[subprocess.Popen[bytes]] = None
-        self._store, self._access, self._extra = store, access, extra
+        self._store, self._access, self._extra, self._entities = store, access, extra, entities
         os.mkdir(f"{self.folder}/hub")
-        self._write("entities.yaml", HUB_ENTITIES)
+        self._write("entities.yaml", HUB_ENTITIES + entities)
         self._write("token", self.hub_command("token", "add", "stand"))
         try:
             # The hub is started once, so that its address is known while it is away.
@@ -114,7 +149,7 @@ class Stand:
         return applied
 
     def publish(self, entity: str, id: str, data: Dict[str, Any]) -> None:
-        """Writes a record at the hub, which must not run."""
+        """Writes a record at the hub, whether it runs or not."""
         self._write("published", json.dumps({"id": id, "data": data}) + "\n")
         self.hub_command("publish", entity, f"{self.folder}/published")
 
@@ -150,12 +185,17 @@ class Stand:
             f'socket: {{ path: "{self.socket}", mode: "0600" }}\n'
             f"access:\n{access}"
             f'store: {{ path: "{self.folder}/agent"{self._store} }}\n'
-            f"sync: {{ debounce: 0s, max_backoff: 1s }}\n{self._extra}{AGENT_ENTITIES}",
+            f"sync: {{ debounce: 0s, max_backoff: 1s }}\n{self._extra}{self._agent_entities}",
         )
         command = [f"{self.programs}/agentd", "--config", f"{self.folder}/agentd.yaml"]
         with open(f"{self.folder}/agent.log", "a") as log:
             self._agent = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=log)
         until("the agent serves", self._serves)
+
+    @property
+    def _agent_entities(self) -> str:
+        head, separator, rest = AGENT_ENTITIES.partition("locked:")
+        return head + self._entities + separator + rest
 
     def _serves(self) -> bool:
         assert self._agent is not None

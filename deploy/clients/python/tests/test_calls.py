@@ -11,7 +11,18 @@ from typing import Any, Callable, Dict, List
 
 from script import CUT, SILENCE, Asked, Reply, Script, answer, chunk, feed, problem
 
-from edgesync import Mutation, Outcome, Reload, errors
+from edgesync import (
+    AsyncClient,
+    Client,
+    FieldError,
+    FormCounts,
+    FormSection,
+    Mutation,
+    NamedForm,
+    Outcome,
+    Reload,
+    errors,
+)
 from edgesync.core import limits, operations, requests
 from edgesync.core.operations import add_blob, enqueue, enqueue_many, follow, read_blob, wait
 
@@ -150,6 +161,157 @@ class EnqueueTests(unittest.TestCase):
             with self.assertRaises(errors.BrokenAnswer):
                 script.run(call(script.session))
             self.assertEqual(len(script.asked), 2)
+
+
+class SchemaTests(unittest.TestCase):
+    """Versions of schemas: in the head of each request, and in a mutation."""
+
+    def script(self, *replies: Reply, schemas: Any = None) -> Script:
+        script = Script(*replies)
+        script.session.fields = requests.schema_fields(schemas)
+        return script
+
+    def test_every_request_names_the_versions_of_the_app(self) -> None:
+        lines = b'{"line":1,"id":"m-1","state":"pending"}\n{"summary":{"accepted":1,"failed":0}}\n'
+        script = self.script(
+            answer(201, STORED),
+            problem(503, "busy"),
+            answer(201, STORED),
+            answer(200, {"items": [], "next": None}),
+            answer(200, lines, kind="application/x-ndjson"),
+            schemas={"sites": 12, "audits": 1, "Z": 1_000_000},
+        )
+        for _ in range(2):
+            script.run(enqueue(script.session, ORDER, None))
+        script.run(operations.records(script.session, "audits", None, [], [], False, [], None))
+        script.run(enqueue_many(script.session, None, None), [ORDER])
+        self.assertEqual({it.fields["schema"] for it in script.asked}, {"Z=1000000, audits=1, sites=12"})
+        self.assertEqual(script.asked[0].fields["idempotency-key"], "inspection-7781")
+        self.assertEqual(len(script.asked), 5)
+
+    def test_a_feed_and_a_file_name_them_too(self) -> None:
+        events = self.script([feed("id: 7\n\n")], schemas={"audits": 1})
+        events.run(follow(events.session, [], None, None, None), limit=1)
+        content = self.script(answer(200, b"x", kind="image/jpeg"), schemas={"audits": 1})
+        content.run(read_blob(content.session, "b-1", None))
+        self.assertEqual([it.fields.get("schema") for it in events.asked + content.asked], ["audits=1", "audits=1"])
+
+    def test_an_app_that_names_none_sends_no_field(self) -> None:
+        nothing: List[Any] = [None, {}]
+        for schemas in nothing:
+            script = self.script(answer(201, STORED), schemas=schemas)
+            script.run(enqueue(script.session, ORDER, None))
+            self.assertNotIn("schema", script.asked[0].fields)
+
+    def test_what_the_agent_could_not_read_is_refused_before_there_is_a_client(self) -> None:
+        odd: List[Any] = [{"audits": version} for version in (0, -1, 1_000_001, 1.0, "1", True, None)]
+        odd += [{name: 1} for name in ("", "a=b", "a,b", "a b", "audits\r\nX: y", "audits\n", "\u00e9", "a" * 65, 7)]
+        odd.append({f"e-{number}": 1 for number in range(101)})
+        for schemas in odd:
+            for kind in (Client, AsyncClient):
+                with self.subTest(schemas), self.assertRaises(errors.InvalidArgument):
+                    kind("/nowhere.sock", schemas=schemas)
+
+    def test_the_longest_names_and_the_largest_versions_fit_into_one_head(self) -> None:
+        schemas = {"a" * 61 + str(number + 100): 1_000_000 for number in range(100)}
+        self.assertTrue(7_000 < len(requests.schema_fields(schemas)["Schema"]) <= 8_192)
+
+    def test_a_mutation_may_name_its_own_version(self) -> None:
+        mutation = Mutation("audits", "update", "a-1", {"site": "s-1"}, schema=3)
+        lines = b'{"line":1,"id":"m-1","state":"pending"}\n{"summary":{"accepted":1,"failed":0}}\n'
+        script = Script(
+            answer(201, STORED),
+            answer(201, {"results": [{**STORED, "form": "absent"}]}),
+            answer(200, lines, kind="application/x-ndjson"),
+        )
+        self.assertIsNone(script.run(enqueue(script.session, mutation, None))[0].form)
+        receipts = script.run(operations.enqueue_atomic(script.session, [mutation], None, None))[0]
+        self.assertEqual([it.form for it in receipts], ["absent"])
+        script.run(enqueue_many(script.session, None, None), [mutation])
+        self.assertEqual(script.asked[0].json["schema"], 3)
+        self.assertEqual(script.asked[1].json["mutations"][0]["schema"], 3)
+        self.assertEqual(script.asked[2].lines[0]["schema"], 3)
+
+    def test_a_version_that_is_not_accepted_is_a_refusal_with_its_place(self) -> None:
+        script = Script(
+            problem(422, "validation", "version 9 is newer", errors=[{"pointer": "/schema", "detail": "is newer"}])
+        )
+        with self.assertRaises(errors.ValidationFailed) as caught:
+            script.run(operations.record(script.session, "audits", "a-1", "merged", None))
+        self.assertEqual((caught.exception.code, caught.exception.field), ("validation", "/schema"))
+
+
+class ProgressTests(unittest.TestCase):
+    NUMBERS = {"questions": 3, "answered": 1, "required": 3, "missing": 2, "percent": 33}
+    NONE = {"entity": "audits", "id": "a-1", "says_complete": True, "form": {"state": "none"}}
+    JUDGED = {
+        **NONE,
+        **NUMBERS,
+        "form": {"id": "doors", "version": "1", "state": "judged"},
+        "title": "Fire doors",
+        "complete": False,
+        "sections": [
+            {"id": "doors", "title": "Doors", "applies": True, **NUMBERS},
+            {"id": "roof", "applies": False, **dict.fromkeys(NUMBERS, 0), "percent": 100},
+        ],
+        "holes": [{"pointer": "/reason", "detail": "is required"}, {"pointer": "/photos", "detail": "is required"}],
+        "faults": [{"pointer": "/closes", "detail": "is no choice"}],
+        "newer": 1,
+    }
+
+    def read(self, body: Any) -> Any:
+        script = Script(answer(200, body))
+        progress = script.run(operations.progress(script.session, "audits", "a-1", None))[0]
+        self.assertEqual(script.asked[0][:2], ("GET", "/v1/records/audits/a-1/progress"))
+        return progress
+
+    def test_numbers_in_all_and_by_section(self) -> None:
+        found = self.read(self.JUDGED)
+        self.assertEqual((found.entity, found.id, found.title), ("audits", "a-1", "Fire doors"))
+        self.assertEqual(found.form, NamedForm("judged", "doors", "1"))
+        self.assertEqual((found.says_complete, found.is_complete, found.percent), (True, False, 33))
+        self.assertEqual(found.counts, (3, 1, 3, 2, 33))
+        self.assertEqual(
+            found.sections,
+            (
+                FormSection("doors", "Doors", True, FormCounts(3, 1, 3, 2, 33)),
+                FormSection("roof", None, False, FormCounts(0, 0, 0, 0, 100)),
+            ),
+        )
+        self.assertEqual([it.pointer for it in found.holes], ["/reason", "/photos"])
+        self.assertEqual(found.faults, (FieldError("/closes", "is no choice"),))
+        self.assertEqual(found.raw["newer"], 1)
+
+    def test_a_record_that_no_form_has_judged_has_no_numbers(self) -> None:
+        found = self.read(self.NONE)
+        self.assertEqual(found.form, NamedForm("none"))
+        self.assertEqual(
+            (found.says_complete, found.is_complete, found.counts, found.percent), (True, None, None, None)
+        )
+        self.assertEqual((found.title, found.sections, found.holes, found.faults), (None, (), (), ()))
+        absent = self.read({**self.NONE, "form": {"id": "doors", "state": "absent", "reason": "it is not here"}})
+        self.assertEqual(absent.form, NamedForm("absent", "doors", None, "it is not here"))
+
+    def test_a_document_that_is_not_kept_is_told(self) -> None:
+        script = Script(problem(409, "not-kept", "the document of audits/a-1 is not kept"))
+        with self.assertRaises(errors.NotKept) as caught:
+            script.run(operations.progress(script.session, "audits", "a-1", None))
+        self.assertIn("agentctl get --fetch", caught.exception.next_step)
+
+    def test_an_answer_that_lacks_something_is_refused(self) -> None:
+        wrong: List[Dict[str, Any]] = [
+            {},
+            {**self.NONE, "form": None},
+            {**self.NONE, "form": {}},
+            {**self.NONE, "says_complete": None},
+            {**self.NONE, "questions": 1},
+            {**self.NONE, "complete": "no"},
+            {**self.JUDGED, "percent": "33"},
+            {**self.JUDGED, "sections": [{"id": "doors"}]},
+        ]
+        for body in wrong:
+            with self.subTest(body), self.assertRaises(errors.BadAnswer):
+                self.read(body)
 
 
 class ManyTests(unittest.TestCase):

@@ -1,4 +1,4 @@
-"""The example of the README, as it stands."""
+"""The examples of the README, as they stand."""
 
 from __future__ import annotations
 
@@ -8,23 +8,26 @@ import subprocess
 import sys
 import unittest
 
-from stand import AgentTestCase
+from stand import AUDITS, DOORS, AgentTestCase
 
 README = os.path.abspath(f"{os.path.dirname(__file__)}/../../README.md")
 
 
 class ReadmeTests(AgentTestCase):
-    def test_the_example_prints_what_the_readme_says(self) -> None:
+    options = {"entities": AUDITS}
+
+    def test_the_examples_print_what_the_readme_says(self) -> None:
         with open(README) as file:
             text = file.read()
-        program = re.search(r"```python\n(.*?)```", text, re.DOTALL)
-        output = re.search(r"```text\n(.*?)```", text, re.DOTALL)
-        assert program is not None and output is not None
-        # Afterwards the agent sends a mutation as soon as it has it.
+        examples = re.findall(r"```python\n(.*?)```.*?```text\n(.*?)```", text, re.DOTALL)
+        self.assertEqual(len(examples), text.count("```python"))
+        self.stand.publish("forms", "doors", {"schema": DOORS})
+        # Afterwards the agent has the form, and sends a mutation as soon as it has it.
         self.stand.sync()
         environment = {**os.environ, "AGENTD_SOCKET": self.stand.socket, "PYTHONPATH": os.pathsep.join(sys.path)}
-        done = subprocess.run([sys.executable, "-c", program[1]], env=environment, capture_output=True, text=True)
-        self.assertEqual((done.stdout, done.stderr), (output[1], ""))
+        for program, output in examples:
+            done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
+            self.assertEqual((done.stdout, done.stderr), (output, ""))
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ from typing import (
 )
 
 from .client import Client
-from .core import limits, operations
+from .core import limits, operations, requests
 from .core.effects import Connect, ConnectFailure, Effect, Emit, Fetch, Moved, Pause, Release, Steps, Transfer
 from .core.exchange import Session
 from .core.retry import Environment
@@ -49,6 +49,7 @@ from .values import (
     MutationItem,
     PauseState,
     Plan,
+    Progress,
     QueryExplanation,
     Readiness,
     Receipt,
@@ -74,6 +75,10 @@ class AsyncClient:
 
     :param socket: Path of the agent's socket; the environment variable ``AGENTD_SOCKET``, or
         ``/run/agentd/agent.sock``.
+    :param schemas: Version of the schema, from 1, in which this app writes and reads an entity, by entity; at most 100:
+        ``{"audits": 1}``. The agent converts in both directions. An entity that is not named has the version that the
+        agent's configuration gives to apps, or else the present one. A version that the agent does not accept refuses a
+        call (:class:`edgesync.errors.ValidationFailed`, field ``/schema``).
     :param deadline: Seconds that a call may take, all its tries included, unless the call names its own deadline.
     :param environment: Clock, randomness and patience; for tests.
     :param sleep: Waits that many seconds; for tests.
@@ -83,12 +88,15 @@ class AsyncClient:
         self,
         socket: Optional[Path] = None,
         *,
+        schemas: Optional[Mapping[str, int]] = None,
         deadline: float = 30.0,
         environment: Optional[Environment] = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self.socket_path = socket_path(socket)
-        self._session = Session(self.socket_path, deadline, environment or Environment())
+        self._session = Session(
+            self.socket_path, deadline, environment or Environment(), fields=requests.schema_fields(schemas)
+        )
         # Fails for a deadline that is none.
         self._session.call()
         self._sleep = sleep
@@ -183,6 +191,9 @@ class AsyncClient:
         self, entity: str, id: str, etag: str, *, deadline: Optional[float] = None
     ) -> Optional[Record]:
         return await self._run(operations.record_unless(self._session, entity, id, etag, deadline))
+
+    async def progress(self, entity: str, id: str, *, deadline: Optional[float] = None) -> Progress:
+        return await self._run(operations.progress(self._session, entity, id, deadline))
 
     def records(
         self,

@@ -236,6 +236,13 @@ class Deleted(Refused):
     advice = "create the record again if it should come back"
 
 
+class NotKept(Refused):
+    """The device has dropped the document of the record to save space."""
+
+    code = "not-kept"
+    advice = "fetch the record from the hub (agentctl get --fetch ENTITY ID), then repeat the call"
+
+
 class AlreadySent(Refused):
     """The mutation was sent, or is settled, and cannot be taken back."""
 
@@ -418,6 +425,7 @@ _classes: List[Type[Refused]] = [
     RequestTimeout,
     AlreadyExists,
     Deleted,
+    NotKept,
     AlreadySent,
     NotAccepted,
     AlreadyUndone,

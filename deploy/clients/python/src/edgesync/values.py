@@ -73,6 +73,8 @@ class Mutation:
     author: Optional[str] = None
     #: ``flash`` answers when the change is on flash; ``relaxed`` answers at once, where the entity allows it.
     durability: Optional[str] = None
+    #: Version of the entity's schema in which this change is written; the version that the client names if ``None``.
+    schema: Optional[int] = None
 
 
 # MARK: What comes from the agent: mutations
@@ -155,6 +157,9 @@ class Receipt:
     #: Values that ``max`` or ``min`` has kept because the change does not beat them, by field.
     kept: Mapping[str, Any] = field(default_factory=dict)
     raw: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    #: Reason why no form judged the change although its record names one: ``absent`` (not on this device) or
+    #: ``unusable``. The hub judges it when it arrives. ``None``: a form judged it, or none had to.
+    form: Optional[str] = None
 
 
 @dataclass(frozen=True)
@@ -342,6 +347,74 @@ class QueryExplanation:
     #: The index that would make the query quick.
     suggestion: Optional[str]
     raw: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+
+
+# MARK: Forms
+
+
+@dataclass(frozen=True)
+class NamedForm:
+    """The form that a record names."""
+
+    #: ``judged``, ``absent`` (not on this device), ``unusable``, or ``none``: the record names no form.
+    state: str
+    id: Optional[str] = None
+    #: ``None`` if the record names no version, or if the entity has no versions of its forms.
+    version: Optional[str] = None
+    #: Reason why the form has not judged the record, as a sentence for people.
+    reason: Optional[str] = None
+
+
+class FormCounts(NamedTuple):
+    """Numbers of visible questions."""
+
+    questions: int
+    answered: int
+    required: int
+    #: Required questions without an answer.
+    missing: int
+    #: Answered ones of the required questions, rounded down: 100 exactly if nothing is missing.
+    percent: int
+
+
+@dataclass(frozen=True)
+class FormSection:
+    """How far a section of a form is."""
+
+    id: str
+    title: Optional[str]
+    #: The condition of the section holds. Otherwise it has no questions.
+    applies: bool
+    counts: FormCounts
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a record is by its form."""
+
+    entity: str
+    #: Id of the record.
+    id: str
+    form: NamedForm
+    #: Title of the form.
+    title: Optional[str]
+    #: The record says that it is complete, by the rule ``complete`` of its entity.
+    says_complete: bool
+    #: Nothing is missing; ``None`` unless the form has judged the record.
+    is_complete: Optional[bool]
+    #: Numbers of the whole form; ``None`` unless the form has judged the record.
+    counts: Optional[FormCounts]
+    sections: Tuple[FormSection, ...]
+    #: What is missing, with pointers into the record such as ``/photos``.
+    holes: Tuple[FieldError, ...]
+    #: Answers of a wrong kind, with pointers into the record.
+    faults: Tuple[FieldError, ...]
+    raw: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def percent(self) -> Optional[int]:
+        """Percentage of the whole form; ``None`` unless the form has judged the record."""
+        return None if self.counts is None else self.counts.percent
 
 
 # MARK: Conflicts

@@ -26,6 +26,8 @@ from ..values import (
     Decision,
     Entity,
     Event,
+    FormCounts,
+    FormSection,
     IndexUse,
     LeftField,
     LineResult,
@@ -34,6 +36,7 @@ from ..values import (
     Mutation,
     MutationChanged,
     MutationItem,
+    NamedForm,
     PauseState,
     Plan,
     PlannedItem,
@@ -41,6 +44,7 @@ from ..values import (
     PlannedWait,
     Probe,
     Problem,
+    Progress,
     QueryExplanation,
     Readiness,
     Receipt,
@@ -88,8 +92,11 @@ class Members:
         return value
 
     def flag(self, name: str, default: Optional[bool] = None) -> bool:
-        value = self._typed(name, bool, "true or false")
+        value = self.optional_flag(name)
         return self._must(name, default if value is None else value)
+
+    def optional_flag(self, name: str) -> Optional[bool]:
+        return self._typed(name, bool, "true or false")
 
     def time(self, name: str) -> Optional[datetime.datetime]:
         text = self.optional_text(name)
@@ -222,6 +229,7 @@ def receipt(members: Members, key: Optional[str], is_repeat: bool) -> Receipt:
         warnings=members.list("warnings", _field_error),
         kept=members.document("kept") or {},
         raw=members.object,
+        form=members.optional_text("form"),
     )
 
 
@@ -336,6 +344,45 @@ def query_explanation(members: Members) -> QueryExplanation:
         indexes=members.list("indexes", lambda one: IndexUse(one.text("index"), one.number("percent")), default=False),
         suggestion=members.optional_text("suggestion"),
         raw=members.object,
+    )
+
+
+# MARK: Forms
+
+
+def progress(members: Members) -> Progress:
+    form = members.inside("form")
+    is_judged = members.optional_number("questions") is not None
+    return Progress(
+        entity=members.text("entity"),
+        id=members.text("id"),
+        form=NamedForm(
+            form.text("state"), form.optional_text("id"), form.optional_text("version"), form.optional_text("reason")
+        ),
+        title=members.optional_text("title"),
+        says_complete=members.flag("says_complete"),
+        is_complete=members.optional_flag("complete"),
+        counts=_form_counts(members) if is_judged else None,
+        sections=members.list("sections", _form_section),
+        holes=members.list("holes", _field_error),
+        faults=members.list("faults", _field_error),
+        raw=members.object,
+    )
+
+
+def _form_counts(members: Members) -> FormCounts:
+    return FormCounts(
+        members.number("questions"),
+        members.number("answered"),
+        members.number("required"),
+        members.number("missing"),
+        members.number("percent"),
+    )
+
+
+def _form_section(members: Members) -> FormSection:
+    return FormSection(
+        members.text("id"), members.optional_text("title"), members.flag("applies"), _form_counts(members)
     )
 
 

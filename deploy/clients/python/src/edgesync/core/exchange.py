@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 from dataclasses import dataclass, field
-from typing import Any, Callable, Dict, NamedTuple, Optional, Union
+from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Union
 
 from ..errors import (
     BadAnswer,
@@ -32,6 +32,8 @@ class Session:
     environment: Environment = field(default_factory=Environment)
     #: A connection came about before.
     was_connected: bool = False
+    #: Fields that every request has besides its own.
+    fields: Mapping[str, str] = field(default_factory=dict)
 
     def call(self, deadline: Optional[float] = None) -> "Call":
         return Call(self, self.deadline if deadline is None else deadline)
@@ -89,9 +91,8 @@ class Exchange:
         self._file_left = None if self._file is None else self._file.size
         # The part of the file behind the one that is sent: the last one is not sent before the end was seen.
         self._ahead: Optional[bytes] = None
-        self._out: Union[bytes, memoryview] = memoryview(
-            request.head + body if isinstance(body, bytes) else request.head
-        )
+        head = request.head_with(call.session.fields) if call.session.fields else request.head
+        self._out: Union[bytes, memoryview] = memoryview(head + body if isinstance(body, bytes) else head)
         self._descriptor = request.descriptor
         # The agent reads no more of the request.
         self._is_cut = False

@@ -36,6 +36,12 @@ BATCH_BYTES = 512 << 10
 #: Mutations of one atomic list.
 ATOMIC_MUTATIONS = 50
 
+#: Largest version of a schema that the agent knows.
+SCHEMA_VERSION = 1_000_000
+
+#: Entities of which one client names a version. The agent reads a head of at most 16 KiB, and these take half of it.
+SCHEMAS = 100
+
 #: Bytes that are read from or written to a socket or a file at once.
 PIECE_BYTES = 64 << 10
 

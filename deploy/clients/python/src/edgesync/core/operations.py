@@ -32,6 +32,7 @@ from ..values import (
     Outcome,
     PauseState,
     Plan,
+    Progress,
     QueryExplanation,
     Readiness,
     Receipt,
@@ -142,6 +143,10 @@ def record_unless(session: Session, entity: str, id: str, etag: str, deadline: D
         return None if answer.status == 304 else answers.record(members_of(answer))
 
     return perform(session.call(deadline), requests.record(entity, id, "merged", unless=etag), read)
+
+
+def progress(session: Session, entity: str, id: str, deadline: Deadline) -> Steps[Progress]:
+    return ask(session, requests.progress(entity, id), answers.progress, deadline)
 
 
 def entities(session: Session, deadline: Deadline) -> Steps[List[Entity]]:

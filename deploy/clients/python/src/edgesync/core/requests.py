@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 from dataclasses import dataclass, field
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Union
 from urllib.parse import quote
@@ -41,8 +42,12 @@ class Request:
     head: bytes = field(init=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "head", self.head_with({}))
+
+    def head_with(self, fields: Mapping[str, str]) -> bytes:
+        """The head with further fields, such as those that every request of one client has."""
         length = self.body.size if isinstance(self.body, FileBody) else len(self.body)
-        object.__setattr__(self, "head", http.head(self.method, self.target, self.fields, length))
+        return http.head(self.method, self.target, {**self.fields, **fields}, length)
 
     @property
     def doing(self) -> str:
@@ -85,6 +90,35 @@ def post(
     return Request("POST", target, {"Content-Type": JSON}, jsontext.encode(dict(body)), is_repeatable, silence=silence)
 
 
+# MARK: Versions of schemas
+
+
+def schema_fields(schemas: Optional[Mapping[str, int]]) -> Dict[str, str]:
+    """The field ``Schema: audits=1, sites=2``, in which an app says in which versions of schemas it writes and reads.
+
+    :raises InvalidArgument: The agent could not read it.
+    """
+    if not schemas:
+        return {}
+    if len(schemas) > limits.SCHEMAS:
+        raise InvalidArgument(
+            f"one client names versions of at most {limits.SCHEMAS} entities, and not of {len(schemas)}"
+        )
+    for entity, version in schemas.items():
+        if not isinstance(entity, str) or not _identifier.match(entity):
+            raise InvalidArgument(
+                f"{entity!r} cannot be the name of an entity: expected 1 to 64 of the characters A-Z a-z 0-9 . _ : -"
+            )
+        if not isinstance(version, int) or isinstance(version, bool) or not 1 <= version <= limits.SCHEMA_VERSION:
+            raise InvalidArgument(
+                f"the version of the schema of {entity} is {version!r}, expected 1 to {limits.SCHEMA_VERSION}"
+            )
+    return {"Schema": ", ".join(f"{entity}={schemas[entity]:d}" for entity in sorted(schemas))}
+
+
+_identifier = re.compile(r"[A-Za-z0-9._:-]{1,64}\Z")
+
+
 # MARK: Mutations
 
 
@@ -118,6 +152,8 @@ def mutation_body(mutation: Mutation) -> Dict[str, Any]:
         body["author"] = mutation.author
     if mutation.durability is not None:
         body["durability"] = mutation.durability
+    if mutation.schema is not None:
+        body["schema"] = mutation.schema
     return body
 
 
@@ -204,6 +240,10 @@ def discard(id: str, reason: str) -> Request:
 def record(entity: str, id: str, view: str, unless: Optional[str] = None) -> Request:
     fields = {} if unless is None else {"If-None-Match": unless}
     return get(path("records", entity, id), ("view", None if view == "merged" else view), fields=fields)
+
+
+def progress(entity: str, id: str) -> Request:
+    return get(path("records", entity, id, "progress"))
 
 
 def records(
