@@ -41,7 +41,7 @@ extension Agent {
             assumeIsolated { agent in
                 agent.goOn(call, result) { agent, enqueued in
                     agent.metrics.enqueued(in: began.duration(to: agent.environment.time.now().instant))
-                    agent.answer(call, enqueued, mutations, isAtomic: isAtomic, wait: wait)
+                    agent.answer(call, schemas.shown(enqueued, for: mutations), mutations, isAtomic: isAtomic, wait: wait)
                 }
             }
         }

@@ -26,6 +26,20 @@ struct AppSchemas: Sendable {
         return mutation
     }
 
+    /// The result of an enqueue with each record in the version in which the mutation was written.
+    func shown(_ enqueued: [Enqueued], for mutations: [NewMutation]) -> [Enqueued] {
+        zip(enqueued, mutations).map { item, mutation in
+            let rules = rules[mutation.entity] ?? EntityRules()
+            let version = mutation.schema ?? rules.appVersion ?? rules.version
+            // The store has accepted the version.
+            guard version != rules.version, let view = try? SchemaView(version, rules, of: mutation.entity) else { return item }
+            var item = item
+            item.record = item.record.map { view.lower($0) }
+            item.kept = view.lower(values: item.kept)
+            return item
+        }
+    }
+
     /// - Throws: 422 `validation` for a version that is not known or not accepted.
     func view(of entity: EntityName) throws(Problem) -> AppView {
         let rules = rules[entity] ?? EntityRules()
