@@ -15,9 +15,7 @@ struct PushBatch {
     private let store: HubStore
     private let headBefore: Int64
     private let offering: Hub.Offering
-    /// The versions of the schemas in which the device writes and reads.
-    private let schemas: SchemaNumbers
-    private var views: [EntityName: Result<SchemaView, Problem>] = [:]
+    private var views: SchemaViews
 
     /// The newest commit number, including those of this batch.
     private(set) var head: Int64
@@ -35,10 +33,7 @@ struct PushBatch {
     private var shownBytes = 0
     /// The records in the order of their first touch, so that the writes do not depend on hashing.
     private var touched: [RecordName] = []
-    private var fates: [MutationKey: MutationFate] = [:]
-    private var keys: [HubStore.KeyRow] = []
-    /// Mutations that accepted ones replace, and the commit in which they did.
-    private var superseded: [(key: MutationKey, version: Int64)] = []
+    private var keys: PushKeys
     /// Values that lost a conflict.
     private var losses: [(RecordName, LostValue)] = []
     /// Records with an unapplied mutation that may still be applied: later mutations of the record must wait.
@@ -54,7 +49,8 @@ struct PushBatch {
         offering: Hub.Offering = .over, schemas: SchemaNumbers = SchemaNumbers()
     ) {
         self.offering = offering
-        self.schemas = schemas
+        views = SchemaViews(schemas, settings.rules)
+        keys = PushKeys(of: device, in: store)
         self.device = device
         self.share = share
         self.now = now
@@ -151,7 +147,7 @@ struct PushBatch {
         _ item: IncomingItem, commit: Int64, ahead: Set<MutationKey>
     ) throws(DatabaseError) -> PushResult {
         // Whatever the answer is, it could not show the record.
-        if let name = item.record, case .failure(let problem) = view(of: name.entity) {
+        if let name = item.record, case .failure(let problem) = views[name.entity] {
             return PushResult(key: item.key, verdict: .retry(problem, after: .seconds(300)))
         }
         // A damaged record has no state to show, so its mutation waits. This also holds for a mutation that was decided before: its device
@@ -159,13 +155,13 @@ struct PushBatch {
         if let name = item.record, try load(name).isDamaged {
             return PushResult(key: item.key, verdict: .retry(Feed.damaged(name), after: .seconds(300)))
         }
-        if let known = try known(item.key) { return try repeated(item, known) }
+        if let known = try keys.known(item.key) { return try repeated(item, known) }
         var mutation: IncomingMutation
         switch item.content {
         case .failure(let problem): return PushResult(key: item.key, verdict: .rejected(problem, current: nil))
         case .success(let read): mutation = read
         }
-        for older in mutation.supersedes where try known(older)?.ending == .accepted {
+        for older in mutation.supersedes where try keys.known(older)?.ending == .accepted {
             // The database went back, and its earlier decision has arrived: two answers to one question cannot both count.
             let problem = Problem(
                 "already-decided", status: 409, detail: "the mutation \(older) was decided before")
@@ -181,7 +177,7 @@ struct PushBatch {
         }
         let present = try load(mutation.record).record?.data
         do throws(Problem) {
-            try lift(&mutation, present, rules)
+            try views.lift(&mutation, over: present)
         } catch {
             return PushResult(key: item.key, verdict: .retry(error, after: .seconds(300)))
         }
@@ -354,11 +350,6 @@ struct PushBatch {
 
     // MARK: Earlier answers
 
-    private func known(_ key: MutationKey) throws(DatabaseError) -> MutationFate? {
-        if let fate = fates[key] { return fate }
-        return try store.key(device, key).map { MutationFate(row: $0) }
-    }
-
     private mutating func repeated(_ item: IncomingItem, _ known: MutationFate) throws(DatabaseError) -> PushResult {
         guard known.fingerprint == item.fingerprint || known.fingerprint == HubStore.unseen else {
             // The ending of the first mutation, and the present record: without them the device cannot tell whether its own change is
@@ -402,7 +393,7 @@ struct PushBatch {
         of mutation: IncomingMutation, _ own: MutationKey, ahead: Set<MutationKey>, _ rules: EntityRules
     ) throws(DatabaseError) -> PushResult.Verdict? {
         for (index, key) in mutation.dependsOn.enumerated() {
-            let ending = try known(key)?.ending
+            let ending = try keys.known(key)?.ending
             if ending == .accepted { continue }
             if ahead.contains(key) {
                 let what = key == own ? "itself" : "\(key), which comes after it in its group"
@@ -448,50 +439,8 @@ struct PushBatch {
             }
         }
         if repeats.contains(item.key) { return }
-        var fate = MutationFate(fingerprint: item.fingerprint, ending: ending, version: 0, payload: nil)
-        switch result.verdict {
-        case .duplicate: return
-        // The key belongs to another mutation, so that one's fate does not apply.
-        case .rejected(let problem, _) where problem.code == "idempotency-mismatch": return
-        // The answer is not final: the key is as unknown as before.
-        case .retry:
-            fates[item.key] = nil
-            return
-        case .accepted(let version, _, _, _):
-            fate.version = version
-            if ablations.contains(.duplicateReplaysStored), let name = item.record { fate.payload = records[name]?.state.json }
-        case .rejected(let problem, _): fate.payload = problem.json(prefix: Problem.hubPrefix)
-        case .conflict(let fields, _): fate.payload = .list(fields)
-        }
-        fates[item.key] = fate
-        if fate.ending == .accepted, case .success(let mutation) = item.content {
-            for older in mutation.supersedes {
-                let fingerprint = fates[older]?.fingerprint ?? HubStore.unseen
-                fates[older] = MutationFate(fingerprint: fingerprint, ending: .accepted, version: fate.version, payload: nil)
-                superseded.append((older, fate.version))
-            }
-        }
-        keys.append(
-            HubStore.KeyRow(
-                key: item.key, fingerprint: fate.fingerprint, seq: item.seq, status: fate.original, version: fate.version,
-                payload: fate.payload?.json))
-    }
-
-    // MARK: Versions of schemas
-
-    private mutating func view(of entity: EntityName) -> Result<SchemaView, Problem> {
-        if let known = views[entity] { return known }
-        let view = Result { () throws(Problem) in try SchemaView(schemas[entity], rules[entity] ?? EntityRules(), of: entity) }
-        views[entity] = view
-        return view
-    }
-
-    /// Converts a change into the present version of its entity.
-    private mutating func lift(_ mutation: inout IncomingMutation, _ present: JSONObject?, _ rules: EntityRules) throws(Problem) {
-        let entity = mutation.record.entity
-        var view = try view(of: entity).get()
-        if let own = mutation.schema, own != view.version { view = try SchemaView(own, rules, of: entity) }
-        mutation.content = view.lift(mutation.content, over: present)
+        let state = ablations.contains(.duplicateReplaysStored) ? item.record.flatMap { records[$0]?.state.json } : nil
+        keys.settle(item, result.verdict, ending, replaying: state)
     }
 
     // MARK: Records
@@ -499,7 +448,7 @@ struct PushBatch {
     private mutating func load(_ name: RecordName) throws(DatabaseError) -> WorkingRecord {
         if let working = records[name] { return working }
         var shapes: SchemaView?
-        if case .success(let view) = view(of: name.entity) { shapes = view }
+        if case .success(let view) = views[name.entity] { shapes = view }
         var working = WorkingRecord(
             try store.record(name), rules[name.entity], ablations.contains(.scopesIgnored) ? nil : share, view: shapes)
         working.showsHidden = ablations.contains(.verdictsUnfiltered)
@@ -523,8 +472,7 @@ struct PushBatch {
             let scopes = settings.scopeChange(of: name, before: working.scopesBefore, last: working.scopesNow, to: record.data)
             try store.put(name, record, data: working.text, originKey: working.key, scopes: scopes, at: now)
         }
-        for key in keys { try store.put(device, key, at: now) }
-        for (key, version) in superseded { try store.putSuperseded(device, key, version: version, at: now) }
+        try keys.write(at: now)
         for (name, value) in losses { try store.keep(value, of: name, at: now) }
         for name in refusedCreates.sorted() { try store.putRefusal(name, of: device, version: head, at: now) }
     }
