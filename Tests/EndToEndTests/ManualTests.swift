@@ -8,8 +8,12 @@ extension EndToEnd {
         private static let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().appendingPathComponent("../..")
             .standardizedFileURL.path
         private static let binaries = URL(fileURLWithPath: Programs.agentd).deletingLastPathComponent().path
-        private static let python = (ProcessInfo.processInfo.environment["PATH"] ?? "").split(separator: ":").map { "\($0)/python3" }
-            .first { FileManager.default.isExecutableFile(atPath: $0) }
+        private static let python = path(of: "python3")
+
+        private static func path(of program: String) -> String? {
+            (ProcessInfo.processInfo.environment["PATH"] ?? "").split(separator: ":").map { "\($0)/\(program)" }
+                .first { FileManager.default.isExecutableFile(atPath: $0) }
+        }
 
         @Test("The README is short, links of the manual lead somewhere, and no command in it is unknown", .enabled(if: python != nil))
         func manual() async throws {
@@ -17,6 +21,17 @@ extension EndToEnd {
                 [Self.python ?? "", Self.root + "/deploy/lib/check-docs", Self.root, Self.binaries], in: NSTemporaryDirectory())
             #expect(output.status == 0, "\(output.text + output.talk)")
             #expect(output.text.contains("no mistake"))
+        }
+
+        @Test(
+            "Every command of the page First form prints what the page shows",
+            .enabled(if: python != nil && path(of: "jq") != nil && path(of: "curl") != nil))
+        func firstForm() async throws {
+            let page = Self.root + "/deploy/docs/first-form.md"
+            let output = try await Child.run(
+                [Self.python ?? "", Self.root + "/deploy/lib/try-page", page, Self.binaries], in: NSTemporaryDirectory())
+            #expect(output.status == 0, "\(output.text + output.talk)")
+            #expect(output.text.contains("no difference"))
         }
 
         @Test("The clients for apps work with a real agent: package and examples", .enabled(if: python != nil))
