@@ -151,6 +151,15 @@ extension Store {
         }
     }
 
+    /// Makes the delayed mutations of an entity due: the hub delayed them in another version of their schema.
+    func endDelays(ofEntity eid: Int64) throws(StoreError) {
+        try database.run(
+            """
+            UPDATE mutation SET next_age = ?1 WHERE next_age IS NOT NULL AND next_age > ?1 AND state = 0
+            AND (SELECT eid FROM payload WHERE payload.seq = mutation.seq) = ?2
+            """, .int(age), .int(eid))
+    }
+
     // MARK: - Priority inheritance
 
     /// Raises the priority of all mutations that must go before a more urgent one: older ones of its record, those it depends on, its

@@ -21,6 +21,7 @@ struct DocumentConversion {
         }
         try convertRecords(store)
         if !steps.isEmpty { try convertConflicts(store) }
+        try store.endDelays(ofEntity: eid)
     }
 
     // MARK: - Changes

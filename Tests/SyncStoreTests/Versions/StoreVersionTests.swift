@@ -48,6 +48,20 @@ struct StoreVersionTests {
         #expect(try agent.store.verify().isEmpty)
     }
 
+    @Test("A change that the hub has put off in one version is due at once in the next")
+    func putOff() throws {
+        let agent = try TestAgent(rules: try Self.rules(1))
+        try agent.store.use(try Self.rules(1), at: agent.now)
+        try agent.pull([("a", 5, ["site": "s-1"])])
+        try agent.update("a", ["site": "s-2"])
+        let sent = try #require(try agent.claim().first)
+        try agent.answer(.retry(sent.key, "schema-too-old", after: .seconds(300)))
+        #expect(try agent.claim().isEmpty)
+        try agent.store.use(try Self.rules(2), at: agent.now)
+        #expect(try agent.claim().map(\.data) == [#"{"site_id":"s-2"}"#])
+        #expect(try agent.store.verify().isEmpty)
+    }
+
     @Test("What an app reads in its version is the same before and after the conversion, also when the settings go back")
     func readsDuringConversion() throws {
         let agent = try TestAgent(rules: try Self.rules(1))
