@@ -94,8 +94,7 @@ package struct EntityDifference: Hashable, Sendable {
     private mutating func compareVersions(_ name: EntityName, _ old: EntityRules, _ new: EntityRules) {
         let (before, after) = (old.versions?.present ?? 1, new.versions?.present ?? 1)
         if before != after {
-            let then = "The hub and the devices convert records and waiting changes"
-            lines.append("~ \(name).schema: version \(before) -> \(after). \(then)")
+            lines.append("~ \(name).schema: version \(before) -> \(after). \(Self.conversion(from: old, to: new))")
         } else if old.schema != new.schema {
             compareSchemas(name, old.schema, new)
         }
@@ -109,6 +108,19 @@ package struct EntityDifference: Hashable, Sendable {
         ]
         let words = parts.filter { !$0.1.isEmpty }.map { "\($0.0): \(Self.joined($0.1))" }
         if !words.isEmpty { lines.append("~ \(name).versions: \(words.joined(separator: "; "))") }
+    }
+
+    private static func conversion(from old: EntityRules, to new: EntityRules) -> String {
+        let stored = old.versions.map { StoredSchema($0) } ?? StoredSchema()
+        guard let steps = new.versions?.steps(from: stored) else {
+            return "No steps lead from one to the other, so the hub refuses it as long as the entity has records. "
+                + "A file whose key versions has both is needed"
+        }
+        let lost = steps.steps.compactMap { step in
+            if case .drop(let field) = step { field } else { nil }
+        }
+        let then = "The hub and the devices convert records and waiting changes"
+        return lost.isEmpty ? then : "\(then), and the values of \(joined(lost)) are lost"
     }
 
     private mutating func compareSchemas(_ name: EntityName, _ old: DocumentSchema?, _ rules: EntityRules) {

@@ -103,6 +103,15 @@ struct EntityDifferenceTests {
                 "~ audits.versions: new: 1, 2",
                 "~ audits.accepts: not set -> [1,2]",
             ])
+        #expect(
+            try Self.lines(new, old).first?.hasPrefix(
+                "~ audits.schema: version 2 -> 1. No steps lead from one to the other, so the hub refuses")
+                == true)
+        let dropping = new.replacing("{ rename: { a: b } }", with: "{ drop: a }").replacing("accepts: [1, 2]", with: "accepts: [2]")
+        #expect(
+            try Self.lines(old, dropping).first
+                == "~ audits.schema: version 1 -> 2. The hub and the devices convert records and waiting changes, and the values of a are lost"
+        )
         let changed = new.replacing("required: [b]", with: "required: [b, c]")
         #expect(
             try Self.lines(new, changed) == [

@@ -128,7 +128,10 @@ struct EntityHistory: ParsableCommand {
 struct RollBackEntities: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "rollback", abstract: "Make earlier settings count again, as a new generation.",
-        discussion: "Without a number these are the ones before those that count. Records keep what the later settings made of them.")
+        discussion: """
+            Without a number these are the ones before those that count. Records are converted back to their earlier version, as far as the \
+            steps of the present settings lead there. What a step has dropped does not come back.
+            """)
 
     @Argument(help: "The generation whose settings are to count again.") var generation: Int64?
     @OptionGroup var folder: DataFolder
