@@ -46,8 +46,12 @@ package enum ProgressScreen {
                         : ["-", "-", "-", "-", "-"]))
         }
         var lines = table.lines(width: width)
-        for hole in holes { lines += wrapped("missing: \(hole.pointer) \(hole.detail)", width) }
-        for fault in faults where !holes.contains(fault) { lines += wrapped("wrong: \(fault.pointer) \(fault.detail)", width) }
+        // A wrong answer to a question that must be answered is a hole, too.
+        let places = Set(faults.map { Array($0.pointer.utf8) })
+        for hole in holes where !places.contains(Array(hole.pointer.utf8)) {
+            lines += wrapped("missing: \(hole.pointer) \(hole.detail)", width)
+        }
+        for fault in faults { lines += wrapped("wrong: \(fault.pointer) \(fault.detail)", width) }
         return lines
     }
 
