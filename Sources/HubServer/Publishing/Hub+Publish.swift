@@ -125,6 +125,10 @@ extension Hub {
     ) throws(DatabaseError) {
         try store.put(
             name, record, data: data, originKey: "", scopes: scopeChange(of: name, from: row, to: record.data), at: now)
+        // The office may show every file to whom it likes; of fields that it leaves as they were it has said nothing.
+        for member in record.data?.members ?? [] where row?.whole?.data?[member.name.text] != member.value {
+            for digest in Placeholder.digests(in: member.value) { try show(digest, in: name, at: now) }
+        }
         try advance(to: record.version, adding: HubCounters())
     }
 
