@@ -3,8 +3,8 @@ import SyncCore
 // Who may read a file (PROTOCOL A16, H2): the device that has brought it, and every device that receives a record that shows it.
 //
 // A digest in a document alone gives no right. Otherwise a device that has learned a digest, perhaps from a record that it does not receive
-// any more, could write it into a record of its own and read the file there. So a record shows a file when the bytes arrived for it, or when
-// whoever wrote the placeholder could read the file at that moment.
+// any more, could write it into a record of its own and read the file there. So a record shows a file when the bytes arrived for it, or
+// when whoever wrote the placeholder could read the file at that moment.
 extension Hub {
     /// A device learns only about files that it may read: a digest alone must not give access to the content of others.
     func blob(_ request: HubRequest, _ caller: HubGate.Caller, _ uploads: HubUploads) throws(HubRefusal) -> HubResponse {

@@ -69,16 +69,16 @@ extension HubStore {
 
     /// Largest number of records of one answer. One of them is enough, unless its row is damaged.
     private static let shownMax = 16
-    private static let anyLinkQuery = LookUp(
+    static let anyLinkQuery = LookUp(
         "SELECT entity, id FROM record_file WHERE digest = ?1 AND shown = 1 LIMIT \(shownMax)", [.text])
     /// Records of entities without scopes.
-    private static let openLinkQuery = LookUp(
+    static let openLinkQuery = LookUp(
         """
         SELECT entity, id FROM record_file WHERE digest = ?1 AND shown = 1
         AND (SELECT i.fields FROM scope_index i WHERE i.entity = record_file.entity) IS NULL LIMIT \(shownMax)
         """, [.text])
     /// Records of one scope.
-    private static let scopeLinkQuery = LookUp(
+    static let scopeLinkQuery = LookUp(
         """
         SELECT entity, id FROM record_file WHERE digest = ?1 AND entity = ?2 AND shown = 1
         AND (SELECT s.state FROM record_scope s WHERE s.entity = ?2 AND s.scope = ?3 AND s.id = record_file.id) = 0 LIMIT \(shownMax)
@@ -99,14 +99,14 @@ extension HubStore {
     /// Makes the links of records anew that changed after a commit, in pages.
     ///
     /// - Parameters:
-    ///   - after: 0: those of all records.
+    ///   - after: 0, or less in a database that somebody has edited: those of all records.
     ///   - proven: Tells which of the files that a record names its devices may fetch.
     func relink(
         after: Int64, proven: (RecordName, VersionedRecord) throws(DatabaseError) -> Set<BlobDigest>
     ) throws(DatabaseError) {
-        if after == 0 { try database.run("DELETE FROM record_file") }
+        if after <= 0 { try database.run("DELETE FROM record_file") }
         for entity in try entities(atMost: .max) {
-            var place = (version: after, id: "")
+            var place = (version: max(0, after), id: "")
             while true {
                 let page = try database.all(
                     """
