@@ -315,6 +315,10 @@ extension HubRequest {
         // A list of preferences may be spread over several fields.
         let preferences = head.headers(WaitPreference.field)
         if !preferences.isEmpty { headers[WaitPreference.field] = preferences.joined(separator: ",") }
+        // Several fields are several ranges, which are ignored.
+        if head.headers("Range").count > 1 { headers["Range"] = nil }
+        let known = head.headers("If-None-Match")
+        if !known.isEmpty { headers["If-None-Match"] = known.joined(separator: ",") }
         var subject: DeviceID?
         if case .remote(_, _, let name?) = head.peer { subject = DeviceID(name) }
         self.init(head.method.rawValue, head.target, headers: headers, certificateDevice: subject)
