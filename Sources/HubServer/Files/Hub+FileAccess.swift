@@ -123,16 +123,21 @@ extension Hub {
         state.linked = state.head
     }
 
-    /// The files of a document that its devices may fetch, by what is still known of its making: the hub itself has written the field, or
-    /// the device that has brought the file.
+    /// The files of a document that its devices may fetch, by what is still known of its making: a device that has written in the record
+    /// has brought the file, or the hub itself has written the field for this file. A list that the hub has written may have more files in
+    /// it than the one that arrived.
     private func proven(_ name: RecordName, _ record: VersionedRecord) throws(DatabaseError) -> Set<BlobDigest> {
+        guard isInFeed(name), let data = record.linked else { return [] }
+        let stamps = record.kept?.stamps ?? record.stamps
+        let writers = Set(stamps.values.map(\.writer)).subtracting([.hub]).sorted()
         var proven: Set<BlobDigest> = []
-        guard isInFeed(name) else { return [] }
-        for member in record.linked?.members ?? [] {
-            let writer = (record.kept?.stamps[member.name] ?? record.stamps[member.name] ?? record.stamp).writer
-            for digest in Placeholder.digests(in: member.value) {
-                let isOwn = !settings.sharesOut || writer == .hub
-                if isOwn { proven.insert(digest) } else if try store.blob(digest, of: writer) != nil { proven.insert(digest) }
+        for member in data.members {
+            let named = Placeholder.digests(in: member.value)
+            let isOfHub = (stamps[member.name] ?? record.stamp).writer == .hub && (named.count == 1 || writers.isEmpty)
+            for digest in named.sorted() {
+                var isProven = !settings.sharesOut || isOfHub
+                for writer in writers where !isProven { isProven = try store.blob(digest, of: writer) != nil }
+                if isProven { proven.insert(digest) }
             }
         }
         return proven

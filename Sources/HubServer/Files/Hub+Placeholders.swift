@@ -30,7 +30,7 @@ extension Hub {
     ) throws(DatabaseError) {
         for (name, data, before) in written {
             var mayShow: [BlobDigest: Bool] = [:]
-            for digest in try unshown(in: data, of: name) {
+            for digest in newlyNamed(in: data, of: name) {
                 mayShow[digest] = try self.mayShow(digest, device)
                 if mayShow[digest] == true { try show(digest, in: name, at: now) }
             }
@@ -47,15 +47,10 @@ extension Hub {
         }
     }
 
-    /// The files that a document names and that its record does not show to its devices.
-    private func unshown(in data: JSONObject, of name: RecordName) throws(DatabaseError) -> Set<BlobDigest> {
-        let named = Placeholder.digests(in: data)
-        if named.isEmpty { return [] }
-        let stored = try store.links(of: name)
-        return named.filter { digest in
-            let changed = store.group?.link(FileLink(digest: digest, record: name))
-            return changed.map { $0 != .shown } ?? (stored[digest] != true)
-        }
+    /// The files that a document names since the present request. Whoever changes a record without naming a file says nothing of it:
+    /// otherwise a device that may read the file would hand it to the one that has put its digest there.
+    private func newlyNamed(in data: JSONObject, of name: RecordName) -> Set<BlobDigest> {
+        Placeholder.digests(in: data).filter { store.group?.request.writes.links[FileLink(digest: $0, record: name)] == .named }
     }
 
     /// Returns whether the file is complete, and the device that writes its placeholder may know that.

@@ -106,6 +106,24 @@ struct FileAccessTests {
         #expect(try stand.mayFetch(own, three) && !stand.mayFetch(content, three) && !stand.mayFetch(content, two))
     }
 
+    @Test("A device that may read a file does not hand it to whoever has put its digest into a record, by changing that record")
+    func deputy() throws {
+        fleet.grant(one, "site", "s-2")
+        fleet.grant(two, "site", "s-2")
+        try show()
+        let stolen = try FileStand.placeholder(content, isUploaded: true)
+        #expect(try fleet.push(two, .create, "x", .object(["site": "s-2", "photos": .array([stolen])])).code == "accepted")
+        #expect(try fleet.push(one, .update, "x", ["n": 1], base: stand.version("x")).code == "accepted")
+        #expect(try !stand.mayFetch(content, two))
+        let more: JSON = .object(["photos": .array([stolen, try FileStand.placeholder([7])])])
+        #expect(try fleet.push(one, .update, "x", more, base: stand.version("x")).code == "accepted")
+        try stand.upload([7], by: one)
+        #expect(try !stand.mayFetch(content, two) && stand.mayFetch([7], two))
+        // The office leaves it as it is, too.
+        try fleet.publish("x", ["site": "s-2", "photos": .array([stolen]), "n": 2])
+        #expect(try !stand.mayFetch(content, two))
+    }
+
     @Test("A device that may read a file can show it to others; so can the office")
     func handedOn() throws {
         fleet.grant(two, "site", "s-1", "s-3")

@@ -167,9 +167,11 @@ struct FileLinkTests {
         let reader = DeviceID(trusted: "gw-3")
         stand.fleet.grant(reader, "site", "s-1", "s-2")
         #expect(try stand.mayFetch(mine, reader) && !stand.mayFetch(stolen, reader))
-        // With the next change by a device that may read it, the record shows the file.
+        // A device that may read the file takes it out and puts it back.
         stand.fleet.grant(.one, "site", "s-2")
-        try stand.fleet.push(.one, .update, "x", ["n": 1], base: stand.version("x"))
+        try stand.fleet.push(.one, .update, "x", ["photo": 0], base: stand.version("x"))
+        let again: JSON = .object(["photo": try FileStand.placeholder(stolen, isUploaded: true)])
+        try stand.fleet.push(.one, .update, "x", again, base: stand.version("x"))
         #expect(try stand.mayFetch(stolen, reader))
     }
 

@@ -99,7 +99,6 @@ struct PostgresPlanTests {
         uses("record_scope_by_commit", "ROW(version, id) > ") { $0.contains("FROM record_scope") && $0.contains("(version, id) > (") }
         uses("record_scope_pkey", "(id > ") { $0.contains("FROM record_scope") && $0.contains("id > u.v3") }
         uses("record_file_pkey", "(digest = ") { $0.hasPrefix("SELECT r.") && $0.contains("FROM record_file") }
-        uses("record_file_record", "(entity = ") { $0.hasPrefix("SELECT digest, shown FROM record_file") }
         uses("mutation_key_pkey", "(key = ") {
             $0.hasPrefix("SELECT") && $0.contains("FROM mutation_key WHERE device = ") && $0.contains("key = ")
         }
