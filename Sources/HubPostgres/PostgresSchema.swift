@@ -237,6 +237,7 @@ enum PostgresSchema {
               entity TEXT COLLATE "C" NOT NULL,
               id TEXT COLLATE "C" NOT NULL,
               shown BIGINT NOT NULL CHECK (shown BETWEEN 0 AND 1),
+              namer TEXT NOT NULL,
               PRIMARY KEY (digest, entity, id))
             """,
             "CREATE INDEX IF NOT EXISTS record_file_record ON record_file(entity, id)",

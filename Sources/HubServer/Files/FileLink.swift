@@ -11,8 +11,8 @@ struct FileLink: Hashable, Comparable, Sendable {
 /// The state of a link after a change.
 enum FileLinkState: Hashable, Sendable {
     /// The document names the file, and that gives no device a right to it: whoever wrote the digest there has not shown that it may read
-    /// the file.
-    case named
+    /// the file. Its own upload shows it.
+    case named(by: DeviceID)
     /// Devices that receive the record may fetch the file.
     case shown
     /// The document does not name the file any more.
@@ -60,4 +60,10 @@ extension Placeholder {
 extension VersionedRecord {
     /// The document that its links are of: a tombstone keeps those of the document that an update may restore.
     var linked: JSONObject? { data ?? kept?.data }
+
+    /// The last writer of the field that names a file.
+    func writer(of digest: BlobDigest) -> DeviceID {
+        let member = linked?.members.first { Placeholder.digests(in: $0.value).contains(digest) }
+        return member.flatMap { (kept?.stamps ?? exceptions)[$0.name]?.writer } ?? stamp.writer
+    }
 }

@@ -50,7 +50,9 @@ extension Hub {
     /// The files that a document names since the present request. Whoever changes a record without naming a file says nothing of it:
     /// otherwise a device that may read the file would hand it to the one that has put its digest there.
     private func newlyNamed(in data: JSONObject, of name: RecordName) -> Set<BlobDigest> {
-        Placeholder.digests(in: data).filter { store.group?.request.writes.links[FileLink(digest: $0, record: name)] == .named }
+        Placeholder.digests(in: data).filter { digest in
+            if case .named = store.group?.request.writes.links[FileLink(digest: digest, record: name)] { true } else { false }
+        }
     }
 
     /// Returns whether the file is complete, and the device that writes its placeholder may know that.
@@ -86,9 +88,12 @@ extension Hub {
         var isChanged = false
         var isWaiting = false
         var shown: Set<BlobDigest> = []
+        // The last writer of a list need not be the one that has put the file there.
+        let namers = mayTell ? [:] : try store.namers(of: name)
         for member in data.members {
             let isTold = mayTell || (stamps[member.name] ?? old.stamp).writer == uploader?.device
-            if isTold { shown.formUnion(Placeholder.digests(in: member.value).filter { digests[$0] == true }) }
+            shown.formUnion(
+                Placeholder.digests(in: member.value).filter { digests[$0] == true && (mayTell || namers[$0] == uploader?.device) })
             var value = member.value
             for digest in digests.keys { value = Placeholder.flipped(value, digest) ?? value }
             guard value != member.value else { continue }

@@ -4,8 +4,8 @@ import SyncCore
 // documents would say.
 extension HubStore {
     static let linkStatement = RowStatement(
-        "record_file", ["digest": .text, "entity": .text, "id": .text, "shown": .int],
-        conflict: "ON CONFLICT(digest, entity, id) DO UPDATE SET shown = excluded.shown")
+        "record_file", ["digest": .text, "entity": .text, "id": .text, "shown": .int, "namer": .text],
+        conflict: "ON CONFLICT(digest, entity, id) DO UPDATE SET shown = excluded.shown, namer = excluded.namer")
 
     /// Adds the links that a change of a record makes and ends to the rows that will be written. A link that stays keeps its state.
     ///
@@ -16,7 +16,9 @@ extension HubStore {
         let old = before?.whole?.linked.map { Placeholder.digests(in: $0) } ?? []
         let new = after.linked.map { Placeholder.digests(in: $0) } ?? []
         for digest in old.subtracting(new) { layer.writes.links[FileLink(digest: digest, record: name)] = .gone }
-        for digest in new.subtracting(old) { layer.writes.links[FileLink(digest: digest, record: name)] = .named }
+        for digest in new.subtracting(old) {
+            layer.writes.links[FileLink(digest: digest, record: name)] = .named(by: after.writer(of: digest))
+        }
     }
 
     /// Lets the devices that receive a record fetch a file that it names.
@@ -29,8 +31,8 @@ extension HubStore {
         for (link, state) in links.sorted(by: { $0.key < $1.key }) {
             let name: [DatabaseValue] = [.text(link.digest.hex), .text(link.record.entity.text), .text(link.record.id.text)]
             switch state {
-            case .named: rows.append(name + [0])
-            case .shown: rows.append(name + [1])
+            case .named(let device): rows.append(name + [0, .text(device.text)])
+            case .shown: rows.append(name + [1, ""])
             case .gone: try database.write("DELETE FROM record_file WHERE digest = ? AND entity = ? AND id = ?", name)
             }
         }
@@ -96,6 +98,19 @@ extension HubStore {
         return found
     }
 
+    /// The files that a record names and does not show yet, each with the device that has put its digest there.
+    func namers(of name: RecordName) throws(DatabaseError) -> [BlobDigest: DeviceID] {
+        var found: [BlobDigest: DeviceID] = [:]
+        try database.read(
+            "SELECT digest, namer FROM record_file WHERE entity = ? AND id = ? AND shown = 0",
+            [.text(name.entity.text), .text(name.id.text)]
+        ) { row in
+            if let digest = BlobDigest(hex: row.text(0)) { found[digest] = DeviceID(trusted: row.text(1)) }
+            return true
+        }
+        return found
+    }
+
     /// Makes the links of records anew that changed after a commit, in pages.
     ///
     /// - Parameters:
@@ -133,7 +148,8 @@ extension HubStore {
         for digest in old.keys where !new.contains(digest) { changes[FileLink(digest: digest, record: name)] = .gone }
         for digest in new {
             let isShown = old[digest] == true || proven.contains(digest)
-            if old[digest] != isShown { changes[FileLink(digest: digest, record: name)] = isShown ? .shown : .named }
+            guard old[digest] != isShown else { continue }
+            changes[FileLink(digest: digest, record: name)] = isShown ? .shown : .named(by: record.writer(of: digest))
         }
         try write(links: changes)
     }

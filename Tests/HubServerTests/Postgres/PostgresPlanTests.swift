@@ -152,8 +152,8 @@ struct PostgresPlanTests {
             INSERT INTO device(id, first_seen_ms, last_seen_ms) SELECT 'd-' || n, 1, 1 FROM generate_series(1, 3000) n;
             INSERT INTO replica(device, id, first_seen_ms, last_seen_ms) SELECT 'd-' || n, 'r', 1, 1 FROM generate_series(1, 3000) n;
             INSERT INTO refused_create(device, entity, id, version, at_ms) SELECT 'd-' || n, 'audits', 'r', 1, 1 FROM generate_series(1, 3000) n;
-            INSERT INTO record_file(digest, entity, id, shown)
-            SELECT lpad(to_hex(n % 500), 64, 'ab'), 'work_orders', 'r-' || n, 1 FROM generate_series(1, 30000) n;
+            INSERT INTO record_file(digest, entity, id, shown, namer)
+            SELECT lpad(to_hex(n % 500), 64, 'ab'), 'work_orders', 'r-' || n, 1, '' FROM generate_series(1, 30000) n;
             UPDATE hub SET head = 40000, linked = 40000
             """, schema: bench.schema)
         try Self.use(hub, "full")
