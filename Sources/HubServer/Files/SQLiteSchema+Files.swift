@@ -35,8 +35,8 @@ extension SQLiteSchema {
         ) STRICT, WITHOUT ROWID;
         """
 
-    /// The records that name each file (``FileLink``). `shown` is 1 where the devices that receive the record may fetch the file; until then
-    /// `namer` is the device that has put its digest there.
+    /// The records that name each file (``FileLink``). `shown` is 1 where the devices that receive the record may fetch the file; until
+    /// then `namer` is the device that has put its digest there.
     /// `hub.linked` is the newest commit whose links are there; the hub fills in those of earlier programs when it starts.
     static let links = """
         CREATE TABLE record_file(
