@@ -83,11 +83,11 @@ struct FileLinkTests {
 
     @Test("After every transaction the table is what the documents say, and a device gets what the shown ones among them give it")
     func walks() throws {
-        for seed in 1...UInt64(Engine.current == .sqlite ? 60 : 4) {
+        for seed in 1...UInt64(Engine.current == .sqlite ? 25 : 3) {
             var rules = ScopeBench.rules
             if seed % 2 == 0 { rules.entities[ScopeBench.orders]?.onDeleted = .updateWins }
             var walk = Walk(random: SeededRandom(seed: seed), stand: try FileStand(rules: rules))
-            for step in 0..<80 {
+            for step in 0..<60 {
                 try walk.step()
                 let fault = try walk.fault()
                 #expect(fault == nil, "seed \(seed), step \(step)")
@@ -154,7 +154,7 @@ struct FileLinkTests {
             try stand.fleet.push(.one, .delete, "gone", base: stand.version("gone"))
             let theirs: JSON = .object(["site": "s-2", "photo": try FileStand.placeholder(stolen, isUploaded: true)])
             try stand.fleet.push(.two, .create, "x", theirs)
-            for number in 0..<1_200 { try stand.fleet.publish("n-\(number)", ["site": "s-1", "n": .int(Int64(number))]) }
+            for number in 0..<520 { try stand.fleet.publish("n-\(number)", ["site": "s-1", "n": .int(Int64(number))]) }
             // A name with an escape is the same name.
             let escaped = try JSONReader.read("{\"\\u0024blob\":\"\(FileStand.digest(mine))\"}")
             try stand.fleet.publish("last", ["site": "s-1", "photos": .array([escaped])])
