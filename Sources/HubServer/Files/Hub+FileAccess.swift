@@ -91,14 +91,13 @@ extension Hub {
 
     /// Returns whether a device receives the record, and its present document names the file.
     private func receives(_ name: RecordName, _ digest: BlobDigest, _ share: DeviceAccess?) throws(DatabaseError) -> Bool {
-        let rules = settings.rules[name.entity] ?? EntityRules()
         guard isInFeed(name), let row = try store.record(name), let data = row.whole?.data else { return false }
-        if let share, rules.isScoped, !share.includesAny(of: row.scopes) { return false }
+        if let share, settings.rules[name.entity]?.isScoped == true, !share.includesAny(of: row.scopes) { return false }
         return Placeholder.digests(in: data).contains(digest)
     }
 
-    /// The feed has events neither for their device nor for others.
-    private func isInFeed(_ name: RecordName) -> Bool { settings.rules[name.entity]?.kind != .event }
+    /// The feed has events neither for their device nor for others, and no entity that strict rules do not name.
+    private func isInFeed(_ name: RecordName) -> Bool { settings.rules[name.entity].map { $0.kind != .event } ?? false }
 
     // MARK: Rights by a change
 
