@@ -81,6 +81,63 @@ extension ConformanceRun {
             try require(other.status == 404, "HEAD of a file that is not there is \(other.status)")
             return "the same \(content.count) bytes"
         }
+        await checkRanges(content, digest)
+    }
+
+    private func checkRanges(_ content: [UInt8], _ digest: BlobDigest?) async {
+        func tag() async throws -> (path: String, tag: String) {
+            try offered("tus")
+            guard let digest else { throw NotTried("no digest") }
+            return ("/v1/blobs/\(digest)", try await handsOut(digest))
+        }
+        await check("files-range", "H2", "GET with a Range is 206 with those bytes and Content-Range, from either end of the file.") {
+            let (path, _) = try await tag()
+            let size = content.count
+            for (range, bytes) in [("1000-", 1_000..<size), ("10-19", 10..<20), ("-5", (size - 5)..<size), ("0-\(size * 2)", 0..<size)] {
+                let answer = try await send(.get, path, changed: [("Range", "bytes=\(range)")])
+                try require(answer.status == 206, "bytes=\(range) is \(answer.status), not 206")
+                try require(answer.body == Array(content[bytes]), "bytes=\(range) brings \(answer.body.count) bytes, other ones")
+                let said = answer.headers["Content-Range"]
+                try require(said == "bytes \(bytes.lowerBound)-\(bytes.upperBound - 1)/\(size)", "Content-Range is \(said ?? "missing")")
+            }
+            return "206"
+        }
+        await check("files-range-beyond", "H2", "A Range behind the end is 416 malformed, and Content-Range tells the size.") {
+            let (path, _) = try await tag()
+            let answer = try await send(.get, path, changed: [("Range", "bytes=\(content.count)-")])
+            try refusal(answer, 416, "malformed")
+            let said = answer.headers["Content-Range"]
+            try require(said == "bytes */\(content.count)", "Content-Range is \(said ?? "missing")")
+            return "416"
+        }
+        await check("files-if-range", "H2", "If-Range with the ETag lets the Range count; with another tag all of the file comes.") {
+            let (path, tag) = try await tag()
+            for (known, status) in [(tag, 206), ("\"another\"", 200)] {
+                let answer = try await send(.get, path, changed: [("Range", "bytes=1000-"), ("If-Range", known)])
+                try require(answer.status == status, "with \(known) it is \(answer.status), not \(status)")
+            }
+            return "206 and 200"
+        }
+        await check("files-unchanged", "H2", "If-None-Match with the ETag is 304 without a body.") {
+            let (path, tag) = try await tag()
+            let answer = try await send(.get, path, changed: [("If-None-Match", tag)])
+            try require(answer.status == 304 && answer.body.isEmpty, "\(answer.status) with \(answer.body.count) bytes")
+            return "304"
+        }
+    }
+
+    /// The entity tag of a file that the server hands out in ranges.
+    ///
+    /// - Throws: ``NotOffered`` for a server that does not say so: only such a one hands out files that records show.
+    func handsOut(_ digest: BlobDigest, _ party: Party = .first) async throws -> String {
+        let head = try await ask(party, .head, "/v1/blobs/\(digest)")
+        try require(head.status == 200, "HEAD of the file is \(head.status)")
+        guard head.headers["Accept-Ranges"] == "bytes" else { throw NotOffered("HEAD has no Accept-Ranges: bytes") }
+        try require(head.headers[Tus.reprDigest] == digest.field, "Repr-Digest is \(head.headers[Tus.reprDigest] ?? "missing")")
+        guard let tag = head.headers["ETag"], tag.hasPrefix("\"") else {
+            throw Deviation("ETag is \(head.headers["ETag"] ?? "missing"), not a strong tag")
+        }
+        return tag
     }
 
     private func checkBadUploads(_ content: [UInt8], _ extensions: [String]) async {

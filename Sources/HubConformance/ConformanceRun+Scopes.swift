@@ -13,6 +13,7 @@ extension ConformanceRun {
         await checkMoves()
         await checkGains()
         await checkForeignFiles()
+        await checkShownFiles()
         await cleanUpScopes()
     }
 

@@ -229,6 +229,20 @@ enum PostgresSchema {
               text TEXT NOT NULL)
             """
         ],
+        // A program of before leaves `hub.linked` behind `hub.head`, and the next transaction of this one makes up for it.
+        [
+            """
+            CREATE TABLE IF NOT EXISTS record_file(
+              digest TEXT COLLATE "C" NOT NULL,
+              entity TEXT COLLATE "C" NOT NULL,
+              id TEXT COLLATE "C" NOT NULL,
+              shown BIGINT NOT NULL CHECK (shown BETWEEN 0 AND 1),
+              namer TEXT NOT NULL,
+              PRIMARY KEY (digest, entity, id))
+            """,
+            "CREATE INDEX IF NOT EXISTS record_file_record ON record_file(entity, id)",
+            "ALTER TABLE hub ADD COLUMN IF NOT EXISTS linked BIGINT NOT NULL DEFAULT 0",
+        ],
     ]
 
     /// Indexes that a step needs, by the number of that step. They are built before it, while hubs go on writing.

@@ -5,6 +5,7 @@ extension Hub {
     /// Records the commit numbers and verdicts of a push; they count once the transaction is committed.
     func advance(to head: Int64, adding counted: HubCounters) throws(DatabaseError) {
         if !store.noteAdvance(to: head, adding: counted) { try writeAdvance(to: head, adding: counted) }
+        if state.linked == state.head { state.linked = head }
         state.head = head
         state.counters.add(counted)
     }
@@ -56,6 +57,7 @@ extension Hub {
         guard store.database.isShared || mustReload else {
             // Restored when the transaction fails.
             if lineage.tag != state.opening { lineage = try store.lineage() }
+            if purpose != .reading { try settleLinks() }
             return
         }
         guard let row = try store.hub() else {
@@ -79,6 +81,7 @@ extension Hub {
         try readScopes()
         try checkVersions()
         if settings.keepsTokens { try readTokens() }
+        if purpose != .reading { try settleLinks() }
     }
 
     /// Uses the state that was read from a database that was just opened or repaired.
@@ -174,6 +177,7 @@ extension Hub {
         try readEntities()
         try makeVersions()
         try makeScopes()
+        try settleLinks()
     }
 
     /// A server's database is copied by its own tools.

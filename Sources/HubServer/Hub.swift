@@ -238,6 +238,11 @@ package final class Hub {
         }
         let writes = requests.contains { $0.writes }
         try begin(writes ? writing : .reading)
+        // Another replica has written records without their links: a question for a file waits until they are there.
+        if !writes, state.linked < state.head, requests.contains(where: { Endpoint.find($0.path) == .blob }) {
+            try store.database.rollback()
+            try begin(writing)
+        }
         if writes { try openIfNeeded(at: now) }
         var (waiting, start) = (requests, 0)
         while start < waiting.count {

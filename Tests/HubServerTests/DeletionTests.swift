@@ -99,10 +99,11 @@ struct DeletionTests {
         try rows.run("ALTER TABLE record DROP COLUMN kept")
         try rows.run("ALTER TABLE record DROP COLUMN kept_version")
         try rows.run("UPDATE record SET exceptions = NULL, additions = NULL")
-        for table in ["refused_create", "record_scope", "scope_index", "record_grant", "entity_version", "entity_settings"] {
+        for table in ["refused_create", "record_scope", "scope_index", "record_grant", "entity_version", "entity_settings", "record_file"] {
             try rows.run("DROP TABLE \(table)")
         }
         try rows.run("ALTER TABLE record DROP COLUMN scopes")
+        try rows.run("ALTER TABLE hub DROP COLUMN linked")
         switch Engine.current {
         case .sqlite: try rows.run("PRAGMA user_version = 5")
         case .postgres: try rows.run("UPDATE hub_schema SET version = 3")

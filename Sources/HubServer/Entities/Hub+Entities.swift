@@ -165,6 +165,7 @@ extension Hub {
         if settings.readEntities != nil { try settleEntities() }
         try settleVersions()
         try settleScopes()
+        if state.linked < state.head { try transact { () throws(DatabaseError) in try settleLinks() } }
     }
 
     private func settleEntities() throws(HubError) {

@@ -45,7 +45,7 @@ final class FileIntake: @unchecked Sendable {
     }
 }
 
-/// Sends a blob: reads it on the files' loop, as fast as the client accepts it.
+/// Sends a blob, or a range of it: reads it on the files' loop, as fast as the client accepts it.
 final class FileOutput: @unchecked Sendable {
     // Unchecked: `offset` belongs to the files' loop.
     private let exchange: HTTPExchange
@@ -55,11 +55,17 @@ final class FileOutput: @unchecked Sendable {
     private let uploads: HubUploads
     /// The request's place in the admission limit; held until everything is sent.
     private let slot: HubWorker.Slot
-    private var offset: Int64 = 0
+    private var offset: Int64
+    private let end: Int64
 
-    init(_ exchange: HTTPExchange, _ reader: any BlobReader, _ uploads: HubUploads, holding slot: HubWorker.Slot, on loop: any EventLoop) {
+    /// - Parameter range: A part of the blob.
+    init(
+        _ exchange: HTTPExchange, _ reader: any BlobReader, _ range: Range<Int64>, _ uploads: HubUploads, holding slot: HubWorker.Slot,
+        on loop: any EventLoop
+    ) {
         self.exchange = exchange
         self.reader = reader
+        (offset, end) = (range.lowerBound, range.upperBound)
         self.uploads = uploads
         readBytes = uploads.storage.traits.readBytes
         self.slot = slot
@@ -67,19 +73,18 @@ final class FileOutput: @unchecked Sendable {
     }
 
     func begin(_ response: HubResponse) {
-        exchange.begin(
-            status: response.status, headers: response.headers.fields.map { ($0.name, $0.value) }, length: Int(reader.size))
+        exchange.begin(response, length: Int(end - offset))
         loop.execute { self.next() }
     }
 
     private func next() {
         guard exchange.isOpen else { return exchange.abort() }
-        guard offset < reader.size else { return exchange.end() }
+        guard offset < end else { return exchange.end() }
         let bytes: [UInt8]
         // Only a closed connection tells the client that the body is incomplete. The operator learns that the storage returned other bytes
         // than it was given.
         do throws(BlobError) {
-            bytes = try reader.read(at: offset, count: readBytes)
+            bytes = try reader.read(at: offset, count: Int(min(Int64(readBytes), end - offset)))
         } catch {
             uploads.tell(error)
             return exchange.abort()

@@ -263,27 +263,6 @@ extension Hub {
         return response
     }
 
-    // MARK: By digest
-
-    /// A device learns only about its own files: a digest must not give access to the content of others.
-    private func blob(_ request: HubRequest, _ caller: HubGate.Caller, _ uploads: HubUploads) throws(HubRefusal) -> HubResponse {
-        let name = request.path.dropFirst(Endpoint.blobPrefix.utf8.count)
-        guard let digest = BlobDigest(hex: String(name)) ?? BlobDigest(String(name)),
-            let found = try querying({ () throws(DatabaseError) in try store.blob(digest, of: caller.device) })
-        else { throw HubRefusal(Hub.noBlob) }
-        var response = HubResponse(status: 200, headers: ["Content-Type": found.type, Tus.reprDigest: digest.field])
-        // Keeps a browser from guessing another content type.
-        response.headers["X-Content-Type-Options"] = "nosniff"
-        response.work = .show(digest, size: found.size)
-        guard request.fileStep == nil else { return response }
-        let size: Int64?
-        do throws(BlobError) { size = try uploads.storage.size(of: digest) } catch { throw refusal(error) }
-        guard size == found.size else { throw HubRefusal(Hub.noBlob) }
-        return response
-    }
-
-    static let noBlob = Problem("not-found", status: 404, detail: "this device has uploaded no such file")
-
     // MARK: Housekeeping
 
     /// Drops expired uploads, and files that a crash left behind.
@@ -308,7 +287,7 @@ extension Hub {
         }
     }
 
-    private func refusal(_ error: BlobError) -> HubRefusal {
+    func refusal(_ error: BlobError) -> HubRefusal {
         HubRefusal(UploadBody.problem(error))
     }
 

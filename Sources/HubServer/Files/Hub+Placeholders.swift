@@ -16,39 +16,64 @@ extension Hub {
         // The record that the upload named may have come before this hub looked for placeholders.
         if let link, !names.contains(link.record) { names.append(link.record) }
         let share = try share(of: device)
-        for name in names where try flip(name, [digest], uploader: share, isNamed: link?.record == name, at: now) {
+        for name in names where try flip(name, [digest: true], uploader: share, isNamed: link?.record == name, at: now) {
             try store.forgetWaiting(name, for: digest)
         }
     }
 
-    /// Registers the files that written records wait for, or replaces the placeholder at once when the file is complete.
+    /// Lets written records show the files that their device may read, registers the files that they wait for, and replaces the placeholder
+    /// at once when its file is complete.
     ///
     /// - Parameter device: The device that has written them.
     func look(
         at written: [(name: RecordName, data: JSONObject, before: JSONObject?)], of device: DeviceID, at now: Timestamp
     ) throws(DatabaseError) {
         for (name, data, before) in written {
-            var here: Set<BlobDigest> = []
+            var mayShow: [BlobDigest: Bool] = [:]
+            for digest in newlyNamed(in: data, of: name) {
+                mayShow[digest] = try self.mayShow(digest, device)
+                if mayShow[digest] == true { try show(digest, in: name, at: now) }
+            }
+            guard settings.uploads != nil else { continue }
+            var here: [BlobDigest: Bool] = [:]
             for digest in Set(Placeholder.waiting(in: data).map(\.digest)) {
-                if try isHere(digest, for: device, before) { here.insert(digest) } else { try store.noteWaiting(name, for: digest) }
+                if try isHere(digest, for: device, before, mayShow[digest]) {
+                    here[digest] = mayShow[digest] ?? false
+                } else {
+                    try store.noteWaiting(name, for: digest)
+                }
             }
             if !here.isEmpty { _ = try flip(name, here, uploader: nil, isNamed: true, at: now) }
         }
     }
 
+    /// The files that a document names since the present request. Whoever changes a record without naming a file says nothing of it:
+    /// otherwise a device that may read the file would hand it to the one that has put its digest there.
+    private func newlyNamed(in data: JSONObject, of name: RecordName) -> Set<BlobDigest> {
+        Placeholder.digests(in: data).filter { digest in
+            if case .named = store.group?.request.writes.links[FileLink(digest: digest, record: name)] { true } else { false }
+        }
+    }
+
     /// Returns whether the file is complete, and the device that writes its placeholder may know that.
-    private func isHere(_ digest: BlobDigest, for device: DeviceID, _ before: JSONObject?) throws(DatabaseError) -> Bool {
+    ///
+    /// - Parameter mayShow: Whether the device may read the file, where that was asked already.
+    private func isHere(
+        _ digest: BlobDigest, for device: DeviceID, _ before: JSONObject?, _ mayShow: Bool?
+    ) throws(DatabaseError) -> Bool {
         guard settings.sharesOut else { return try store.blob(digest) != nil }
         if let before, Placeholder.shows(digest, in: before) { return true }
-        return try store.blob(digest, of: device) != nil
+        let mayRead = if let mayShow { mayShow } else { try self.mayShow(digest, device) }
+        return mayRead ? try store.blob(digest) != nil : false
     }
 
     /// - Parameters:
+    ///   - digests: The files; the value is `true` for those that the record shows to its devices from now on.
     ///   - uploader: Share of the device that has uploaded the file; `nil`: every placeholder may tell of it.
     ///   - isNamed: The upload has named the record.
     /// - Returns: `false` when a placeholder has to wait for the upload of the device that wrote it.
     private func flip(
-        _ name: RecordName, _ digests: Set<BlobDigest>, uploader: DeviceAccess?, isNamed: Bool, at now: Timestamp
+        _ name: RecordName, _ digests: [BlobDigest: Bool], uploader: DeviceAccess?, isNamed: Bool, at now: Timestamp
     ) throws(DatabaseError) -> Bool {
         // The data of a damaged record is unknown, and nothing may be written over it.
         let row = try store.record(name)
@@ -62,11 +87,17 @@ extension Hub {
         var stamps = old.stamps
         var isChanged = false
         var isWaiting = false
+        var shown: Set<BlobDigest> = []
+        // The last writer of a list need not be the one that has put the file there.
+        let namers = mayTell ? [:] : try store.namers(of: name)
         for member in data.members {
+            let isTold = mayTell || (stamps[member.name] ?? old.stamp).writer == uploader?.device
+            shown.formUnion(
+                Placeholder.digests(in: member.value).filter { digests[$0] == true && (mayTell || namers[$0] == uploader?.device) })
             var value = member.value
-            for digest in digests { value = Placeholder.flipped(value, digest) ?? value }
+            for digest in digests.keys { value = Placeholder.flipped(value, digest) ?? value }
             guard value != member.value else { continue }
-            guard mayTell || (stamps[member.name] ?? old.stamp).writer == uploader?.device else {
+            guard isTold else {
                 isWaiting = true
                 continue
             }
@@ -77,6 +108,7 @@ extension Hub {
             stamps[member.name] = its
             isChanged = true
         }
+        for digest in shown { try show(digest, in: name, at: now) }
         guard isChanged else { return !isWaiting }
         let record = VersionedRecord(data: data, stamp: stamp, exceptions: stamps, additions: old.additions)
         try store.put(name, record, data: data.json, originKey: "", scopes: scopeChange(of: name, from: row, to: data), at: now)

@@ -34,4 +34,17 @@ extension SQLiteSchema {
           PRIMARY KEY(digest, entity, record_id)
         ) STRICT, WITHOUT ROWID;
         """
+
+    /// The records that name each file (``FileLink``). `shown` is 1 where the devices that receive the record may fetch the file; until
+    /// then `namer` is the device that has put its digest there.
+    /// `hub.linked` is the newest commit whose links are there; the hub fills in those of earlier programs when it starts.
+    static let links = """
+        CREATE TABLE record_file(
+          digest TEXT NOT NULL, entity TEXT NOT NULL, id TEXT NOT NULL,
+          shown INTEGER NOT NULL CHECK(shown BETWEEN 0 AND 1), namer TEXT NOT NULL,
+          PRIMARY KEY(digest, entity, id)
+        ) STRICT, WITHOUT ROWID;
+        CREATE INDEX record_file_record ON record_file(entity, id);
+        ALTER TABLE hub ADD COLUMN linked INTEGER NOT NULL DEFAULT 0;
+        """
 }

@@ -222,15 +222,15 @@ final class HubHandler: HTTPHandler {
                         }
                         ask(request, slot, exchange, uploads, step: .fenced(failure))
                     }
-                case .show(let digest, let size):
-                    loop.execute { [self] in show(digest, size, response, to: request, slot, exchange, uploads, on: loop) }
+                case .show(let digest, let size, let range):
+                    loop.execute { [self] in show(digest, size, range, response, to: request, slot, exchange, uploads, on: loop) }
                 }
             })
     }
 
     private func show(
-        _ digest: BlobDigest, _ size: Int64, _ response: HubResponse, to request: HubRequest, _ slot: HubWorker.Slot,
-        _ exchange: HTTPExchange, _ uploads: HubUploads, on loop: any EventLoop
+        _ digest: BlobDigest, _ size: Int64, _ range: Range<Int64>, _ response: HubResponse, to request: HubRequest,
+        _ slot: HubWorker.Slot, _ exchange: HTTPExchange, _ uploads: HubUploads, on loop: any EventLoop
     ) {
         do throws(BlobError) {
             if request.method == "GET" {
@@ -239,12 +239,14 @@ final class HubHandler: HTTPHandler {
                     throw BlobError(.notFound, doing: "read \(digest)", detail: "it has \(reader.size) bytes")
                 }
                 log(response, to: request)
-                FileOutput(exchange, reader, uploads, holding: slot, on: loop).begin(response)
+                FileOutput(exchange, reader, range, uploads, holding: slot, on: loop).begin(response)
             } else {
                 guard try uploads.storage.size(of: digest) == size else {
                     throw BlobError(.notFound, doing: "look at \(digest)", detail: "gone")
                 }
-                send(response, to: request, exchange)
+                log(response, to: request)
+                exchange.begin(response, length: Int(size))
+                exchange.end()
             }
         } catch {
             if error.code != .notFound { uploads.tell(error) }
@@ -291,6 +293,11 @@ extension HTTPAdmission {
 }
 
 extension HTTPExchange {
+    /// Sends the head of an answer whose body has this many bytes, which a `HEAD` does not get.
+    func begin(_ response: HubResponse, length: Int) {
+        begin(status: response.status, headers: response.headers.fields.map { ($0.name, $0.value) }, length: length)
+    }
+
     func respond(_ response: HubResponse, closes: Bool = false) {
         respond(
             status: response.status, headers: response.headers.fields.map { ($0.name, $0.value) }, body: response.body,
@@ -308,6 +315,10 @@ extension HubRequest {
         // A list of preferences may be spread over several fields.
         let preferences = head.headers(WaitPreference.field)
         if !preferences.isEmpty { headers[WaitPreference.field] = preferences.joined(separator: ",") }
+        // Several fields are several ranges, which are ignored.
+        if head.headers("Range").count > 1 { headers["Range"] = nil }
+        let known = head.headers("If-None-Match")
+        if !known.isEmpty { headers["If-None-Match"] = known.joined(separator: ",") }
         var subject: DeviceID?
         if case .remote(_, _, let name?) = head.peer { subject = DeviceID(name) }
         self.init(head.method.rawValue, head.target, headers: headers, certificateDevice: subject)
@@ -316,7 +327,7 @@ extension HubRequest {
 
     private static let headerNames =
         HubRequestHeaders.names + [
-            "Authorization", "Accept-Encoding", "Content-Encoding", "If-None-Match", "Content-Type", Tus.resumable, Tus.offset,
-            Tus.length, Tus.metadata, Tus.checksum,
+            "Authorization", "Accept-Encoding", "Content-Encoding", "If-None-Match", "If-Range", "Range", "Content-Type", Tus.resumable,
+            Tus.offset, Tus.length, Tus.metadata, Tus.checksum,
         ]
 }

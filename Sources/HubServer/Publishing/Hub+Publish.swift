@@ -125,6 +125,10 @@ extension Hub {
     ) throws(DatabaseError) {
         try store.put(
             name, record, data: data, originKey: "", scopes: scopeChange(of: name, from: row, to: record.data), at: now)
+        // The office may show every file to whom it likes. Of files that the record named before it has said nothing.
+        let known = row?.whole?.linked.map { Placeholder.digests(in: $0) } ?? []
+        let named = record.data.map { Placeholder.digests(in: $0) } ?? []
+        for digest in named.subtracting(known).sorted() { try show(digest, in: name, at: now) }
         try advance(to: record.version, adding: HubCounters())
     }
 

@@ -83,8 +83,8 @@ enum FileWork: Sendable {
     case fence(String, at: Int64)
     /// Writes the bytes that come with the request; then it comes again.
     case write(UploadGrant)
-    /// Answers, if the storage has the blob in this size; a GET gets its bytes.
-    case show(BlobDigest, size: Int64)
+    /// Answers, if the storage has the blob in this size; a GET gets the bytes of the range.
+    case show(BlobDigest, size: Int64, Range<Int64>)
 
     var grant: UploadGrant? {
         if case .write(let grant) = self { grant } else { nil }

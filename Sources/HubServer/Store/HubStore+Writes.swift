@@ -58,6 +58,7 @@ extension HubStore {
             })
         try write(HubStore.scopeStatement, writes.scopes.sorted { $0.key < $1.key }.map { HubStore.row($0.key, $0.value, at) })
         if !writes.grants.isEmpty { try write(grants: writes.grants) }
+        if !writes.links.isEmpty { try write(links: writes.links) }
         guard !writes.losses.isEmpty else { return }
         try write(Rows.loss, writes.losses)
         try database.run("DELETE FROM lost_value WHERE n <= (SELECT max(n) FROM lost_value) - ?", .int(HubStore.lostValuesMax))

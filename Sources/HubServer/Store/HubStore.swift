@@ -29,7 +29,7 @@ final class HubStore {
         hubQuery = """
             SELECT epoch, secret, head, applied, duplicates, conflicts, rejected, retried, \(database.spelling.tokens),
               (SELECT tag FROM lineage WHERE n = (SELECT max(n) FROM lineage)), (SELECT max(generation) FROM scope_index),
-              (\(HubStore.versionMarkQuery)), \(HubStore.entityMark) FROM hub
+              (\(HubStore.versionMarkQuery)), \(HubStore.entityMark), linked FROM hub
             """
         let ofScope = "FROM record_scope WHERE \(database.spelling.feedEntity()) = ?1 AND scope = ?2 AND (version, id) > (?3, ?4)"
         let scopeRows = "SELECT id, version, state \(ofScope)"
@@ -100,6 +100,8 @@ final class HubStore {
         var versions: Int64 = 0
         /// Names the entity settings that count; empty: there are none.
         var entities = ""
+        /// The newest commit whose links of records and files are stored; below ``head`` a program wrote that does not know them.
+        var linked: Int64 = 0
     }
 
     func hub() throws(DatabaseError) -> HubRow? {
@@ -107,7 +109,8 @@ final class HubStore {
             HubRow(
                 epoch: $0.text(0), secret: $0.blob(1), head: $0.int(2), counters: HubCounters(row: $0, from: 3),
                 tokens: $0.int(8), opening: $0.optionalText(9) ?? "", scopes: $0.optionalInt(10) ?? 0,
-                versions: $0.int(11), entities: $0.optionalText(12) ?? "")
+                versions: $0.int(11), entities: $0.optionalText(12) ?? "",
+                linked: $0.int(13))
         }
         if let hub { scopeCodes.use(hub.secret) }
         // A number that commits cannot have reached has no successor either, and devices accept no larger number.
@@ -130,7 +133,8 @@ final class HubStore {
     func advance(to head: Int64, adding counted: HubCounters) throws(DatabaseError) {
         try database.run(
             """
-            UPDATE hub SET head = ?1, applied = applied + ?2, duplicates = duplicates + ?3, conflicts = conflicts + ?4,
+            UPDATE hub SET head = ?1, linked = CASE WHEN linked = head THEN ?1 ELSE linked END,
+            applied = applied + ?2, duplicates = duplicates + ?3, conflicts = conflicts + ?4,
             rejected = rejected + ?5, retried = retried + ?6
             """, .int(head), .int(counted.applied), .int(counted.duplicates), .int(counted.conflicts),
             .int(counted.rejected), .int(counted.retried))
@@ -190,7 +194,11 @@ final class HubStore {
         let seen = RecordRow(
             id: name.id, version: record.version, content: .success(record), originKey: originKey, size: data?.utf8.count ?? 0,
             scopes: scopes?.after ?? [])
+        let before = try self.record(name)
+        // The links of a damaged row are unknown.
+        if before?.isWhole == false { try dropLinks(of: name) }
         try change(at: now) { layer in
+            noteLinks(of: name, from: before, to: record, in: &layer)
             layer.seen.records.updateValue(seen, forKey: name)
             layer.writes.records[name] = row
             if let scopes { note(scopes, of: name, version: record.version, in: &layer) }
@@ -363,6 +371,10 @@ final class HubStore {
         }
         try database.run("DELETE FROM refused_create WHERE at_ms < ?", .int(before.milliseconds))
         try database.run("DELETE FROM record_scope WHERE state <> 0 AND at_ms < ?", .int(before.milliseconds))
+        try database.run(
+            """
+            DELETE FROM record_file WHERE (entity, id) IN (SELECT entity, id FROM record WHERE data IS NULL AND updated_at_ms < ?)
+            """, .int(before.milliseconds))
         try database.run("DELETE FROM record WHERE data IS NULL AND updated_at_ms < ?", .int(before.milliseconds))
         return try database.changes()
     }

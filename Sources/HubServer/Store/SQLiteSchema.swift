@@ -90,6 +90,7 @@ enum SQLiteSchema {
         scopes,
         versions,
         entities,
+        links,
     ]
 
     private static let lostValue = """

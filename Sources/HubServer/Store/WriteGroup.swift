@@ -39,6 +39,16 @@ struct WriteGroup {
     func horizon(_ entity: EntityName) -> Int64? {
         request.seen.horizons[entity] ?? done.seen.horizons[entity] ?? (done.seen.knowsAllHorizons ? 0 : nil)
     }
+    /// The changed links of a file, by record.
+    func links(of digest: BlobDigest) -> [RecordName: FileLinkState] {
+        var found: [RecordName: FileLinkState] = [:]
+        for (link, state) in done.writes.links where link.digest == digest { found[link.record] = state }
+        for (link, state) in request.writes.links where link.digest == digest { found[link.record] = state }
+        return found
+    }
+
+    /// `nil`: it was not changed.
+    func link(_ link: FileLink) -> FileLinkState? { request.writes.links[link] ?? done.writes.links[link] }
     func refusal(_ name: RefusalName) -> Int64? { request.writes.refusals[name] ?? done.writes.refusals[name] }
 
     /// An earlier request of the group has changed grants, which are not written yet.
@@ -131,6 +141,7 @@ struct WriteGroup {
         var scopes: [ScopeName: ScopeWrite] = [:]
         /// The scopes that records grant: all of a record.
         var grants: [RecordName: [(device: DeviceID, scope: Scope)]] = [:]
+        var links: [FileLink: FileLinkState] = [:]
 
         mutating func device(_ id: DeviceID, _ change: (inout DeviceWrite) -> Void) { change(&devices[id, default: DeviceWrite()]) }
 
@@ -151,6 +162,7 @@ struct WriteGroup {
             refusals.merge(other.refusals) { $1 }
             scopes.merge(other.scopes) { $1 }
             grants.merge(other.grants) { $1 }
+            links.merge(other.links) { $1 }
         }
     }
 

@@ -67,7 +67,7 @@ extension Hub {
             }
             try batch.write()
             try advance(to: batch.head, adding: batch.counters)
-            if settings.uploads != nil { try look(at: batch.written, of: device, at: now) }
+            try look(at: batch.written, of: device, at: now)
             try store.note(
                 device, replica, maxSeq: push.items.compactMap(\.seq).max() ?? 0, ackedSeq: push.ackedSeq,
                 config: push.config, adding: batch.counters, at: now)

@@ -48,6 +48,9 @@ extension HubStore {
                     DatabaseValue(StampColumn.text(converted.kept?.stamps ?? converted.exceptions)),
                     DatabaseValue(StampColumn.text(converted.kept?.additions ?? converted.additions)),
                     DatabaseValue(converted.kept?.data.json), .text(entity.text), .text(row.id.text))
+                var layer = WriteGroup.Layer()
+                noteLinks(of: RecordName(entity, row.id), from: row, to: converted, in: &layer)
+                try write(links: layer.writes.links)
             }
             guard page.count == HubStore.convertedPage, let last = page.last else { break }
             after = last.id.text

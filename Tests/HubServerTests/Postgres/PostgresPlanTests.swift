@@ -61,7 +61,9 @@ struct PostgresPlanTests {
     }
 
     /// Tables that grow with the fleet. Walking through one of them is never the way.
-    private static let large = ["record", "mutation_key", "replica", "device", "refused_create", "blob", "blob_wait", "record_scope"]
+    private static let large = [
+        "record", "mutation_key", "replica", "device", "refused_create", "blob", "blob_wait", "record_scope", "record_file",
+    ]
 
     /// Statements that walk through a table on purpose: once for a hub whose own row is gone, for the `total` of a first page, and once when
     /// the scope fields of an entity have changed.
@@ -96,6 +98,7 @@ struct PostgresPlanTests {
         uses("record_by_commit", "ROW(version, id) > ") { !$0.contains("record_scope") && $0.contains("(version, id) > (") }
         uses("record_scope_by_commit", "ROW(version, id) > ") { $0.contains("FROM record_scope") && $0.contains("(version, id) > (") }
         uses("record_scope_pkey", "(id > ") { $0.contains("FROM record_scope") && $0.contains("id > u.v3") }
+        uses("record_file_pkey", "(digest = ") { $0.hasPrefix("SELECT r.") && $0.contains("FROM record_file") }
         uses("mutation_key_pkey", "(key = ") {
             $0.hasPrefix("SELECT") && $0.contains("FROM mutation_key WHERE device = ") && $0.contains("key = ")
         }
@@ -111,6 +114,11 @@ struct PostgresPlanTests {
         }
         _ = try bench.pull([("audits", nil)])
         _ = try bench.list(SnapshotRequest(entity: "audits", after: nil, limit: 10))
+        // A file that records show, and one that none does.
+        let digest = String(repeating: "ab", count: 32)
+        let photo: JSON = ["$blob": .string("sha256:" + digest), "size": 1, "type": "image/jpeg", "state": "pending"]
+        _ = bench.push([Sent("\(name)-p", seq: 4, .create, "work_orders", id: "\(name)-p", data: ["assignee": "gw-1", "photo": photo])])
+        _ = bench.send("GET", "/v1/blobs/" + digest)
         // The records of a scope, one that is gained and one that is lost.
         let orders = ScopeBench.orders
         _ = bench.push([Sent("\(name)-o", .create, "work_orders", id: "\(name)-o", data: ["assignee": "gw-1", "site": "s-1"])])
@@ -126,6 +134,8 @@ struct PostgresPlanTests {
         let bench = try ReplicaBench()
         let place = Watched(try PostgresPlace(bench.url))
         let hub = try HubBench(rules: ScopeBench.rules, place: .shared(place))
+        let files = try StorageKind.folder.make()
+        hub.hub.settings.uploads = HubUploads(try files.storage())
         let database = try #require(place.opened.withLock { $0.last as? Held }).database
         try Self.use(hub, "empty")
         try Self.check(database, "empty tables")
@@ -142,7 +152,9 @@ struct PostgresPlanTests {
             INSERT INTO device(id, first_seen_ms, last_seen_ms) SELECT 'd-' || n, 1, 1 FROM generate_series(1, 3000) n;
             INSERT INTO replica(device, id, first_seen_ms, last_seen_ms) SELECT 'd-' || n, 'r', 1, 1 FROM generate_series(1, 3000) n;
             INSERT INTO refused_create(device, entity, id, version, at_ms) SELECT 'd-' || n, 'audits', 'r', 1, 1 FROM generate_series(1, 3000) n;
-            UPDATE hub SET head = 40000
+            INSERT INTO record_file(digest, entity, id, shown, namer)
+            SELECT lpad(to_hex(n % 500), 64, 'ab'), 'work_orders', 'r-' || n, 1, '' FROM generate_series(1, 30000) n;
+            UPDATE hub SET head = 40000, linked = 40000
             """, schema: bench.schema)
         try Self.use(hub, "full")
         try Self.check(database, "full tables without statistics")
@@ -187,6 +199,6 @@ struct PostgresPlanTests {
             """, schema: bench.schema)
         #expect(indexes.contains { $0[0] == "record_by_commit" && $0[1] == "t" && $0[2]?.contains("version, id") == true }, "\(indexes)")
         #expect(!indexes.contains { $0[0] == "record_feed" }, "\(indexes)")
-        #expect(try bench.server.query("SELECT version FROM hub_schema", schema: bench.schema) == [["9"]])
+        #expect(try bench.server.query("SELECT version FROM hub_schema", schema: bench.schema) == [["10"]])
     }
 }

@@ -28,6 +28,9 @@ extension AttackerStand {
                 + ["HEAD", "GET"].map {
                     Asked(what: "blob by its full name, \($0)", method: $0, target: "/v1/blobs/sha256:\(subject.digest)")
                 }
+                + [("Range", "bytes=0-3"), ("Range", "bytes=999-"), ("If-None-Match", "*")].map {
+                    Asked(what: "blob with \($0.0)", method: "GET", target: "/v1/blobs/\(subject.digest)", headers: [$0])
+                }
         case .healthz, .readyz, .metrics: [Asked(what: endpoint.rawValue, method: "GET", target: endpoint.rawValue)]
         }
     }
@@ -123,6 +126,7 @@ extension AttackerStand {
             push("replacement of another change", [order(.update, "own-1", ["n": 4]).with("supersedes", [.string(subject.key)])]),
             push("placeholder", [order(.create, "photo", ["site": "own-site", "photo": placeholder(subject)], base: 0)]),
             Asked(what: "the placeholder afterwards", method: "GET", target: "/v1/sync/snapshot?entity=work_orders&limit=500"),
+            Asked(what: "the file afterwards", method: "GET", target: "/v1/blobs/\(subject.digest)"),
             push("key in use", [order(.update, "own-1", ["n": 5], key: subject.key)]),
         ]
     }

@@ -88,6 +88,8 @@ final class AttackerStand {
         try publish("canary-late-1", ["site": "lost-site"])
         try publish("moved-1", ["site": "canary-site", "canary_moved": "canary-moved"])
         try uploads()
+        // A record of the victim shows its file.
+        try publish("canary-photo-1", ["site": "canary-site", "photo": ["$blob": .string("sha256:" + theirs.digest), "size": 14]])
         let theirs = try pulled(victimToken)
         (self.theirs.cursor, self.theirs.receipt) = (theirs.cursor, theirs.receipt)
         let listing = send("GET", "/v1/sync/snapshot?entity=work_orders&limit=1", as: victimToken)

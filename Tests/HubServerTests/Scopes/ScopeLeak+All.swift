@@ -321,10 +321,38 @@ extension ScopeLeak {
 
     // MARK: Files
 
+    /// Hands out a file to the first device for ever after it has done so once.
+    private static let remembering: @Sendable (HTTPRequest, inout HTTPResponse, inout Memory) -> Void = { request, response, memory in
+        guard request.isOfFirst, request.path.hasPrefix("/v1/blobs/") else { return }
+        if response.status == 200 { memory.used.insert(request.path) }
+        if response.status == 404, memory.used.contains(request.path) { response.status = 200 }
+    }
+
     private static let files = [
         ScopeLeak(
             what: "hands out every file by its digest", noticedBy: "scope-file-foreign",
             alter: asking(as: tokens.second) { request, _ in request.path.hasPrefix("/v1/blobs/") }),
+        ScopeLeak(
+            what: "hands out only what a device has brought itself", noticedBy: "scope-file-shown",
+            spoil: { request, response, _ in
+                if request.isOfFirst, request.path.hasPrefix("/v1/blobs/"), response.body.count == 700 {
+                    response = HTTPResponse(status: 404)
+                }
+            }),
+        ScopeLeak(
+            what: "goes on to hand out a file whose record has left the share", noticedBy: "scope-file-withdrawn", spoil: remembering),
+        ScopeLeak(
+            what: "goes on to hand out a file that no record names", noticedBy: "scope-file-unnamed", spoil: remembering),
+        ScopeLeak(
+            what: "hands out a file to the writer of its digest", noticedBy: "scope-file-digest",
+            spoil: { request, response, memory in
+                guard request.isOfFirst else { return }
+                for mutation in mutations(request) {
+                    if let digest = mutation["data"]?.object?["photo"]?.object?["$blob"]?.text { memory.used.insert(digest) }
+                }
+                let name = String(request.path.dropFirst("/v1/blobs/".utf8.count))
+                if response.status == 404, memory.used.contains(name) { response.status = 200 }
+            }),
         ScopeLeak(
             what: "spares an upload of what it has already", noticedBy: "scope-file-again",
             spoil: { request, response, _ in

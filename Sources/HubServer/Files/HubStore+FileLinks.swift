@@ -1,0 +1,158 @@
+import SyncCore
+
+// The table `record_file`: which records name which files. It is written in the transaction of the record, and says what a look at all
+// documents would say.
+extension HubStore {
+    static let linkStatement = RowStatement(
+        "record_file", ["digest": .text, "entity": .text, "id": .text, "shown": .int, "namer": .text],
+        conflict: "ON CONFLICT(digest, entity, id) DO UPDATE SET shown = excluded.shown, namer = excluded.namer")
+
+    /// Adds the links that a change of a record makes and ends to the rows that will be written. A link that stays keeps its state.
+    ///
+    /// - Parameter before: The stored row; `nil`: there is none.
+    func noteLinks(
+        of name: RecordName, from before: RecordRow?, to after: VersionedRecord, in layer: inout WriteGroup.Layer
+    ) {
+        let old = before?.whole?.linked.map { Placeholder.digests(in: $0) } ?? []
+        let new = after.linked.map { Placeholder.digests(in: $0) } ?? []
+        for digest in old.subtracting(new) { layer.writes.links[FileLink(digest: digest, record: name)] = .gone }
+        for digest in new.subtracting(old) {
+            layer.writes.links[FileLink(digest: digest, record: name)] = .named(by: after.writer(of: digest))
+        }
+    }
+
+    /// Lets the devices that receive a record fetch a file that it names.
+    func show(_ digest: BlobDigest, in name: RecordName, at now: Timestamp) throws(DatabaseError) {
+        try change(at: now) { layer in layer.writes.links[FileLink(digest: digest, record: name)] = .shown }
+    }
+
+    func write(links: [FileLink: FileLinkState]) throws(DatabaseError) {
+        var rows: [[DatabaseValue]] = []
+        for (link, state) in links.sorted(by: { $0.key < $1.key }) {
+            let name: [DatabaseValue] = [.text(link.digest.hex), .text(link.record.entity.text), .text(link.record.id.text)]
+            switch state {
+            case .named(let device): rows.append(name + [0, .text(device.text)])
+            case .shown: rows.append(name + [1, ""])
+            case .gone: try database.write("DELETE FROM record_file WHERE digest = ? AND entity = ? AND id = ?", name)
+            }
+        }
+        if !rows.isEmpty { try database.write(HubStore.linkStatement, rows) }
+    }
+
+    /// Ends all links of a record, at once.
+    func dropLinks(of name: RecordName) throws(DatabaseError) {
+        try database.run("DELETE FROM record_file WHERE entity = ? AND id = ?", .text(name.entity.text), .text(name.id.text))
+    }
+
+    // MARK: Reading
+
+    /// Some of the records that show a file to a device, without the changes that the present transaction has not written yet.
+    ///
+    /// Records of others are left out by the statement itself, so that a file of others and one that is not there take the same steps.
+    ///
+    /// - Parameters:
+    ///   - scopes: The scopes of the device by entity, as codes. Two scopes may have one code, so the caller compares the texts. `nil`: the
+    ///     device receives all records.
+    func showing(_ digest: BlobDigest, to scopes: [(entity: EntityName, code: Int64)]?) throws(DatabaseError) -> [RecordName] {
+        let name = DatabaseValue.text(digest.hex)
+        var questions = [Question(HubStore.anyLinkQuery, [[name]])]
+        if let scopes {
+            questions = [Question(HubStore.openLinkQuery, [[name]])]
+            if !scopes.isEmpty {
+                questions.append(Question(HubStore.scopeLinkQuery, scopes.map { [name, .text($0.entity.text), .int($0.code)] }))
+            }
+        }
+        var found: [RecordName] = []
+        try database.answer(questions) { _, _, row in
+            found.append(RecordName(EntityName(trusted: row.text(0)), RecordID(trusted: row.text(1))))
+        }
+        return found
+    }
+
+    /// Largest number of records of one answer. One of them is enough, unless its row is damaged.
+    private static let shownMax = 16
+    static let anyLinkQuery = LookUp(
+        "SELECT entity, id FROM record_file WHERE digest = ?1 AND shown = 1 LIMIT \(shownMax)", [.text])
+    /// Records of entities without scopes.
+    static let openLinkQuery = LookUp(
+        """
+        SELECT entity, id FROM record_file WHERE digest = ?1 AND shown = 1
+        AND (SELECT i.fields FROM scope_index i WHERE i.entity = record_file.entity) IS NULL LIMIT \(shownMax)
+        """, [.text])
+    /// Records of one scope.
+    static let scopeLinkQuery = LookUp(
+        """
+        SELECT entity, id FROM record_file WHERE digest = ?1 AND entity = ?2 AND shown = 1
+        AND (SELECT s.state FROM record_scope s WHERE s.entity = ?2 AND s.scope = ?3 AND s.id = record_file.id) = 0 LIMIT \(shownMax)
+        """, [.text, .text, .int])
+
+    /// The files that a record names, by the table; the value is `true` for those that its devices may fetch.
+    func links(of name: RecordName) throws(DatabaseError) -> [BlobDigest: Bool] {
+        var found: [BlobDigest: Bool] = [:]
+        try database.read(
+            "SELECT digest, shown FROM record_file WHERE entity = ? AND id = ?", [.text(name.entity.text), .text(name.id.text)]
+        ) { row in
+            if let digest = BlobDigest(hex: row.text(0)) { found[digest] = row.int(1) == 1 }
+            return true
+        }
+        return found
+    }
+
+    /// The files that a record names and does not show yet, each with the device that has put its digest there.
+    func namers(of name: RecordName) throws(DatabaseError) -> [BlobDigest: DeviceID] {
+        var found: [BlobDigest: DeviceID] = [:]
+        try database.read(
+            "SELECT digest, namer FROM record_file WHERE entity = ? AND id = ? AND shown = 0",
+            [.text(name.entity.text), .text(name.id.text)]
+        ) { row in
+            if let digest = BlobDigest(hex: row.text(0)) { found[digest] = DeviceID(trusted: row.text(1)) }
+            return true
+        }
+        return found
+    }
+
+    /// Makes the links of records anew that changed after a commit, in pages.
+    ///
+    /// - Parameters:
+    ///   - after: 0, or less in a database that somebody has edited: those of all records.
+    ///   - proven: Tells which of the files that a record names its devices may fetch.
+    func relink(
+        after: Int64, proven: (RecordName, VersionedRecord) throws(DatabaseError) -> Set<BlobDigest>
+    ) throws(DatabaseError) {
+        if after <= 0 { try database.run("DELETE FROM record_file") }
+        for entity in try entities(atMost: .max) {
+            var place = (version: max(0, after), id: "")
+            while true {
+                let page = try database.all(
+                    """
+                    SELECT id, version, coalesce(data, kept, '') FROM record\(database.spelling.byFeed)
+                    WHERE \(database.spelling.feedEntity()) = ? AND (version, id) > (?, ?) ORDER BY version, id LIMIT ?
+                    """, .text(entity.text), .int(place.version), .text(place.id), .int(Int64(HubStore.linkPage))
+                ) { (id: RecordID(trusted: $0.text(0)), version: $0.int(1), mayName: Placeholder.mayBe(in: $0.text(2))) }
+                for row in page where row.mayName || after > 0 {
+                    let name = RecordName(entity, row.id)
+                    guard let record = try record(name)?.whole else { continue }
+                    try relink(name, record, proven: try proven(name, record))
+                }
+                guard page.count == HubStore.linkPage, let last = page.last else { break }
+                place = (last.version, last.id.text)
+            }
+        }
+    }
+
+    /// Makes the links of a record anew. One that is shown stays so.
+    private func relink(_ name: RecordName, _ record: VersionedRecord, proven: Set<BlobDigest>) throws(DatabaseError) {
+        let old = try links(of: name)
+        let new = record.linked.map { Placeholder.digests(in: $0) } ?? []
+        var changes: [FileLink: FileLinkState] = [:]
+        for digest in old.keys where !new.contains(digest) { changes[FileLink(digest: digest, record: name)] = .gone }
+        for digest in new {
+            let isShown = old[digest] == true || proven.contains(digest)
+            guard old[digest] != isShown else { continue }
+            changes[FileLink(digest: digest, record: name)] = isShown ? .shown : .named(by: record.writer(of: digest))
+        }
+        try write(links: changes)
+    }
+
+    private static let linkPage = 500
+}

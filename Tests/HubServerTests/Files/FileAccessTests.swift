@@ -1,0 +1,247 @@
+import SyncCore
+import Testing
+
+@testable import HubServer
+
+/// PROTOCOL A16 and H2: a device reads what it has brought, and what a record shows that it receives now; nothing by a digest alone.
+@Suite("Access to files", .eachEngine)
+struct FileAccessTests {
+    private let one = DeviceID.one
+    private let two = DeviceID.two
+    private let three = DeviceID(trusted: "gw-3")
+    private let stand: FileStand
+    private let content = Array("a picture of a pump".utf8)
+
+    init() throws {
+        stand = try FileStand()
+        fleet.grant(one, "site", "s-1")
+    }
+
+    private var fleet: ScopeBench { stand.fleet }
+
+    /// A record of the first device that shows the file, as an agent makes it.
+    private func show(_ id: String = "a", field: String = "photo", _ value: JSON? = nil, uploadFirst: Bool = false) throws {
+        if uploadFirst { try stand.upload(content, by: one) }
+        let shown = try value ?? FileStand.placeholder(content)
+        #expect(try fleet.push(one, .create, id, .object(["site": "s-1", field: shown])).code == "accepted")
+        if !uploadFirst { try stand.upload(content, by: one) }
+    }
+
+    @Test("A record that a device receives makes its file readable, whichever came first; a grant that ends takes it back at once")
+    func grants() throws {
+        for (id, uploadFirst) in [("a", false), ("b", true)] {
+            let stand = try FileAccessTests()
+            try stand.show(id, uploadFirst: uploadFirst)
+            #expect(try stand.stand.mayFetch(content, one) && !stand.stand.mayFetch(content, two))
+            stand.fleet.grant(two, "site", "s-1")
+            #expect(try stand.stand.mayFetch(content, two))
+            stand.fleet.revoke(two, "site", "s-1")
+            #expect(try !stand.stand.mayFetch(content, two))
+        }
+    }
+
+    @Test("A record that leaves the share, is deleted, or does not name the file any more shows it no more")
+    func ends() throws {
+        fleet.grant(two, "site", "s-1")
+        fleet.grant(one, "site", "s-2")
+        try show()
+        #expect(try stand.mayFetch(content, two))
+        #expect(try fleet.push(one, .update, "a", ["site": "s-2"], base: stand.version("a")).code == "accepted")
+        #expect(try !stand.mayFetch(content, two))
+        #expect(try fleet.push(one, .update, "a", ["site": "s-1"], base: stand.version("a")).code == "accepted")
+        #expect(try stand.mayFetch(content, two))
+        #expect(try fleet.push(one, .update, "a", ["photo": "none"], base: stand.version("a")).code == "accepted")
+        #expect(try !stand.mayFetch(content, two) && stand.links().all.isEmpty)
+        try show("b")
+        #expect(try stand.mayFetch(content, two))
+        #expect(try fleet.push(one, .delete, "b", base: stand.version("b")).code == "accepted")
+        #expect(try !stand.mayFetch(content, two) && stand.mayFetch(content, one))
+    }
+
+    @Test("Of two records that show a file one is enough")
+    func twoRecords() throws {
+        fleet.grant(two, "site", "s-1")
+        try show()
+        #expect(try fleet.push(one, .create, "b", .object(["site": "s-1", "photo": FileStand.placeholder(content)])).code == "accepted")
+        #expect(try fleet.push(one, .delete, "a", base: stand.version("a")).code == "accepted")
+        #expect(try stand.mayFetch(content, two))
+        #expect(try fleet.push(one, .delete, "b", base: stand.version("b")).code == "accepted")
+        #expect(try !stand.mayFetch(content, two))
+    }
+
+    @Test(
+        "A digest that a device writes into its own record gives it nothing, before and after it has lost the file",
+        arguments: [false, true]
+    )
+    func digestAlone(_ isUploaded: Bool) throws {
+        fleet.grant(two, "site", "s-2")
+        try show()
+        let stolen = try FileStand.placeholder(content, isUploaded: isUploaded)
+        #expect(try fleet.push(two, .create, "x", .object(["site": "s-2", "photo": stolen])).code == "accepted")
+        #expect(try !stand.mayFetch(content, two))
+        // Again, over its own word that the file is there; and by a deletion that keeps the document.
+        let again: JSON = .object(["photo": .array([stolen, try FileStand.placeholder(content)])])
+        #expect(try fleet.push(two, .update, "x", again, base: stand.version("x")).code == "accepted")
+        #expect(try !stand.mayFetch(content, two))
+        // Once it has received a record that shows the file, and lost it.
+        fleet.grant(two, "site", "s-1")
+        #expect(try stand.mayFetch(content, two))
+        fleet.revoke(two, "site", "s-1")
+        #expect(try fleet.push(two, .create, "y", .object(["site": "s-2", "photo": stolen])).code == "accepted")
+        #expect(try !stand.mayFetch(content, two))
+        // Its own upload of the same bytes is its right.
+        try stand.upload(content, by: two)
+        #expect(try stand.mayFetch(content, two))
+    }
+
+    @Test("A file that is whole in a list together with a foreign digest does not show the foreign one")
+    func besideOwn() throws {
+        fleet.grant(two, "site", "s-2")
+        fleet.grant(three, "site", "s-2")
+        try show()
+        let own = Array("a picture of its own".utf8)
+        let list: JSON = .array([try FileStand.placeholder(content, isUploaded: true), try FileStand.placeholder(own)])
+        #expect(try fleet.push(two, .create, "x", .object(["site": "s-2", "photos": list])).code == "accepted")
+        try stand.upload(own, by: two)
+        #expect(try stand.mayFetch(own, three) && !stand.mayFetch(content, three) && !stand.mayFetch(content, two))
+    }
+
+    @Test("A device that may read a file does not hand it to whoever has put its digest into a record, by changing that record")
+    func deputy() throws {
+        fleet.grant(one, "site", "s-2")
+        fleet.grant(two, "site", "s-2")
+        try show()
+        let stolen = try FileStand.placeholder(content, isUploaded: true)
+        #expect(try fleet.push(two, .create, "x", .object(["site": "s-2", "photos": .array([stolen])])).code == "accepted")
+        #expect(try fleet.push(one, .update, "x", ["n": 1], base: stand.version("x")).code == "accepted")
+        #expect(try !stand.mayFetch(content, two))
+        let more: JSON = .object(["photos": .array([stolen, try FileStand.placeholder([7])])])
+        #expect(try fleet.push(one, .update, "x", more, base: stand.version("x")).code == "accepted")
+        try stand.upload([7], by: one)
+        #expect(try !stand.mayFetch(content, two) && stand.mayFetch([7], two))
+        // Nor by an upload of the same bytes for another record.
+        let planted: JSON = .object(["photos": .array([try FileStand.placeholder(content)])])
+        #expect(try fleet.push(two, .create, "y", .object(["site": "s-2", "photos": .array([])])).code == "accepted")
+        #expect(try fleet.push(two, .update, "y", planted, base: stand.version("y")).code == "accepted")
+        #expect(
+            try fleet.push(
+                one, .update, "y", .object(["photos": .array([try FileStand.placeholder(content), 1])]), base: stand.version("y")
+            ).code == "accepted")
+        try stand.upload(content, by: one)
+        #expect(try !stand.mayFetch(content, two))
+        // The office leaves it as it is, too.
+        try fleet.publish("x", ["site": "s-2", "photos": .array([stolen]), "n": 2])
+        #expect(try !stand.mayFetch(content, two))
+    }
+
+    @Test("A device that may read a file can show it to others; so can the office")
+    func handedOn() throws {
+        fleet.grant(two, "site", "s-1", "s-3")
+        fleet.grant(three, "site", "s-3")
+        try show()
+        let copy = try FileStand.placeholder(content, isUploaded: true)
+        #expect(try !stand.mayFetch(content, three))
+        #expect(try fleet.push(two, .create, "copy", .object(["site": "s-3", "photo": copy])).code == "accepted")
+        #expect(try stand.mayFetch(content, three))
+        #expect(try fleet.push(two, .delete, "copy", base: stand.version("copy")).code == "accepted")
+        #expect(try !stand.mayFetch(content, three))
+        try fleet.publish("office", ["site": "s-3", "photo": copy])
+        #expect(try stand.mayFetch(content, three))
+        try fleet.publish("office", ["site": "s-3"])
+        #expect(try !stand.mayFetch(content, three))
+    }
+
+    @Test("A placeholder shows its file at any depth")
+    func nested() throws {
+        fleet.grant(two, "site", "s-1")
+        let shots: JSON = ["shots": .array([try FileStand.placeholder(content, isUploaded: true)])]
+        let deep: JSON = .array([["rooms": .array([shots])]])
+        try show(field: "findings", deep, uploadFirst: true)
+        #expect(try stand.mayFetch(content, two))
+    }
+
+    @Test("An entity without scopes shows its files to every device, and events show theirs to none")
+    func kinds() throws {
+        try stand.upload(content, by: one)
+        let shown = try FileStand.placeholder(content)
+        fleet.grant(two, "device", "gw-1")
+        #expect(try fleet.push(one, .create, "e", .object(["device": "gw-1", "photo": shown]), entity: "readings").code == "accepted")
+        #expect(try !stand.mayFetch(content, two))
+        #expect(try fleet.push(one, .create, "n", .object(["photo": shown]), entity: "notes").code == "accepted")
+        #expect(try stand.mayFetch(content, two) && stand.mayFetch(content, three))
+    }
+
+    @Test("A hub that shares nothing out hands a file to every device once a record shows it")
+    func unshared() throws {
+        let stand = try FileStand(rules: RuleBook())
+        try stand.upload(content, by: one)
+        #expect(try !stand.mayFetch(content, two))
+        #expect(try stand.fleet.push(one, .create, "a", .object(["photo": FileStand.placeholder(content)])).code == "accepted")
+        #expect(try stand.mayFetch(content, two))
+        #expect(try stand.fleet.push(one, .delete, "a", base: stand.version("a")).code == "accepted")
+        #expect(try !stand.mayFetch(content, two))
+    }
+
+    @Test("A record that comes back from its deletion shows again what it showed")
+    func restored() throws {
+        var rules = ScopeBench.rules
+        rules.entities[ScopeBench.orders]?.onDeleted = .updateWins
+        let stand = try FileStand(rules: rules)
+        for device in [one, two, three] { stand.fleet.grant(device, "site", "s-1") }
+        #expect(
+            try stand.fleet.push(one, .create, "a", .object(["site": "s-1", "photo": FileStand.placeholder(content)])).code == "accepted")
+        try stand.upload(content, by: one)
+        let version = try stand.version("a")
+        #expect(try stand.fleet.push(one, .delete, "a", base: version).code == "accepted")
+        #expect(try !stand.mayFetch(content, three))
+        #expect(try stand.fleet.push(two, .update, "a", ["n": 1], base: version).code == "accepted")
+        #expect(try stand.hub.record("work_orders/a")?.data?["photo"] != nil)
+        #expect(try stand.mayFetch(content, three))
+        // When the tombstone is forgotten, its links are, too.
+        #expect(try stand.fleet.push(one, .delete, "a", base: stand.version("a")).code == "accepted")
+        #expect(try stand.links().all.count == 1)
+        stand.fleet.bench.now = stand.fleet.bench.now.advanced(by: .seconds(200 * 86_400))
+        try stand.hub.housekeep(at: stand.fleet.bench.now)
+        #expect(try stand.links().all.isEmpty && stand.scan().isEmpty)
+    }
+
+    @Test("A file of others and one that never was have one answer, and the database does the same for both")
+    func alike() throws {
+        let log = WorkLog()
+        let stand = try FileStand(at: .shared(CountedPlace(inner: try Engine.current.newPlace().database, log: log)))
+        stand.fleet.grant(one, "site", "s-1")
+        stand.fleet.grant(two, "site", "s-2", "s-3")
+        #expect(
+            try stand.fleet.push(one, .create, "a", .object(["site": "s-1", "photo": FileStand.placeholder(content)])).code == "accepted")
+        try stand.upload(content, by: one)
+        for method in ["HEAD", "GET"] {
+            _ = log.take()
+            let theirs = stand.ask(try FileStand.digest(content), by: two, method)
+            let seen = log.take()
+            let nobodys = stand.ask(try FileStand.digest([1]), by: two, method)
+            #expect(theirs.status == 404 && theirs.headers == nobodys.headers && theirs.body == nobodys.body)
+            #expect(seen == log.take())
+        }
+    }
+
+    @Test("The answer has the tag, the digest and the ranges of the file")
+    func answers() throws {
+        try show()
+        let digest = try FileStand.digest(content)
+        let tag = "\"\(digest)\""
+        let all = stand.ask(digest, by: one)
+        #expect(all.status == 200 && all.body == content && all.headers["ETag"] == tag && all.headers["Accept-Ranges"] == "bytes")
+        #expect(all.headers[Tus.reprDigest] == digest.field && all.headers["Content-Type"] == "image/jpeg")
+        let part = stand.ask(digest, by: one, "GET", [("Range", "bytes=2-4"), ("If-Range", tag)])
+        #expect(part.status == 206 && part.body == Array(content[2..<5]) && part.headers["Content-Range"] == "bytes 2-4/\(content.count)")
+        #expect(part.headers[Tus.reprDigest] == digest.field && part.headers["ETag"] == tag)
+        let beyond = stand.ask(digest, by: one, "GET", [("Range", "bytes=500-")])
+        #expect(beyond.status == 416 && beyond.headers["Content-Range"] == "bytes */\(content.count)")
+        #expect(String(decoding: beyond.body, as: UTF8.self).contains("malformed"))
+        let same = stand.ask(digest, by: one, "HEAD", [("If-None-Match", tag)])
+        #expect(same.status == 304 && same.headers["ETag"] == tag && same.body.isEmpty)
+        // Nobody learns by a condition what is there.
+        #expect(stand.ask(digest, by: two, "GET", [("If-None-Match", "*")]).status == 404)
+        #expect(stand.ask(digest, by: two, "GET", [("Range", "bytes=500-")]).status == 404)
+    }
+}
