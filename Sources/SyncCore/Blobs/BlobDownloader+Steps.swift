@@ -92,6 +92,7 @@ extension BlobDownloader {
         _ moment: Moment, _ effects: inout [Effect]
     ) {
         guard let id = calls[call], let request = files[id]?.request else { return }
+        if cancelled.remove(call) != nil { return keep(call, id, request, received, &effects) }
         let gained = Int(clamping: max(0, received.offset - request.offset))
         switch result {
         case .success(let response):
@@ -100,6 +101,22 @@ extension BlobDownloader {
         case .failure(let error):
             sizer.broke()
             conclude(call, moment, &effects) { $0.broke(request, error, received) }
+        }
+    }
+
+    /// Keeps what came before a request was ended from here. It is no failure of the file.
+    private mutating func keep(
+        _ call: UInt64, _ id: BlobID, _ request: DownloadMachine.Request, _ received: DownloadMachine.Received, _ effects: inout [Effect]
+    ) {
+        guard var file = files[id] else { return }
+        finish(call, &file)
+        let before = file.machine.progress
+        let error = TransportError(.cancelled, doing: "fetch \(id)", detail: "the link is gone")
+        _ = file.machine.broke(request, error, received)
+        (file.job.progress, file.job.size) = (file.machine.progress, file.machine.size)
+        files[id] = file
+        if file.machine.progress.offset != before.offset {
+            effects.append(.save(id, size: file.machine.size, file.machine.progress))
         }
     }
 
@@ -161,20 +178,20 @@ extension BlobDownloader {
         if !counts || asked != nil { heldUntil = max(heldUntil ?? moment.instant, moment.instant.advanced(by: delay)) }
     }
 
-    private func finished(_ file: inout File) {
+    private mutating func finish(_ call: UInt64, _ file: inout File) {
+        calls[call] = nil
+        cancelled.remove(call)
         file.call = nil
         file.request = nil
         file.isComparing = false
         file.inFlight = 0
     }
 
-    private mutating func finish(_ call: UInt64, _ file: inout File) {
-        calls[call] = nil
-        finished(&file)
-    }
-
     private mutating func end(_ id: BlobID, _ ending: Ending, _ effects: inout [Effect]) {
-        if let job = files[id]?.job { effects.append(.end(job, ending)) }
+        if var job = files[id]?.job {
+            job.size = files[id]?.machine.size ?? job.size
+            effects.append(.end(job, ending))
+        }
         effects.append(.report(.ended(id, ending)))
         remove(id, &effects)
     }
@@ -209,16 +226,9 @@ extension BlobDownloader {
     }
 
     mutating func cancelAll(_ effects: inout [Effect]) {
-        for (call, id) in calls.sorted(by: { $0.key < $1.key }) where files[id]?.isComparing != true { drop(call, of: id, &effects) }
-    }
-
-    /// Gives up a call. What came with it may stay: the part says how much that is.
-    private mutating func drop(_ call: UInt64, of id: BlobID, _ effects: inout [Effect]) {
-        calls[call] = nil
-        guard var file = files[id] else { return }
-        effects.append(.cancel(call, file.job))
-        finished(&file)
-        files[id] = file
+        for (call, id) in calls.sorted(by: { $0.key < $1.key }) where files[id]?.isComparing != true {
+            if cancelled.insert(call).inserted { effects.append(.cancel(call)) }
+        }
     }
 
     mutating func added(_ job: DownloadJob) {
@@ -254,7 +264,11 @@ extension BlobDownloader {
     }
 
     mutating func remove(_ id: BlobID, _ effects: inout [Effect]) {
-        if let call = files[id]?.call { drop(call, of: id, &effects) }
+        if let call = files[id]?.call {
+            calls[call] = nil
+            cancelled.remove(call)
+            effects.append(.cancel(call))
+        }
         files[id] = nil
         order.removeAll { $0 == id }
         guard order.count < BlobUploader.window / 2, hasMore else { return }

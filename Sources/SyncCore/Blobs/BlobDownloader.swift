@@ -46,8 +46,10 @@ package struct BlobDownloader: Sendable {
         case send(Call)
         /// Sync the part and find out its digest; if it is the right one, give it its final name.
         case compare(Call)
-        /// The answer is not needed any more, and none comes.
-        case cancel(UInt64, DownloadJob)
+        /// End the request. Its answer comes all the same, and tells how many bytes came before.
+        case cancel(UInt64)
+        /// Remove the part.
+        case discard(DownloadJob)
         /// - Parameter size: Size of the file, bytes, as far as it is known.
         case save(BlobID, size: Int64, DownloadProgress)
         case end(DownloadJob, Ending)
@@ -91,6 +93,8 @@ package struct BlobDownloader: Sendable {
     /// Ids in the order of the downloads.
     var order: [BlobID] = []
     var calls: [UInt64: BlobID] = [:]
+    /// Calls that were ended from here.
+    var cancelled: Set<UInt64> = []
     var lastCall: UInt64 = 0
     var sizer = ChunkSizer()
     var budget = RetryBudget()
@@ -145,7 +149,9 @@ package struct BlobDownloader: Sendable {
             hasMore = jobs.count >= BlobUploader.window
             for job in jobs { add(job) }
         case .added(let job): added(job)
-        case .removed(let id): remove(id, &effects)
+        case .removed(let id):
+            if let job = files[id]?.job { effects.append(.discard(job)) }
+            remove(id, &effects)
         case .answered(let call, let result, let received, let took): answered(call, result, received, took, moment, &effects)
         case .stumbled(let call, let error): conclude(call, moment, &effects) { $0.stumbled(error) }
         case .noRoom(let call, let why): conclude(call, moment, &effects) { $0.noRoom(why) }

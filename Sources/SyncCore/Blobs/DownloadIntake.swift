@@ -30,12 +30,13 @@ package struct DownloadIntake: Hashable, Sendable {
         }
     }
 
-    /// A server that ignores `Range` sends all bytes. Of a piece, no more is taken than was asked for.
+    /// A server that ignores `Range` sends all bytes. Of a piece, no more is taken than was asked for, and nothing behind the first piece:
+    /// the bytes before it would come again, which the policy has not agreed to.
     private func whole(_ length: Int64?) -> Verdict {
         switch request {
         case .rest(let offset): .bytes(skip: offset, end: length ?? .max, total: length, isWhole: true)
         case .piece(let offset, let count):
-            .bytes(skip: offset, end: min(length ?? .max, offset.saturatingAdd(count)), total: length, isWhole: true)
+            .bytes(skip: 0, end: offset > 0 ? offset : min(length ?? .max, count), total: length, isWhole: true)
         }
     }
 

@@ -161,6 +161,13 @@ extension StoreReads {
         try blobs("WHERE fetch = 0 ORDER BY asked DESC, size_bytes - got_bytes, bid", limit: limit).compactMap(\.download)
     }
 
+    /// Digests of the files that have a part on this device.
+    package func partDigests() throws(StoreError) -> [BlobDigest] {
+        try database.all("SELECT digest FROM blob WHERE fetch IN (0, 2) AND got_bytes > 0") { row throws(StoreError) in
+            BlobDigest(hex: row.text(0))
+        }.compactMap { $0 }
+    }
+
     /// Digests of the files whose bytes should be on this device.
     package func keptDigests() throws(StoreError) -> Set<BlobDigest> {
         Set(

@@ -151,6 +151,21 @@ extension Store {
         }
     }
 
+    /// Takes up the bytes of a file from the hub that lie under their digest, and whose row does not say so after a crash.
+    ///
+    /// - Returns: `false` for a file that does not come from the hub.
+    package func adoptFetched(_ digest: BlobDigest, size: Int64, at now: Moment) throws(StoreError) -> Bool {
+        try transact(at: now) { () throws(StoreError) in
+            try prepareForChange()
+            let changed = try database.run(
+                """
+                UPDATE blob SET fetch = 1, has_file = 1, got_bytes = 0, size_bytes = ?1, offset_bytes = ?1, used_age = ?2, prune_age = NULL,
+                    attempts = 0, restarts = 0, asked = 0, problem = NULL, rearm_age = NULL WHERE digest = ?3 AND fetch IS NOT NULL
+                """, .int(size), .int(age), .text(digest.hex))
+            return changed > 0
+        }
+    }
+
     /// Sets a download aside until a record that shows it changes, a new link, a day later, or a person's command.
     package func parkDownload(
         _ id: BlobID, size: Int64, why: String, _ progress: DownloadProgress, note json: String, at now: Moment
