@@ -85,7 +85,7 @@ extension Agent {
         _ call: LocalCall, _ digest: BlobDigest?, _ shown: ShownFile?, isPinned: Bool = false,
         then: @escaping @Sendable (isolated Agent, BlobRow) -> Void
     ) {
-        guard let digest else { return refuseBlob(call, LocalProblem.notFound.problem("there is no such file")) }
+        guard let digest, blobs.folder != nil else { return refuseBlob(call, LocalProblem.notFound.problem("there is no such file")) }
         guard backend == nil else {
             return refuseBlob(
                 call, LocalProblem.notFound.problem("the file is not on this device, and an existing backend gives out no files"))
