@@ -201,8 +201,9 @@ extension Agent {
 
     private func send(_ call: BlobDownloader.Call, into part: DownloadPart) {
         let nothing = DownloadMachine.Received(offset: call.request.offset, moved: 0)
+        let isVoid = blobs.voidDownloads.remove(call.id) != nil
         guard !hasStopped, blobs.downloader.isAwaiting(call.id) else { return }
-        if blobs.voidDownloads.remove(call.id) != nil {
+        if isVoid {
             let error = TransportError(.cancelled, doing: "fetch \(call.job.id)", detail: "the link is gone")
             return feed(download: .answered(call.id, .failure(error), nothing, took: .zero))
         }
@@ -266,6 +267,7 @@ extension Agent {
                 Self.keep(part, as: call.job.digest)
             } then: { agent, kept in
                 agent.blobs.parts[call.job.id] = nil
+                agent.blobs.voidDownloads.remove(call.id)
                 switch kept {
                 case .success(let found):
                     // A file that was removed meanwhile waits for nothing, and its bytes are remains.

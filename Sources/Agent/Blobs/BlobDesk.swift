@@ -4,6 +4,7 @@ import NIOPosix
 import SyncCore
 import SyncHTTP
 import SyncStore
+import Synchronization
 
 /// The agent's state of files in memory: the uploader, its running requests, and received files.
 struct BlobDesk {
@@ -80,6 +81,8 @@ struct BlobWaiter {
 /// available, and later that could be triggered by an app.
 final class FileThread: Sendable {
     private let group: MultiThreadedEventLoopGroup?
+    /// A transfer may end after the agent, and would hand its last bytes to a thread that is gone.
+    private let isStopped = Mutex(false)
 
     init(isNeeded: Bool) {
         group = isNeeded ? MultiThreadedEventLoopGroup(numberOfThreads: 1) : nil
@@ -87,7 +90,7 @@ final class FileThread: Sendable {
 
     /// - Precondition: Files are accepted.
     func run(_ work: @escaping @Sendable () -> Void) {
-        loop.execute(work)
+        isStopped.withLock { isStopped in if !isStopped { loop.execute(work) } }
     }
 
     /// - Precondition: Files are accepted.
@@ -99,6 +102,7 @@ final class FileThread: Sendable {
     /// Running work ends, and no new work begins.
     func stop(on executor: LoopExecutor) {
         guard let group else { return }
+        isStopped.withLock { $0 = true }
         // Nothing waits for it: a thread that is writing ends when it has written. It fails for a group that is shut down already.
         Task(executorPreference: executor) { try? await group.shutdownGracefully() }
     }

@@ -232,7 +232,6 @@ extension BlobDownloader {
     }
 
     mutating func added(_ job: DownloadJob) {
-        guard hasLoaded else { return }
         if let known = files[job.id] {
             // Somebody waits for it now.
             if job.isAsked, !known.job.isAsked {

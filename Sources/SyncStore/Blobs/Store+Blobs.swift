@@ -297,13 +297,24 @@ extension Store {
     package func pruneBlobs(isShort: Bool, at now: Moment) throws(StoreError) -> [BlobDigest] {
         try transact(at: now) { () throws(StoreError) in
             try prepareForChange()
-            let rows = try database.all(
+            var rows = try database.all(
                 """
                 SELECT bid, digest FROM blob WHERE prune_age IS NOT NULL AND has_file = 1 AND state = 1 AND pinned = 0
                     AND (? OR prune_age <= ?) ORDER BY prune_age LIMIT 100
                 """, .bool(isShort), .int(age)
             ) { row throws(StoreError) in (bid: row.int(0), digest: BlobDigest(hex: row.text(1))) }
-            for row in rows { try database.run("UPDATE blob SET has_file = 0 WHERE bid = ?", .int(row.bid)) }
+            if isShort, rows.isEmpty {
+                // Files from the hub have no age; those that were not used for longest go.
+                rows = try database.all(
+                    """
+                    SELECT bid, digest FROM blob WHERE state = 1 AND has_file = 1 AND pinned = 0 AND fetch = 1
+                    ORDER BY used_age, bid LIMIT 100
+                    """
+                ) { row throws(StoreError) in (bid: row.int(0), digest: BlobDigest(hex: row.text(1))) }
+            }
+            for row in rows {
+                try database.run("UPDATE blob SET has_file = 0, prune_age = coalesce(prune_age, ?) WHERE bid = ?", .int(age), .int(row.bid))
+            }
             try forgetBlobs()
             return rows.compactMap(\.digest)
         }
