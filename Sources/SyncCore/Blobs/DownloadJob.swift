@@ -71,6 +71,9 @@ package struct DownloadJob: Hashable, Sendable {
     /// The class of traffic. A row of the policy counts the file, not the present piece.
     package func traffic(large: Int) -> TrafficClass { size > Int64(large) ? .largeMedia : .media }
 
+    /// Beyond every size of a file, bytes: what a record or a damaged row says is cut to it.
+    package static let sizeMax: Int64 = 1 << 50
+
     /// Name of the incomplete file.
     package var part: String { DownloadJob.part(of: digest) }
 

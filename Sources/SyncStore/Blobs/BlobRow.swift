@@ -36,12 +36,14 @@ package struct BlobRow: Hashable, Sendable {
     package var download: DownloadJob? {
         guard fetch == .fetching else { return nil }
         var stored = DownloadProgress()
-        stored.offset = gotBytes
+        // A row that says something impossible begins anew.
+        stored.offset = gotBytes <= DownloadJob.sizeMax ? gotBytes : 0
         stored.attempts = progress.attempts
         stored.restarts = progress.restarts
         stored.error = progress.error
         return DownloadJob(
-            id: id, digest: digest, size: size, wantedAt: wantedAt ?? createdAt, isAsked: isAsked, progress: stored)
+            id: id, digest: digest, size: min(size, DownloadJob.sizeMax), wantedAt: wantedAt ?? createdAt, isAsked: isAsked,
+            progress: stored)
     }
 
     package var job: UploadJob {

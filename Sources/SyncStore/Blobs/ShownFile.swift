@@ -38,10 +38,9 @@ extension StoreReads {
             SELECT rid, name, id, CASE WHEN instr(document, ?1) > 0 THEN document END FROM (
                 SELECT r.rid AS rid, e.name AS name, r.id AS id, coalesce(r.view, r.base) AS document FROM record r
                 JOIN entity e ON e.eid = r.eid WHERE r.rid > ?2 AND r.deleted = 0 ORDER BY r.rid LIMIT ?3)
-            ORDER BY rid
             """, .text(digest.description), .int(after), .int(Self.sliceOfShown), while: { found?.isUploaded != true }
         ) { row throws(StoreError) in
-            (rows, last) = (rows + 1, row.int(0))
+            (rows, last) = (rows + 1, max(last, row.int(0)))
             let entity = EntityName(trusted: row.text(1))
             guard entities?.contains(entity) ?? true, let text = row.optionalText(3), let document = StoredJSON.read(text)?.object else {
                 return
@@ -65,10 +64,9 @@ extension StoreReads {
             SELECT rid, name, id, CASE WHEN instr(document, '$blob') > 0 THEN document END FROM (
                 SELECT r.rid AS rid, e.name AS name, r.id AS id, coalesce(r.view, r.base) AS document FROM record r
                 JOIN entity e ON e.eid = r.eid WHERE r.rid > ?1 AND r.deleted = 0 ORDER BY r.rid LIMIT ?2)
-            ORDER BY rid
             """, .int(after), .int(Self.sliceOfShown)
         ) { row throws(StoreError) in
-            (rows, last) = (rows + 1, row.int(0))
+            (rows, last) = (rows + 1, max(last, row.int(0)))
             let entity = EntityName(trusted: row.text(1))
             guard entities.contains(entity), let text = row.optionalText(3), let document = StoredJSON.read(text)?.object else { return }
             let name = RecordName(entity, RecordID(trusted: row.text(2)))

@@ -43,7 +43,7 @@ extension Store {
                 INSERT INTO blob (bid, digest, size_bytes, state, critical, aid, uid, created_ms, offset_bytes, has_file, is_verified, type,
                     filename, fetch, wanted_ms, asked, used_age)
                 VALUES (?1, ?2, ?3, 1, 0, ?4, ?5, ?6, ?3, 0, 1, ?7, '', 0, ?6, ?8, ?9)
-                """, .int(bid), .text(digest.hex), .int(min(max(0, shown.size), Int64.max / 4)),
+                """, .int(bid), .text(digest.hex), .int(min(max(0, shown.size), DownloadJob.sizeMax)),
                 .int(try names.app(requester.app, in: database)), .int(Int64(requester.uid)), .int(now.wall.milliseconds),
                 .text(shown.type), .bool(isAsked), .int(age))
             try link(BlobID(bid), shown.link)
@@ -226,8 +226,8 @@ extension Store {
 
     /// - Precondition: In a transaction that is prepared for changes.
     private func evict(toFit size: Int64, _ capacity: BlobCapacity, except id: BlobID?) throws(StoreError) -> [BlobDigest] {
-        let total = try blobTotal()
-        let overQuota = total.bytes.saturatingAdd(size) - capacity.bytes
+        let (total, size) = (try blobTotal(), min(max(0, size), DownloadJob.sizeMax))
+        let overQuota = total.bytes.saturatingAdd(size).saturatingAdd(-capacity.bytes)
         let underFree = freeBytes.map { self.capacity.minFree - ($0 - size) } ?? 0
         let wanted = max(overQuota, size > 0 ? underFree : 0)
         guard wanted > 0 else { return [] }
@@ -251,6 +251,8 @@ extension Store {
             throw Refusal.diskFull(free: freeBytes ?? 0, kept: self.capacity.minFree)
         }
         for row in going { try dropCopy(BlobID(row.bid)) }
+        // They are about to be removed; the next measurement says how much that gave.
+        freeBytes = freeBytes?.saturatingAdd(freed)
         return going.map(\.digest)
     }
 
