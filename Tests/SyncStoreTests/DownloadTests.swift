@@ -148,6 +148,23 @@ struct DownloadTests {
         #expect(try agent.store.verify() == [])
     }
 
+    // Fault: a file of a site stays readable after the site was taken from the device.
+    @Test("A fetched file that no record shows any more leaves; one that another record shows, and a pinned one, stay")
+    func unshown() throws {
+        let agent = try TestAgent()
+        try agent.pull(["p", "q", "r"].enumerated().map { ("a-\($0)", Int64($0 + 5), ["photo": Self.photo($1)]) })
+        for text in ["p", "q", "r"] { try fetch(agent, text) }
+        let pinned = try #require(try agent.store.reads.blob(Self.digest("r")))
+        _ = try agent.store.pinBlob(pinned.id, true, at: agent.now)
+        #expect(try agent.store.dropUnshown(at: agent.now).isEmpty)
+        // Another record shows q from now on.
+        try agent.pull([("b", 20, ["photo": Self.photo("q")])], deleted: [("a-0", 21), ("a-1", 22), ("a-2", 23)])
+        let row = try #require(try agent.store.reads.blob(Self.digest("p")))
+        #expect(try agent.store.reads.stillShowing(row.digest, of: row.links).isEmpty)
+        #expect(try agent.store.dropUnshown(at: agent.now) == [Self.digest("p")])
+        #expect(try agent.store.reads.blob(row.id)?.hasFile == false && agent.store.verify() == [])
+    }
+
     @Test("An app brings the file that was to come: it becomes an upload, which asks the hub first")
     func brought() throws {
         let agent = try TestAgent()

@@ -50,10 +50,14 @@ extension Agent {
         _ call: LocalCall, _ name: BlobName, then: @escaping @Sendable (isolated Agent, BlobRow?, ShownFile?) -> Void
     ) {
         fromReader(for: call) { reads, _ throws(StoreError) in
+            var row: BlobRow?
             switch name {
-            case .id(let id): try reads.blob(id)
-            case .digest(let digest): try reads.blob(digest)
+            case .id(let id): row = try reads.blob(id)
+            case .digest(let digest): row = try reads.blob(digest)
             }
+            // The records that showed it when it was asked for may be gone.
+            if let found = row, found.fetch != nil { row?.links = try reads.stillShowing(found.digest, of: found.links) }
+            return row
         } then: { (agent: isolated Agent, row: BlobRow?) in
             if let row, agent.maySee(row, call) { return then(agent, row, nil) }
             switch name {

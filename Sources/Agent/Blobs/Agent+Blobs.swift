@@ -206,7 +206,9 @@ extension Agent {
     /// Returns whether the caller may see the file. A file that no record shows belongs to the app that added it; others are visible to
     /// callers that may see the record.
     func maySee(_ row: BlobRow, _ call: LocalCall) -> Bool {
-        call.peer.allows(.operate) || row.app == call.peer.app || row.links.contains { call.peer.allows($0.record.entity) }
+        // The bytes of a file from the hub belong to no app: who may see them follows from records alone.
+        call.peer.allows(.operate) || row.fetch == nil && row.app == call.peer.app
+            || row.links.contains { call.peer.allows($0.record.entity) }
     }
 
     static func noBlob(_ id: BlobID) -> LocalAnswer {

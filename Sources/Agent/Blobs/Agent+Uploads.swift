@@ -357,7 +357,7 @@ extension Agent {
         let minFree = Int64(loaded.configuration.store.minFreeBytes)
         let isShort = environment.freeBytes().map { $0 < 2 * minFree } ?? false
         fromStore { store, now throws(StoreError) in
-            try store.pruneBlobs(isShort: isShort, at: now)
+            try store.pruneBlobs(isShort: isShort, at: now) + store.dropUnshown(at: now)
         } then: { agent, result in
             guard case .success(let old) = result, !old.isEmpty else { return }
             agent.removeFiles(old, in: folder)

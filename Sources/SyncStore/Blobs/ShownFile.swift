@@ -55,6 +55,22 @@ extension StoreReads {
         return ShownFileSlice(file: found, next: isOver ? nil : last)
     }
 
+    /// The fields of those that still show the file. A record may have been changed, deleted or taken from this device since.
+    package func stillShowing(_ digest: BlobDigest, of links: [BlobLink]) throws(StoreError) -> [BlobLink] {
+        var found: [BlobLink] = []
+        for link in links {
+            let text = try database.first(
+                """
+                SELECT coalesce(r.view, r.base) FROM record r JOIN entity e ON e.eid = r.eid
+                WHERE e.name = ? AND r.id = ? AND r.deleted = 0
+                """, .text(link.record.entity.text), .text(link.record.id.text)
+            ) { row throws(StoreError) in row.optionalText(0) }
+            guard let text = text ?? nil, let document = StoredJSON.read(text)?.object else { continue }
+            if Placeholder.shown(in: document).contains(where: { $0.file.digest == digest }) { found.append(link) }
+        }
+        return found
+    }
+
     /// Files that records of these entities show as arrived and that no row knows, one slice of the mirror at a time.
     package func slice(ofUnknownIn entities: Set<EntityName>, after: Int64) throws(StoreError) -> (files: [ShownFile], next: Int64?) {
         var (rows, last) = (0, after)

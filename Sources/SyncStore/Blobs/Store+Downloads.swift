@@ -97,6 +97,7 @@ extension Store {
             let shown = ShownFile(
                 digest: file.digest, size: file.size, type: file.type, isUploaded: true, link: BlobLink(name, field: field))
             let known = try reads.blob(file.digest)
+            if let known, known.fetch != nil { try link(known.id, shown.link) }
             if known?.fetch == .failed {
                 count += try want(file.digest, shown, isAsked: false, by: Self.itself, fileCapacity) == nil ? 0 : 1
             } else if known == nil, rules[name.entity]?.files == .ahead, try blobTotal().files < fileCapacity.files {
@@ -254,6 +255,30 @@ extension Store {
         // They are about to be removed; the next measurement says how much that gave.
         freeBytes = freeBytes?.saturatingAdd(freed)
         return going.map(\.digest)
+    }
+
+    /// Lets fetched files leave that no record shows any more, as after a deletion, or when a record has left the share of this device. Each
+    /// call looks at some of them, in turn. A pinned file stays.
+    ///
+    /// - Returns: Digests whose bytes are to be removed now.
+    package func dropUnshown(at now: Moment) throws(StoreError) -> [BlobDigest] {
+        try transact(at: now) { () throws(StoreError) in
+            try prepareForChange()
+            let rows = try database.all(
+                "SELECT bid, digest FROM blob WHERE bid > ? AND fetch = 1 AND has_file = 1 AND pinned = 0 ORDER BY bid LIMIT 100",
+                .int(sweep.fetchedBlobs)
+            ) { row throws(StoreError) in (bid: row.int(0), digest: BlobDigest(hex: row.text(1))) }
+            sweep.fetchedBlobs = rows.count == 100 ? rows.last?.bid ?? 0 : 0
+            var going: [BlobDigest] = []
+            for row in rows {
+                guard let digest = row.digest else { continue }
+                let links = try reads.links(of: BlobID(row.bid))
+                guard try reads.stillShowing(digest, of: links).isEmpty else { continue }
+                try dropCopy(BlobID(row.bid))
+                going.append(digest)
+            }
+            return going
+        }
     }
 
     /// Records that the bytes of a file that the server has are not on this device any more. They can be fetched again.
