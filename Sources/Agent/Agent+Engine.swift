@@ -204,6 +204,8 @@ extension Agent {
 
     private func stored(_ answer: StoreAnswer) {
         handle(.stored(answer))
+        if case .pullApplied(let summary) = answer { noteWantedFiles(summary) }
+        if case .snapshotApplied(let summary, _) = answer { noteWantedFiles(summary) }
         switch answer {
         case .resultsApplied, .pullApplied, .housekept, .snapshotApplied, .requeued, .historyForgotten:
             events.poke()

@@ -123,7 +123,8 @@ package actor Agent {
         around = Surroundings(
             configuration, hasLinks: environment.links != nil, random: SeededRandom(seed: nonces.next()), at: now)
         blobs = BlobDesk(
-            configuration.uploadSettings(spread: environment.spread), folder: environment.blobs,
+            configuration.uploadSettings(spread: environment.spread), configuration.downloadSettings(spread: environment.spread),
+            folder: environment.blobs,
             random: SeededRandom(seed: nonces.next()))
         gate = AccessGate(rules: configuration.access)
         events = EventStreams(reader: parts.reader, executor: executor)

@@ -142,6 +142,7 @@ package enum EntitySettings {
                 .optional("index", \.rules.declaredIndexes, .list(recordIndex, upTo: RecordIndex.ofEntityMax)),
                 .optional("undo", \.rules.declaredUndo, .boolean),
                 .optional("keep", \.rules.keep, keepRule),
+                .optional("files", \.rules.declaredFiles, .word),
                 // Not less than 7 days: for this time the agent can give a hub that was restored from a backup the changes that it had
                 // acknowledged and then lost.
                 .optional("retention", \.rules.retention, .duration(.days(7)...(.days(3_650)))),
@@ -181,6 +182,9 @@ package enum EntitySettings {
         }
         if rules.kind == .event, !rules.indexes.isEmpty {
             refuse("index", "it only for a record or reference data: no device reads events")
+        }
+        if rules.kind == .event, rules.declaredFiles != nil {
+            refuse("files", "it only for a record or reference data: no device reads events")
         }
         if let keep = rules.keep { checkKeep(keep, rules, node, &reading) }
         checkForm(rules, node, &reading)

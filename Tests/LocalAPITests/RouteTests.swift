@@ -4,6 +4,7 @@ import Testing
 
 private let key = MutationKey(trusted: "0199c3f3-2")
 private let audits = EntityName(trusted: "audits")
+private let file = BlobDigest(hex: String(repeating: "ab", count: 32))!
 private let wwan0 = link("wwan0")
 
 @Suite("Routes") struct RouteTests {
@@ -42,6 +43,13 @@ private let wwan0 = link("wwan0")
         Good("DELETE", "/v1/mutations/0199c3f3-2", .cancelMutation(key), .enqueue),
         Good("DELETE", "/v1/blobs/b-31", .removeBlob(BlobID(31), isForced: false), .enqueue),
         Good("DELETE", "/v1/blobs/b-31?force=true", .removeBlob(BlobID(31), isForced: true), .enqueue),
+        Good("GET", "/v1/blobs/b-31/content", .blobContent(.id(BlobID(31))), .read),
+        Good("GET", "/v1/blobs/b-31/content?wait=30s", .blobContent(.id(BlobID(31)), wait: .seconds(30)), .read),
+        Good("GET", "/v1/blobs/\(file)/content?wait=5m", .blobContent(.digest(file), wait: .seconds(300)), .read),
+        Good("POST", "/v1/blobs/\(file)/fetch", .fetchBlob(.digest(file)), .enqueue),
+        Good("POST", "/v1/blobs/b-31/pin", .pinBlob(.id(BlobID(31))), .enqueue),
+        Good("POST", "/v1/blobs/\(file)/unpin", .unpinBlob(.digest(file)), .enqueue),
+        Good("GET", "/v1/blobs?state=fetching,failed", .blobs(BlobListQuery(states: ["fetching", "failed"])), .read),
         Good("POST", "/v1/mutations/0199c3f3-2/retry", .retryMutation(key), .enqueue),
         Good("POST", "/v1/mutations/0199c3f3-2/undo", .undoMutation(key), .enqueue),
         Good("POST", "/v1/mutations/0199c3f3-2/discard", .discardMutation(key), .enqueue),

@@ -21,6 +21,7 @@ struct EntitySettingsTests {
                 index: [due, "site_id, data.updated_at"]
                 undo: true
                 keep: { days: 90, when: { status: [done, cancelled], stage: [3], closed: [true] } }
+                files: ahead
                 retention: 30d
               readings: { kind: event, priority: bulk, ttl: 14d, when_full: drop_oldest, durability: relaxed }
               sites: { kind: reference }
@@ -40,6 +41,7 @@ struct EntitySettingsTests {
         orders.declaredIndexes = [RecordIndex("due"), RecordIndex("site_id,data.updated_at")].compactMap { $0 }
         orders.declaredUndo = true
         orders.keep = KeepRule(days: 90, when: ["status": ["done", "cancelled"], "stage": ["3"], "closed": ["true"]])
+        orders.declaredFiles = .ahead
         orders.retention = .seconds(30 * 86_400)
         var readings = EntityRules()
         readings.kind = .event
@@ -85,6 +87,10 @@ struct EntitySettingsTests {
             (
                 "a: {kind: event, on_deleted: manual}",
                 "2:32: entities.a.on_deleted: manual is not accepted, expected it only for a record: events are never merged"
+            ),
+            (
+                "a: {kind: event, files: ahead}",
+                "2:27: entities.a.files: ahead is not accepted, expected it only for a record or reference data: no device reads events"
             ),
             (
                 "a: {kind: event, seed_filter: {x: y}}",
@@ -200,7 +206,7 @@ struct EntitySettingsTests {
             ),
             (
                 "a: [1]",
-                "2:6: entities.a: a list is not accepted, expected a mapping with the keys kind, refs, priority, strategy, fields, scope, write, critical_fields, max_len, on_deleted, seed_filter, index, undo, keep, retention, ttl, when_full, durability, coalesce, history, rank, schema, versions, accepts, app_schema, validate, form, complete, min_agent"
+                "2:6: entities.a: a list is not accepted, expected a mapping with the keys kind, refs, priority, strategy, fields, scope, write, critical_fields, max_len, on_deleted, seed_filter, index, undo, keep, files, retention, ttl, when_full, durability, coalesce, history, rank, schema, versions, accepts, app_schema, validate, form, complete, min_agent"
             ),
         ])
     func contradictions(entities: String, message: String) throws {

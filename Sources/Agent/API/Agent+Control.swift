@@ -43,7 +43,10 @@ extension Agent {
         if body.waits { wait(call) }
         feed(.wanted)
         handle(.requested(body.request))
-        if body.request.isForced, body.request.scope == .all || body.request.scope == .full { feed(blob: .forced) }
+        if body.request.isForced, body.request.scope == .all || body.request.scope == .full {
+            feed(blob: .forced)
+            feed(download: .forced)
+        }
         // Waiting does not improve credentials.
         if engine.reachability == .auth { answerHeldWaiters() }
         if !body.waits { call.answer(SyncAnswer(cycle: engine.cycle?.session ?? "").answer) }
@@ -254,7 +257,11 @@ extension Agent {
         let capacity = configuration.storeCapacity
         let fullSync = configuration.sync.fullSync
         let gatesBlobs = configuration.blobs.gate == .before
+        let isElsewhere = blobs.uploader.settings.server.files != configuration.uploadSettings(spread: environment.spread).server.files
         feed(blob: .settings(configuration.uploadSettings(spread: environment.spread)))
+        feed(download: .settings(configuration.downloadSettings(spread: environment.spread)))
+        if isElsewhere { feed(download: .otherHub) }
+        if blobs.isSwept, configuration.aheadEntities != blobs.aheadEntities { wantShownFiles() }
         tellStore { store, _ in
             store.capacity = capacity
             store.gatesBlobs = gatesBlobs

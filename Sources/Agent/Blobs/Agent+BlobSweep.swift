@@ -14,13 +14,13 @@ extension Agent {
         let capacity = loaded.configuration.blobCapacity
         fromStore { store, _ throws(StoreError) in
             store.gatesBlobs = gates
-            return try store.reads.keptDigests()
+            return (kept: try store.reads.keptDigests(), parts: Set(try store.reads.partDigests().map { DownloadJob.part(of: $0) }))
         } then: { agent, result in
             // Without the rows no file can be removed.
             guard case .success(let known) = result else { return agent.startBlobsLater("the database did not tell of them") }
             let startedAt = agent.environment.time.now().wall
             agent.fromFiles {
-                Self.sweep(folder, known: known, before: startedAt)
+                Self.sweep(folder, known: known.kept, parts: known.parts, before: startedAt)
             } then: { agent, found in
                 switch found {
                 case .success(let found): agent.swept(found, by: requester, capacity)
@@ -48,17 +48,19 @@ extension Agent {
     /// Code of the alarm.
     static let noFiles = "no_files"
 
-    /// Cleans up after a crash. Incomplete files are removed. A complete file without a row is adopted: its row may have been acknowledged
+    /// Cleans up after a crash. Incomplete files are removed, except the parts of downloads that go on. A complete file without a row is adopted: its row may have been acknowledged
     /// and lost, with a damaged database or because an older copy of it was put back. Adopting one that was never acknowledged costs an
     /// upload.
     ///
     /// - Returns: A failure where the folder cannot be listed: a file that was not found there may still exist.
     private static func sweep(
-        _ folder: any BlobFolder, known: Set<BlobDigest>, before: Timestamp
+        _ folder: any BlobFolder, known: Set<BlobDigest>, parts: Set<String>, before: Timestamp
     ) -> Result<SweptBlobs, BlobError> {
         do throws(BlobError) {
             let kept = Set(try folder.kept())
-            for file in try folder.incoming() where file.changedAt <= before { folder.discard(incoming: file.name) }
+            for file in try folder.incoming() where file.changedAt <= before && !parts.contains(file.name) {
+                folder.discard(incoming: file.name)
+            }
             var swept = SweptBlobs(lost: known.subtracting(kept))
             for digest in kept.subtracting(known) {
                 // A file whose status cannot be read ends the scan, and everything is scanned again. A file that is not regular is skipped.
@@ -85,12 +87,18 @@ extension Agent {
         fromStore { store, now throws(StoreError) in
             // Photos that the database has forgotten are still valuable.
             for (digest, size) in found.orphans {
+                // A download whose end was not recorded: its bytes were compared before they got their name.
+                if try store.adoptFetched(digest, size: size, at: now) { continue }
                 _ = try store.addBlob(
                     digest, size: size, type: "application/octet-stream", filename: "recovered", by: requester,
                     capacity: capacity, isFound: true, at: now)
             }
             for digest in found.lost {
-                guard let row = try store.reads.blob(digest), row.state != .uploaded else { continue }
+                guard let row = try store.reads.blob(digest) else { continue }
+                guard row.state != .uploaded else {
+                    try store.forgetCopy(row.id, at: now)
+                    continue
+                }
                 let note = EventPayload.blob(row.id, state: .missing, offset: row.progress.offset, size: row.size)
                 try store.loseBlob(row.id, why: "its bytes are gone from the disk", note: String(decoding: note, as: UTF8.self), at: now)
             }
@@ -98,11 +106,14 @@ extension Agent {
         } then: { agent, result in
             if case .success(let counts) = result {
                 agent.blobs.hasParked = counts.failed > 0
+                agent.blobs.hasFailedDownloads = counts.fetchFailed > 0
                 let count = found.orphans.count
                 if count > 0 { agent.log.notice("files without a row were taken up again", metadata: ["count": "\(count)"]) }
                 if counts.missing > 0 { agent.log.error("files are missing", metadata: ["count": "\(counts.missing)"]) }
             }
             agent.loadBlobs(BlobUploader.window)
+            agent.loadDownloads(BlobUploader.window)
+            agent.wantShownFiles()
         }
     }
 }

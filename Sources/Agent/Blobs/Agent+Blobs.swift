@@ -84,14 +84,20 @@ extension Agent {
         let capacity = loaded.configuration.blobCapacity
         blobs.reserved += intake.announced
         let wanted = blobs.reserved
-        fromStore { store, _ throws(StoreError) in
-            try store.checkRoom(forBlob: wanted, capacity)
+        fromStore { store, now throws(StoreError) in
+            // Files that the server has leave for one that it does not have.
+            let going = try store.makeRoom(forBlob: wanted, capacity, at: now)
+            if going.isEmpty { try store.checkRoom(forBlob: wanted, capacity) }
+            return going
         } then: { agent, result in
-            if case .failure(let error) = result {
+            switch result {
+            case .success(let going):
+                agent.removeCopies(going)
+                go(intake)
+            case .failure(let error):
                 agent.ended(intake)
-                return agent.refuse(intake.request, error)
+                agent.refuse(intake.request, error)
             }
-            go(intake)
         }
     }
 
@@ -107,13 +113,20 @@ extension Agent {
         let isPath = call.exchange.request.header(BlobSourceKind.header) == BlobSourceKind.path.rawValue
         let type = query.type ?? (isPath ? nil : header).flatMap { BlobAddQuery.isType($0) ? $0 : nil } ?? "application/octet-stream"
         let (requester, capacity) = (call.peer.requester, loaded.configuration.blobCapacity)
-        fromStore { store, now throws(StoreError) in
-            try store.addBlob(
+        fromStore { store, now throws(StoreError) -> (row: BlobRow, isNew: Bool, going: [BlobDigest]) in
+            // The body may not have been announced.
+            let going = try store.reads.blob(digest) == nil ? try store.makeRoom(forBlob: size, capacity, at: now) : []
+            let added = try store.addBlob(
                 digest, size: size, type: type, filename: query.filename, by: requester, capacity: capacity, at: now)
+            return (added.row, added.isNew, going)
         } then: { agent, result in
-            agent.blobs.arriving[digest] = agent.blobs.arriving[digest].flatMap { $0 > 1 ? $0 - 1 : nil }
+            agent.blobs.noteArrived(digest)
             switch result {
-            case .success(let (row, isNew)):
+            case .success(let (row, isNew, going)):
+                agent.removeCopies(going)
+                // It needs not come from the hub any more.
+                agent.feed(download: .removed(row.id))
+                agent.serveBlobWaiters(digest)
                 call.answer(agent.item(row).answer(isNew: isNew))
                 guard row.state == .pending else { return }
                 if isNew {
@@ -141,8 +154,9 @@ extension Agent {
     // MARK: Answers
 
     func listBlobs(_ call: LocalCall, _ query: BlobListQuery) {
-        let wanted = query.states.map { Set($0.map(\.stored)) }
-        let active = query.states.map { states in states.allSatisfy { $0 == .uploading || $0 == .verifying } } ?? false
+        let asked = query.states.map { $0.flatMap { BlobListState.states(of: $0) } }
+        let wanted = asked.map { Set($0.map(Self.filter)) }
+        let active = asked.map { states in states.allSatisfy { $0 == .upload(.uploading) || $0 == .upload(.verifying) } } ?? false
         let entities = call.peer.entities
         readBlobs(call) { reads throws(StoreError) in
             try reads.blobs(wanted, entities: entities, after: query.after, limit: query.limit)
@@ -150,6 +164,13 @@ extension Agent {
             var items = rows.map { agent.item($0) }
             if active { items.removeAll { $0.state == BlobState.pending.rawValue } }
             return BlobListAnswer(items: items, next: rows.count == query.limit ? rows.last?.id.number : nil).answer
+        }
+    }
+
+    private static func filter(_ state: BlobListState) -> BlobFilter {
+        switch state {
+        case .upload(let state): .upload(state.stored)
+        case .fetch(let state): .fetch(state)
         }
     }
 
@@ -184,22 +205,26 @@ extension Agent {
 
     /// Returns whether the caller may see the file. A file that no record shows belongs to the app that added it; others are visible to
     /// callers that may see the record.
-    private func maySee(_ row: BlobRow, _ call: LocalCall) -> Bool {
-        call.peer.allows(.operate) || row.app == call.peer.app || row.links.contains { call.peer.allows($0.record.entity) }
+    func maySee(_ row: BlobRow, _ call: LocalCall) -> Bool {
+        // The bytes of a file from the hub belong to no app: who may see them follows from records alone.
+        call.peer.allows(.operate) || row.fetch == nil && row.app == call.peer.app
+            || row.links.contains { call.peer.allows($0.record.entity) }
     }
 
-    private static func noBlob(_ id: BlobID) -> LocalAnswer {
+    static func noBlob(_ id: BlobID) -> LocalAnswer {
         LocalProblem.notFound("there is no blob \(id)", list: "agentctl blobs list").localAnswer
     }
 
-    private func item(_ row: BlobRow) -> BlobItem {
+    func item(_ row: BlobRow) -> BlobItem {
+        if let fetch = row.fetch { return item(row, fetch) }
         let now = environment.time.now()
         let active = blobs.uploader.active[row.id]
         var item = BlobItem(
             id: row.id.description, digest: row.digest.description, size: row.size, type: row.type, filename: row.filename,
             state: (row.state == .pending ? active ?? .pending : row.state).rawValue, offset: row.progress.offset,
             attempts: Int64(row.progress.attempts), links: row.links, isVerified: row.isVerified, isKept: row.hasFile,
-            createdAt: row.createdAt, doneAt: row.doneAt, error: row.progress.error.map { Printable.text($0) }, deferral: nil)
+            isPinned: row.isPinned, createdAt: row.createdAt, doneAt: row.doneAt, error: row.progress.error.map { Printable.text($0) },
+            deferral: nil)
         guard row.state == .pending, active == nil else { return item }
         let why = blobs.uploader.explanation(of: row.job, .init(situation: presentSituation, isBusy: false), now: now.wall)
         if let deferral = why.deferral {
@@ -222,6 +247,7 @@ extension Agent {
                 id: row.id.description, record: name, state: item(row).state, verdict: verdict, reason: reason, until: until,
                 sentence: sentence, rule: rule, wouldChange: change, situation: note)
         }
+        if let fetch = row.fetch { return why(row, fetch, name, note) }
         switch row.state {
         case .uploaded:
             return answer(
@@ -249,33 +275,6 @@ extension Agent {
         return answer(.allow, "nothing keeps it back: it goes when those before it have gone", rule: why.rule.rawValue)
     }
 
-    // MARK: Content
-
-    func sendBlob(_ call: LocalCall, _ id: BlobID) {
-        guard let folder = blobs.folder else { return call.answer(Self.noBlob(id)) }
-        let range = call.exchange.request.header("Range")
-        fromReader(for: call) { reads, _ throws(StoreError) in
-            try reads.blob(id)
-        } then: { agent, row in
-            guard let row, agent.maySee(row, call) else { return call.answer(Self.noBlob(id)) }
-            let loop = agent.blobs.thread.loop
-            loop.execute {
-                guard row.hasFile else { return call.refuse(Self.noBytes(id)) }
-                do throws(BlobError) {
-                    BlobOutput(call.exchange, try folder.read(row.digest), on: loop).begin(row, range: range)
-                } catch {
-                    // A failing disk does not mean that the file is gone: the caller may try again.
-                    let text = "the bytes of \(id) cannot be read: \(Printable.text(error.detail))"
-                    call.refuse(error.code == .notFound ? Self.noBytes(id) : LocalProblem.readOnly.problem(text, retryAfter: 30))
-                }
-            }
-        }
-    }
-
-    private static func noBytes(_ id: BlobID) -> Problem {
-        LocalProblem.notFound.problem("the bytes of \(id) are not on this device any more")
-    }
-
     // MARK: Decisions
 
     func retryBlob(_ call: LocalCall, _ id: BlobID) {
@@ -283,6 +282,7 @@ extension Agent {
             try reads.blob(id)
         } then: { agent, row in
             guard let row, agent.maySee(row, call) else { return call.answer(Self.noBlob(id)) }
+            if row.fetch == .failed { return agent.fetchBlob(call, .id(id)) }
             guard row.state == .failed else {
                 // Uploads that continue by themselves need no action.
                 guard row.state == .missing else { return call.answer(agent.item(row).answer()) }
@@ -316,7 +316,10 @@ extension Agent {
         let isLost = removal == .lost
         audit("remove", id.description, uid: call.peer.uid, ["digest": .string(digest.description), "lost": .bool(isLost)])
         feed(blob: .removed(id))
+        feed(download: .removed(id))
         removeFiles([digest], in: folder)
+        blobs.thread.run { folder.discard(incoming: DownloadJob.part(of: digest)) }
+        refuseBlobWaiters(digest, LocalProblem.notFound.problem("the file \(id) was removed from this device"))
         if isLost {
             raise("blob_missing", "the file \(id) cannot be uploaded: \(why)")
             events.poke()
@@ -324,77 +327,5 @@ extension Agent {
         let state = isLost ? BlobState.missing.rawValue : removal == .dropped ? BlobState.uploaded.rawValue : "removed"
         call.answer(LocalAnswer(200) { writer in writer.object { $0.member("state", state) } })
         noteEnqueued()
-    }
-}
-
-/// Sends a file to a local client, at the client's pace.
-private final class BlobOutput: @unchecked Sendable {
-    // Unchecked: used on the files' thread only.
-    private let exchange: HTTPExchange
-    private let reader: any BlobReader
-    private let loop: any EventLoop
-    private var offset: Int64 = 0
-    private var end: Int64 = 0
-
-    init(_ exchange: HTTPExchange, _ reader: any BlobReader, on loop: any EventLoop) {
-        self.exchange = exchange
-        self.reader = reader
-        self.loop = loop
-    }
-
-    func begin(_ row: BlobRow, range: String?) {
-        var headers = [
-            ("Content-Type", row.type), (Tus.reprDigest, row.digest.field), ("Accept-Ranges", "bytes"),
-            ("X-Content-Type-Options", "nosniff"),
-        ]
-        end = reader.size
-        var status = 200
-        if let range {
-            switch Self.part(range, of: reader.size) {
-            case nil: break
-            case .some(nil):
-                return exchange.refuse(
-                    HTTPProblem(
-                        status: 416, code: LocalProblem.malformed.rawValue, detail: "the file has \(reader.size) bytes",
-                        headers: [("Content-Range", "bytes */\(reader.size)")]))
-            case .some(let part?):
-                (offset, end, status) = (part.lowerBound, part.upperBound, 206)
-                headers.append(("Content-Range", "bytes \(offset)-\(end - 1)/\(reader.size)"))
-            }
-        }
-        exchange.begin(status: status, headers: headers, length: Int(end - offset))
-        next()
-    }
-
-    private func next() {
-        guard exchange.isOpen else { return exchange.abort() }
-        guard offset < end else { return exchange.end() }
-        // Every failure here, also of a read that is no damage, ends the connection below.
-        guard let bytes = try? reader.read(at: offset, count: Int(min(128 << 10, end - offset))), !bytes.isEmpty else {
-            // Only a closed connection shows the client that the file is incomplete.
-            return exchange.abort()
-        }
-        offset += Int64(bytes.count)
-        exchange.write(bytes)
-        exchange.whenWritable { [self] in loop.execute { self.next() } }
-    }
-
-    /// Parses one range of bytes (RFC 9110, section 14.1.2).
-    ///
-    /// - Returns: `nil` when the range is not supported, and the whole file is sent; `.some(nil)` when it lies beyond the file.
-    private static func part(_ text: String, of size: Int64) -> Range<Int64>?? {
-        guard text.hasPrefix("bytes="), !text.contains(",") else { return nil }
-        let sides = text.dropFirst(6).split(separator: "-", maxSplits: 1, omittingEmptySubsequences: false)
-        guard sides.count == 2 else { return nil }
-        if sides[0].isEmpty {
-            guard let count = Tus.count(String(sides[1])) else { return nil }
-            guard count > 0 else { return .some(nil) }
-            return .some(max(0, size - count)..<size)
-        }
-        guard let first = Tus.count(String(sides[0])) else { return nil }
-        guard first < size else { return .some(nil) }
-        if sides[1].isEmpty { return .some(first..<size) }
-        guard let last = Tus.count(String(sides[1])), last >= first else { return nil }
-        return .some(first..<(min(last, size - 1) + 1))
     }
 }

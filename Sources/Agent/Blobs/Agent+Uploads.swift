@@ -10,6 +10,7 @@ extension Agent {
         blobs.wake?.cancel()
         for (_, task) in blobs.calls { task.cancel() }
         blobs.calls = [:]
+        stopDownloads()
         blobs.thread.stop(on: executor)
     }
 
@@ -25,7 +26,7 @@ extension Agent {
 
     // MARK: Events in, effects out
 
-    private var blobTerms: BlobUploader.Terms {
+    var blobTerms: BlobUploader.Terms {
         let batch = engine.pace.up.bytes
         return BlobUploader.Terms(
             situation: engine.situation, isBusy: engine.cycle != nil, slowBatch: batch < TransferSizer.first ? batch : nil)
@@ -35,18 +36,23 @@ extension Agent {
     func noteBlobTerms() {
         guard blobs.folder != nil, hasBegun else { return }
         // Contact is tracked also while no file waits: the first contact after a quiet hour is not the first after a gap.
-        if !blobs.isInUse, let told = blobs.told, told.situation.reachability == engine.reachability { return }
+        if !blobs.isInUse, !blobs.isFetching, let told = blobs.told, told.situation.reachability == engine.reachability { return }
         let terms = blobTerms
         guard terms != blobs.told else { return }
         let isBack = terms.situation.reachability == .online && blobs.told?.situation.reachability != .online
-        if isBack { rearmBlobs() }
+        if isBack {
+            rearmBlobs()
+            rearmDownloads()
+        }
         feed(blob: .changed)
+        feed(download: .changed)
     }
 
     func feed(blob event: BlobUploader.Event) {
         guard !hasStopped, blobs.folder != nil else { return }
-        let terms = blobTerms
+        var terms = blobTerms
         blobs.told = terms
+        terms.elsewhere = blobs.downloader.underWay
         perform(blobs.uploader.handle(event, terms, at: environment.time.now()))
     }
 
@@ -347,10 +353,11 @@ extension Agent {
         if let last = blobs.tidiedAt, last.duration(to: now) < .seconds(600) { return }
         blobs.tidiedAt = now
         rearmBlobs(isDueOnly: true)
+        rearmDownloads(isDueOnly: true)
         let minFree = Int64(loaded.configuration.store.minFreeBytes)
         let isShort = environment.freeBytes().map { $0 < 2 * minFree } ?? false
         fromStore { store, now throws(StoreError) in
-            try store.pruneBlobs(isShort: isShort, at: now)
+            try store.pruneBlobs(isShort: isShort, at: now) + store.dropUnshown(at: now)
         } then: { agent, result in
             guard case .success(let old) = result, !old.isEmpty else { return }
             agent.removeFiles(old, in: folder)
@@ -371,7 +378,8 @@ extension Agent {
         var status = StatusDocument.Blobs(
             pending: view.blobs.pending, uploading: Int64(blobs.uploader.active.count), failed: view.blobs.failed,
             missing: view.blobs.missing, uploaded: view.blobs.uploaded, bytesPending: view.blobs.pendingBytes,
-            bytesKept: view.blobs.keptBytes)
+            bytesKept: view.blobs.keptBytes, fetching: view.blobs.fetching, fetched: view.blobs.fetched,
+            fetchFailed: view.blobs.fetchFailed, bytesFetching: view.blobs.fetchingBytes)
         guard let next = view.nextBlob else { return status }
         let why = blobs.uploader.explanation(of: next, blobTerms, now: now.wall)
         if let deferral = why.deferral {

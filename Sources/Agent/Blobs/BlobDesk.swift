@@ -4,6 +4,7 @@ import NIOPosix
 import SyncCore
 import SyncHTTP
 import SyncStore
+import Synchronization
 
 /// The agent's state of files in memory: the uploader, its running requests, and received files.
 struct BlobDesk {
@@ -32,17 +33,56 @@ struct BlobDesk {
     var tidiedAt: Instant?
     var lastIntake: UInt64 = 0
 
-    init(_ settings: BlobUploader.Settings, folder: (any BlobFolder)?, random: SeededRandom) {
+    var downloader: BlobDownloader
+    /// Running requests of downloads, by call.
+    var downloads: [UInt64: Task<Void, Never>] = [:]
+    /// Calls that were ended before their request had begun.
+    var voidDownloads: Set<UInt64> = []
+    /// Open parts: opening one again would read all of it for its digest.
+    var parts: [BlobID: DownloadPart] = [:]
+    var downloadWake: LoopTimer?
+    /// There may be wanted files.
+    var isFetching = false
+    /// A download is set aside, and is tried again when conditions change.
+    var hasFailedDownloads = false
+    /// Calls that wait for a file, by its digest.
+    var waiters: [BlobDigest: [BlobWaiter]] = [:]
+    var lastWaiter: UInt64 = 0
+    /// Times of the last recorded use of files.
+    var usedAt: [BlobID: Instant] = [:]
+    /// The entities whose files come ahead, as they were last looked through.
+    var aheadEntities: Set<EntityName> = []
+
+    init(
+        _ settings: BlobUploader.Settings, _ downloads: BlobDownloader.Settings, folder: (any BlobFolder)?, random: SeededRandom
+    ) {
         uploader = BlobUploader(settings: settings, random: random)
+        downloader = BlobDownloader(settings: downloads, random: random)
         self.folder = folder
         thread = FileThread(isNeeded: folder != nil)
     }
+}
+
+extension BlobDesk {
+    /// The bytes have their row, or are not needed.
+    mutating func noteArrived(_ digest: BlobDigest) {
+        arriving[digest] = arriving[digest].flatMap { $0 > 1 ? $0 - 1 : nil }
+    }
+}
+
+/// A call that waits for a file.
+struct BlobWaiter {
+    let number: UInt64
+    let call: LocalCall
+    let timer: LoopTimer
 }
 
 /// One thread for work that waits for the disk. It is made with the agent if files are accepted: NIO ends the process when no thread is
 /// available, and later that could be triggered by an app.
 final class FileThread: Sendable {
     private let group: MultiThreadedEventLoopGroup?
+    /// A transfer may end after the agent, and would hand its last bytes to a thread that is gone.
+    private let isStopped = Mutex(false)
 
     init(isNeeded: Bool) {
         group = isNeeded ? MultiThreadedEventLoopGroup(numberOfThreads: 1) : nil
@@ -50,7 +90,7 @@ final class FileThread: Sendable {
 
     /// - Precondition: Files are accepted.
     func run(_ work: @escaping @Sendable () -> Void) {
-        loop.execute(work)
+        isStopped.withLock { isStopped in if !isStopped { loop.execute(work) } }
     }
 
     /// - Precondition: Files are accepted.
@@ -62,6 +102,7 @@ final class FileThread: Sendable {
     /// Running work ends, and no new work begins.
     func stop(on executor: LoopExecutor) {
         guard let group else { return }
+        isStopped.withLock { $0 = true }
         // Nothing waits for it: a thread that is writing ends when it has written. It fails for a group that is shut down already.
         Task(executorPreference: executor) { try? await group.shutdownGracefully() }
     }
@@ -85,6 +126,20 @@ extension AgentConfiguration {
         settings.spread = min(spread * 2, .seconds(60))
         return settings
     }
+
+    func downloadSettings(spread: Duration) -> BlobDownloader.Settings {
+        var settings = BlobDownloader.Settings()
+        settings.concurrent = blobs.concurrent
+        settings.attempts = blobs.attempts
+        settings.large = blobs.largeBytes
+        settings.limit = Int64(blobs.fetchMaxSizeBytes)
+        settings.backoff = Backoff(cap: sync.maxBackoff)
+        settings.spread = min(spread * 2, .seconds(60))
+        return settings
+    }
+
+    /// The entities whose files come ahead.
+    var aheadEntities: Set<EntityName> { Set(rules.entities.filter { $0.value.files == .ahead }.keys) }
 
     var blobCapacity: BlobCapacity {
         var capacity = BlobCapacity()

@@ -201,6 +201,7 @@ extension AgentConfiguration.Blobs {
                 .key("attempts", \.attempts, .integer(1...100)),
                 // The hub accepts 2 GiB.
                 .key("max_size", \.maxSizeBytes, .size(1_000...(2 << 30))),
+                .key("fetch_max_size", \.fetchMaxSizeBytes, .size(1_000...(2 << 30))),
                 .key("upload_url", \.uploadURL, .serviceURLOrEmpty(plain: .loopbackOnly)),
                 .key("verify", \.verify, .word),
                 .key("gate", \.gate, .word),

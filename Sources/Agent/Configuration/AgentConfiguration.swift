@@ -149,6 +149,8 @@ package struct AgentConfiguration: Hashable, Sendable {
         /// Number of attempts without progress before an upload is parked.
         package var attempts = 5
         package var maxSizeBytes = 2_000_000_000
+        /// Largest file that is fetched from the hub, bytes.
+        package var fetchMaxSizeBytes = 2_000_000_000
         /// URL of a tus 1.0.0 server; `nil`: the hub.
         package var uploadURL: ServiceURL?
         /// The way to verify that such a server has the sent bytes. The hub always reports the digest.

@@ -63,6 +63,9 @@ extension RestMapping {
             // A backend states no versions that a stub could be compared with, so its next list would bring every dropped document back.
             report(["entities", name.text, "keep"], "is not possible with adapter: rest", "no such key, or a hub")
         }
+        for (name, rules) in configuration.rules.entities.sorted(by: { $0.key < $1.key }) where rules.files == .ahead {
+            report(["entities", name.text, "files"], "is not possible with adapter: rest", "no such key, or a hub")
+        }
         for (name, mapping) in rest.entities.sorted(by: { $0.key < $1.key }) {
             let place = ["rest", "entities", name.text]
             guard let rules = configuration.rules.entities[name] else {

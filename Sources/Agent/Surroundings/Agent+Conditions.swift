@@ -82,6 +82,7 @@ extension Agent {
         handle(.clockChanged)
         feed(.timer)
         feed(blob: .timer)
+        feed(download: .timer)
         review()
     }
 

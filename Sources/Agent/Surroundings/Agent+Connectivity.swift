@@ -103,7 +103,10 @@ extension Agent {
                 "metered": "\(uplink.map { "\($0.isMetered)" } ?? "-")",
             ])
         journal(.link, EventPayload.link(name: name, state: state, cause: cause))
-        if uplink != nil, before?.name != uplink?.name { rearmBlobs() }
+        if uplink != nil, before?.name != uplink?.name {
+            rearmBlobs()
+            rearmDownloads()
+        }
         // Old connections lead over the old link, and their requests may hang until their deadlines.
         guard before != nil, before?.name != uplink?.name else { return }
         countLeftover(over: before)

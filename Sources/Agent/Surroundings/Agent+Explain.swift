@@ -39,6 +39,12 @@ extension Agent {
                         id: job.id.description, traffic: job.traffic(large: large), bytes: Int(clamping: job.remaining),
                         since: job.createdAt))
             }
+            for job in try reads.wantedBlobs(limit: 10_000) {
+                items.append(
+                    PlanItem(
+                        id: job.id.description, traffic: job.traffic(large: large), bytes: Int(clamping: job.remaining),
+                        since: job.wantedAt))
+            }
             let plan = Plan(items, in: situation, now: now.wall)
             return PlanAnswer(plan, at: place, situation: note)
         } answer: {

@@ -21,7 +21,7 @@ public struct StoredFile: Sendable, Equatable, Identifiable {
     /// Media type.
     public var type: String
     public var filename: String
-    /// `pending`, `uploading`, `verifying`, `uploaded`, `failed` or `missing`.
+    /// `pending`, `uploading`, `verifying`, `uploaded`, `failed` or `missing`; of a file from the hub `fetching`, `fetched` or `failed`.
     public var state: String
     /// Bytes that the server has.
     public var offset: Int

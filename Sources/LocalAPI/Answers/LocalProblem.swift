@@ -42,6 +42,10 @@ package enum LocalProblem: String, Sendable, CaseIterable {
     case tooSlow = "too-slow"
     /// The answer needs the hub, which cannot be asked now.
     case hubUnavailable = "hub-unavailable"
+    /// The file comes from the hub and is not whole on this device yet.
+    case blobFetching = "blob-fetching"
+    /// The file could not be fetched from the hub, and is not tried again by itself at once.
+    case blobNotFetched = "blob-not-fetched"
     case queueFull = "queue-full"
     case diskFull = "disk-full"
 
@@ -53,7 +57,7 @@ package enum LocalProblem: String, Sendable, CaseIterable {
         case .methodNotAllowed: 405
         case .timeout: 408
         case .exists, .deleted, .notKept, .alreadySent, .notAccepted, .alreadyUndone, .nothingToUndo, .alreadyResolved, .versionMismatch,
-            .idempotencyMismatch, .paused, .linked:
+            .idempotencyMismatch, .paused, .linked, .blobNotFetched:
             409
         case .preconditionFailed: 412
         case .tooLarge: 413
@@ -61,7 +65,7 @@ package enum LocalProblem: String, Sendable, CaseIterable {
         case .validation: 422
         case .rate: 429
         case .outcomeUnknown: 500
-        case .starting, .notConfigured, .readOnly, .tooSlow, .hubUnavailable: 503
+        case .starting, .notConfigured, .readOnly, .tooSlow, .hubUnavailable, .blobFetching: 503
         case .queueFull, .diskFull: 507
         }
     }
@@ -99,6 +103,8 @@ package enum LocalProblem: String, Sendable, CaseIterable {
         case .readOnly: "reading goes on; `agentctl status` and `agentctl doctor` tell more"
         case .tooSlow: "`agentctl query --explain` with the same conditions tells which index would make it quick"
         case .hubUnavailable: "`agentctl status` tells when the hub can be asked again; then repeat the request"
+        case .blobFetching: "repeat the request, with ?wait=30s to be answered as soon as the file is here"
+        case .blobNotFetched: "`agentctl blobs fetch` tries it again"
         case .queueFull: "wait until the hub has taken some of it"
         case .diskFull: "free some space on the disk of the agent"
         }
@@ -143,7 +149,7 @@ package enum LocalProblem: String, Sendable, CaseIterable {
             .alreadyResolved,
             .versionMismatch,
             .preconditionFailed, .linked, .idempotencyMismatch, .paused, .tooLarge, .validation, .rate, .outcomeUnknown, .readOnly,
-            .tooSlow, .queueFull, .diskFull:
+            .tooSlow, .blobFetching, .blobNotFetched, .queueFull, .diskFull:
             1
         }
     }

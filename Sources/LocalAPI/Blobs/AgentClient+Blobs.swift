@@ -51,6 +51,44 @@ extension AgentClient {
         try await call(.blob(id)) { BlobItem($0) }
     }
 
+    /// Has a file come from the hub. The answer does not wait for its bytes.
+    package func fetchBlob(_ name: BlobName) async throws(AgentError) -> Reply<BlobItem> {
+        try await call(.fetchBlob(name)) { BlobItem($0) }
+    }
+
+    package func pinBlob(_ name: BlobName) async throws(AgentError) -> Reply<BlobItem> {
+        try await call(.pinBlob(name)) { BlobItem($0) }
+    }
+
+    package func unpinBlob(_ name: BlobName) async throws(AgentError) -> Reply<BlobItem> {
+        try await call(.unpinBlob(name)) { BlobItem($0) }
+    }
+
+    /// Receives the bytes of a file as they come.
+    ///
+    /// - Parameter take: Called on the transport's thread; returns `false` to stop.
+    /// - Throws: `.transport` also for an answer that does not reach its end.
+    package func blobContent(_ name: BlobName, take: @escaping @Sendable ([UInt8]) -> Bool) async throws(AgentError) {
+        let route = Route.blobContent(name)
+        var request = request(route)
+        request.maxResponseBytes = .max
+        request.deadlines.firstByte = .seconds(60)
+        request.deadlines.total = nil
+        let error = ErrorBody()
+        let response: HTTPResponse
+        do throws(TransportError) {
+            response = try await transport.stream(
+                request, onHead: { status, _ in error.begin(isError: status != 200) },
+                onBody: { bytes in error.takes(bytes) ? true : take(bytes) })
+        } catch {
+            throw AgentError.transport(Self.doing(route), socket: socketPath, error)
+        }
+        guard response.status != 200 else { return }
+        var refused = response
+        refused.body = error.bytes
+        throw AgentError.refused(Self.doing(route), Self.problem(refused))
+    }
+
     package func retryBlob(_ id: BlobID) async throws(AgentError) -> Reply<BlobItem> {
         try await call(.retryBlob(id)) { BlobItem($0) }
     }
@@ -71,5 +109,21 @@ extension AgentClient {
             throw AgentError.badAnswer(doing, "the answer is not what it must be")
         }
         return Reply(status: response.status, value: value, body: response.body)
+    }
+}
+
+/// The body of a refusal, of which a limited part is kept.
+private final class ErrorBody: @unchecked Sendable {
+    // Unchecked: used on the transport's thread during the transfer, and by the caller after it.
+    private(set) var bytes: [UInt8] = []
+    private var isError = false
+
+    func begin(isError: Bool) { self.isError = isError }
+
+    /// - Returns: `false` for bytes of the file.
+    func takes(_ part: [UInt8]) -> Bool {
+        guard isError else { return false }
+        bytes += part.prefix(max(0, (64 << 10) - bytes.count))
+        return true
     }
 }

@@ -9,7 +9,8 @@ package struct BlobItem: Hashable, Sendable {
     package var type: String
     package var filename: String
     package var state: String
-    /// Number of bytes at the server, by its last answer.
+    package var direction: BlobDirection
+    /// Number of bytes at the server, by its last answer; of a file that comes from the hub, those that are here.
     package var offset: Int64
     /// Number of attempts since the offset last moved.
     package var attempts: Int64
@@ -18,6 +19,8 @@ package struct BlobItem: Hashable, Sendable {
     package var isVerified: Bool
     /// The bytes are kept on this device.
     package var isKept: Bool
+    /// The bytes stay on this device, whatever needs room.
+    package var isPinned: Bool
     package var createdAt: Timestamp?
     package var doneAt: Timestamp?
     package var error: String?
@@ -34,9 +37,10 @@ package struct BlobItem: Hashable, Sendable {
     }
 
     package init(
-        id: String, digest: String, size: Int64, type: String, filename: String, state: String, offset: Int64, attempts: Int64,
-        links: [BlobLink], isVerified: Bool, isKept: Bool, createdAt: Timestamp?, doneAt: Timestamp?, error: String?,
-        deferral: Deferral?
+        id: String, digest: String, size: Int64, type: String, filename: String, state: String, direction: BlobDirection = .up,
+        offset: Int64,
+        attempts: Int64, links: [BlobLink], isVerified: Bool, isKept: Bool, isPinned: Bool = false, createdAt: Timestamp?,
+        doneAt: Timestamp?, error: String?, deferral: Deferral?
     ) {
         self.id = id
         self.digest = digest
@@ -44,11 +48,13 @@ package struct BlobItem: Hashable, Sendable {
         self.type = type
         self.filename = filename
         self.state = state
+        self.direction = direction
         self.offset = offset
         self.attempts = attempts
         self.links = links
         self.isVerified = isVerified
         self.isKept = isKept
+        self.isPinned = isPinned
         self.createdAt = createdAt
         self.doneAt = doneAt
         self.error = error
@@ -63,6 +69,7 @@ package struct BlobItem: Hashable, Sendable {
             writer.member("type", type)
             writer.member("filename", filename)
             writer.member("state", state)
+            writer.member("direction", direction.rawValue)
             writer.member("offset", offset)
             writer.member("attempts", attempts)
             writer.elements("links", links) { writer, link in
@@ -74,6 +81,7 @@ package struct BlobItem: Hashable, Sendable {
             }
             writer.member("verified", isVerified)
             writer.member("kept", isKept)
+            writer.member("pinned", isPinned)
             writer.time("created_at", createdAt)
             writer.time("done_at", doneAt)
             writer.member("error", error)
@@ -92,7 +100,8 @@ package struct BlobItem: Hashable, Sendable {
         else { return nil }
         self.init(
             id: id, digest: digest, size: size, type: reader.text("type") ?? "", filename: reader.text("filename") ?? "",
-            state: state, offset: reader.int("offset") ?? 0, attempts: reader.int("attempts") ?? 0,
+            state: state, direction: reader.text("direction").flatMap { BlobDirection(rawValue: $0) } ?? .up,
+            offset: reader.int("offset") ?? 0, attempts: reader.int("attempts") ?? 0,
             links: reader.list("links").compactMap { element in
                 let link = AnswerReader(element)
                 guard let entity = link.text("entity").flatMap({ EntityName($0) }), let field = link.text("field"),
@@ -100,7 +109,8 @@ package struct BlobItem: Hashable, Sendable {
                 else { return nil }
                 return BlobLink(RecordName(entity, id), field: field)
             }, isVerified: reader.bool("verified") ?? false, isKept: reader.bool("kept") ?? false,
-            createdAt: reader.time("created_at"), doneAt: reader.time("done_at"), error: reader.text("error"), deferral: nil)
+            isPinned: reader.bool("pinned") ?? false, createdAt: reader.time("created_at"), doneAt: reader.time("done_at"),
+            error: reader.text("error"), deferral: nil)
         if reader.has("deferred") {
             let waits = reader.inside("deferred")
             deferral = Deferral(reason: waits.text("reason") ?? "", until: waits.time("until"))
@@ -114,8 +124,8 @@ package struct BlobItem: Hashable, Sendable {
 
     /// Progress in whole percent; 100 only when it is complete.
     package var percent: Int {
-        guard size > 0 else { return state == "uploaded" ? 100 : 0 }
-        if state == "uploaded" { return 100 }
+        let isDone = state == BlobState.uploaded.rawValue || state == FetchState.fetched.word
+        guard size > 0, !isDone else { return isDone ? 100 : 0 }
         return Int(min(99, max(0, Double(offset) / Double(size) * 100)))
     }
 }
@@ -150,10 +160,22 @@ package struct BlobListAnswer: Hashable, Sendable {
 extension EventPayload {
     /// - Parameter offset: Number of bytes at the server.
     package static func blob(_ id: BlobID, state: BlobState, offset: Int64, size: Int64, detail: String? = nil) -> [UInt8] {
+        blob(id, state.rawValue, .up, offset: offset, size: size, detail: detail)
+    }
+
+    /// - Parameter offset: Number of bytes on this device.
+    package static func blob(_ id: BlobID, fetch: FetchState, offset: Int64, size: Int64, detail: String? = nil) -> [UInt8] {
+        blob(id, fetch.word, .down, offset: offset, size: size, detail: detail)
+    }
+
+    private static func blob(
+        _ id: BlobID, _ state: String, _ direction: BlobDirection, offset: Int64, size: Int64, detail: String?
+    ) -> [UInt8] {
         var writer = JSONWriter()
         writer.object { writer in
             writer.member("id", id.description)
-            writer.member("state", state.rawValue)
+            writer.member("state", state)
+            writer.member("direction", direction.rawValue)
             writer.member("offset", offset)
             writer.member("size", size)
             writer.member("detail", detail)

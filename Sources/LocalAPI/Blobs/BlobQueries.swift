@@ -55,13 +55,14 @@ package struct BlobAddQuery: Hashable, Sendable {
 
 /// Selects the files to list: `GET /v1/blobs?state=pending,failed&after=&limit=`.
 package struct BlobListQuery: Hashable, Sendable {
-    /// States to include; `nil` means any. `uploading` and `verifying` are pending files with a running request.
-    package var states: [BlobState]?
+    /// States to include, as words; `nil` means any. `uploading` and `verifying` are pending files with a running request; `failed` stands
+    /// for both directions.
+    package var states: [String]?
     /// Only higher ids.
     package var after: Int64
     package var limit: Int
 
-    package init(states: [BlobState]? = nil, after: Int64 = 0, limit: Int = MutationListQuery.limitDefault) {
+    package init(states: [String]? = nil, after: Int64 = 0, limit: Int = MutationListQuery.limitDefault) {
         self.states = states
         self.after = after
         self.limit = limit
@@ -69,7 +70,7 @@ package struct BlobListQuery: Hashable, Sendable {
 
     init(from p: inout ParameterReader) throws(Problem) {
         self.init()
-        states = try p.words("state", BlobState.allCases.map { ($0.rawValue, $0) })
+        states = try p.words("state", BlobListState.words.map { ($0, $0) })
         after = try p.integer("after", in: 0...Int64.max) ?? 0
         if let wanted = try p.integer("limit", in: 1...Int64(MutationListQuery.limitMax)) { limit = Int(wanted) }
     }

@@ -5,7 +5,7 @@ package enum BlobsScreen {
     package static func list(_ items: [BlobItem], width: Int) -> [String] {
         guard !items.isEmpty else { return ["no files"] }
         var table = TextTable([
-            .init("BLOB"), .init("STATE"), .init("DONE", .right), .init("SIZE", .right), .init("TYPE", widthMin: 6),
+            .init("BLOB"), .init("WAY"), .init("STATE"), .init("DONE", .right), .init("SIZE", .right), .init("TYPE", widthMin: 6),
             .init("NAME", widthMin: 8), .init("SHOWN BY", widthMin: 12),
         ])
         for item in items { table.add(cells(item)) }
@@ -19,7 +19,7 @@ package enum BlobsScreen {
 
     private static func cells(_ item: BlobItem) -> [String] {
         let link = item.links.first.map { "\($0.record) \($0.field)" } ?? ""
-        return [item.id, state(item), "\(item.percent) %", SizeText.readable(item.size), item.type, item.filename, link]
+        return [item.id, way(item), state(item), "\(item.percent) %", SizeText.readable(item.size), item.type, item.filename, link]
     }
 
     package static func show(_ item: BlobItem, width: Int) -> [String] {
@@ -31,18 +31,27 @@ package enum BlobsScreen {
             "state     \(state(item))"
                 + (item.state == "uploaded" ? (item.isVerified ? ", digest compared" : ", digest not compared") : ""),
         ]
-        if item.state != "uploaded" {
+        if item.direction == .down { lines.append("way       from the hub to this device") }
+        if item.isPinned { lines.append("pinned    yes: it does not leave this device to make room") }
+        if item.state != "uploaded", item.state != FetchState.fetched.word {
             lines.append("progress  \(PlainText.count(item.offset)) of \(PlainText.count(item.size)) bytes (\(item.percent) %)")
         }
         if item.attempts > 0 { lines.append("attempts  \(item.attempts) without progress") }
         if let error = item.error { lines.append("error     \(error)") }
         for link in item.links { lines.append("shown by  \(link.record) \(link.field)") }
-        if !item.isKept { lines.append("kept      no: the bytes are not on this device any more") }
+        if !item.isKept {
+            let isComing = item.direction == .down && item.state != FetchState.fetched.word
+            lines.append(
+                isComing ? "kept      no: it is shown when all of it is here" : "kept      no: the bytes are not on this device any more")
+        }
         return lines.map { PlainText.clip(PlainText.safe($0), to: width) }
     }
 
+    /// The direction, with a mark for a pinned file.
+    private static func way(_ item: BlobItem) -> String { item.direction.rawValue + (item.isPinned ? ", pinned" : "") }
+
     private static func state(_ item: BlobItem) -> String {
-        guard let deferral = item.deferral, item.state == "pending" else { return item.state }
+        guard let deferral = item.deferral, item.state == "pending" || item.state == FetchState.fetching.word else { return item.state }
         return "\(item.state) (\(deferral.reason))"
     }
 }

@@ -33,7 +33,13 @@ package enum Route: Hashable, Sendable {
     case addBlob(BlobAddQuery)
     case blobs(BlobListQuery)
     case blob(BlobID)
-    case blobContent(BlobID)
+    /// - Parameter wait: How long the answer may wait for a file that comes from the hub; `nil`: not at all.
+    case blobContent(BlobName, wait: Duration? = nil)
+    /// Has a file come from the hub.
+    case fetchBlob(BlobName)
+    /// Has a file come, and keeps it on this device.
+    case pinBlob(BlobName)
+    case unpinBlob(BlobName)
     case retryBlob(BlobID)
     /// - Parameter isForced: Also remove a file that a record shows and whose bytes the server does not have.
     case removeBlob(BlobID, isForced: Bool)
@@ -90,7 +96,7 @@ package enum Route: Hashable, Sendable {
             .read
         // The handler checks the owner of the mutation: an app may change its own, an operator all.
         case .enqueue, .enqueueLines, .cancelMutation, .retryMutation, .discardMutation, .undoMutation, .resolveConflict, .sync, .addBlob,
-            .retryBlob, .removeBlob:
+            .retryBlob, .removeBlob, .fetchBlob, .pinBlob, .unpinBlob:
             .enqueue
         case .pause, .resume, .acknowledge, .config, .hintLink, .clearLinkHint, .audit, .checklist, .diagnose: .operate
         // The answer of a check names files, as seen with the agent's rights.
@@ -110,7 +116,7 @@ package enum Route: Hashable, Sendable {
         case .mutations, .mutation, .cancelMutation, .record, .records, .progress, .entities, .welcome, .reference, .status, .health,
             .ready,
             .metrics, .events, .config, .reloadConfig, .links, .clearLinkHint, .power, .ledger, .why, .audit, .checklist, .diagnose, .blobs,
-            .blob, .blobContent, .retryBlob, .removeBlob, .conflicts, .conflict:
+            .blob, .blobContent, .retryBlob, .removeBlob, .fetchBlob, .pinBlob, .unpinBlob, .conflicts, .conflict:
             .none
         }
     }
@@ -162,6 +168,9 @@ package enum Route: Hashable, Sendable {
         case .blobs: "blobs"
         case .blob: "blob"
         case .blobContent: "blob_content"
+        case .fetchBlob: "blobs_fetch"
+        case .pinBlob: "blobs_pin"
+        case .unpinBlob: "blobs_unpin"
         case .retryBlob: "blobs_retry"
         case .removeBlob: "blobs_remove"
         }
@@ -170,6 +179,15 @@ package enum Route: Hashable, Sendable {
     /// Longest time that `?wait=acked` may delay an answer; `waitDefault` is the time without `timeout`.
     package static let waitMax: Duration = .seconds(300)
     package static let waitDefault: Duration = .seconds(20)
+
+    /// Reads the longest wait for a file: whole seconds or minutes, such as `30s` or `5m`, from 1 s to ``waitMax``.
+    package static func wait(_ text: String) -> Duration? {
+        let unit: Int64 = text.hasSuffix("m") ? 60 : 1
+        let digits = text.hasSuffix("s") || text.hasSuffix("m") ? text.dropLast() : text[...]
+        guard let count = Tus.count(String(digits)), count > 0, count <= waitMax.components.seconds else { return nil }
+        let wait = Duration.seconds(count * unit)
+        return wait <= waitMax ? wait : nil
+    }
 }
 
 /// The requested side of a record.

@@ -120,7 +120,12 @@ enum RouteParser {
         case ("records", _):
             let name = RecordName(try identifier(second, "the entity"), try identifier(third, "the record id"))
             return [("GET", { p throws(Problem) in .record(name, view: try view(&p), fetches: try fetches(&p)) })]
-        case ("blobs", "content"): return [("GET", plain(.blobContent(try blobID(second))))]
+        case ("blobs", "content"):
+            let name = try blobName(second)
+            return [("GET", { p throws(Problem) in .blobContent(name, wait: try blobWait(&p)) })]
+        case ("blobs", "fetch"): return [("POST", plain(.fetchBlob(try blobName(second))))]
+        case ("blobs", "pin"): return [("POST", plain(.pinBlob(try blobName(second))))]
+        case ("blobs", "unpin"): return [("POST", plain(.unpinBlob(try blobName(second))))]
         case ("blobs", "retry"): return [("POST", plain(.retryBlob(try blobID(second))))]
         case ("mutations", "undo"): return [("POST", plain(.undoMutation(try identifier(second, "the mutation id"))))]
         case ("mutations", "retry"): return [("POST", plain(.retryMutation(try identifier(second, "the mutation id"))))]
@@ -194,6 +199,19 @@ enum RouteParser {
     private static func blobID(_ text: String) throws(Problem) -> BlobID {
         guard let id = BlobID(text) else { throw LocalProblem.malformed.problem("the blob id must be such as b-31") }
         return id
+    }
+
+    private static func blobName(_ text: String) throws(Problem) -> BlobName {
+        guard let name = BlobName(text) else {
+            throw LocalProblem.malformed.problem("the blob must be an id such as b-31, or sha256: and 64 hexadecimal digits")
+        }
+        return name
+    }
+
+    private static func blobWait(_ p: inout ParameterReader) throws(Problem) -> Duration? {
+        guard let text = try p.text("wait") else { return nil }
+        guard let wait = Route.wait(text) else { throw p.refusal("wait", "must be a time from 1s to 5m, such as 30s") }
+        return wait
     }
 
     private static func identifier<Kind>(_ text: String, _ what: String) throws(Problem) -> Identifier<Kind> {

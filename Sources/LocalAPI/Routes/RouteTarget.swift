@@ -68,11 +68,16 @@ package struct RouteTarget: Hashable, Sendable {
             add("type", query.type)
         case .blobs(let query):
             (method, path) = (.get, ["blobs"])
-            add("state", query.states?.map(\.rawValue).joined(separator: ","))
+            add("state", query.states?.joined(separator: ","))
             add("after", query.after > 0 ? String(query.after) : nil)
             add("limit", String(query.limit))
         case .blob(let id): (method, path) = (.get, ["blobs", id.description])
-        case .blobContent(let id): (method, path) = (.get, ["blobs", id.description, "content"])
+        case .blobContent(let name, let wait):
+            (method, path) = (.get, ["blobs", name.description, "content"])
+            add("wait", wait.map { "\($0.components.seconds)s" })
+        case .fetchBlob(let name): (method, path) = (.post, ["blobs", name.description, "fetch"])
+        case .pinBlob(let name): (method, path) = (.post, ["blobs", name.description, "pin"])
+        case .unpinBlob(let name): (method, path) = (.post, ["blobs", name.description, "unpin"])
         case .retryBlob(let id): (method, path) = (.post, ["blobs", id.description, "retry"])
         case .removeBlob(let id, let isForced):
             (method, path) = (.delete, ["blobs", id.description])

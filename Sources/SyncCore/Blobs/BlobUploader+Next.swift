@@ -36,7 +36,7 @@ extension BlobUploader {
         situation.isForced = file.isForced
         let traffic = file.job.traffic(large: settings.large)
         // Bytes of running pieces are not counted in the budget yet.
-        let underWay = files.values.reduce(0) { $0 + $1.inFlight }
+        let underWay = self.underWay + (terms?.elsewhere ?? 0)
         var chunk = sizer.bytes
         if let most = Policy.largestRequest(traffic, in: situation) {
             // The rest of a budget is used, down to a piece that is still worth its request.

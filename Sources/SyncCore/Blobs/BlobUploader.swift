@@ -31,6 +31,8 @@ package struct BlobUploader: Sendable {
         package var isBusy: Bool
         /// Size of a batch on this link, bytes, where it was found to be slow (``TransferSizer``).
         package var slowBatch: Int?
+        /// Bytes of running requests for files in the other direction, which the budgets do not count yet.
+        package var elsewhere = 0
 
         package init(situation: Situation, isBusy: Bool, slowBatch: Int? = nil) {
             self.situation = situation
@@ -221,6 +223,9 @@ package struct BlobUploader: Sendable {
     }
 
     package var isIdle: Bool { calls.isEmpty }
+
+    /// Bytes of the running pieces, which the budgets do not count yet.
+    package var underWay: Int { files.values.reduce(0) { $0 + $1.inFlight } }
 
     package func isAwaiting(_ call: UInt64) -> Bool { calls[call] != nil }
     /// Size of a waiting file; kept for as long as its end is being reported.

@@ -49,6 +49,22 @@ package struct Placeholder: Hashable, Sendable {
         return found
     }
 
+    /// All files that a document shows, each with the top-level field that shows it. What a placeholder does not say is 0 bytes, of no
+    /// special type.
+    package static func shown(in document: JSONObject) -> [(field: String, file: Placeholder)] {
+        var found: [(String, Placeholder)] = []
+        for member in document.members {
+            for value in member.value.array ?? [member.value] {
+                guard let object = value.object, let digest = object[mark]?.text.flatMap({ BlobDigest($0) }) else { continue }
+                let file = Placeholder(
+                    digest: digest, size: max(0, object["size"]?.int ?? 0), type: object["type"]?.text ?? "application/octet-stream",
+                    isUploaded: object["state"]?.text == "uploaded", remoteURL: object["remote_url"]?.text)
+                found.append((member.name.text, file))
+            }
+        }
+        return found
+    }
+
     /// Returns whether a field of the document shows this file as arrived.
     package static func shows(_ digest: BlobDigest, in document: JSONObject) -> Bool {
         document.members.contains { member in

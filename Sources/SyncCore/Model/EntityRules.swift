@@ -66,6 +66,8 @@ package struct EntityRules: Hashable, Sendable {
     package var declaredUndo: Bool?
     /// Selects the documents that a device may drop; `nil`: none.
     package var keep: KeepRule?
+    /// When the files that the records show come to this device.
+    package var declaredFiles: FileFetch?
     /// Retention of `done` mutations; `nil` means the general 7 days.
     package var retention: Duration?
     /// Age at which an unsent mutation expires; `nil` means never.
@@ -100,6 +102,7 @@ package struct EntityRules: Hashable, Sendable {
     package var scope: [String] { declaredScope ?? [] }
     package var write: WriteRight { declaredWrite ?? .scope }
     package var keepsEarlierValues: Bool { declaredUndo ?? false }
+    package var files: FileFetch { declaredFiles ?? .onDemand }
 
     /// The rule of one field.
     package func strategy(of field: String) -> FieldStrategy {

@@ -236,6 +236,8 @@ package struct PullSummary: Hashable, Sendable {
     package var unchanged = 0
     /// Entities whose sweep would have removed suspiciously many records; nothing was removed.
     package var massDeletes: [EntityName] = []
+    /// Number of files that the records show and that are wanted from the hub now.
+    package var wantedFiles = 0
 
     package init() {}
 }

@@ -20,7 +20,31 @@ package struct BlobRow: Hashable, Sendable {
     /// The bytes are on this device.
     package var hasFile: Bool
     package var progress: UploadProgress
+    /// The state of its way from the hub to this device; `nil` for a file that was never asked of the hub.
+    package var fetch: FetchState?
+    /// Number of bytes of the part that are on the medium.
+    package var gotBytes: Int64 = 0
+    /// Time at which it was last asked for.
+    package var wantedAt: Timestamp?
+    /// An app or a person has asked for it.
+    package var isAsked = false
+    /// Its bytes stay on this device, whatever needs room.
+    package var isPinned = false
     package var links: [BlobLink]
+
+    /// The download of a wanted file; `nil` for any other.
+    package var download: DownloadJob? {
+        guard fetch == .fetching else { return nil }
+        var stored = DownloadProgress()
+        // A row that says something impossible begins anew.
+        stored.offset = gotBytes <= DownloadJob.sizeMax ? gotBytes : 0
+        stored.attempts = progress.attempts
+        stored.restarts = progress.restarts
+        stored.error = progress.error
+        return DownloadJob(
+            id: id, digest: digest, size: min(size, DownloadJob.sizeMax), wantedAt: wantedAt ?? createdAt, isAsked: isAsked,
+            progress: stored)
+    }
 
     package var job: UploadJob {
         UploadJob(
@@ -35,12 +59,47 @@ package struct BlobCounts: Hashable, Sendable {
     package var uploaded: Int64 = 0
     package var failed: Int64 = 0
     package var missing: Int64 = 0
+    /// Files that come from the hub, are wanted, and are not here yet.
+    package var fetching: Int64 = 0
+    package var fetched: Int64 = 0
+    /// Files from the hub that were set aside.
+    package var fetchFailed: Int64 = 0
+    /// Bytes that are still to come.
+    package var fetchingBytes: Int64 = 0
     /// Bytes that are not uploaded yet.
     package var pendingBytes: Int64 = 0
     /// Bytes that are kept on this device.
     package var keptBytes: Int64 = 0
 
     package init() {}
+
+    /// Number of all known files.
+    var files: Int64 { pending + uploaded + failed + missing + fetching + fetched + fetchFailed }
+}
+
+/// The files of a list.
+package enum BlobFilter: Hashable, Sendable {
+    case upload(BlobState)
+    case fetch(FetchState)
+
+    var sql: String {
+        switch self {
+        case .upload(let state): "(state = \(state.number) AND fetch IS NULL)"
+        case .fetch(let state): "fetch = \(state.rawValue)"
+        }
+    }
+}
+
+extension BlobCounts {
+    fileprivate mutating func count(_ fetch: FetchState, _ number: Int64, bytes: Int64) {
+        switch fetch {
+        case .fetching:
+            fetching = fetching.saturatingAdd(number)
+            fetchingBytes = fetchingBytes.saturatingAdd(bytes)
+        case .fetched: fetched = fetched.saturatingAdd(number)
+        case .failed: fetchFailed = fetchFailed.saturatingAdd(number)
+        }
+    }
 }
 
 extension StoreReads {
@@ -54,13 +113,13 @@ extension StoreReads {
     }
 
     /// - Parameters:
-    ///   - states: States to include; `nil`: all.
+    ///   - filters: Files to include; `nil`: all.
     ///   - after: Returns ids above this one, in ascending order.
     package func blobs(
-        _ states: Set<BlobState>?, entities: Set<EntityName>? = nil, after: Int64, limit: Int
+        _ filters: Set<BlobFilter>?, entities: Set<EntityName>? = nil, after: Int64, limit: Int
     ) throws(StoreError) -> [BlobRow] {
         var clause = "WHERE bid > \(max(0, after))"
-        if let states { clause += " AND state IN (\(Set(states.map(\.number)).sorted().map { String($0) }.joined(separator: ",")))" }
+        if let filters { clause += " AND (\(filters.map(\.sql).sorted().joined(separator: " OR ")))" }
         let rows = try blobs(clause + " ORDER BY bid", limit: limit)
         guard let entities else { return rows }
         // Names of entities come from the access rules and never reach the statement.
@@ -76,12 +135,16 @@ extension StoreReads {
         var counts = BlobCounts()
         try database.each(
             """
-            SELECT state, count(*), sum(size_bytes - offset_bytes), sum(CASE WHEN has_file = 1 THEN size_bytes ELSE 0 END)
-            FROM blob GROUP BY state
+            SELECT state, count(*), sum(size_bytes - offset_bytes), sum(CASE WHEN has_file = 1 THEN size_bytes ELSE 0 END), fetch,
+                sum(max(0, size_bytes - got_bytes))
+            FROM blob GROUP BY state, fetch
             """
         ) { row throws(StoreError) in
             let number = row.int(1)
             counts.keptBytes += row.int(3)
+            if let fetch = row.optionalInt(4).flatMap({ FetchState(rawValue: Int(clamping: $0)) }) {
+                return counts.count(fetch, number, bytes: row.int(5))
+            }
             switch BlobState(number: row.int(0)) {
             case .pending?:
                 counts.pending = number
@@ -93,6 +156,18 @@ extension StoreReads {
             }
         }
         return counts
+    }
+
+    /// Files that are wanted from the hub, in the order of the downloads.
+    package func wantedBlobs(limit: Int) throws(StoreError) -> [DownloadJob] {
+        try blobs("WHERE fetch = 0 ORDER BY asked DESC, size_bytes - got_bytes, bid", limit: limit).compactMap(\.download)
+    }
+
+    /// Digests of the files that have a part on this device.
+    package func partDigests() throws(StoreError) -> [BlobDigest] {
+        try database.all("SELECT digest FROM blob WHERE fetch IN (0, 2) AND got_bytes > 0") { row throws(StoreError) in
+            BlobDigest(hex: row.text(0))
+        }.compactMap { $0 }
     }
 
     /// Digests of the files whose bytes should be on this device.
@@ -114,7 +189,7 @@ extension StoreReads {
             """
             SELECT bid, digest, size_bytes, state, critical, aid, created_ms, offset_bytes, attempts, restarts, expires_ms,
                 done_ms, has_file, is_verified, type, filename, upload_url, problem,
-                (SELECT name FROM app a WHERE a.aid = blob.aid)
+                (SELECT name FROM app a WHERE a.aid = blob.aid), fetch, got_bytes, wanted_ms, asked, pinned
             FROM blob \(clause) LIMIT \(max(0, limit))
             """)
         defer { statement.reset() }
@@ -128,14 +203,18 @@ extension StoreReads {
             progress.expiresAt = statement.optionalInt(10).map { Timestamp(milliseconds: $0) }
             progress.url = statement.optionalText(16)
             progress.error = statement.optionalText(17)
-            rows.append(
-                BlobRow(
-                    id: BlobID(statement.int(0)), digest: digest, size: statement.int(2), type: statement.text(14),
-                    filename: statement.text(15), state: state, isCritical: statement.bool(4),
-                    app: AppName(trusted: statement.optionalText(18) ?? "unknown"),
-                    createdAt: Timestamp(milliseconds: statement.int(6)),
-                    doneAt: statement.optionalInt(11).map { Timestamp(milliseconds: $0) },
-                    isVerified: statement.bool(13), hasFile: statement.bool(12), progress: progress, links: []))
+            var row = BlobRow(
+                id: BlobID(statement.int(0)), digest: digest, size: statement.int(2), type: statement.text(14),
+                filename: statement.text(15), state: state, isCritical: statement.bool(4),
+                app: AppName(trusted: statement.optionalText(18) ?? "unknown"),
+                createdAt: Timestamp(milliseconds: statement.int(6)),
+                doneAt: statement.optionalInt(11).map { Timestamp(milliseconds: $0) },
+                isVerified: statement.bool(13), hasFile: statement.bool(12), progress: progress, links: [])
+            row.fetch = statement.optionalInt(19).flatMap { FetchState(rawValue: Int(clamping: $0)) }
+            row.gotBytes = max(0, statement.int(20))
+            row.wantedAt = statement.optionalInt(21).map { Timestamp(milliseconds: $0) }
+            (row.isAsked, row.isPinned) = (statement.bool(22), statement.bool(23))
+            rows.append(row)
         }
         for index in rows.indices { rows[index].links = try links(of: rows[index].id) }
         return rows

@@ -35,6 +35,15 @@ extension Store {
             try prepareForChange()
             if let known = try reads.blob(digest) {
                 guard known.state == .missing || !known.hasFile else { return (known, false) }
+                if known.fetch != nil {
+                    // It was to come from the hub. Whether the hub has it is asked before the upload.
+                    try database.run(
+                        """
+                        UPDATE blob SET has_file = 1, state = 0, size_bytes = ?, offset_bytes = 0, got_bytes = 0, fetch = NULL,
+                            attempts = 0, restarts = 0, problem = NULL, rearm_age = NULL, prune_age = NULL WHERE bid = ?
+                        """, .int(size), .int(known.id.number))
+                    return (try blobRow(known.id), true)
+                }
                 // The bytes are here again: an upload that lacked them can continue.
                 try database.run(
                     """
@@ -67,7 +76,7 @@ extension Store {
 
     /// Number of all known files, and bytes of the kept ones. They are counted once for each connection, so that adding a file does not
     /// cost as much as all before it. Triggers of that connection update the counts in the same transactions.
-    private func blobTotal() throws(StoreError) -> (files: Int64, bytes: Int64) {
+    func blobTotal() throws(StoreError) -> (files: Int64, bytes: Int64) {
         if try !hasBlobTotal() { try database.execute(Schema.blobTotal) }
         let total = try database.first("SELECT files, bytes FROM temp.blob_total") { row throws(StoreError) in
             (files: row.int(0), bytes: row.int(1))
@@ -83,9 +92,8 @@ extension Store {
     func verifyBlobTotal() throws(StoreError) -> [String] {
         guard try hasBlobTotal() else { return [] }
         let (counted, counts) = (try blobTotal(), try reads.blobCounts())
-        let files = counts.pending + counts.uploaded + counts.failed + counts.missing
-        if counted == (files: files, bytes: counts.keptBytes) { return [] }
-        return ["\(counted.files) files with \(counted.bytes) bytes are counted, there are \(files) with \(counts.keptBytes)"]
+        if counted == (files: counts.files, bytes: counts.keptBytes) { return [] }
+        return ["\(counted.files) files with \(counted.bytes) bytes are counted, there are \(counts.files) with \(counts.keptBytes)"]
     }
 
     /// The result of a removal.
@@ -118,7 +126,9 @@ extension Store {
             if let shown, !isForced { throw shown.refusal(id) }
             if shown != nil, row.state != .missing {
                 if row.state == .uploaded {
-                    try database.run("UPDATE blob SET has_file = 0 WHERE bid = ?", .int(id.number))
+                    try database.run(
+                        "UPDATE blob SET has_file = 0, got_bytes = 0, fetch = CASE WHEN fetch IS NOT NULL THEN 1 END WHERE bid = ?",
+                        .int(id.number))
                     return (row.digest, .dropped)
                 }
                 try database.run(
@@ -221,9 +231,9 @@ extension Store {
             let changed = try database.run(
                 """
                 UPDATE blob SET state = 1, offset_bytes = size_bytes, is_verified = ?, done_ms = ?, prune_age = ?, attempts = 0,
-                    expires_ms = NULL, rearm_age = NULL, problem = NULL, upload_url = ? WHERE bid = ? AND state <> 1
+                    expires_ms = NULL, rearm_age = NULL, problem = NULL, upload_url = ?, used_age = ? WHERE bid = ? AND state <> 1
                 """, .bool(isVerified), .int(now.wall.milliseconds), .int(age + capacity.keptFor.milliseconds),
-                .optional(remoteURL), .int(id.number))
+                .optional(remoteURL), .int(age), .int(id.number))
             guard changed > 0 else { return false }
             journal.addNote(type: "blob", json: json)
             transaction?.tieEnds.append(TieEnd(seq: -id.number, state: .done, kind: .met))
@@ -287,13 +297,24 @@ extension Store {
     package func pruneBlobs(isShort: Bool, at now: Moment) throws(StoreError) -> [BlobDigest] {
         try transact(at: now) { () throws(StoreError) in
             try prepareForChange()
-            let rows = try database.all(
+            var rows = try database.all(
                 """
-                SELECT bid, digest FROM blob WHERE prune_age IS NOT NULL AND has_file = 1 AND state = 1 AND (? OR prune_age <= ?)
-                ORDER BY prune_age LIMIT 100
+                SELECT bid, digest FROM blob WHERE prune_age IS NOT NULL AND has_file = 1 AND state = 1 AND pinned = 0
+                    AND (? OR prune_age <= ?) ORDER BY prune_age LIMIT 100
                 """, .bool(isShort), .int(age)
             ) { row throws(StoreError) in (bid: row.int(0), digest: BlobDigest(hex: row.text(1))) }
-            for row in rows { try database.run("UPDATE blob SET has_file = 0 WHERE bid = ?", .int(row.bid)) }
+            if isShort, rows.isEmpty {
+                // Files from the hub have no age; those that were not used for longest go.
+                rows = try database.all(
+                    """
+                    SELECT bid, digest FROM blob WHERE state = 1 AND has_file = 1 AND pinned = 0 AND fetch = 1
+                    ORDER BY used_age, bid LIMIT 100
+                    """
+                ) { row throws(StoreError) in (bid: row.int(0), digest: BlobDigest(hex: row.text(1))) }
+            }
+            for row in rows {
+                try database.run("UPDATE blob SET has_file = 0, prune_age = coalesce(prune_age, ?) WHERE bid = ?", .int(age), .int(row.bid))
+            }
             try forgetBlobs()
             return rows.compactMap(\.digest)
         }
@@ -303,7 +324,10 @@ extension Store {
     /// shows. Each call checks one slice of the table, in turn.
     private func forgetBlobs() throws(StoreError) {
         let rows = try database.all(
-            "SELECT bid, state = 1 AND has_file = 0 AND prune_age < ? FROM blob WHERE bid > ? ORDER BY bid LIMIT ?",
+            """
+            SELECT bid, state = 1 AND has_file = 0 AND pinned = 0 AND coalesce(fetch, 1) <> 0 AND prune_age < ? FROM blob
+            WHERE bid > ? ORDER BY bid LIMIT ?
+            """,
             .int(age - Self.tombstonesKeptFor.milliseconds), .int(sweep.blobs), .int(Self.sliceRows)
         ) { row throws(StoreError) in (bid: row.int(0), isOver: row.bool(1)) }
         // Ids are used once: the last row stays, because a rescued database continues after it.
@@ -327,7 +351,7 @@ extension Store {
             .optional(progress.expiresAt?.milliseconds), .optional(progress.url), .optional(progress.error), .int(id.number))
     }
 
-    private func blobRow(_ id: BlobID) throws(StoreError) -> BlobRow {
+    func blobRow(_ id: BlobID) throws(StoreError) -> BlobRow {
         guard let row = try reads.blob(id) else { throw Refusal.notFound("blob \(id)", list: "agentctl blobs list") }
         return row
     }

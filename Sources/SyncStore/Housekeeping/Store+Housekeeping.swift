@@ -10,6 +10,7 @@ struct HousekeepingSweep {
     var documents = DocumentSweep()
     /// Files up to this `bid` were checked in this round.
     var blobs: Int64 = 0
+    var fetchedBlobs: Int64 = 0
     /// Returning free pages to the file system works.
     var vacuums = true
 }

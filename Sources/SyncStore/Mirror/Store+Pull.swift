@@ -202,6 +202,7 @@ extension Store {
         records[row.rid] = touched
         let remote = RemoteSide(item.record, device: item.originDevice, author: item.originAuthor)
         try takeRemote(remote, of: row.rid, &records)
+        summary.wantedFiles += try noteFiles(of: item.record, RecordName(names.entity(row.eid), item.id))
         summary.upserts += 1
     }
 

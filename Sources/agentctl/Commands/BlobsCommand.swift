@@ -7,8 +7,9 @@ import SyncLinux
 struct BlobsCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "blobs",
-        abstract: "Add, list, show, retry or remove files.",
-        subcommands: [Add.self, List.self, Show.self, Retry.self, Remove.self], defaultSubcommand: List.self)
+        abstract: "Add, fetch, list, show, pin, retry or remove files.",
+        subcommands: [Add.self, Fetch.self, List.self, Show.self, Pin.self, Unpin.self, Retry.self, Remove.self],
+        defaultSubcommand: List.self)
 
     struct Add: AgentCommand {
         static let configuration = CommandConfiguration(
@@ -103,16 +104,20 @@ struct BlobsCommand: ParsableCommand {
         static let configuration = CommandConfiguration(abstract: "List the files and their progress, oldest first.")
 
         @OptionGroup var global: GlobalOptions
-        @Option(help: "Only files in these states, separated by commas: pending, uploading, verifying, uploaded, failed or missing.")
+        @Option(
+            help: """
+                Only files in these states, separated by commas: pending, uploading, verifying, uploaded, failed, missing, fetching or \
+                fetched.
+                """)
         var state: String?
         @Option(help: "Only files after this number.") var after: Int64 = 0
         @Option(help: "Number of files.") var limit: Int = MutationListQuery.limitDefault
 
-        private var states: [BlobState]? { state?.split(separator: ",").compactMap { BlobState(rawValue: String($0)) } }
+        private var states: [String]? { state?.split(separator: ",").map { String($0) }.filter { BlobListState.words.contains($0) } }
 
         func validate() throws {
             if let state, states?.count != state.split(separator: ",", omittingEmptySubsequences: false).count {
-                throw ValidationError("--state: expected " + BlobState.allCases.map(\.rawValue).joined(separator: ", ") + ".")
+                throw ValidationError("--state: expected " + BlobListState.words.joined(separator: ", ") + ".")
             }
             guard (1...MutationListQuery.limitMax).contains(limit), after >= 0 else {
                 throw ValidationError("--limit: expected 1 to \(MutationListQuery.limitMax); --after: 0 or more.")
@@ -204,7 +209,7 @@ enum BlobWatch {
             let item = reply.value
             if isTerminal { Output.talk("\r" + bar(item) + "\u{1B}[K") }
             switch item.state {
-            case BlobState.uploaded.rawValue, BlobState.failed.rawValue, BlobState.missing.rawValue:
+            case BlobState.uploaded.rawValue, BlobState.failed.rawValue, BlobState.missing.rawValue, FetchState.fetched.word:
                 if isTerminal { Output.talk("\n") }
                 if session.isJSON {
                     Output.json(reply.body)
@@ -214,6 +219,22 @@ enum BlobWatch {
                 return item.state == BlobState.uploaded.rawValue ? 0 : 1
             default: CallingThread.pause(.milliseconds(500))
             }
+        }
+    }
+
+    /// Waits until a file from the hub is here, or was set aside, with a progress bar.
+    ///
+    /// - Returns: The last answer; `nil` when the agent gave none.
+    static func wait(for id: BlobID, atMost time: Duration, _ session: Session) async throws -> Reply<BlobItem>? {
+        let isTerminal = Environment.isTerminal(STDERR_FILENO)
+        let end = SystemClocks().now().instant.advanced(by: time)
+        defer { if isTerminal { Output.talk("\n") } }
+        while true {
+            let reply = try await session.client.blob(id)
+            if isTerminal { Output.talk("\r" + bar(reply.value) + "\u{1B}[K") }
+            let isOver = reply.value.isKept || reply.value.state != FetchState.fetching.word
+            if isOver || SystemClocks().now().instant >= end { return reply }
+            CallingThread.pause(.milliseconds(500))
         }
     }
 

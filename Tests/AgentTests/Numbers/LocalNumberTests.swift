@@ -40,8 +40,9 @@ struct LocalNumberTests {
         case .resolveConflict: Sample(body: #"{"choice":"local","expect_remote_version":1}"#)
         case .retryMutation, .discardMutation, .undoMutation, .resume, .acknowledge, .checkConfig: Sample(body: #"{"n":1}"#)
         case .addBlob: Sample(target: "/v1/blobs?size=1", body: "x", headers: [("Content-Type", "application/octet-stream")])
-        case .blobContent: Sample(headers: [("Range", "bytes=1-1")])
-        case .mutation, .cancelMutation, .conflict, .record, .progress, .entities, .blob, .retryBlob, .removeBlob, .welcome, .reference,
+        case .blobContent: Sample(target: "/v1/blobs/b-1/content?wait=1", headers: [("Range", "bytes=1-1")])
+        case .mutation, .cancelMutation, .conflict, .record, .progress, .entities, .blob, .retryBlob, .removeBlob, .fetchBlob, .pinBlob,
+            .unpinBlob, .welcome, .reference,
             .status, .health, .ready, .metrics,
             .config, .reloadConfig, .links, .clearLinkHint, .power, .why, .checklist, .diagnose:
             Sample()
@@ -56,7 +57,7 @@ struct LocalNumberTests {
             "GET /v1/mutations", "GET /v1/conflicts", "GET /v1/records/audits", "GET /v1/blobs", "GET /v1/ledger", "GET /v1/audit",
             "GET /v1/events",
             "POST /v1/blobs", "PUT /v1/links/eth0", "DELETE /v1/links/eth0", "GET /v1/blobs/b-1", "GET /v1/blobs/b-1/content",
-            "POST /v1/blobs/b-1/retry",
+            "POST /v1/blobs/b-1/retry", "POST /v1/blobs/b-1/fetch", "POST /v1/blobs/b-1/pin", "POST /v1/blobs/b-1/unpin",
             "DELETE /v1/blobs/b-1", "GET /v1/conflicts/c-1", "POST /v1/conflicts/c-1/resolve",
         ]
         let parsed = targets.compactMap { text -> Route? in

@@ -482,7 +482,8 @@ class Blob:
     size: int
     type: str
     filename: str
-    #: ``pending``, ``uploading``, ``verifying``, ``uploaded``, ``failed`` or ``missing``.
+    #: ``pending``, ``uploading``, ``verifying``, ``uploaded``, ``failed`` or ``missing``; of a file from the hub ``fetching``,
+    #: ``fetched`` or ``failed``.
     state: str
     #: Bytes that the server has.
     offset: int

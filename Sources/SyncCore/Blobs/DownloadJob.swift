@@ -1,0 +1,81 @@
+/// State of a file that comes from the hub (PROTOCOL C4). Its bytes are shown only in `fetched`.
+///
+///     fetching -> fetched
+///     fetching -> failed    no progress in `blobs.attempts` tries, refused, or no room; again when a record that shows it changes, on a
+///                           new link, after 24 h, or by `agentctl blobs fetch`
+package enum FetchState: Int, Hashable, Sendable, CaseIterable {
+    case fetching, fetched, failed
+
+    /// The word for apps and people.
+    package var word: String {
+        switch self {
+        case .fetching: "fetching"
+        case .fetched: "fetched"
+        case .failed: "failed"
+        }
+    }
+}
+
+/// The rule of an entity about the files that its records show: `entities.NAME.files`.
+package enum FileFetch: String, Hashable, Sendable, CaseIterable {
+    /// A file comes when an app or a person asks for it.
+    case onDemand = "on_demand"
+    /// A file comes as soon as a record shows it as uploaded.
+    case ahead
+}
+
+/// Progress of a download as it is stored: enough to continue after a restart.
+package struct DownloadProgress: Hashable, Sendable {
+    /// Number of bytes on the medium, in order from the start.
+    package var offset: Int64 = 0
+    /// Number of attempts since a byte came that had never come before.
+    package var attempts = 0
+    /// Number of times that the download began again because the digest was wrong at the end.
+    package var restarts = 0
+    /// The error of the last attempt, for people.
+    package var error: String?
+
+    package init() {}
+}
+
+/// A file to fetch, as it is passed to the downloader.
+package struct DownloadJob: Hashable, Sendable {
+    package var id: BlobID
+    package var digest: BlobDigest
+    /// Size, bytes, as the record says until the hub has said it.
+    package var size: Int64
+    /// Time at which it was asked for.
+    package var wantedAt: Timestamp
+    /// An app or a person waits for it; otherwise it is fetched ahead.
+    package var isAsked: Bool
+    package var progress: DownloadProgress
+
+    package init(
+        id: BlobID, digest: BlobDigest, size: Int64, wantedAt: Timestamp, isAsked: Bool, progress: DownloadProgress = DownloadProgress()
+    ) {
+        self.id = id
+        self.digest = digest
+        self.size = size
+        self.wantedAt = wantedAt
+        self.isAsked = isAsked
+        self.progress = progress
+    }
+
+    package var remaining: Int64 { max(0, size - progress.offset) }
+
+    /// The order of downloads: files that somebody waits for first, then the smallest remaining one, then the oldest.
+    package static func isBefore(_ left: DownloadJob, _ right: DownloadJob) -> Bool {
+        (left.isAsked ? 0 : 1, left.remaining, left.id.number) < (right.isAsked ? 0 : 1, right.remaining, right.id.number)
+    }
+
+    /// The class of traffic. A row of the policy counts the file, not the present piece.
+    package func traffic(large: Int) -> TrafficClass { size > Int64(large) ? .largeMedia : .media }
+
+    /// Beyond every size of a file, bytes: what a record or a damaged row says is cut to it.
+    package static let sizeMax: Int64 = 1 << 50
+
+    /// Name of the incomplete file.
+    package var part: String { DownloadJob.part(of: digest) }
+
+    package static func part(of digest: BlobDigest) -> String { digest.hex + ".part" }
+}
