@@ -77,5 +77,6 @@ package struct DownloadJob: Hashable, Sendable {
     /// Name of the incomplete file.
     package var part: String { DownloadJob.part(of: digest) }
 
-    package static func part(of digest: BlobDigest) -> String { digest.hex + ".part" }
+    /// The digits alone: a name in a storage has at most 64 bytes.
+    package static func part(of digest: BlobDigest) -> String { digest.hex }
 }
