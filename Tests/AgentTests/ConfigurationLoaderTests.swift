@@ -214,6 +214,7 @@ struct ConfigurationLoaderTests {
         expected.blobs.concurrent = 8
         expected.blobs.attempts = 1
         expected.blobs.maxSizeBytes = 2_147_483_648
+        expected.blobs.fetchMaxSizeBytes = 1_000_000
         expected.blobs.uploadURL = try ServiceURL("https://files.example.com/tus")
         expected.blobs.verify = .download
         expected.blobs.gate = .before
@@ -244,7 +245,8 @@ struct ConfigurationLoaderTests {
             loaded.settings.filter { $0.origin == .standard }.map(\.key).sorted() == [
                 "entities.audits.accepts", "entities.audits.app_schema", "entities.audits.coalesce", "entities.audits.complete",
                 "entities.audits.critical_fields", "entities.audits.durability",
-                "entities.audits.fields", "entities.audits.form", "entities.audits.history", "entities.audits.index",
+                "entities.audits.fields", "entities.audits.files", "entities.audits.form", "entities.audits.history",
+                "entities.audits.index",
                 "entities.audits.keep",
                 "entities.audits.kind", "entities.audits.max_len",
                 "entities.audits.min_agent", "entities.audits.on_deleted", "entities.audits.rank", "entities.audits.refs",

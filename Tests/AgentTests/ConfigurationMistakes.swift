@@ -258,6 +258,10 @@ enum ConfigurationMistakes {
             "2:20: blobs.max_size: 3GB is not accepted, expected a size from 1KB to 2GiB" + size
         ),
         (
+            "blobs: { fetch_max_size: 3GB }",
+            "2:26: blobs.fetch_max_size: 3GB is not accepted, expected a size from 1KB to 2GiB" + size
+        ),
+        (
             "blobs: { upload_url: http://files.example.com }",
             "2:22: blobs.upload_url: http://files.example.com is not accepted, expected https://, because http:// is only for a loopback address"
         ),
@@ -564,8 +568,8 @@ enum ConfigurationMistakes {
               recover: /usr/local/sbin/reset-modem, recover_after: 5m, recover_every: 2h }
         power: { low: 10%, saver: 20%, margin: 10%, allow_critical: true, sysfs_root: /tmp/sys }
         metered: { max_age: 1m, files_max_age: 90d }
-        blobs: { large: 0B, concurrent: 8, attempts: 1, max_size: 2GiB, upload_url: https://files.example.com/tus,
-          verify: download, gate: before, quota: 1MB, keep: 60s, import_dirs: [/srv/photos] }
+        blobs: { large: 0B, concurrent: 8, attempts: 1, max_size: 2GiB, fetch_max_size: 1MB,
+          upload_url: https://files.example.com/tus, verify: download, gate: before, quota: 1MB, keep: 60s, import_dirs: [/srv/photos] }
         log: { level: trace, format: json }
         locked: [sync.pull_interval]
 
