@@ -7,7 +7,8 @@ final class ScopeBench {
     private(set) var mirrors: [DeviceID: Mirror] = [:]
     /// Answers that showed a record to a device that may not see it.
     private(set) var leaks: [String] = []
-    private var keys = 0
+    /// Number of the last key. Another bench over the same database goes on behind it.
+    var keys = 0
 
     /// The records of a device, and its place in the feed.
     struct Mirror {
