@@ -79,15 +79,17 @@ extension EndToEnd {
                 let start = try await stand.network.counters(.wan)
                 let twice = try await repeated(stand)
                 let earlier = try await counted(stand)
-                for number in 1...12 { try await stand.enqueue(number, .normal, padding: 100_000, entity: "work_orders") }
                 for kill in 1...3 {
-                    // Some way into what goes up.
+                    // Some way into what goes up, of which there is twice as much for each kill, however late this test gets its turn.
                     let before = try await stand.network.counters(.wan).bytes
+                    for number in 1...8 {
+                        try await stand.enqueue(8 * kill + number, .normal, padding: 100_000, entity: "work_orders")
+                    }
                     while try await stand.network.counters(.wan).bytes - before < 200_000 {}
                     try await stand.killAgent()
                     print("kill \(kill): \(try await stand.network.counters(.wan).bytes - start.bytes) bytes so far")
                 }
-                try await stand.untilHubHas(12)
+                try await stand.untilHubHas(24)
                 try await stand.until("everything settled") { $0.outbox.open == 0 && $0.isResting }
                 let interface = (try await stand.network.counters(.wan) - start).aboveEthernet
                 let ledger = try await counted(stand) - earlier
