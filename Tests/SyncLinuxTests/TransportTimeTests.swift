@@ -228,11 +228,13 @@ struct TransportTimeTests {
         "A kept connection that was forgotten in between costs seconds, and the next one is not kept for so long",
         arguments: TransportCase.all)
     func forgotten(_ transport: TransportCase) async throws {
+        let (forgotten, hasForgotten) = AsyncStream.makeStream(of: Void.self)
         let server = try CannedServer { connection in
             while connection.readRequest() != nil {
                 connection.answer()
                 if connection.number == 1 {
                     connection.forget()
+                    hasForgotten.finish()
                     // Its thread has nothing left to do: nothing arrives here any more.
                     return connection.waitForPeerToClose()
                 }
@@ -241,6 +243,8 @@ struct TransportTimeTests {
         defer { server.stop() }
         let client = try transport.make()
         _ = try await client.send(server.request(.post, body: .bytes([1])))
+        // What comes before is still taken, and then only never answered.
+        for await _ in forgotten {}
         let began = ContinuousClock.now
         let error = try await client.failure(
             server.request(.post, body: .bytes([2])) {
