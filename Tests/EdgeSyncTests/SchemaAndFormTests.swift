@@ -1,7 +1,7 @@
 import EdgeSync
 import Testing
 
-/// What an app says of the versions in which it writes and reads, and what the agent tells it about forms.
+/// The versions in which an app writes and reads, and the answers of the agent about forms.
 @Suite("Versions of schemas, and forms", .timeLimit(.minutes(1)))
 struct SchemaAndFormTests {
     private func client(_ agent: FakeAgent, schemas: [String: Int] = [:]) throws(EdgeSyncError) -> AgentClient {

@@ -119,7 +119,7 @@ extension EndToEnd {
                     [Programs.agenthub, "publish", "forms", forms, "--data", "\(stand.folder)/hub"], in: stand.folder)
                 #expect(published.status == 0, "\(published.talk)")
                 for _ in 0..<50 where try await stand.agentctl("get", "forms", "doors").status != 0 { _ = try await stand.sync() }
-                // As they stand in the manual, twice.
+                // Each example is run twice, as it stands in the manual.
                 for (name, (_, text)) in Self.manual {
                     for _ in 0..<2 {
                         let output = try await Child.run(

@@ -22,7 +22,7 @@ struct AblationTests {
         .coalescedInDoubt, .storedReadAsInput, .removalBeatsAddition, .versionsAsPlaces, .membersByArrival, .membersByField,
     ]
 
-    /// How many histories are led to the moments of one rule.
+    /// Number of histories that are led to the moments of one rule.
     private static let led: UInt64 = Environment.text("EDGE_SYNC_LONG") == nil ? 12 : 400
 
     @Test("Histories that are led to the moments of a rule end well with it", arguments: rare)

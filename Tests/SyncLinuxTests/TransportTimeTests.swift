@@ -243,7 +243,7 @@ struct TransportTimeTests {
         defer { server.stop() }
         let client = try transport.make()
         _ = try await client.send(server.request(.post, body: .bytes([1])))
-        // What comes before is still taken, and then only never answered.
+        // A request that comes before is still taken, and then never answered.
         for await _ in forgotten {}
         let began = ContinuousClock.now
         let error = try await client.failure(

@@ -143,7 +143,7 @@ struct DownloadTests {
         #expect(try agent.store.reads.blob(p.id)?.hasFile == true, "nothing leaves in vain")
         #expect(try agent.store.makeRoom(forBlob: 3_000, capacity, at: agent.now) == [p.digest])
         #expect(try agent.store.reads.blob(own.row.id)?.hasFile == true && agent.store.reads.blob(q.id)?.hasFile == true)
-        // What left can be fetched again.
+        // A file that left can be fetched again.
         #expect(try want(agent, "r").fetch == .fetching)
         #expect(try agent.store.verify() == [])
     }

@@ -39,7 +39,7 @@ final class DownloadSink: Sendable {
         var error: BlobError?
     }
 
-    /// What remains of an answer when its last byte is on the medium.
+    /// The rest of an answer when its last byte is on the medium.
     struct Taken: Sendable {
         var received: DownloadMachine.Received
         var text: [UInt8]

@@ -16,7 +16,7 @@ public struct FormState: RawRepresentable, Sendable, Hashable, CustomStringConve
     public var description: String { rawValue }
 }
 
-/// How far a record is by its form; ``AgentClient/progress(_:_:deadline:)`` reads it.
+/// The progress of a record by its form; ``AgentClient/progress(_:_:deadline:)`` reads it.
 public struct FormProgress: Sendable, Equatable, Identifiable {
     /// The form that a record names.
     public struct Form: Sendable, Equatable {
@@ -69,7 +69,7 @@ public struct FormProgress: Sendable, Equatable, Identifiable {
     /// Numbers of the whole form; `nil` unless the form has judged the record.
     public var counts: Counts?
     public var sections: [Section]
-    /// What is missing, with pointers into the record such as `/photos`.
+    /// The missing answers, with pointers into the record such as `/photos`.
     public var holes: [EdgeSyncError.FieldError]
     /// Answers of a wrong kind, with pointers into the record.
     public var faults: [EdgeSyncError.FieldError]

@@ -1,6 +1,6 @@
 import SyncCore
 
-/// What a request for a file asks of it: all of it, a part, or nothing because the client has it (RFC 9110, sections 13 and 14).
+/// The part of a file that a request asks for: all of it, a range, or nothing because the client has it (RFC 9110, sections 13 and 14).
 enum FileAnswer: Hashable, Sendable {
     case whole
     /// The bytes of a range, which is never empty.

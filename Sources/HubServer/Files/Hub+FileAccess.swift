@@ -1,6 +1,7 @@
 import SyncCore
 
-// Who may read a file (PROTOCOL A16, H2): the device that has brought it, and every device that receives a record that shows it.
+// The right to read a file (PROTOCOL A16, H2) belongs to the device that has brought it, and to every device that receives a record that
+// shows it.
 //
 // A digest in a document alone gives no right. Otherwise a device that has learned a digest, perhaps from a record that it does not receive
 // any more, could write it into a record of its own and read the file there. So a record shows a file when the bytes arrived for it, or

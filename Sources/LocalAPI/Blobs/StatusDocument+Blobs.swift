@@ -86,7 +86,7 @@ extension StatusDocument {
 }
 
 extension StatusDocument.Blobs {
-    /// What comes from the hub; `nil`: nothing.
+    /// The files that come from the hub, in words; `nil`: there are none.
     fileprivate func comes(_ count: (Int64) -> String) -> String? {
         guard fetching > 0 || fetchFailed > 0 else { return nil }
         var text = "\(count(fetching)) fetching"

@@ -253,7 +253,7 @@ package struct DownloadMachine: Hashable, Sendable {
         isWhole = false
     }
 
-    /// What came is of no use to a later try, except where it only went on too slowly.
+    /// The bytes that came are of no use to a later try, except where the file only came too slowly.
     private mutating func failed(_ code: String, _ why: String) -> Outcome {
         if code != "no-progress" { beginAnew() }
         progress.error = why

@@ -18,7 +18,7 @@ package struct StoredSchema: Hashable, Sendable {
     /// The settings; `nil`: there are none, or they cannot be read.
     package var versions: SchemaVersions? {
         guard let settings else { return nil }
-        // Whoever needs the steps says that there are none.
+        // The caller that needs the steps says that there are none.
         return try? SchemaVersions(stored: settings)
     }
 

@@ -50,7 +50,7 @@ extension Store {
             return BlobID(bid)
         }
         if let shown { try link(known.id, shown.link) }
-        // What is not uploaded yet, or is lost, does not come from the hub.
+        // A file that is not uploaded yet, or is lost, does not come from the hub.
         guard !known.hasFile, known.state == .uploaded else { return known.id }
         try database.run(
             """

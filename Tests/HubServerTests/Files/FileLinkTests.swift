@@ -57,7 +57,7 @@ struct FileLinkTests {
             }
         }
 
-        /// What is wrong with the table or with what devices get; `nil`: nothing.
+        /// The mistake in the table or in what devices get; `nil`: there is none.
         func fault() throws -> String? {
             let (links, scan) = (try stand.links(), try stand.scan())
             if links.all != scan { return "the table differs in \(links.all.symmetricDifference(scan))" }

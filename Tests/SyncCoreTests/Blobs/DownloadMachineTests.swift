@@ -284,7 +284,7 @@ struct DownloadPropertyTests {
                     let (response, body) = bench.honest(request)
                     let isCut = random.next() % 3 == 0
                     let sent = isCut ? Int(random.next() % UInt64(body.count + 1)) : body.count
-                    // Of what was sent before a cut, the last bytes are lost on the way.
+                    // The last bytes before a cut are lost on the way.
                     let arrived = isCut ? sent - min(sent, Int(random.next() % 2_000)) : sent
                     lost += sent - arrived
                     bench.wire += sent - arrived
