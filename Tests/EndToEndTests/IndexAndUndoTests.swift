@@ -23,6 +23,8 @@ extension EndToEnd {
                     let output = try await stand.agentctl(query + ["--explain", "--json"])
                     return try #require(QueryExplanation(JSONReader.read(Array(output.text.utf8))), "\(output.talk)")
                 }
+                // A record's line names its changes that still wait, and they arrive meanwhile.
+                _ = try await stand.settle()
                 let before = try await stand.agentctl(query).text
                 // The command that a page offers for the next one asks the same.
                 let offer = "there is more: agentctl "
