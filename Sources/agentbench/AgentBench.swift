@@ -15,6 +15,6 @@ struct AgentBench: ParsableCommand {
         version: "agentbench \(ProductVersion.text)",
         subcommands: [
             EnqueueCommand.self, DrainCommand.self, ReconnectCommand.self, LinkCommand.self, BacklogCommand.self, IdleCommand.self,
-            FlashCommand.self, MirrorCommand.self, AllCommand.self, SoakCommand.self, FleetCommand.self,
+            FlashCommand.self, MirrorCommand.self, FormsCommand.self, AllCommand.self, SoakCommand.self, FleetCommand.self,
         ])
 }

@@ -12,8 +12,8 @@ struct AllCommand: ParsableCommand {
         commandName: "all",
         abstract: "Takes all figures beside their floors, one command after the other: a table, or one JSON object.",
         discussion: """
-            enqueue, drain, backlog, idle, reconnect, link, flash and mirror, each in a process of its own. What cannot be \
-            measured here says why. About 25 minutes, 8 with --quick; nothing else should run meanwhile.
+            enqueue, drain, backlog, idle, reconnect, link, flash, mirror and forms, each in a process of its own. What cannot \
+            be measured here says why. About 25 minutes, 8 with --quick; nothing else should run meanwhile.
             """)
 
     @OptionGroup var shared: SharedOptions
@@ -21,7 +21,7 @@ struct AllCommand: ParsableCommand {
     /// The commands in the order of their figures in the contract.
     private static let commands: [any ParsableCommand.Type] = [
         EnqueueCommand.self, DrainCommand.self, BacklogCommand.self, IdleCommand.self, ReconnectCommand.self, LinkCommand.self,
-        FlashCommand.self, MirrorCommand.self,
+        FlashCommand.self, MirrorCommand.self, FormsCommand.self,
     ]
 
     func run() throws {

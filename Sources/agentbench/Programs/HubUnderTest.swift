@@ -8,10 +8,15 @@ final class HubUnderTest {
     private let pid: pid_t
     private let output: Int32
 
+    private let program: String
+    private let folder: String
+    private let log: String
+
     /// Creates a token for each device, starts the hub on a free port and waits for the line that names its address.
     init(program: String?, in folder: String, devices: [String], tokens: inout [String: String]) throws {
         let program = try program ?? neighbour("agenthub")
         let log = "\(folder)/log"
+        (self.program, self.folder, self.log) = (program, folder, log)
         for device in devices {
             tokens[device] = try HubUnderTest.token(program, device: device, folder: folder, log: log)
         }
@@ -36,6 +41,16 @@ final class HubUnderTest {
     func stop() {
         _ = bench_stop(pid, SIGTERM, 20_000)
         close(output)
+    }
+
+    /// Runs a command of an operator beside the running hub.
+    ///
+    /// - Throws: When the command fails, with the end of the log.
+    func operate(_ command: [String]) throws {
+        let pid = try start([program] + command + ["--data", folder], log: log)
+        guard bench_stop(pid, 0, 600_000) == 0 else {
+            throw BenchError("agenthub \(command.joined(separator: " ")) failed\n\(tail(of: log))")
+        }
     }
 
     static func token(_ program: String, device: String, folder: String, log: String) throws -> String {
