@@ -15,7 +15,8 @@ struct FleetCommand: ParsableCommand {
             one hub over SQLite, and one and two over a PostgreSQL server that is started for it; each with a load, and then with \
             the same load in the middle of which all hubs are killed and come back. Every mutation is counted at the end: applied \
             once. The devices run on the same machine, so rates of two replicas say more on one with many cores. With --news all \
-            devices wait at one hub, and one more pushes.
+            devices wait at one hub, and one more pushes. With --scopes each device has two of as many sites as there are devices, and \
+            lists its share of the records.
             """)
 
     @Option(help: ArgumentHelp("Devices.", valueName: "count")) var devices = 1_000
@@ -25,6 +26,9 @@ struct FleetCommand: ParsableCommand {
     @Option(help: ArgumentHelp("Length of the outage, milliseconds.", valueName: "ms")) var outage = 2_000
     @Option(help: ArgumentHelp("Measure only this case: sqlite, postgres-1 or postgres-2.", valueName: "case")) var only: String?
     @Flag(help: "Measure only how soon waiting devices have a change, and their cost.") var news = false
+    @Flag(help: "Measure only records that are shared out by scopes: what each device receives, and what its pulls cost.") var scopes =
+        false
+    @Option(help: ArgumentHelp("Records that are shared out, with --scopes.", valueName: "count")) var records = 100_000
     @Flag(help: "Print one JSON object instead of a table.") var json = false
     @Option(help: ArgumentHelp("Folder for everything that is written. Must not be in memory.", valueName: "folder")) var dir = "/var/tmp"
     @Option(help: ArgumentHelp("The hub to measure; default: next to agentbench.", valueName: "program")) var agenthub: String?
@@ -39,12 +43,14 @@ struct FleetCommand: ParsableCommand {
         // A hub admits 256 requests at a time, and low-ranked ones only while half of that is free.
         guard (1...900).contains(connections) else { throw ValidationError("--connections takes 1 to 900.") }
         guard (0...60_000).contains(outage) else { throw ValidationError("--outage takes 0 to 60000.") }
+        guard (1...10_000_000).contains(records) else { throw ValidationError("--records takes 1 to 10000000.") }
         if let only, !Self.cases.contains(only) { throw ValidationError("--only takes \(Self.cases.joined(separator: ", ")).") }
     }
 
     func run() throws {
         let workplace = try Workplace(under: dir)
         defer { workplace.remove() }
+        if scopes { return try publishScopes(in: workplace) }
         if news { return try publishNews(in: workplace) }
         let load = FleetLoad(devices: devices, pushes: pushes, mutations: mutations)
         var report = FleetReport(load: load, outage: outage, fileSystem: workplace.fileSystem.name)
@@ -61,15 +67,25 @@ struct FleetCommand: ParsableCommand {
 
     private func publishNews(in workplace: Workplace) throws {
         var report = NewsReport(fileSystem: workplace.fileSystem.name)
-        for name in Self.cases where name != "postgres-2" && (only == nil || only == name) {
+        report.rows = try casesOfOneHub { try measureNews($0, workplace) }
+        report.publish(asJSON: json)
+    }
+
+    private func publishScopes(in workplace: Workplace) throws {
+        var report = ScopesReport(devices: devices, records: records, fileSystem: workplace.fileSystem.name)
+        report.rows = try casesOfOneHub { try measureScopes($0, workplace) }
+        report.publish(asJSON: json)
+    }
+
+    private func casesOfOneHub<Row>(_ measure: (String) throws -> Row) throws -> [Row] {
+        try Self.cases.filter { $0 != "postgres-2" && (only == nil || only == $0) }.compactMap { name in
             if name != "sqlite", let obstacle = PostgresUnderTest.obstacle {
                 Talk.say("\(name): skipped, \(obstacle)")
-                continue
+                return nil
             }
             Talk.say(name)
-            report.rows.append(try measureNews(name, workplace))
+            return try measure(name)
         }
-        report.publish(asJSON: json)
     }
 
     private func measure(_ name: String, _ load: FleetLoad, _ workplace: Workplace) throws -> FleetReport.Row {

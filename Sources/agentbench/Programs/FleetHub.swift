@@ -15,9 +15,13 @@ final class FleetHub {
     /// - Parameters:
     ///   - place: `--data FOLDER` or `--database URL`.
     ///   - folder: For its log and the settings of the entities.
-    init(_ program: String, place: [String], in folder: String) throws {
+    ///   - settings: Those settings.
+    init(
+        _ program: String, place: [String], in folder: String,
+        settings: String = "entities:\n  readings: { kind: event }\n  forms: { kind: reference }\n"
+    ) throws {
         let entities = "\(folder)/entities.yaml"
-        try write("entities:\n  readings: { kind: event }\n  forms: { kind: reference }\n", to: entities)
+        try write(settings, to: entities)
         log = "\(folder)/hub.log"
         arguments = [program, "serve", "--open", "--entities", entities] + place
         try start()
