@@ -2,10 +2,17 @@
 extension BlobDownloader {
     mutating func proceed(_ moment: Moment, _ effects: inout [Effect]) {
         guard let terms, hasLoaded else { return }
-        // A comparison needs no link.
-        for id in order where files[id]?.comesToCompare == true && files[id]?.call == nil { compare(id, &effects) }
         var wake: Instant?
         func note(_ instant: Instant) { wake = min(wake ?? instant, instant) }
+        // A comparison needs no link.
+        for id in order {
+            guard let file = files[id], file.call == nil, file.machine.isComparing else { continue }
+            if let notBefore = file.notBefore, notBefore > moment.instant {
+                note(notBefore)
+            } else {
+                compare(id, &effects)
+            }
+        }
         let limit = isMetered || sizer.isSlow ? 1 : settings.concurrent
         if terms.situation.reachability == .online, !terms.isBusy {
             if let held = [heldUntil, spreadUntil].compactMap({ $0 }).filter({ $0 > moment.instant }).max() {
@@ -13,7 +20,7 @@ extension BlobDownloader {
             } else {
                 for id in order {
                     guard calls.count < limit else { break }
-                    guard let file = files[id], file.call == nil else { continue }
+                    guard let file = files[id], file.call == nil, !file.machine.isComparing else { continue }
                     if let notBefore = file.notBefore, notBefore > moment.instant {
                         note(notBefore)
                     } else if let later = begin(id, terms.situation, moment, &effects) {
@@ -64,8 +71,6 @@ extension BlobDownloader {
 
     private mutating func compare(_ id: BlobID, _ effects: inout [Effect]) {
         guard var file = files[id] else { return }
-        file.comesToCompare = false
-        file.isComparing = true
         let request = DownloadMachine.Request.piece(at: file.machine.progress.offset, count: 0)
         effects.append(.compare(start(id, &file, request, 0, isFirst: false, nil)))
     }
@@ -131,7 +136,7 @@ extension BlobDownloader {
         if file.machine.best > file.best { (file.best, failures, file.waits) = (file.machine.best, 0, 0) }
         switch outcome {
         case .next: file.isRetry = false
-        case .compare: file.comesToCompare = true
+        case .compare: break
         case .wait(let counts, let asked, let why):
             hold(&file, counts: counts, asked: asked, why: why, moment)
             effects.append(.report(.waits(id, why: why)))
@@ -183,7 +188,6 @@ extension BlobDownloader {
         cancelled.remove(call)
         file.call = nil
         file.request = nil
-        file.isComparing = false
         file.inFlight = 0
     }
 

@@ -117,10 +117,6 @@ package struct BlobDownloader: Sendable {
         var machine: DownloadMachine
         var call: UInt64?
         var request: DownloadMachine.Request?
-        /// All bytes are here, and the call compares them.
-        var isComparing = false
-        /// All bytes are here, and the next call compares them.
-        var comesToCompare = false
         var isForced = false
         var isRetry = false
         var notBefore: Instant?
@@ -131,6 +127,9 @@ package struct BlobDownloader: Sendable {
         /// Number of delays since a byte came that had never come before.
         var waits = 0
         var best: Int64 = 0
+
+        /// The running call compares the bytes, and uses no link.
+        var isComparing: Bool { call != nil && machine.isComparing }
     }
 
     package init(settings: Settings, random: SeededRandom) {

@@ -70,6 +70,7 @@ struct BlobDownloaderTests {
             handle(.answered(call.id, .success(DownloadBench.own(status)), nothing, took: .seconds(1)))
         }
 
+        var compares: [BlobDownloader.Call] { effects.compactMap { if case .compare(let call) = $0 { call } else { nil } } }
         var saved: [Int64] { effects.compactMap { if case .save(_, _, let progress) = $0 { progress.offset } else { nil } } }
         var cancels: [UInt64] { effects.compactMap { if case .cancel(let id) = $0 { id } else { nil } } }
         var endings: [BlobDownloader.Ending] { effects.compactMap { if case .end(_, let ending) = $0 { ending } else { nil } } }
@@ -102,6 +103,24 @@ struct BlobDownloaderTests {
         #expect(rig.open.isEmpty && compare.request.offset == 600_000 && rig.downloader.isActive(BlobID(1)))
         rig.handle(.compared(compare.id, Rig.digest(1)))
         #expect(rig.endings == [.fetched(size: 600_000)] && !rig.downloader.isActive(BlobID(1)))
+    }
+
+    @Test("A comparison that could not read the part follows later, without a link and without a request")
+    func comparedAgain() throws {
+        var rig = Rig()
+        rig.load(Rig.job(1, size: 100_000))
+        rig.serve(rig.open[0])
+        let first = try #require(rig.compares.first)
+        rig.terms.situation.reachability = .offline
+        rig.handle(.changed)
+        #expect(rig.cancels.isEmpty, "it uses no link")
+        rig.handle(.stumbled(first.id, BlobError(.io, doing: "read the part", detail: "x")))
+        #expect(rig.compares == [first] && rig.effects.contains { if case .wake = $0 { true } else { false } })
+        rig.pass(.seconds(300))
+        let second = try #require(rig.compares.last)
+        #expect(rig.compares.count == 2 && rig.open.isEmpty, "all bytes are here")
+        rig.handle(.compared(second.id, Rig.digest(1)))
+        #expect(rig.endings == [.fetched(size: 100_000)])
     }
 
     @Test("A link that goes away ends the request, and what came is kept: the next piece begins behind it, and nothing counts")
