@@ -51,12 +51,12 @@ extension FuzzTarget {
         }
         guard !lines.isEmpty else { return }
         var settings = BlobUploader.Settings(server: server)
-        settings.spread = .zero
+        settings.pace.spread = .zero
         var uploader = BlobUploader(settings: settings, random: SeededRandom(seed: 7))
         var moment = Moment(instant: Instant(nanoseconds: 0), wall: Timestamp(milliseconds: 1_763_700_000_000))
         var situation = Situation(reachability: .online)
         situation.uplink = Uplink(name: "eth0")
-        let terms = BlobUploader.Terms(situation: situation, isBusy: false)
+        let terms = FileTerms(situation: situation, isBusy: false)
         let job = UploadJob(
             id: BlobID(1), digest: digest, size: size, type: "x/y", filename: "f", createdAt: Timestamp(milliseconds: 1_763_600_000_000))
         var queue = uploader.handle(.loaded([job]), terms, at: moment)

@@ -111,8 +111,8 @@ extension Agent {
                 if count > 0 { agent.log.notice("files without a row were taken up again", metadata: ["count": "\(count)"]) }
                 if counts.missing > 0 { agent.log.error("files are missing", metadata: ["count": "\(counts.missing)"]) }
             }
-            agent.loadBlobs(BlobUploader.window)
-            agent.loadDownloads(BlobUploader.window)
+            agent.loadBlobs(FilePace.window)
+            agent.loadDownloads(FilePace.window)
             agent.wantShownFiles()
         }
     }

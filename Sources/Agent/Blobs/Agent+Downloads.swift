@@ -322,7 +322,7 @@ extension Agent {
     /// Records from the hub show files that are wanted now.
     func noteWantedFiles(_ summary: PullSummary) {
         guard summary.wantedFiles > 0, blobs.folder != nil else { return }
-        loadDownloads(BlobUploader.window)
+        loadDownloads(FilePace.window)
     }
 
     /// Wants the files that records already show, for entities with `files: ahead`: records that came before the key was set, or before this
@@ -342,7 +342,7 @@ extension Agent {
                 try store.wantAhead(slice.files, capacity: capacity, at: now)
             } then: { agent, result in
                 // `try?`: the files stay unknown, and the next start looks again.
-                if ((try? result.get()) ?? 0) > 0 { agent.loadDownloads(BlobUploader.window) }
+                if ((try? result.get()) ?? 0) > 0 { agent.loadDownloads(FilePace.window) }
                 if let next = slice.next { agent.wantShownFiles(after: next) }
             }
         }

@@ -26,9 +26,9 @@ extension Agent {
 
     // MARK: Events in, effects out
 
-    var blobTerms: BlobUploader.Terms {
+    var blobTerms: FileTerms {
         let batch = engine.pace.up.bytes
-        return BlobUploader.Terms(
+        return FileTerms(
             situation: engine.situation, isBusy: engine.cycle != nil, slowBatch: batch < TransferSizer.first ? batch : nil)
     }
 

@@ -19,7 +19,7 @@ struct BlobDesk {
     /// Requests that came before that, and wait for it or for its failure.
     var whenSwept: [LocalCall] = []
     /// The terms that the uploader got last.
-    var told: BlobUploader.Terms?
+    var told: FileTerms?
     /// There may be waiting files, so there is something to decide.
     var isInUse = false
     /// A file is parked, and is tried again when conditions change.
@@ -118,24 +118,26 @@ extension AgentConfiguration {
             server = UploadMachine.Server(files: hub.url.text + "/v1/files", blobs: hub.url.text + "/v1/blobs/", verify: .digest)
         }
         var settings = BlobUploader.Settings(server: server)
-        settings.concurrent = blobs.concurrent
-        settings.attempts = blobs.attempts
-        settings.large = blobs.largeBytes
-        settings.backoff = Backoff(cap: sync.maxBackoff)
-        // Files come last when a fleet finds its hub again.
-        settings.spread = min(spread * 2, .seconds(60))
+        settings.pace = filePace(spread: spread)
         return settings
     }
 
     func downloadSettings(spread: Duration) -> BlobDownloader.Settings {
         var settings = BlobDownloader.Settings()
-        settings.concurrent = blobs.concurrent
-        settings.attempts = blobs.attempts
-        settings.large = blobs.largeBytes
+        settings.pace = filePace(spread: spread)
         settings.limit = Int64(blobs.fetchMaxSizeBytes)
-        settings.backoff = Backoff(cap: sync.maxBackoff)
-        settings.spread = min(spread * 2, .seconds(60))
         return settings
+    }
+
+    private func filePace(spread: Duration) -> FilePace {
+        var pace = FilePace()
+        pace.concurrent = blobs.concurrent
+        pace.attempts = blobs.attempts
+        pace.large = blobs.largeBytes
+        pace.backoff = Backoff(cap: sync.maxBackoff)
+        // Files come last when a fleet finds its hub again.
+        pace.spread = min(spread * 2, .seconds(60))
+        return pace
     }
 
     /// The entities whose files come ahead.

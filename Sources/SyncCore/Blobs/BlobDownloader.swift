@@ -5,16 +5,9 @@
 /// every request. Bytes that came stay, so a change of the verdict costs nothing.
 package struct BlobDownloader: Sendable {
     package struct Settings: Hashable, Sendable {
-        package var concurrent = 3
-        /// Number of attempts without progress before a file is parked.
-        package var attempts = 5
-        /// Size above which a file counts as large for the policy, bytes.
-        package var large = 1 << 20
+        package var pace = FilePace()
         /// Largest accepted file, bytes.
         package var limit: Int64 = 2 << 30
-        package var backoff = Backoff()
-        /// Time over which a fleet that finds its hub again spreads the start of its downloads.
-        package var spread: Duration = .seconds(60)
 
         package init() {}
     }
@@ -89,84 +82,43 @@ package struct BlobDownloader: Sendable {
     // MARK: State
 
     package internal(set) var settings: Settings
-    var files: [BlobID: File] = [:]
-    /// Ids in the order of the downloads.
-    var order: [BlobID] = []
-    var calls: [UInt64: BlobID] = [:]
+    var scheduler: FileScheduler<DownloadMachine>
     /// Calls that were ended from here.
     var cancelled: Set<UInt64> = []
-    var lastCall: UInt64 = 0
-    var sizer = ChunkSizer()
-    var budget = RetryBudget()
-    var random: SeededRandom
-    /// Number of consecutive failures of the link or of the hub as such; `heldUntil` is the resulting delay.
-    var failures = 0
-    var heldUntil: Instant?
-    var terms: BlobUploader.Terms?
-    var spreadUntil: Instant?
-    var hasContact = false
-    var uplink: String?
-    var isMetered = false
-    /// The store has more wanted files than are loaded.
-    var hasMore = false
-    var armed: Instant?
-    var hasLoaded = false
 
-    struct File: Sendable {
-        var job: DownloadJob
-        var machine: DownloadMachine
-        var call: UInt64?
-        var request: DownloadMachine.Request?
-        var isForced = false
-        var isRetry = false
-        var notBefore: Instant?
-        var why: String?
-        var hasBegun = false
-        /// Size of the running piece, bytes.
-        var inFlight = 0
-        /// Number of delays since a byte came that had never come before.
-        var waits = 0
-        var best: Int64 = 0
-
-        /// The running call compares the bytes, and uses no link.
-        var isComparing: Bool { call != nil && machine.isComparing }
-    }
+    typealias File = FileScheduler<DownloadMachine>.File
 
     package init(settings: Settings, random: SeededRandom) {
         self.settings = settings
-        self.random = random
+        scheduler = FileScheduler(settings.pace, random: random)
     }
 
     // MARK: Events
 
-    package mutating func handle(_ event: Event, _ terms: BlobUploader.Terms, at moment: Moment) -> [Effect] {
+    package mutating func handle(_ event: Event, _ terms: FileTerms, at moment: Moment) -> [Effect] {
         var effects: [Effect] = []
-        adopt(terms, moment, &effects)
+        if scheduler.adopt(terms, moment) { cancelAll(&effects) }
         switch event {
         case .loaded(let jobs):
-            hasLoaded = true
-            hasMore = jobs.count >= BlobUploader.window
+            scheduler.loaded(jobs.count)
             for job in jobs { add(job) }
         case .added(let job): added(job)
         case .removed(let id):
-            if let job = files[id]?.job { effects.append(.discard(job)) }
+            if let job = scheduler.files[id]?.job { effects.append(.discard(job)) }
             remove(id, &effects)
         case .answered(let call, let result, let received, let took): answered(call, result, received, took, moment, &effects)
         case .stumbled(let call, let error): conclude(call, moment, &effects) { $0.stumbled(error) }
         case .noRoom(let call, let why): conclude(call, moment, &effects) { $0.noRoom(why) }
         case .compared(let call, let digest): conclude(call, moment, &effects) { $0.compared(digest) }
         case .changed: break
-        case .settings(let settings): self.settings = settings
+        case .settings(let settings):
+            self.settings = settings
+            scheduler.pace = settings.pace
         case .otherHub:
             cancelAll(&effects)
-            sizer = ChunkSizer()
-        case .forced:
-            for id in order {
-                files[id]?.isForced = true
-                files[id]?.notBefore = nil
-            }
-            (spreadUntil, heldUntil, failures) = (nil, nil, 0)
-        case .timer: armed = nil
+            scheduler.sizer = ChunkSizer()
+        case .forced: scheduler.force()
+        case .timer: scheduler.disarm()
         }
         proceed(moment, &effects)
         return effects
@@ -175,28 +127,20 @@ package struct BlobDownloader: Sendable {
     // MARK: For status, why and the local API
 
     /// Number of files with a running request.
-    package var activeCount: Int { calls.count }
+    package var activeCount: Int { scheduler.calls.count }
 
     /// Bytes of the running requests, which the budgets do not count yet.
-    package var underWay: Int { files.values.reduce(0) { $0 + $1.inFlight } }
+    package var underWay: Int { scheduler.underWay }
 
-    package func isActive(_ id: BlobID) -> Bool { files[id]?.call != nil }
+    package func isActive(_ id: BlobID) -> Bool { scheduler.files[id]?.call != nil }
 
-    package func isAwaiting(_ call: UInt64) -> Bool { calls[call] != nil }
+    package func isAwaiting(_ call: UInt64) -> Bool { scheduler.calls[call] != nil }
 
     /// The reason why a file waits; `nil` in ``Explanation/deferral`` when it can be next.
-    package func explanation(of job: DownloadJob, _ terms: BlobUploader.Terms, now: Timestamp) -> Explanation {
-        var situation = terms.situation
-        situation.isForced = files[job.id]?.isForced ?? false
-        return Policy.explain(
-            job.traffic(large: settings.large), in: situation, now: now,
-            bytes: min(sizer.bytes, Int(clamping: job.remaining)) + BlobUploader.overhead, since: job.wantedAt)
+    package func explanation(of job: DownloadJob, _ terms: FileTerms, now: Timestamp) -> Explanation {
+        scheduler.explanation(of: job, terms, now: now)
     }
 
     /// Time of the next attempt for a file after a failure, with the reason.
-    package func hold(of id: BlobID, at moment: Moment) -> (until: Timestamp, why: String?)? {
-        let until = [files[id]?.notBefore, heldUntil].compactMap { $0 }.max()
-        guard let until, until > moment.instant else { return nil }
-        return (moment.wall.advanced(by: moment.instant.duration(to: until)), files[id]?.why)
-    }
+    package func hold(of id: BlobID, at moment: Moment) -> (until: Timestamp, why: String?)? { scheduler.hold(of: id, at: moment) }
 }

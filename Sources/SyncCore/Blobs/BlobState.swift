@@ -83,7 +83,7 @@ package struct UploadProgress: Hashable, Sendable {
 }
 
 /// A file to upload, as it is passed to the uploader.
-package struct UploadJob: Hashable, Sendable {
+package struct UploadJob: FileJob {
     package var id: BlobID
     package var digest: BlobDigest
     /// Size, bytes.
@@ -112,13 +112,7 @@ package struct UploadJob: Hashable, Sendable {
         self.progress = progress
     }
 
-    package var remaining: Int64 { max(0, size - progress.offset) }
-
-    /// The order of uploads: files of critical mutations first, then the smallest remaining one, then the oldest.
-    package static func isBefore(_ left: UploadJob, _ right: UploadJob) -> Bool {
-        (left.isCritical ? 0 : 1, left.remaining, left.id.number) < (right.isCritical ? 0 : 1, right.remaining, right.id.number)
-    }
-
-    /// The class of traffic. A row of the policy counts the file, not the present piece.
-    package func traffic(large: Int) -> TrafficClass { size > Int64(large) ? .largeMedia : .media }
+    package var offset: Int64 { progress.offset }
+    package var isUrgent: Bool { isCritical }
+    package var waitingSince: Timestamp { createdAt }
 }

@@ -10,34 +10,10 @@
 package struct BlobUploader: Sendable {
     package struct Settings: Hashable, Sendable {
         package var server: UploadMachine.Server
-        package var concurrent = 3
-        /// Number of attempts without progress before a file is parked.
-        package var attempts = 5
-        /// Size above which a file counts as large for the policy, bytes.
-        package var large = 1 << 20
-        package var backoff = Backoff()
-        /// Time over which a fleet that finds its hub again spreads the start of its uploads.
-        package var spread: Duration = .seconds(60)
+        package var pace = FilePace()
 
         package init(server: UploadMachine.Server) {
             self.server = server
-        }
-    }
-
-    /// The present state of the sync.
-    package struct Terms: Hashable, Sendable {
-        package var situation: Situation
-        /// A cycle is running.
-        package var isBusy: Bool
-        /// Size of a batch on this link, bytes, where it was found to be slow (``TransferSizer``).
-        package var slowBatch: Int?
-        /// Bytes of running requests for files in the other direction, which the budgets do not count yet.
-        package var elsewhere = 0
-
-        package init(situation: Situation, isBusy: Bool, slowBatch: Int? = nil) {
-            self.situation = situation
-            self.isBusy = isBusy
-            self.slowBatch = slowBatch
         }
     }
 
@@ -98,136 +74,83 @@ package struct BlobUploader: Sendable {
     // MARK: State
 
     package internal(set) var settings: Settings
-    var files: [BlobID: File] = [:]
-    /// Ids in the order of the uploads.
-    var order: [BlobID] = []
-    var calls: [UInt64: BlobID] = [:]
-    var lastCall: UInt64 = 0
-    var sizer: ChunkSizer
-    var budget = RetryBudget()
-    var random: SeededRandom
-    /// Number of consecutive failures of the link or of the server as such; `heldUntil` is the resulting delay.
-    var failures = 0
-    var heldUntil: Instant?
-    var terms: Terms?
-    var spreadUntil: Instant?
-    var hasContact = false
-    var uplink: String?
-    var isMetered = false
-    /// The store has more waiting files than are loaded.
-    var hasMore = false
-    var armed: Instant?
-    var hasLoaded = false
+    var scheduler: FileScheduler<UploadMachine>
     /// Sizes of the files that ended with the last event.
     var ended: [BlobID: Int64] = [:]
 
-    struct File: Sendable {
-        var job: UploadJob
-        var machine: UploadMachine
-        var call: UInt64?
-        var request: UploadMachine.Request?
-        var isForced = false
-        var isRetry = false
-        var notBefore: Instant?
-        var why: String?
-        var hasBegun = false
-        /// Size of the running piece, bytes.
-        var inFlight = 0
-        /// Number of delays since the server had more bytes than ever before.
-        var waits = 0
-        /// Largest number of bytes that the server had.
-        var best: Int64 = 0
-        /// Number of requests in a row that could be followed at once and brought the server no new byte.
-        var idleSteps = 0
-    }
-
-    /// Limit of ``File/idleSteps``. The longest sequence without a new byte is: destroy, look up, create. A longer one is a loop.
-    package static let idleStepsMax = 8
-
-    /// Largest number of files in memory: a device may have taken ten thousand photos.
-    package static let window = 128
-    /// Cost of a request besides its piece, bytes.
-    package static let overhead = 600
+    typealias File = FileScheduler<UploadMachine>.File
 
     package init(settings: Settings, random: SeededRandom) {
         self.settings = settings
-        self.random = random
-        sizer = ChunkSizer()
+        scheduler = FileScheduler(settings.pace, random: random)
     }
 
     // MARK: Events
 
-    package mutating func handle(_ event: Event, _ terms: Terms, at moment: Moment) -> [Effect] {
+    package mutating func handle(_ event: Event, _ terms: FileTerms, at moment: Moment) -> [Effect] {
         var effects: [Effect] = []
         ended = [:]
-        adopt(terms, moment, &effects)
+        if scheduler.adopt(terms, moment) { cancelAll(&effects) }
         switch event {
         case .loaded(let jobs):
-            hasLoaded = true
-            hasMore = jobs.count >= Self.window
-            for job in jobs { add(job) }
-        case .added(let job):
-            if !hasLoaded { break }
-            if let known = files[job.id] {
-                guard known.call == nil else { break }
-                files[job.id] = nil
-                order.removeAll { $0 == job.id }
-            }
-            if order.count >= Self.window { hasMore = true } else { add(job) }
+            scheduler.loaded(jobs.count)
+            for job in jobs { scheduler.add(job, UploadMachine(job)) }
+        case .added(let job): added(job)
         case .removed(let id): remove(id, &effects)
         case .answered(let call, let result, let took): answered(call, result, took, moment, &effects)
         case .downloaded(let call, let result): downloaded(call, result, moment, &effects)
-        case .lost(let call, let why): lost(call, why, moment, &effects)
+        case .lost(let call, let why): lost(call, why, &effects)
         case .changed: break
-        case .settings(let settings):
-            let isElsewhere = settings.server != self.settings.server
-            self.settings = settings
-            if isElsewhere { forgetServer(&effects) }
-        case .forced:
-            for id in order {
-                files[id]?.isForced = true
-                files[id]?.notBefore = nil
-            }
-            spreadUntil = nil
-            heldUntil = nil
-            failures = 0
-        case .timer: armed = nil
+        case .settings(let settings): adopt(settings, &effects)
+        case .forced: scheduler.force()
+        case .timer: scheduler.disarm()
         }
         proceed(moment, &effects)
         return effects
+    }
+
+    private mutating func proceed(_ moment: Moment, _ effects: inout [Effect]) {
+        let server = settings.server
+        let next = scheduler.proceed(moment) { file, chunk in
+            let request = file.machine.request(server, chunk: chunk)
+            return (request, file.machine.bytes(of: request, server))
+        }
+        for start in next.starts {
+            let job = start.file.job
+            if start.isFirst { effects.append(.report(.began(job.id))) }
+            effects.append(.send(Call(id: start.call, job: job, request: start.request, bytesPerSecond: start.bytesPerSecond)))
+        }
+        if let wake = next.wake { effects.append(.wake(at: wake)) }
     }
 
     // MARK: For status, why and plan
 
     /// The activity of each known file.
     package var active: [BlobID: BlobState] {
-        files.compactMapValues { file in
+        scheduler.files.compactMapValues { file in
             file.call == nil ? nil : file.machine.isVerifying ? .verifying : .uploading
         }
     }
 
-    /// The reason why a file waits; `nil` when it can be next.
-    package func explanation(of job: UploadJob, _ terms: Terms, now: Timestamp) -> Explanation {
-        var situation = terms.situation
-        situation.isForced = files[job.id]?.isForced ?? false
-        return Policy.explain(
-            job.traffic(large: settings.large), in: situation, now: now,
-            bytes: min(sizer.bytes, Int(clamping: job.remaining)) + Self.overhead, since: job.createdAt)
+    /// The reason why a file waits; `nil` in ``Explanation/deferral`` when it can be next.
+    package func explanation(of job: UploadJob, _ terms: FileTerms, now: Timestamp) -> Explanation {
+        scheduler.explanation(of: job, terms, now: now)
     }
 
     /// Time of the next attempt for a file after a failure, with the reason.
-    package func hold(of id: BlobID, at moment: Moment) -> (until: Timestamp, why: String?)? {
-        let until = [files[id]?.notBefore, heldUntil].compactMap { $0 }.max()
-        guard let until, until > moment.instant else { return nil }
-        return (moment.wall.advanced(by: moment.instant.duration(to: until)), files[id]?.why)
-    }
+    package func hold(of id: BlobID, at moment: Moment) -> (until: Timestamp, why: String?)? { scheduler.hold(of: id, at: moment) }
 
-    package var isIdle: Bool { calls.isEmpty }
+    package var isIdle: Bool { scheduler.calls.isEmpty }
 
     /// Bytes of the running pieces, which the budgets do not count yet.
-    package var underWay: Int { files.values.reduce(0) { $0 + $1.inFlight } }
+    package var underWay: Int { scheduler.underWay }
 
-    package func isAwaiting(_ call: UInt64) -> Bool { calls[call] != nil }
+    package func isAwaiting(_ call: UInt64) -> Bool { scheduler.calls[call] != nil }
+
     /// Size of a waiting file; kept for as long as its end is being reported.
-    package func size(of id: BlobID) -> Int64? { files[id]?.job.size ?? ended[id] }
+    package func size(of id: BlobID) -> Int64? { scheduler.files[id]?.job.size ?? ended[id] }
+}
+
+extension UploadMachine {
+    init(_ job: UploadJob) { self.init(size: job.size, digest: job.digest, progress: job.progress) }
 }

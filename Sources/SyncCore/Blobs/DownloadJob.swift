@@ -39,7 +39,7 @@ package struct DownloadProgress: Hashable, Sendable {
 }
 
 /// A file to fetch, as it is passed to the downloader.
-package struct DownloadJob: Hashable, Sendable {
+package struct DownloadJob: FileJob {
     package var id: BlobID
     package var digest: BlobDigest
     /// Size, bytes, as the record says until the hub has said it.
@@ -61,15 +61,9 @@ package struct DownloadJob: Hashable, Sendable {
         self.progress = progress
     }
 
-    package var remaining: Int64 { max(0, size - progress.offset) }
-
-    /// The order of downloads: files that somebody waits for first, then the smallest remaining one, then the oldest.
-    package static func isBefore(_ left: DownloadJob, _ right: DownloadJob) -> Bool {
-        (left.isAsked ? 0 : 1, left.remaining, left.id.number) < (right.isAsked ? 0 : 1, right.remaining, right.id.number)
-    }
-
-    /// The class of traffic. A row of the policy counts the file, not the present piece.
-    package func traffic(large: Int) -> TrafficClass { size > Int64(large) ? .largeMedia : .media }
+    package var offset: Int64 { progress.offset }
+    package var isUrgent: Bool { isAsked }
+    package var waitingSince: Timestamp { wantedAt }
 
     /// Beyond every size of a file, bytes: what a record or a damaged row says is cut to it.
     package static let sizeMax: Int64 = 1 << 50

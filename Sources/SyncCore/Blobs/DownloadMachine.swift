@@ -15,7 +15,9 @@
 /// These rules keep the requests finite: a try that brings less than a quarter of its piece and less than 32 KiB counts as one without
 /// progress; answers that count nothing count from the eleventh in a row on; and in one run of the agent at most eight times the file and
 /// 64 MiB are received.
-package struct DownloadMachine: Hashable, Sendable {
+package struct DownloadMachine: Hashable, Sendable, FileMachine {
+    package typealias Job = DownloadJob
+
     package enum Request: Hashable, Sendable {
         /// A part of the file.
         case piece(at: Int64, count: Int64)
@@ -103,6 +105,9 @@ package struct DownloadMachine: Hashable, Sendable {
 
     /// All bytes are here; only their digest remains to be compared.
     package var isComparing: Bool { isWhole }
+
+    var attempts: Int { progress.attempts }
+    var needsLink: Bool { !isComparing }
 
     /// The header fields of a request.
     package func headers(of request: Request) -> [(String, String)] {

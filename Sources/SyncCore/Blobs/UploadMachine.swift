@@ -24,7 +24,9 @@
 /// - An upload that the server no longer knows is created again after a delay, and the loss counts.
 /// - Answers that count no attempt (busy, or not the server's own) count from the eleventh piece in a row on.
 /// - At most eight times the file and 64 MiB are sent in one run of the agent; then the upload fails.
-package struct UploadMachine: Hashable, Sendable {
+package struct UploadMachine: Hashable, Sendable, FileMachine {
+    package typealias Job = UploadJob
+
     /// The capabilities of the server.
     package struct Server: Hashable, Sendable {
         /// Address at which uploads are created: `https://hub/v1/files`.
@@ -104,6 +106,8 @@ package struct UploadMachine: Hashable, Sendable {
     var spent: Int64 = 0
     /// Number of answers in a row that the upload is gone, without the server's own header.
     var doubtfulLosses = 0
+    /// Number of requests in a row that could be followed at once and brought the server no new byte.
+    private var idleSteps = 0
 
     struct Piece: Hashable, Sendable {
         var offset: Int64
@@ -137,6 +141,8 @@ package struct UploadMachine: Hashable, Sendable {
     package static let inlineBytes = 64 << 10
     /// Number of useless pieces in a row that is allowed with answers that count no attempt.
     package static let idlePiecesMax = 10
+    /// Limit of steps without a new byte. The longest sequence of them is: destroy, look up, create. A longer one is a loop.
+    package static let idleStepsMax = 8
     /// A piece is useful when the server has this many bytes of it, however large it was.
     package static let usefulBytes: Int64 = 32 << 10
 
@@ -170,8 +176,21 @@ package struct UploadMachine: Hashable, Sendable {
         }
     }
 
+    /// Number of bytes of the file that the request moves, for policy and budget.
+    func bytes(of request: Request, _ server: Server) -> Int {
+        switch request {
+        case .send(_, let count): count
+        case .create(let count): count ?? 0
+        case .verify: server.verify == .download ? Int(clamping: size) : 0
+        case .lookUp, .ask, .destroy: 0
+        }
+    }
+
     /// All bytes are there; only the digest remains to be compared.
     package var isVerifying: Bool { knowledge == .whole }
+
+    var attempts: Int { progress.attempts }
+    var needsLink: Bool { true }
 
     // MARK: Answers
 
@@ -231,6 +250,28 @@ package struct UploadMachine: Hashable, Sendable {
     package mutating func downloaded(_ found: BlobDigest?) -> Outcome {
         guard let found else { return .wait(counts: true, asked: nil, why: "the file could not be fetched back to compare it") }
         return found == digest ? .done(isVerified: true) : mismatch("the server keeps other bytes than were sent (\(found))")
+    }
+
+    /// Ends a circle of answers without a new byte.
+    ///
+    /// - Parameter offset: Number of bytes at the server before the answer.
+    mutating func endCircle(_ outcome: Outcome, from offset: Int64) -> Outcome {
+        guard progress.offset <= offset else {
+            idleSteps = 0
+            return outcome
+        }
+        switch outcome {
+        case .next where idleSteps < Self.idleStepsMax:
+            idleSteps += 1
+            return outcome
+        case .next:
+            idleSteps = 0
+            return .wait(counts: true, asked: nil, why: "the server's answers lead in a circle")
+        case .wait:
+            idleSteps = 0
+            return outcome
+        case .refused, .done, .failed: return outcome
+        }
     }
 
     /// Counts an attempt without a new byte at the server.

@@ -7,13 +7,13 @@ struct BlobDownloaderTests {
     struct Rig {
         var downloader: BlobDownloader
         var moment = Moment(instant: Instant(nanoseconds: 0), wall: Timestamp(milliseconds: 1_795_208_645_000))
-        var terms = BlobUploader.Terms(situation: Situation(reachability: .online), isBusy: false)
+        var terms = FileTerms(situation: Situation(reachability: .online), isBusy: false)
         var effects: [BlobDownloader.Effect] = []
         var answered: Set<UInt64> = []
 
         init(concurrent: Int = 3, attempts: Int = 5) {
             var settings = BlobDownloader.Settings()
-            (settings.concurrent, settings.attempts, settings.spread) = (concurrent, attempts, .zero)
+            (settings.pace.concurrent, settings.pace.attempts, settings.pace.spread) = (concurrent, attempts, .zero)
             downloader = BlobDownloader(settings: settings, random: SeededRandom(seed: 7))
             terms.situation.uplink = Uplink(name: "eth0")
         }

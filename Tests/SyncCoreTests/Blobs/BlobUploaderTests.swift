@@ -7,15 +7,15 @@ struct BlobUploaderTests {
     struct Rig {
         var uploader: BlobUploader
         var moment = Moment(instant: Instant(nanoseconds: 0), wall: Timestamp(milliseconds: 1_795_208_645_000))
-        var terms = BlobUploader.Terms(situation: Situation(reachability: .online), isBusy: false)
+        var terms = FileTerms(situation: Situation(reachability: .online), isBusy: false)
         var effects: [BlobUploader.Effect] = []
         var wakeAt: Instant?
 
         init(concurrent: Int = 3, attempts: Int = 5, server: UploadMachine.Server = UploadMachineTests.foreign) {
             var settings = BlobUploader.Settings(server: server)
-            settings.concurrent = concurrent
-            settings.attempts = attempts
-            settings.spread = .zero
+            settings.pace.concurrent = concurrent
+            settings.pace.attempts = attempts
+            settings.pace.spread = .zero
             uploader = BlobUploader(settings: settings, random: SeededRandom(seed: 7))
             terms.situation.uplink = Uplink(name: "eth0")
         }
@@ -124,7 +124,7 @@ struct BlobUploaderTests {
 
     struct Stop: Sendable {
         var what: String
-        var change: @Sendable (inout BlobUploader.Terms) -> Void
+        var change: @Sendable (inout FileTerms) -> Void
     }
 
     @Test(
@@ -248,9 +248,9 @@ struct BlobUploaderTests {
     @Test("No more files are held than the window, and more are asked for as they go")
     func window() {
         var rig = Rig(concurrent: 1)
-        rig.handle(.loaded((1...Int64(BlobUploader.window)).map { Rig.job($0, size: 10) }))
-        for _ in 0..<(BlobUploader.window * 2) { if let call = rig.open.first { rig.serve(call) } }
-        #expect(rig.effects.contains(.load(BlobUploader.window)))
+        rig.handle(.loaded((1...Int64(FilePace.window)).map { Rig.job($0, size: 10) }))
+        for _ in 0..<(FilePace.window * 2) { if let call = rig.open.first { rig.serve(call) } }
+        #expect(rig.effects.contains(.load(FilePace.window)))
     }
 
     @Test("An answer to a call that was given up changes nothing")
