@@ -285,18 +285,15 @@ private final class BlobOutput: @unchecked Sendable {
         ]
         end = reader.size
         var status = 200
-        if let range {
-            switch Self.part(range, of: reader.size) {
-            case nil: break
-            case .some(nil):
+        if let range = range.flatMap({ ByteRange($0) }) {
+            guard let part = range.bytes(of: reader.size) else {
                 return exchange.refuse(
                     HTTPProblem(
                         status: 416, code: LocalProblem.malformed.rawValue, detail: "the file has \(reader.size) bytes",
                         headers: [("Content-Range", "bytes */\(reader.size)")]))
-            case .some(let part?):
-                (offset, end, status) = (part.lowerBound, part.upperBound, 206)
-                headers.append(("Content-Range", "bytes \(offset)-\(end - 1)/\(reader.size)"))
             }
+            (offset, end, status) = (part.lowerBound, part.upperBound, 206)
+            headers.append(("Content-Range", "bytes \(offset)-\(end - 1)/\(reader.size)"))
         }
         exchange.begin(status: status, headers: headers, length: Int(end - offset))
         next()
@@ -313,24 +310,5 @@ private final class BlobOutput: @unchecked Sendable {
         offset += Int64(bytes.count)
         exchange.write(bytes)
         exchange.whenWritable { [self] in loop.execute { self.next() } }
-    }
-
-    /// Parses one range of bytes (RFC 9110, section 14.1.2).
-    ///
-    /// - Returns: `nil` when the range is not supported, and the whole file is sent; `.some(nil)` when it lies beyond the file.
-    private static func part(_ text: String, of size: Int64) -> Range<Int64>?? {
-        guard text.hasPrefix("bytes="), !text.contains(",") else { return nil }
-        let sides = text.dropFirst(6).split(separator: "-", maxSplits: 1, omittingEmptySubsequences: false)
-        guard sides.count == 2 else { return nil }
-        if sides[0].isEmpty {
-            guard let count = Tus.count(String(sides[1])) else { return nil }
-            guard count > 0 else { return .some(nil) }
-            return .some(max(0, size - count)..<size)
-        }
-        guard let first = Tus.count(String(sides[0])) else { return nil }
-        guard first < size else { return .some(nil) }
-        if sides[1].isEmpty { return .some(first..<size) }
-        guard let last = Tus.count(String(sides[1])), last >= first else { return nil }
-        return .some(first..<(min(last, size - 1) + 1))
     }
 }
