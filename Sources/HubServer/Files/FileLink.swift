@@ -44,17 +44,6 @@ extension Placeholder {
         case .null, .bool, .number, .string: break
         }
     }
-
-    /// Returns whether a stored document may name a file: a cheap look at its text, which can err on one side only.
-    static func mayBe(in text: String) -> Bool {
-        var previous: UInt8 = 0
-        for byte in text.utf8 {
-            // The name of the member may be written with escapes.
-            if byte == UInt8(ascii: "\\") || previous == UInt8(ascii: "$") && byte == UInt8(ascii: "b") { return true }
-            previous = byte
-        }
-        return false
-    }
 }
 
 extension VersionedRecord {

@@ -9,12 +9,15 @@ extension HubStore {
 
     /// Adds the links that a change of a record makes and ends to the rows that will be written. A link that stays keeps its state.
     ///
-    /// - Parameter before: The stored row; `nil`: there is none.
+    /// - Parameters:
+    ///   - before: The stored row; `nil`: there is none.
+    ///   - mayName: The text of the new document may name a file (``Placeholder/mayBe(in:)``), so that it is looked through.
     func noteLinks(
-        of name: RecordName, from before: RecordRow?, to after: VersionedRecord, in layer: inout WriteGroup.Layer
+        of name: RecordName, from before: RecordRow?, to after: VersionedRecord, mayName: Bool, in layer: inout WriteGroup.Layer
     ) {
-        let old = before?.whole?.linked.map { Placeholder.digests(in: $0) } ?? []
-        let new = after.linked.map { Placeholder.digests(in: $0) } ?? []
+        let linked = before.flatMap { $0.mayNameFiles ? $0.whole?.linked : nil }
+        let old = linked.map { Placeholder.digests(in: $0) } ?? []
+        let new = mayName ? after.linked.map { Placeholder.digests(in: $0) } ?? [] : []
         for digest in old.subtracting(new) { layer.writes.links[FileLink(digest: digest, record: name)] = .gone }
         for digest in new.subtracting(old) {
             layer.writes.links[FileLink(digest: digest, record: name)] = .named(by: after.writer(of: digest))

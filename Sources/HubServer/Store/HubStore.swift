@@ -156,6 +156,8 @@ final class HubStore {
         var scopes: [Scope] = []
         /// The record has left the share of the device that is answered: this row tells it so.
         var isRevoked = false
+        /// `false`: the text of the document, or of the one that a tombstone keeps, names no file (``Placeholder/mayBe(in:)``).
+        var mayNameFiles = true
     }
 
     static let recordColumns = shownColumns + ", kept, kept_version, scopes"
@@ -183,22 +185,24 @@ final class HubStore {
     func put(
         _ name: RecordName, _ record: VersionedRecord, data: String?, originKey: String, scopes: ScopeChange?, at now: Timestamp
     ) throws(DatabaseError) {
+        let kept = record.kept?.data.json
+        let mayName = [data, kept].contains { $0.map { Placeholder.mayBe(in: $0) } ?? false }
         let row: [DatabaseValue] = [
             .text(name.entity.text), .text(name.id.text), .int(record.version), DatabaseValue(data),
             .text(record.stamp.hlc.description), .text(record.stamp.writer.text),
             DatabaseValue(StampColumn.text(record.kept?.stamps ?? record.exceptions)), .text(originKey), .int(now.milliseconds),
             DatabaseValue(record.stamp.author), DatabaseValue(StampColumn.text(record.kept?.additions ?? record.additions)),
-            DatabaseValue(record.kept?.data.json), DatabaseValue(record.kept == nil ? nil : record.version),
+            DatabaseValue(kept), DatabaseValue(record.kept == nil ? nil : record.version),
             DatabaseValue(scopes.flatMap { ScopesColumn.text($0.after) }),
         ]
         let seen = RecordRow(
             id: name.id, version: record.version, content: .success(record), originKey: originKey, size: data?.utf8.count ?? 0,
-            scopes: scopes?.after ?? [])
+            scopes: scopes?.after ?? [], mayNameFiles: mayName)
         let before = try self.record(name)
         // The links of a damaged row are unknown.
         if before?.isWhole == false { try dropLinks(of: name) }
         try change(at: now) { layer in
-            noteLinks(of: name, from: before, to: record, in: &layer)
+            noteLinks(of: name, from: before, to: record, mayName: mayName, in: &layer)
             layer.seen.records.updateValue(seen, forKey: name)
             layer.writes.records[name] = row
             if let scopes { note(scopes, of: name, version: record.version, in: &layer) }
@@ -238,9 +242,15 @@ final class HubStore {
             content = .failure(error)
             note(error, of: RecordName(entity, id))
         }
-        return RecordRow(
-            id: id, version: row.int(1), content: content, originKey: row.text(6), size: row.optionalText(2)?.utf8.count ?? 0,
-            scopes: scopes)
+        let data = row.optionalText(2)
+        var known = RecordRow(
+            id: id, version: row.int(1), content: content, originKey: row.text(6), size: data?.utf8.count ?? 0, scopes: scopes)
+        // Rows that devices are shown are looked through for no file.
+        if hasKept {
+            let texts = [data, row.optionalText(9)]
+            known.mayNameFiles = texts.contains { $0.map { Placeholder.mayBe(in: $0) } ?? false }
+        }
+        return known
     }
 
     private func readRecord(_ row: any DatabaseRow, hasKept: Bool) throws(RecordDamage) -> VersionedRecord {

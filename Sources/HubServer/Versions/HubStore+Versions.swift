@@ -42,14 +42,16 @@ extension HubStore {
             for row in page {
                 guard let record = row.whole, record.data != nil || record.kept != nil else { continue }
                 let converted = steps.convert(record)
+                let (data, kept) = (converted.data?.json, converted.kept?.data.json)
                 try database.run(
                     "UPDATE record SET data = ?, exceptions = ?, additions = ?, kept = ? WHERE entity = ? AND id = ?",
-                    DatabaseValue(converted.data?.json),
+                    DatabaseValue(data),
                     DatabaseValue(StampColumn.text(converted.kept?.stamps ?? converted.exceptions)),
                     DatabaseValue(StampColumn.text(converted.kept?.additions ?? converted.additions)),
-                    DatabaseValue(converted.kept?.data.json), .text(entity.text), .text(row.id.text))
+                    DatabaseValue(kept), .text(entity.text), .text(row.id.text))
                 var layer = WriteGroup.Layer()
-                noteLinks(of: RecordName(entity, row.id), from: row, to: converted, in: &layer)
+                let mayName = [data, kept].contains { $0.map { Placeholder.mayBe(in: $0) } ?? false }
+                noteLinks(of: RecordName(entity, row.id), from: row, to: converted, mayName: mayName, in: &layer)
                 try write(links: layer.writes.links)
             }
             guard page.count == HubStore.convertedPage, let last = page.last else { break }

@@ -30,6 +30,29 @@ package struct Placeholder: Hashable, Sendable {
 
     package static let mark = "$blob"
 
+    /// Returns whether the text of a JSON document may hold a placeholder: a cheap look that can err on one side only.
+    ///
+    /// A `true` costs a walk through the document. A `false` is certain: each character of the mark is written as itself or as `\uXXXX`, and
+    /// no other escape stands for one of them (RFC 8259, section 7).
+    package static func mayBe(in text: String) -> Bool {
+        var found = 0
+        var isEscape = false
+        for byte in text.utf8 {
+            if isEscape, byte == UInt8(ascii: "u") { return true }
+            isEscape = byte == UInt8(ascii: "\\")
+            if byte == markBytes[found] {
+                found += 1
+                if found == markBytes.count { return true }
+            } else {
+                // The first byte of the mark stands nowhere else in it.
+                found = byte == markBytes[0] ? 1 : 0
+            }
+        }
+        return false
+    }
+
+    private static let markBytes = Array(mark.utf8)
+
     /// The digest of a placeholder that waits for its file; `nil` for any other value.
     private static func waiting(_ value: JSON) -> BlobDigest? {
         guard let object = value.object, let name = object[mark]?.text, object["state"]?.text == "pending" else { return nil }

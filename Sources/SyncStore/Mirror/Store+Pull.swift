@@ -202,7 +202,10 @@ extension Store {
         records[row.rid] = touched
         let remote = RemoteSide(item.record, device: item.originDevice, author: item.originAuthor)
         try takeRemote(remote, of: row.rid, &records)
-        summary.wantedFiles += try noteFiles(of: item.record, RecordName(names.entity(row.eid), item.id))
+        // The text of the document was made to be stored.
+        if records[row.rid]?.row.base.map({ Placeholder.mayBe(in: $0) }) ?? true {
+            summary.wantedFiles += try noteFiles(of: item.record, RecordName(names.entity(row.eid), item.id))
+        }
         summary.upserts += 1
     }
 
