@@ -10,6 +10,8 @@ package final class Store {
     package let options: StoreOptions
     /// Limits of accepted work; they may change at any time.
     package var capacity: StoreCapacity
+    /// Limits of files that records from the hub make wanted; they may change at any time.
+    package var fileCapacity: BlobCapacity
     /// The findings at the start.
     package internal(set) var opening = StoreOpening()
     /// The rule book. It may change at any time (``use(_:at:)``) and applies to mutations that are enqueued later.
@@ -76,6 +78,7 @@ package final class Store {
         self.rules = options.rules
         ranks = EntityRanks(options.rules)
         self.capacity = options.capacity
+        self.fileCapacity = options.fileCapacity
         self.fullSync = options.fullSync
         self.rest = options.rest
         let start = try OpeningSequence(database: database, options: options, now: now).run()

@@ -8,6 +8,7 @@ package struct StoreOptions: Sendable {
     package var bootID: String
     package var rules: RuleBook
     package var capacity: StoreCapacity
+    package var fileCapacity = BlobCapacity()
     /// Seed for keys, replica ids and jitter. In production it is drawn from the system.
     package var seed: UInt64
     /// Facts about the past of the database that are stored outside of it.

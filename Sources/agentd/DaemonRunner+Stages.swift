@@ -38,6 +38,7 @@ extension DaemonRunner {
             device: machine.device, bootID: machine.bootID, rules: configuration.rules, capacity: configuration.storeCapacity,
             seed: machine.seed, marker: marker)
         options.clockTrust = SystemClocks.isSynchronised ? .synced : .unsynced
+        options.fileCapacity = configuration.blobCapacity
         options.fullSync.interval = configuration.sync.fullSync
         options.rest = configuration.restMapping
         #if ABLATIONS

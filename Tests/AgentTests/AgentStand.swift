@@ -100,12 +100,13 @@ final class AgentStand: Sendable {
         let loop = group.next()
         let deliver: StoreWriter.Deliver = { calls in loop.execute { for call in calls { call() } } }
         let path = folder + "/agent.db"
-        let options = StoreOptions(
+        var options = StoreOptions(
             device: DeviceID(trusted: "gw-test"), bootID: "boot-1", rules: loaded.configuration.rules,
             capacity: loaded.configuration.storeCapacity, seed: 7)
+        options.fileCapacity = loaded.configuration.blobCapacity
         writer = StoreWriter(
             time: SystemClocks(), deliver: deliver, incident: { Issue.record("store incident: \($0)") },
-            open: { now throws(StoreError) in try Store(Database.open(path: path), options, at: now) })
+            open: { [options] now throws(StoreError) in try Store(Database.open(path: path), options, at: now) })
         _ = try writer.start()
         reader = StoreReader(path: path, time: SystemClocks(), deliver: deliver)
         var log = Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() })

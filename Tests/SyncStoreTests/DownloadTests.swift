@@ -69,6 +69,16 @@ struct DownloadTests {
         }
     }
 
+    @Test("With files: ahead no more files become wanted than the agent may know, as it was told last")
+    func aheadWithinLimits() throws {
+        let agent = try TestAgent(rules: Self.ahead) { $0.fileCapacity.files = 2 }
+        #expect(try agent.pull([("a", 5, ["photos": .array(["p", "q", "r"].map { Self.photo($0) })])]).wantedFiles == 2)
+        #expect(try agent.pull([("a", 6, ["photos": .array(["p", "q", "r", "s"].map { Self.photo($0) })])]).wantedFiles == 0)
+        agent.store.fileCapacity.files = 3
+        #expect(try agent.pull([("a", 7, ["photos": .array(["p", "q", "r", "s", "t"].map { Self.photo($0) })])]).wantedFiles == 1)
+        #expect(try agent.store.reads.blobCounts().fetching == 3)
+    }
+
     @Test("Records that came before files: ahead was set are looked through")
     func before() throws {
         let agent = try TestAgent()

@@ -254,7 +254,7 @@ extension Agent {
         if environment.links != nil { resolveHub() }
         review()
         let rest = configuration.restMapping
-        let capacity = configuration.storeCapacity
+        let (capacity, fileCapacity) = (configuration.storeCapacity, configuration.blobCapacity)
         let fullSync = configuration.sync.fullSync
         let gatesBlobs = configuration.blobs.gate == .before
         let isElsewhere = blobs.uploader.settings.server.files != configuration.uploadSettings(spread: environment.spread).server.files
@@ -264,6 +264,7 @@ extension Agent {
         if blobs.isSwept, configuration.aheadEntities != blobs.aheadEntities { wantShownFiles() }
         tellStore { store, _ in
             store.capacity = capacity
+            store.fileCapacity = fileCapacity
             store.gatesBlobs = gatesBlobs
             store.rest = rest
             store.fullSync.interval = fullSync

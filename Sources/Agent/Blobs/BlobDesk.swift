@@ -3,7 +3,7 @@ import NIOCore
 import NIOPosix
 import SyncCore
 import SyncHTTP
-import SyncStore
+package import SyncStore
 import Synchronization
 
 /// The agent's state of files in memory: the uploader, its running requests, and received files.
@@ -143,7 +143,7 @@ extension AgentConfiguration {
     /// The entities whose files come ahead.
     var aheadEntities: Set<EntityName> { Set(rules.entities.filter { $0.value.files == .ahead }.keys) }
 
-    var blobCapacity: BlobCapacity {
+    package var blobCapacity: BlobCapacity {
         var capacity = BlobCapacity()
         capacity.bytes = Int64(blobs.quotaBytes)
         capacity.keptFor = blobs.keptFor

@@ -107,8 +107,6 @@ extension Store {
         return count
     }
 
-    private var fileCapacity: BlobCapacity { BlobCapacity() }
-
     /// - Throws: `.refused` with `not-found`.
     package func pinBlob(_ id: BlobID, _ isPinned: Bool, at now: Moment) throws(StoreError) -> BlobRow {
         try transact(at: now) { () throws(StoreError) in
