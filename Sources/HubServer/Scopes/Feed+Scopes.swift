@@ -71,7 +71,7 @@ extension Feed {
     ///
     /// Records that change meanwhile come with the feed: this sends what was there at the cursor's commit, and takes back what the device
     /// may have received up to it.
-    func changedShare(_ cursor: Cursor, naming: Bool, _ room: inout Room) throws(DatabaseError) -> Result<StreamPage?, Problem> {
+    mutating func changedShare(_ cursor: Cursor, naming: Bool, _ room: inout Room) throws(DatabaseError) -> Result<StreamPage?, Problem> {
         guard let share = cursor.share else { return .success(nil) }
         let (entity, limit) = (cursor.entity, max(1, 2 * room.records) + 1)
         let gained = try store.scopeFeed(

@@ -18,13 +18,13 @@ struct Feed {
     /// The calling device.
     let device: DeviceID
     /// The versions of the schemas in which it reads.
-    let schemas: SchemaNumbers
+    var views: SchemaViews
     /// Receives a cursor that this database cannot have given out; `nil`: such cursors are not reported.
     let witness: HubWitness?
 
     // MARK: Changes
 
-    func answer(_ request: PullRequest) throws(DatabaseError) -> PullResponse {
+    mutating func answer(_ request: PullRequest) throws(DatabaseError) -> PullResponse {
         var response = PullResponse(epoch: epoch, head: head, pages: [])
         var room = Room(records: request.limit, bytes: request.maxBytes)
         for stream in request.streams {
@@ -49,7 +49,7 @@ struct Feed {
         return Array(names.filter { rules[$0].map { $0.kind != .event } ?? false }.sorted().prefix(EntityList.most))
     }
 
-    func position(_ stream: StreamPosition) throws(DatabaseError) -> Result<Cursor, Problem> {
+    mutating func position(_ stream: StreamPosition) throws(DatabaseError) -> Result<Cursor, Problem> {
         if let refusal = refusal(of: stream.entity) { return .failure(refusal) }
         guard let text = stream.cursor else {
             var cursor = beginning(stream.entity)
@@ -89,7 +89,7 @@ struct Feed {
     }
 
     /// - Returns: `nil` when there is nothing new, and the device has a cursor already.
-    private func page(
+    private mutating func page(
         _ cursor: Cursor, isFirst: Bool, naming: Bool, _ room: inout Room
     ) throws(DatabaseError) -> Result<StreamPage?, Problem> {
         if cursor.share?.isChanging == true { return try changedShare(cursor, naming: naming, &room) }
@@ -123,7 +123,7 @@ struct Feed {
                 rows.prefix(count), end, hasMore: hasMore, total: isFirst && hasMore ? try total(of: cursor.entity) : nil))
     }
 
-    func page(_ rows: ArraySlice<HubStore.RecordRow>, _ end: Cursor, hasMore: Bool, total: Int64? = nil) -> StreamPage {
+    mutating func page(_ rows: ArraySlice<HubStore.RecordRow>, _ end: Cursor, hasMore: Bool, total: Int64? = nil) -> StreamPage {
         let deletions = rows.compactMap { row -> StreamPage.Deletion? in
             if row.isRevoked { return StreamPage.Deletion(id: row.id, version: row.version, reason: "revoked") }
             guard let record = row.whole, record.isDeleted else { return nil }
@@ -186,7 +186,7 @@ struct Feed {
 
     /// - Parameter device: The calling device: a seed filter may name it.
     /// - Returns: A problem when a record of the page is damaged and the device cannot be told: it would treat the record as deleted.
-    func answer(_ request: SnapshotRequest, for device: DeviceID) throws(DatabaseError) -> Result<SnapshotPage, Problem> {
+    mutating func answer(_ request: SnapshotRequest, for device: DeviceID) throws(DatabaseError) -> Result<SnapshotPage, Problem> {
         if let refusal = refusal(of: request.entity) { return .failure(refusal) }
         let start = beginning(request.entity)
         let isEvent = rules[request.entity]?.kind == .event
@@ -216,29 +216,20 @@ struct Feed {
         return try store.scopeTotals(entity, scopes.codes).past
     }
 
-    private func shown(_ rows: ArraySlice<HubStore.RecordRow>, of entity: EntityName) -> [StreamPage.Record] {
-        let rules = rules[entity] ?? EntityRules()
+    private mutating func shown(_ rows: ArraySlice<HubStore.RecordRow>, of entity: EntityName) -> [StreamPage.Record] {
         // Refused before.
-        let view = try? view(of: entity)
+        guard case .success(let view) = views[entity] else { return [] }
+        let rules = rules[entity] ?? EntityRules()
         return rows.compactMap { record($0, view, rules) }
     }
 
-    private func view(of entity: EntityName) throws(Problem) -> SchemaView {
-        try SchemaView(schemas[entity], rules[entity] ?? EntityRules(), of: entity)
-    }
-
     /// The reason why the device cannot be shown the records of an entity.
-    private func refusal(of entity: EntityName) -> Problem? {
-        do throws(Problem) {
-            _ = try view(of: entity)
-            return nil
-        } catch {
-            return error
-        }
+    private mutating func refusal(of entity: EntityName) -> Problem? {
+        if case .failure(let problem) = views[entity] { problem } else { nil }
     }
 
-    private func record(_ row: HubStore.RecordRow, _ view: SchemaView?, _ rules: EntityRules) -> StreamPage.Record? {
-        guard !row.isRevoked, let view, let record = row.whole else { return nil }
+    private func record(_ row: HubStore.RecordRow, _ view: SchemaView, _ rules: EntityRules) -> StreamPage.Record? {
+        guard !row.isRevoked, let record = row.whole else { return nil }
         return view.lower(record).hubRecord(naming: { rules.strategy(of: view.present(of: $0)) == .manual }).map {
             StreamPage.Record(
                 id: row.id, record: $0, originDevice: record.stamp.writer.text, originKey: row.originKey,

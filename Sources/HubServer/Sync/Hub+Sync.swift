@@ -111,7 +111,7 @@ extension Hub {
             request.method == "GET" ? try PullMessages.readQuery(request.query) : try PullMessages.readRequest(body)
         }
         return try querying { () throws(DatabaseError) in
-            let feed = feed(for: caller)
+            var feed = feed(for: caller)
             let pages = try feed.answer(pull)
             var response = HubResponse(json: PullMessages.response(pages))
             // Without news there is nothing to prove: most pulls are so, and should stay small.
@@ -125,7 +125,10 @@ extension Hub {
 
     func snapshot(_ request: HubRequest, _ caller: HubGate.Caller) throws(HubRefusal) -> HubResponse {
         let wanted = try reading { () throws(Problem) in try SnapshotMessages.readQuery(request.query) }
-        switch try querying({ () throws(DatabaseError) in try feed(for: caller).answer(wanted, for: caller.device) }) {
+        switch try querying({ () throws(DatabaseError) in
+            var feed = feed(for: caller)
+            return try feed.answer(wanted, for: caller.device)
+        }) {
         case .success(let page):
             var response = HubResponse(json: SnapshotMessages.response(page))
             response.givesReceipt = true
@@ -150,6 +153,6 @@ extension Hub {
             store: store, rules: settings.rules, share: settings.ablations.contains(.scopesIgnored) ? nil : caller.share,
             indexes: scopeIndexes, ablations: settings.ablations, epoch: state.epoch, secret: state.secret, head: state.head,
             opening: state.opening, lineage: lineage, device: caller.device,
-            schemas: caller.schemas, witness: settings.ablations.contains(.proofIgnored) ? nil : witness)
+            views: SchemaViews(caller.schemas, settings.rules), witness: settings.ablations.contains(.proofIgnored) ? nil : witness)
     }
 }

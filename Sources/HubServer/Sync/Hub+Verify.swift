@@ -5,7 +5,10 @@ extension Hub {
     func verify(_ request: HubRequest, _ caller: HubGate.Caller) throws(HubRefusal) -> HubResponse {
         let body = try body(of: request)
         let verify = try reading { () throws(Problem) in try VerifyMessages.readRequest(body) }
-        switch try querying({ () throws(DatabaseError) in try feed(for: caller).answer(verify) }) {
+        switch try querying({ () throws(DatabaseError) in
+            var feed = feed(for: caller)
+            return try feed.answer(verify)
+        }) {
         case .success(let verdict): return HubResponse(json: VerifyMessages.response(verdict))
         case .failure(let problem): return HubResponse(problem)
         }
@@ -24,7 +27,7 @@ extension Hub {
 }
 
 extension Feed {
-    func answer(_ request: VerifyRequest) throws(DatabaseError) -> Result<VerifyResponse, Problem> {
+    mutating func answer(_ request: VerifyRequest) throws(DatabaseError) -> Result<VerifyResponse, Problem> {
         switch try position(StreamPosition(entity: request.entity, cursor: request.cursor)) {
         case .failure(let problem): return .failure(problem)
         case .success:
