@@ -28,11 +28,17 @@ struct AppSchemas: Sendable {
 
     /// The result of an enqueue with each record in the version in which the mutation was written.
     func shown(_ enqueued: [Enqueued], for mutations: [NewMutation]) -> [Enqueued] {
-        zip(enqueued, mutations).map { item, mutation in
+        // Most lists are of one entity.
+        var last: (entity: EntityName, view: SchemaView)?
+        return zip(enqueued, mutations).map { item, mutation in
             let rules = rules[mutation.entity] ?? EntityRules()
             let version = mutation.schema ?? rules.appVersion ?? rules.version
-            // The store has accepted the version.
-            guard version != rules.version, let view = try? SchemaView(version, rules, of: mutation.entity) else { return item }
+            guard version != rules.version else { return item }
+            if last?.entity != mutation.entity || last?.view.version != version {
+                // `try?`: the store has accepted the version.
+                last = (try? SchemaView(version, rules, of: mutation.entity)).map { (mutation.entity, $0) }
+            }
+            guard let view = last?.view else { return item }
             var item = item
             item.record = item.record.map { view.lower($0) }
             item.kept = view.lower(values: item.kept)
