@@ -56,7 +56,7 @@ package actor Agent {
     /// Uploads and received files.
     var blobs: BlobDesk
     /// State of the socket file.
-    var socketCare = SocketCare()
+    var socketKeeper: SocketFileKeeper?
     var indexes = IndexUpkeep()
 
     // The hub, beside the sync.

@@ -37,6 +37,32 @@ struct SocketFileLossTests {
         }
     }
 
+    @Test("A keeper makes the file anew each time, tells it, and does nothing more once it has stopped")
+    func kept() async throws {
+        try await withServer(admit: echo) { surroundings in
+            let news = Log<String>()
+            let keeper = SocketFileKeeper(surroundings.server, mode: 0o600, group: nil, on: LoopExecutor(surroundings.loop)) { told in
+                switch told {
+                case .isBack: news.append("back")
+                case .isGone: news.append("gone")
+                }
+            }
+            keeper.check()
+            for round in 1...3 {
+                // Before the watch exists the first check finds the loss.
+                #expect(unlink(surroundings.path) == 0)
+                let told = await news.wait(for: round)
+                #expect(told.suffix(1) == ["back"] && surroundings.server.isFound)
+                #expect(try ask(try surroundings.client()) == 200)
+            }
+            await keeper.stop()
+            #expect(unlink(surroundings.path) == 0)
+            keeper.check()
+            try await surroundings.turn()
+            #expect(access(surroundings.path, F_OK) != 0)
+        }
+    }
+
     @Test("It does nothing while the file is in place, and leaves alone what somebody else has put there", arguments: [true, false])
     func leftAlone(isForeign: Bool) async throws {
         try await withServer(admit: echo) { surroundings in

@@ -116,7 +116,7 @@ package final class HubService: Sendable {
     package let address: String
     package let port: Int
     private let server: HTTPServer
-    private let operators: HTTPServer?
+    private let operators: OperatorHandler.Listening?
     private let worker: HubWorker
     private let group: MultiThreadedEventLoopGroup
     private let ownGroup: MultiThreadedEventLoopGroup
@@ -195,7 +195,7 @@ package final class HubService: Sendable {
     }
 
     private init(
-        _ server: HTTPServer, _ operators: HTTPServer?, _ worker: HubWorker, _ group: MultiThreadedEventLoopGroup,
+        _ server: HTTPServer, _ operators: OperatorHandler.Listening?, _ worker: HubWorker, _ group: MultiThreadedEventLoopGroup,
         _ ownGroup: MultiThreadedEventLoopGroup, _ renewal: CertificateRenewal?
     ) {
         self.renewal = renewal

@@ -22,27 +22,55 @@ final class OperatorHandler: HTTPHandler {
         (self.worker, self.log) = (worker, log)
     }
 
+    /// The server of the socket, and the keeper of its file.
+    struct Listening: Sendable {
+        let server: HTTPServer
+        let keeper: SocketFileKeeper
+
+        func stop(within grace: Duration) async {
+            await keeper.stop()
+            await server.stop(within: grace)
+        }
+    }
+
     /// Without the socket the hub serves all the same: devices do not need it.
     ///
     /// - Returns: `nil` after it has written to the log why there is no socket.
     static func listen(
         at path: String?, _ worker: HubWorker, on group: any EventLoopGroup, _ log: Logger
-    ) async -> HTTPServer? {
+    ) async -> Listening? {
         guard let path else { return nil }
+        let mode: UInt16 = 0o600
         var configuration = HTTPServerConfiguration(
-            endpoint: .unix(path: path, mode: 0o600), problemBody: HubHandler.problemBody)
+            endpoint: .unix(path: path, mode: mode), problemBody: HubHandler.problemBody)
         configuration.limits.connections = 8
         configuration.limits.connectionsKeptForRoot = 4
         // A command reads its file between two requests.
         configuration.limits.bodyIdleTime = .seconds(120)
         configuration.limits.idleTime = .seconds(300)
         do throws(HTTPServerError) {
-            return try await HTTPServer.start(configuration, on: group, handler: OperatorHandler(worker, log))
+            let server = try await HTTPServer.start(configuration, on: group, handler: OperatorHandler(worker, log))
+            let keeper = SocketFileKeeper(server, mode: mode, group: nil, on: LoopExecutor(group.next())) { note($0, log) }
+            keeper.check()
+            return Listening(server: server, keeper: keeper)
         } catch {
             log.warning(
                 "there is no socket for operators: agenthub publish and entities apply work only while no hub runs",
                 metadata: ["error": "\(error)", "hint": "\(hint(for: error))"])
             return nil
+        }
+    }
+
+    private static func note(_ news: SocketFileKeeper.News, _ log: Logger) {
+        switch news {
+        case .isBack(let address):
+            log.warning(
+                "the file of the operators' socket was removed while the hub was listening on it, and was made anew",
+                metadata: ["path": "\(address)", "hint": "find out what removes files there"])
+        case .isGone(let address, let error):
+            log.error(
+                "the file of the operators' socket is gone and cannot be made anew; it is tried again every 30 seconds",
+                metadata: ["path": "\(address)", "error": "\(error)", "hint": "\(hint(for: error))"])
         }
     }
 

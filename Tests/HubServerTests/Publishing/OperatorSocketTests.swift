@@ -95,6 +95,21 @@ struct OperatorSocketTests {
         }
     }
 
+    @Test("A file that is removed comes back at once, with its permissions, and serves")
+    func removed() async throws {
+        let path = FileManager.default.temporaryDirectory.appendingPathComponent("\(UUID().uuidString.prefix(8)).sock").path
+        try await Self.with(path: path) { stand in
+            for _ in 0..<2 {
+                #expect(unlink(path) == 0)
+                // The kernel tells the hub of it.
+                while access(path, F_OK) != 0 { await Task.yield() }
+                var facts = stat()
+                #expect(stat(path, &facts) == 0 && facts.st_mode & S_IFMT == S_IFSOCK && facts.st_mode & 0o777 == 0o600)
+                #expect(try await stand.ask(.get, "/v1/operator/status").status == 200)
+            }
+        }
+    }
+
     @Test("A path that is too long for a socket leaves the hub to its devices")
     func longPath() async throws {
         let path = "/tmp/" + String(repeating: "x", count: 110)
