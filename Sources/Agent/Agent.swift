@@ -57,6 +57,7 @@ package actor Agent {
     var blobs: BlobDesk
     /// State of the socket file.
     var socketKeeper: SocketFileKeeper?
+    var rulesAttempts = RulesAttempts()
     var indexes = IndexUpkeep()
 
     // The hub, beside the sync.

@@ -280,25 +280,6 @@ extension Agent {
         return settings
     }
 
-    /// Converts what is stored under other versions of the schemas. It is queued before whatever the engine asks of the store from now on.
-    func useRules(_ rules: RuleBook) {
-        fromStore { store, now throws(StoreError) in
-            try store.use(rules, at: now)
-        } then: { agent, result in
-            guard case .failure(let error) = result else {
-                agent.alarms.end("schema_pending")
-                return
-            }
-            agent.log.error("the documents were not converted", metadata: ["error": "\(error)"])
-            agent.raise(
-                "schema_pending",
-                "the documents on this device do not have the version of their schema that the configuration asks for: \(error). The "
-                    + "agent tries again to convert them")
-            // A command of the engine may have converted them by then; this one ends the alarm.
-            agent.schedule(after: agent.environment.diskRetryAfter) { $0.useRules($0.loaded.configuration.rules) }
-        }
-    }
-
     private func problem(_ errors: ConfigurationErrors) -> Problem {
         LocalProblem.validation.problem(
             "the configuration is not accepted: \(errors.errors.count == 1 ? "one error" : "\(errors.errors.count) errors")",
