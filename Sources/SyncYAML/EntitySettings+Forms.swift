@@ -100,21 +100,15 @@ extension EntitySettings {
         for (name, rules) in book.entities.sorted(by: { $0.key < $1.key }) {
             if let answers = rules.form?.answers { checkAnswers(answers, of: name, book, root, &reading) }
             guard let forms = rules.form?.entity else { continue }
-            func report(_ problem: String, _ expected: String) {
-                let place = root.deepest(["entities", name.text, "form", "entity"]).position
-                reading.report(place, below: "entities." + keyText(name.text) + ".form.entity", problem: problem, expected: expected)
-            }
-            guard let found = book[forms] else {
-                let near = nearestName(to: forms.text, among: book.entities.keys.map(\.text)).map { " (did you mean \($0)?)" } ?? ""
-                report("refers to \(forms)\(near)", "a configured entity, because strict_entities is true")
+            let reference = Reference(from: name, at: ["form", "entity"], to: forms)
+            guard forms != name else {
+                reference.report("refers to itself", expected: "another entity, whose records are the forms", root, &reading)
                 continue
             }
-            if forms == name {
-                report("refers to itself", "another entity, whose records are the forms")
-            } else if found.kind == .event {
-                report("refers to \(forms), an event, which is not kept", "a record or a reference")
-            } else if found.keep != nil {
-                report("refers to \(forms), whose documents a device may drop (keep)", "an entity whose forms stay on the device")
+            if checkReference(reference, book, root, &reading)?.keep != nil {
+                reference.report(
+                    "refers to \(forms), whose documents a device may drop (keep)", expected: "an entity whose forms stay on the device",
+                    root, &reading)
             }
         }
     }

@@ -33,20 +33,9 @@ package enum EntitySettings {
 
     /// Checks the references between entities. `root` is the mapping that has the key `entities`.
     package static func checkReferences(_ book: RuleBook, _ root: YAMLNode, _ reading: inout Reading) {
-        func report(_ name: EntityName, _ field: String, _ problem: String, _ expected: String) {
-            let place = root.deepest(["entities", name.text, "refs", field]).position
-            let key = "entities." + keyText(name.text) + ".refs." + keyText(field)
-            reading.report(place, below: key, problem: problem, expected: expected)
-        }
         for (name, rules) in book.entities.sorted(by: { $0.key < $1.key }) {
             for (field, parent) in rules.refs.sorted(by: { $0.key < $1.key }) {
-                guard let kind = book[parent]?.kind else {
-                    report(name, field, "refers to \(parent)", "a configured entity, because strict_entities is true")
-                    continue
-                }
-                if kind == .event {
-                    report(name, field, "refers to \(parent), an event, which is not kept", "a record or a reference")
-                }
+                checkReference(Reference(from: name, at: ["refs", field], to: parent), book, root, &reading)
             }
         }
         checkForms(book, root, &reading)
@@ -54,8 +43,49 @@ package enum EntitySettings {
             let field = book.entities[circle[0]]?.refs.first(where: { $0.value == circle[1] })?.key
         {
             let path = circle.map(\.text).joined(separator: " -> ")
-            report(circle[0], field, "makes a circle: \(path)", "parents that are not below their children")
+            Reference(from: circle[0], at: ["refs", field], to: circle[1]).report(
+                "makes a circle: \(path)", expected: "parents that are not below their children", root, &reading)
         }
+    }
+
+    /// A key of an entity that names another one.
+    struct Reference {
+        var entity: EntityName
+        /// The path of the key below its entity.
+        var path: [String]
+        var target: EntityName
+
+        init(from entity: EntityName, at path: [String], to target: EntityName) {
+            (self.entity, self.path, self.target) = (entity, path, target)
+        }
+
+        func report(_ problem: String, expected: String, _ root: YAMLNode, _ reading: inout Reading) {
+            let names = ["entities", entity.text] + path
+            reading.report(
+                root.deepest(names).position, below: names.map { keyText($0) }.joined(separator: "."), problem: problem, expected: expected)
+        }
+    }
+
+    /// Refuses a reference to an entity that is not configured, or whose records are not kept.
+    ///
+    /// - Returns: The rules of the entity; `nil`: the reference is refused.
+    @discardableResult
+    static func checkReference(
+        _ reference: Reference, _ book: RuleBook, _ root: YAMLNode, _ reading: inout Reading
+    ) -> EntityRules? {
+        let target = reference.target
+        guard let found = book[target] else {
+            let others = book.entities.keys.filter { $0 != reference.entity }.map(\.text)
+            let near = nearestName(to: target.text, among: others).map { " (did you mean \($0)?)" } ?? ""
+            reference.report(
+                "refers to \(target)\(near)", expected: "a configured entity, because strict_entities is true", root, &reading)
+            return nil
+        }
+        guard found.kind != .event else {
+            reference.report("refers to \(target), an event, which is not kept", expected: "a record or a reference", root, &reading)
+            return nil
+        }
+        return found
     }
 
     /// Parents go to the hub before their children, so no entity may be its own ancestor. A record that refers to another one of its own
