@@ -20,8 +20,8 @@ package struct BlobRow: Hashable, Sendable {
     /// The bytes are on this device.
     package var hasFile: Bool
     package var progress: UploadProgress
-    /// The state of its way from the hub to this device; `nil` for a file that was never asked of the hub.
-    package var fetch: FetchState?
+    /// The meaning of ``state``, ``hasFile`` and the column `fetch` together.
+    package var standing: BlobStanding
     /// Number of bytes of the part that are on the medium.
     package var gotBytes: Int64 = 0
     /// Time at which it was last asked for.
@@ -32,9 +32,12 @@ package struct BlobRow: Hashable, Sendable {
     package var isPinned = false
     package var links: [BlobLink]
 
+    /// The state of its way from the hub to this device; `nil` for a file that was never asked of the hub.
+    package var fetch: FetchState? { standing.fetch }
+
     /// The download of a wanted file; `nil` for any other.
     package var download: DownloadJob? {
-        guard fetch == .fetching else { return nil }
+        guard standing == .fetching else { return nil }
         var stored = DownloadProgress()
         // A row that says something impossible begins anew.
         stored.offset = gotBytes <= DownloadJob.sizeMax ? gotBytes : 0
@@ -91,13 +94,22 @@ package enum BlobFilter: Hashable, Sendable {
 }
 
 extension BlobCounts {
-    fileprivate mutating func count(_ fetch: FetchState, _ number: Int64, bytes: Int64) {
-        switch fetch {
+    /// - Parameters:
+    ///   - pendingBytes: Bytes that are still to be uploaded.
+    ///   - missingBytes: Bytes that are still to come.
+    fileprivate mutating func count(_ standing: BlobStanding, _ number: Int64, pendingBytes: Int64, missingBytes: Int64) {
+        switch standing {
+        case .pending:
+            pending = number
+            self.pendingBytes = pendingBytes
+        case .uploaded: uploaded = number
+        case .uploadFailed: failed = number
+        case .missing: missing = number
         case .fetching:
             fetching = fetching.saturatingAdd(number)
-            fetchingBytes = fetchingBytes.saturatingAdd(bytes)
+            fetchingBytes = fetchingBytes.saturatingAdd(missingBytes)
         case .fetched: fetched = fetched.saturatingAdd(number)
-        case .failed: fetchFailed = fetchFailed.saturatingAdd(number)
+        case .fetchFailed: fetchFailed = fetchFailed.saturatingAdd(number)
         }
     }
 }
@@ -142,18 +154,9 @@ extension StoreReads {
         ) { row throws(StoreError) in
             let number = row.int(1)
             counts.keptBytes += row.int(3)
-            if let fetch = row.optionalInt(4).flatMap({ FetchState(rawValue: Int(clamping: $0)) }) {
-                return counts.count(fetch, number, bytes: row.int(5))
-            }
-            switch BlobState(number: row.int(0)) {
-            case .pending?:
-                counts.pending = number
-                counts.pendingBytes = row.int(2)
-            case .uploaded?: counts.uploaded = number
-            case .failed?: counts.failed = number
-            case .missing?: counts.missing = number
-            case .uploading?, .verifying?, nil: break
-            }
+            // A count has nothing to say about the bytes here.
+            guard let standing = BlobStanding(state: row.int(0), fetch: row.optionalInt(4), hasFile: false) else { return }
+            counts.count(standing, number, pendingBytes: row.int(2), missingBytes: row.int(5))
         }
         return counts
     }
@@ -195,7 +198,10 @@ extension StoreReads {
         defer { statement.reset() }
         var rows: [BlobRow] = []
         while try database.step(statement) {
-            guard let digest = BlobDigest(hex: statement.text(1)), let state = BlobState(number: statement.int(3)) else { continue }
+            guard let digest = BlobDigest(hex: statement.text(1)), let state = BlobState(number: statement.int(3)),
+                let standing = BlobStanding(
+                    state: statement.int(3), fetch: statement.optionalInt(19), hasFile: statement.bool(12))
+            else { continue }
             var progress = UploadProgress()
             progress.offset = statement.int(7)
             progress.attempts = Int(clamping: statement.int(8))
@@ -209,8 +215,7 @@ extension StoreReads {
                 app: AppName(trusted: statement.optionalText(18) ?? "unknown"),
                 createdAt: Timestamp(milliseconds: statement.int(6)),
                 doneAt: statement.optionalInt(11).map { Timestamp(milliseconds: $0) },
-                isVerified: statement.bool(13), hasFile: statement.bool(12), progress: progress, links: [])
-            row.fetch = statement.optionalInt(19).flatMap { FetchState(rawValue: Int(clamping: $0)) }
+                isVerified: statement.bool(13), hasFile: statement.bool(12), progress: progress, standing: standing, links: [])
             row.gotBytes = max(0, statement.int(20))
             row.wantedAt = statement.optionalInt(21).map { Timestamp(milliseconds: $0) }
             (row.isAsked, row.isPinned) = (statement.bool(22), statement.bool(23))

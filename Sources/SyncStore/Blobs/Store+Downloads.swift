@@ -98,7 +98,7 @@ extension Store {
                 digest: file.digest, size: file.size, type: file.type, isUploaded: true, link: BlobLink(name, field: field))
             let known = try reads.blob(file.digest)
             if let known, known.fetch != nil { try link(known.id, shown.link) }
-            if known?.fetch == .failed {
+            if known?.standing == .fetchFailed {
                 count += try want(file.digest, shown, isAsked: false, by: Self.itself, fileCapacity) == nil ? 0 : 1
             } else if known == nil, rules[name.entity]?.files == .ahead, try blobTotal().files < fileCapacity.files {
                 count += try want(file.digest, shown, isAsked: false, by: Self.itself, fileCapacity) == nil ? 0 : 1
