@@ -204,8 +204,8 @@ extension Agent {
 
     private func stored(_ answer: StoreAnswer) {
         handle(.stored(answer))
-        if case .pullApplied(let summary) = answer { noteWantedFiles(summary) }
-        if case .snapshotApplied(let summary, _) = answer { noteWantedFiles(summary) }
+        if case .pullApplied(let summary) = answer { noteFiles(of: summary) }
+        if case .snapshotApplied(let summary, _) = answer { noteFiles(of: summary) }
         switch answer {
         case .resultsApplied, .pullApplied, .housekept, .snapshotApplied, .requeued, .historyForgotten:
             events.poke()

@@ -175,6 +175,34 @@ struct DownloadTests {
         #expect(try agent.store.reads.blob(row.id)?.hasFile == false && agent.store.verify() == [])
     }
 
+    // Fault: a running download went on after its record had left the share of this device.
+    @Test("A download is cut with the record that leaves the share, unless another record shows the file; a deletion alone cuts none")
+    func cut() throws {
+        let agent = try TestAgent()
+        try agent.pull(["p", "q", "r", "s"].enumerated().map { ("a-\($0)", Int64($0 + 5), ["photo": Self.photo($1)]) })
+        var rows: [BlobRow] = []
+        for text in ["p", "q", "r"] { rows.append(try want(agent, text)) }
+        try fetch(agent, "s")
+        var progress = DownloadProgress()
+        progress.offset = 700
+        try agent.store.saveDownload(rows[0].id, size: 1_000, progress, note: nil, at: agent.now)
+        // Another record shows q from now on.
+        try agent.pull([("b", 20, ["photo": Self.photo("q")])])
+        #expect(try agent.pull([], deleted: [("a-2", 23)]).cutDownloads.isEmpty)
+        let summary = try agent.revoke("a-0", "a-1", "a-3")
+        #expect(summary.cutDownloads == [CutDownload(rows[0].id, rows[0].digest)])
+        let cut = try #require(try agent.store.reads.blob(rows[0].id))
+        #expect(cut.standing == .fetchFailed && cut.gotBytes == 0 && !cut.isAsked && cut.progress.error == CutDownload.why)
+        #expect(try agent.store.reads.partDigests().isEmpty, "its part goes, at the next start at the latest")
+        #expect(try agent.store.reads.wantedBlobs(limit: 10).map(\.id) == [rows[1].id, rows[2].id])
+        // The comparison had ended before the cut: its bytes go, and the row does not claim them.
+        let going = try agent.store.endDownload(cut.id, size: 1_000, capacity: BlobCapacity(), note: "{}", at: agent.now)
+        #expect(try going == [cut.digest] && agent.store.reads.blob(cut.id)?.standing == .fetchFailed)
+        // The record is back, and with it the wish.
+        #expect(try agent.pull([("a-0", 930, ["photo": Self.photo("p")])]).wantedFiles == 1)
+        #expect(try agent.pull([("c", 931, [:])]).cutDownloads.isEmpty && agent.store.verify() == [])
+    }
+
     @Test("An app brings the file that was to come: it becomes an upload, which asks the hub first")
     func brought() throws {
         let agent = try TestAgent()

@@ -38,7 +38,7 @@ extension Agent {
             case .send(let call): fetch(call)
             case .compare(let call): compare(call)
             case .cancel(let id): if let task = blobs.downloads[id] { task.cancel() } else { blobs.voidDownloads.insert(id) }
-            case .discard(let job): discardPart(of: job)
+            case .discard(let id, let digest): discardPart(of: id, digest)
             case .save(let id, let size, let progress): save(id, size, progress)
             case .end(let job, let ending): end(job, ending)
             case .load(let limit): loadDownloads(limit)
@@ -101,7 +101,7 @@ extension Agent {
             }
         case .failed(let code, let why, let progress):
             blobs.hasFailedDownloads = true
-            if progress.offset == 0 { discardPart(of: job) } else { blobs.parts[job.id] = nil }
+            if progress.offset == 0 { discardPart(of: job.id, job.digest) } else { blobs.parts[job.id] = nil }
             let json = String(
                 decoding: EventPayload.blob(job.id, fetch: .failed, offset: progress.offset, size: job.size, detail: why), as: UTF8.self)
             let text = Printable.text(why, max: 300)
@@ -117,10 +117,10 @@ extension Agent {
         }
     }
 
-    private func discardPart(of job: DownloadJob) {
-        blobs.parts[job.id] = nil
+    private func discardPart(of id: BlobID, _ digest: BlobDigest) {
+        blobs.parts[id] = nil
         guard let folder = blobs.folder else { return }
-        blobs.thread.run { folder.discard(incoming: job.part) }
+        blobs.thread.run { folder.discard(incoming: DownloadJob.part(of: digest)) }
     }
 
     func removeCopies(_ digests: [BlobDigest]) {
@@ -319,10 +319,11 @@ extension Agent {
         }
     }
 
-    /// Records from the hub show files that are wanted now.
-    func noteWantedFiles(_ summary: PullSummary) {
-        guard summary.wantedFiles > 0, blobs.folder != nil else { return }
-        loadDownloads(FilePace.window)
+    /// Records from the hub show files that are wanted now, or have left the share of this device with their files.
+    func noteFiles(of summary: PullSummary) {
+        guard blobs.folder != nil else { return }
+        for download in summary.cutDownloads { feed(download: .cut(download)) }
+        if summary.wantedFiles > 0 { loadDownloads(FilePace.window) }
     }
 
     /// Wants the files that records already show, for entities with `files: ahead`: records that came before the key was set, or before this

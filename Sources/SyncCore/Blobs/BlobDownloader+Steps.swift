@@ -149,6 +149,17 @@ extension BlobDownloader {
         scheduler.files[job.id]?.notBefore = nil
     }
 
+    mutating func cut(_ download: CutDownload, _ effects: inout [Effect]) {
+        // The part of a file that is not in memory has to go as well.
+        effects.append(.discard(download.id, download.digest))
+        guard let job = scheduler.files[download.id]?.job else { return }
+        // Callers that wait for it get an answer.
+        let ending = Ending.failed(code: "not-shown", why: CutDownload.why, DownloadProgress())
+        effects.append(.end(job, ending))
+        effects.append(.report(.ended(job.id, ending)))
+        remove(job.id, &effects)
+    }
+
     mutating func add(_ job: DownloadJob) {
         scheduler.add(job, DownloadMachine(size: job.size, digest: job.digest, progress: job.progress, limit: settings.limit))
     }

@@ -19,6 +19,8 @@ package struct BlobDownloader: Sendable {
         /// A file is wanted, or is to be tried again.
         case added(DownloadJob)
         case removed(BlobID)
+        /// The file is not this device's to have any more: its request ends, and what came of it goes.
+        case cut(CutDownload)
         case answered(UInt64, Result<HTTPResponse, TransportError>, DownloadMachine.Received, took: Duration)
         /// The part could not be written or read.
         case stumbled(UInt64, BlobError)
@@ -42,7 +44,7 @@ package struct BlobDownloader: Sendable {
         /// End the request. Its answer comes all the same, and tells how many bytes came before.
         case cancel(UInt64)
         /// Remove the part.
-        case discard(DownloadJob)
+        case discard(BlobID, BlobDigest)
         /// - Parameter size: Size of the file, bytes, as far as it is known.
         case save(BlobID, size: Int64, DownloadProgress)
         case end(DownloadJob, Ending)
@@ -104,8 +106,9 @@ package struct BlobDownloader: Sendable {
             for job in jobs { add(job) }
         case .added(let job): added(job)
         case .removed(let id):
-            if let job = scheduler.files[id]?.job { effects.append(.discard(job)) }
+            if let job = scheduler.files[id]?.job { effects.append(.discard(id, job.digest)) }
             remove(id, &effects)
+        case .cut(let download): cut(download, &effects)
         case .answered(let call, let result, let received, let took): answered(call, result, received, took, moment, &effects)
         case .stumbled(let call, let error): conclude(call, moment, &effects) { $0.stumbled(error) }
         case .noRoom(let call, let why): conclude(call, moment, &effects) { $0.noRoom(why) }

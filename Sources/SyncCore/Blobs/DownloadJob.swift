@@ -1,8 +1,8 @@
 /// State of a file that comes from the hub (PROTOCOL C4). Its bytes are shown only in `fetched`.
 ///
 ///     fetching -> fetched
-///     fetching -> failed    no progress in `blobs.attempts` tries, refused, or no room; again when a record that shows it changes, on a
-///                           new link, after 24 h, or by `agentctl blobs fetch`
+///     fetching -> failed    no progress in `blobs.attempts` tries, refused, no room, or the record that showed it has left the share;
+///                           again when a record that shows it changes, on a new link, after 24 h, or by `agentctl blobs fetch`
 package enum FetchState: Int, Hashable, Sendable, CaseIterable {
     case fetching, fetched, failed
 
@@ -73,4 +73,18 @@ package struct DownloadJob: FileJob {
 
     /// The digits alone: a name in a storage has at most 64 bytes.
     package static func part(of digest: BlobDigest) -> String { digest.hex }
+}
+
+/// A download that the store has set aside because the record that showed its file has left the share of this device.
+package struct CutDownload: Hashable, Sendable {
+    package var id: BlobID
+    package var digest: BlobDigest
+
+    package init(_ id: BlobID, _ digest: BlobDigest) {
+        self.id = id
+        self.digest = digest
+    }
+
+    /// The reason, for people.
+    package static let why = "no record on this device shows the file any more"
 }

@@ -238,6 +238,8 @@ package struct PullSummary: Hashable, Sendable {
     package var massDeletes: [EntityName] = []
     /// Number of files that the records show and that are wanted from the hub now.
     package var wantedFiles = 0
+    /// Downloads of files that only records showed which have left the share of this device.
+    package var cutDownloads: [CutDownload] = []
 
     package init() {}
 }

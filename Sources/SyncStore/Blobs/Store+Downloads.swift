@@ -144,7 +144,10 @@ extension Store {
                 UPDATE blob SET fetch = 1, has_file = 1, got_bytes = 0, size_bytes = ?1, offset_bytes = ?1, done_ms = ?2, used_age = ?3,
                     prune_age = NULL, attempts = 0, restarts = 0, asked = 0, problem = NULL, rearm_age = NULL WHERE bid = ?4 AND fetch = 0
                 """, .int(size), .int(now.wall.milliseconds), .int(age), .int(id.number))
-            guard changed > 0 else { return [] }
+            guard changed > 0 else {
+                // It was cut meanwhile, so its bytes go.
+                return try reads.blob(id).flatMap { $0.hasFile ? nil : [$0.digest] } ?? []
+            }
             journal.addNote(type: "blob", json: json)
             return try evict(toFit: 0, capacity, except: id)
         }
@@ -176,6 +179,31 @@ extension Store {
                 "UPDATE blob SET fetch = 2, asked = 0, problem = ?, rearm_age = ? WHERE bid = ? AND fetch = 0", .text(why),
                 .int(age + Self.blobRearmedAfter.milliseconds), .int(id.number))
             journal.addNote(type: "blob", json: json)
+        }
+    }
+
+    /// Cuts the downloads of files that no record shows any more, because these records have left the share of this device. The same holds
+    /// for what came of a download that was set aside. A later try asks the hub again, which decides.
+    ///
+    /// - Precondition: In the transaction that removes the records, after they are written.
+    func cutDownloads(of left: [MirrorRow]) throws(StoreError) {
+        guard try database.number("SELECT 1 FROM blob WHERE fetch = 0 OR fetch = 2 LIMIT 1") != nil else { return }
+        for row in left {
+            let found = try database.all(
+                """
+                SELECT DISTINCT b.bid, b.digest FROM blob_link l JOIN blob b ON b.bid = l.bid
+                WHERE l.entity = ? AND l.id = ? AND (b.fetch = 0 OR b.fetch = 2)
+                """, .text(names.entity(row.eid).text), .text(row.id)
+            ) { row throws(StoreError) in (id: BlobID(row.int(0)), digest: BlobDigest(hex: row.text(1))) }
+            for file in found {
+                guard let digest = file.digest, try reads.stillShowing(digest, of: reads.links(of: file.id)).isEmpty else { continue }
+                try database.run(
+                    """
+                    UPDATE blob SET fetch = 2, asked = 0, got_bytes = 0, attempts = 0, restarts = 0, problem = ?, rearm_age = ?
+                    WHERE bid = ?
+                    """, .text(CutDownload.why), .int(age + Self.blobRearmedAfter.milliseconds), .int(file.id.number))
+                cutDownloads.append(CutDownload(file.id, digest))
+            }
         }
     }
 

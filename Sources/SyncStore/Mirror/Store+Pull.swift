@@ -41,7 +41,7 @@ extension Store {
             }
         }
         try transact(at: now) { () throws(StoreError) in
-            summary = PullSummary()
+            (summary, cutDownloads) = (PullSummary(), [])
             try prepareForChange()
             for page in response.pages where isPulled(page.entity) {
                 if !page.records.isEmpty { try noteLowered(page.entity, by: response.newerSchemas) }
@@ -50,6 +50,7 @@ extension Store {
             }
             if let standing = response.standing { try keep(standing) }
             if let leftOut = response.leftOut { try keep(leftOut) }
+            summary.cutDownloads = cutDownloads
         }
         return summary
     }

@@ -191,7 +191,38 @@ struct BlobDownloaderTests {
         rig.load(Rig.job(1))
         let effects = rig.handle(.removed(BlobID(1)))
         #expect(rig.cancels == [rig.open[0].id])
-        #expect(effects.contains { if case .discard(let job) = $0 { job.id == BlobID(1) } else { false } })
+        #expect(effects.contains { if case .discard(let id, _) = $0 { id == BlobID(1) } else { false } })
         #expect(rig.serve(rig.open[0]).isEmpty, "nobody waits for its answer")
+    }
+
+    // Fault: a running request went on after the record of its file had left the share of this device.
+    @Test("A download whose record has left the share ends at once, running or comparing, and nothing of it stays")
+    func withdrawn() throws {
+        var rig = Rig(concurrent: 1)
+        rig.load(Rig.job(1, size: 100_000), Rig.job(2, offset: 500_000), Rig.job(3))
+        let running = rig.open[0]
+        let effects = rig.handle(.cut(CutDownload(running.job.id, running.job.digest)))
+        #expect(rig.cancels == [running.id])
+        #expect(effects.contains(.discard(running.job.id, running.job.digest)))
+        #expect(rig.endings == [.failed(code: "not-shown", why: CutDownload.why, DownloadProgress())])
+        // What still comes of it is neither kept nor stored, and the next file has its place.
+        #expect(rig.serve(running, 50_000, cut: .cancelled).isEmpty && rig.saved.isEmpty)
+        #expect(rig.open.map(\.job.id) == [BlobID(2)])
+        rig.handle(.cut(CutDownload(BlobID(3), Rig.digest(3))))
+        #expect(rig.endings.count == 2 && rig.cancels.count == 1, "one that waits has no request")
+
+        var comparing = Rig()
+        comparing.load(Rig.job(1, size: 100_000))
+        comparing.serve(comparing.open[0])
+        let call = try #require(comparing.compares.first)
+        comparing.handle(.cut(CutDownload(BlobID(1), Rig.digest(1))))
+        #expect(!comparing.downloader.isAwaiting(call.id) && comparing.handle(.compared(call.id, Rig.digest(1))).isEmpty)
+    }
+
+    @Test("The part of a download goes also where the file is not in memory")
+    func withdrawnUnknown() {
+        var rig = Rig()
+        rig.load()
+        #expect(rig.handle(.cut(CutDownload(BlobID(9), Rig.digest(9)))) == [.discard(BlobID(9), Rig.digest(9))])
     }
 }
