@@ -104,20 +104,22 @@ class Author:
         return {"entity": "readings", "record_id": name, "action": "create", "data": data}
 
 
-def run(report, hub_programs, fleet, engine=None, seed=1, steps=40):
-    """fleet: the programs of each device."""
+def run(report, hub_programs, fleet, engine=None, replica=None, seed=1, steps=40):
+    """fleet: the programs of each device. replica: those of a second hub over the same database, between which the devices change."""
     generator = random.Random(seed)
     with Site(hub_programs, ENTITIES, engine) as site:
         try:
             devices = [site.device(programs, f"d-{number}") for number, programs in enumerate(fleet, 1)]
             site.hub.publish("work_orders", {id: {"title": id} for id in SHARED})
             site.settle()
+            if replica: site.add_replica(replica, ENTITIES)
             expected = Expected()
             authors = [Author(device, expected, generator) for device in devices]
             for step in range(steps):
                 for author in authors: author.step()
                 trouble(generator, site, step)
             calm(site)
+            if replica: report.equal("both replicas say that they are ready", [hub.is_ready() for hub in site.hubs], [True, True])
             site.settle()
             judge(report, site, expected, authors)
         except Exception as error:
@@ -135,9 +137,11 @@ def trouble(generator, site, step):
         if generator.random() < 0.06:
             device.kill()
             device.start()
+        device.line.target = generator.choice(site.hubs).port
     if step % 9 == 4:
-        site.hub.kill()
-        site.hub.start()
+        hub = generator.choice(site.hubs)
+        hub.kill()
+        hub.start()
 
 
 def calm(site):

@@ -1,8 +1,9 @@
 """Files that one release brings and another one fetches; a release that cannot fetch shows the placeholder and goes on."""
 import hashlib, random
 
+from processes import until
 from programs import Failure
-from stand import Site, until
+from stand import Site
 
 ENTITIES = """\
 entities:
@@ -31,7 +32,8 @@ def run(report, hub, uploader, reader, engine=None):
             fetch(report, site, second, name, content)
             second.change("inspections", "i-1", {"result": "pass"}, "update")
             site.settle()
-            report.equal("a change beside the placeholder leaves it as it is", site.hub.records("inspections")["i-1"], {"photo": shown, "result": "pass"})
+            report.equal("a change beside the placeholder leaves it as it is", site.hub.records("inspections"),
+                         {"i-1": {"photo": shown, "result": "pass"}})
             report.equal("the device that brought the file shows the same", first.mirror("inspections"), site.hub.records("inspections"))
             for device in (first, second): report.equal(f"{device.name}: no alarm", device.alarms(), [])
         except Exception as error:

@@ -1,8 +1,9 @@
 """Upgrade in place: folders with everything that can wait are opened by the other programs, and what waits is delivered once."""
 import json, random
 
+from processes import digest, until
 from programs import Failure
-from stand import Site, digest, until
+from stand import Site
 
 ENTITIES = """\
 entities:
@@ -161,7 +162,7 @@ def go_back(report, site, earlier, present, first):
     first.stop()
     if status != 201: report.equal("the refusing agent leaves the database as it is", digest_of(first.state), kept)
 
-    data, kept = site.hub.folder / "data", None
+    data, kept = site.hub.data, None
     if not site.hub.database: kept = digest_of(data)
     site.hub.programs = earlier
     refusal = ""

@@ -1,8 +1,9 @@
 """A schema gets a second version while devices are away that do not know versions: their work is accepted, and each side shows it right."""
 import json, pathlib, shutil, struct, subprocess, tempfile, time
 
+from processes import until
 from programs import Failure
-from stand import Site, until
+from stand import Site
 
 FIRST = """\
 entities:
@@ -124,13 +125,15 @@ def as_first(document):
 
 
 def judge(report, site, away, stays):
-    report.equal(f"all {AWAY} audits of the {away.programs} agent are at the hub in the second version", site.hub.records("audits"), expected())
+    report.equal(f"all {AWAY} audits of the {away.programs} agent are at the hub in the second version", site.hub.records("audits"),
+                 expected())
     counts = away.counts()
     report.equal("nothing of them was rejected or parked", {state: counts[state] for state in ("rejected", "failed", "held", "expired")},
                  {"rejected": 0, "failed": 0, "held": 0, "expired": 0})
     report.equal("the present device shows the second version", stays.mirror("audits"), expected())
     if away.programs.has_versions:
-        until("the device that was away has the second version", lambda: away.sync() and "site_id" in away.mirror("audits").get("old-0", {}))
+        until("the device that was away has the second version",
+              lambda: away.sync() and away.mirror("audits").get("old-0", {}).get("site_id"))
         away.settle()
         report.equal("the device that was away shows the second version", away.mirror("audits"), expected())
         report.equal("it has no alarm", away.alarms(), [])
@@ -157,7 +160,8 @@ def go_on(report, site, away, stays):
     away.settle()
     wanted = {"site_id": "later", "note": "offline", "inspector": "ines"}
     report.equal("changes in two versions meet in one record", site.hub.records("audits")["a-7"], wanted)
-    report.equal("the device that was away shows it", away.mirror("audits")["a-7"], wanted if away.programs.has_versions else as_first(wanted))
+    report.equal("the device that was away shows it", away.mirror("audits")["a-7"],
+                 wanted if away.programs.has_versions else as_first(wanted))
 
 
 def without(report, hub, agents, engine=None):
