@@ -102,7 +102,9 @@ extension Agent {
             "session": "\(outcome.session)", "pushed": "\(outcome.pushed)", "pulled": "\(outcome.pulled)",
             "up_bytes": "\(outcome.bytesUp)", "down_bytes": "\(outcome.bytesDown)", "ms": "\(outcome.duration.milliseconds)",
         ]
-        if let error = outcome.error {
+        if outcome.interruption == .schemasChanged {
+            log.info("sync begins anew, with the new versions of the schemas", metadata: metadata)
+        } else if let error = outcome.error {
             metadata["error"] = "\(error)"
             // Only the first failure is news.
             log.log(level: engine.memory.failures <= 1 ? .warning : .info, "sync failed", metadata: metadata)
@@ -120,10 +122,14 @@ extension Agent {
                     cycle: outcome.session, phase: "ended", result: outcome.error ?? "ok", pulled: Int64(outcome.pulled),
                     pushed: Int64(outcome.pushed), bytesUp: Int64(outcome.bytesUp), bytesDown: Int64(outcome.bytesDown)))
         }
-        answerCycleWaiters(outcome)
+        fetchConfigIfOffered()
+        switch outcome.interruption {
+        case .schemasChanged: cycleWaiters.goOn(after: outcome.session)
+        case .schemasOffered where outcome.error == nil && offers.isFetching: interruptedCycles.append(outcome)
+        case .schemasOffered, nil: answerCycleWaiters(outcome)
+        }
         // A caller that asked during this cycle waits for the next one, and with refused credentials there is none.
         if engine.reachability == .auth { answerHeldWaiters() }
-        fetchConfigIfOffered()
         // An existing backend issues no tokens and accepts no diagnostics.
         if outcome.error == nil, backend == nil {
             refreshTokenIfDue()

@@ -76,6 +76,8 @@ package actor Agent {
     // Callers that wait, and readers of events.
     var gate: AccessGate
     var cycleWaiters = CycleWaiters<CycleWaiter>()
+    /// Cycles that read nothing because the hub's settings come first. They are being fetched, and the callers of these cycles wait.
+    var interruptedCycles: [CycleOutcome] = []
     var mutationWaiters = MutationWaiters<MutationWaiter>()
     let events: EventStreams
 

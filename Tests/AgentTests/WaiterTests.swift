@@ -19,6 +19,20 @@ struct WaiterTests {
         #expect(next == ["during"])
     }
 
+    @Test("Callers of a cycle that was interrupted wait for the one that goes on, with those that came meanwhile")
+    func goesOn() {
+        var waiters = CycleWaiters<String>()
+        waiters.add(waiters.nextNumber(), "before")
+        waiters.began("one")
+        waiters.add(waiters.nextNumber(), "during")
+        waiters.goOn(after: "another")
+        waiters.goOn(after: "one")
+        let early = waiters.ended("one")
+        waiters.began("two")
+        let served = waiters.ended("two")
+        #expect(early == [] && served == ["before", "during"])
+    }
+
     @Test("Where no cycle can begin, the callers that wait for one to begin get their answer")
     func held() {
         var waiters = CycleWaiters<String>()

@@ -27,6 +27,11 @@ package struct CycleWaiters<Caller> {
         for index in waiters.indices where waiters[index].session == nil { waiters[index].session = session }
     }
 
+    /// Records that the next cycle goes on with the work of this one: its callers wait for that.
+    package mutating func goOn(after session: String) {
+        for index in waiters.indices where waiters[index].session == session { waiters[index].session = nil }
+    }
+
     /// - Returns: A caller whose time is up, with the session of its cycle; `nil` when it has its answer.
     package mutating func leave(_ number: UInt64) -> (session: String?, caller: Caller)? {
         guard let index = waiters.firstIndex(where: { $0.number == number }) else { return nil }

@@ -23,6 +23,22 @@ extension Agent {
         let settings = offers.fetched(answer)
         observe(answer)
         if let settings { accept(settings) }
+        endInterruptions()
+    }
+
+    /// Lets the next cycle serve the callers of those that waited for these settings. If the offer is still open, because the hub has
+    /// sent nothing or another version than it offers, the callers get the result of their own cycle.
+    private func endInterruptions() {
+        let cycles = interruptedCycles
+        interruptedCycles = []
+        for outcome in cycles {
+            guard !offers.isOpen, let request = outcome.request else {
+                answerCycleWaiters(outcome)
+                continue
+            }
+            cycleWaiters.goOn(after: outcome.session)
+            handle(.requested(request))
+        }
     }
 
     /// Puts it into force, or keeps the present one and reports the reason.

@@ -9,7 +9,8 @@ package struct ConfigurationOffers: Sendable {
     package private(set) var offered: Int64?
     /// The version that was refused last.
     package private(set) var refused: Int64?
-    private var isFetching = false
+    /// The settings are being fetched.
+    package private(set) var isFetching = false
 
     package init() {}
 
@@ -18,10 +19,16 @@ package struct ConfigurationOffers: Sendable {
         if let version = answer.headers?.config { offered = version }
     }
 
+    /// The hub offers settings that were neither taken over nor refused.
+    package var isOpen: Bool {
+        guard let offered else { return false }
+        return offered != inForce?.version && offered != refused
+    }
+
     /// - Parameter mayAsk: The hub may be asked now.
     /// - Returns: `true` when the settings must be fetched; ``fetched(_:)`` ends that.
     package mutating func fetch(mayAsk: Bool) -> Bool {
-        guard mayAsk, !isFetching, let offered, offered != inForce?.version, offered != refused else { return false }
+        guard mayAsk, !isFetching, isOpen else { return false }
         isFetching = true
         return true
     }

@@ -24,7 +24,7 @@ package struct Metrics: Sendable {
 
     package mutating func cycleEnded(_ outcome: CycleOutcome) {
         cycles += 1
-        guard outcome.error != nil else { return }
+        guard outcome.error != nil, outcome.interruption != .schemasChanged else { return }
         failedCycles += 1
         if outcome.errorKind == .nonsense || outcome.errorKind == .foreign { badReplies += 1 }
     }

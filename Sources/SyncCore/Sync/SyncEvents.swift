@@ -149,8 +149,23 @@ package struct CycleOutcome: Hashable, Sendable {
     package var bytesUp = 0
     package var bytesDown = 0
     package var duration: Duration = .zero
+    /// The request that the cycle served; `nil` if none was made.
+    package var request: SyncRequest?
+    /// The reason why a part of its work is left to the next cycle; `nil` if nothing is. A caller that waits for this cycle waits for
+    /// that one.
+    package var interruption: Interruption?
 
-    package init(session: String) {
+    /// What ends a cycle, or a part of it, without a failure.
+    package enum Interruption: Hashable, Sendable {
+        /// The versions of the schemas changed while it ran. The next cycle begins at once, with the request of this one.
+        case schemasChanged
+        /// The hub has newer schemas, and offers the settings that bring them. Nothing was read. When the settings are here, the next
+        /// cycle reads.
+        case schemasOffered
+    }
+
+    package init(session: String, request: SyncRequest? = nil) {
         self.session = session
+        self.request = request
     }
 }

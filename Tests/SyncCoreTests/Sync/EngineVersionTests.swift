@@ -83,9 +83,36 @@ struct EngineVersionTests {
         rig.answer(Rig.pull([Rig.page(Rig.works, cursor: "c2", records: [Rig.record("w-1", version: 3)])]))
         #expect(rig.asked != "applyPull")
         if rig.asked == "remember" { rig.stored(.done) }
+        #expect(rig.outcome?.interruption == .schemasChanged && rig.outcome?.request == nil)
         rig.advance(.seconds(5))
         rig.handle(.timer)
         #expect(rig.engine.cycle != nil)
+    }
+
+    @Test("A requested cycle that began in the former version is followed at once by one that serves the same request")
+    func requestGoesOn() {
+        let request = SyncRequest(scope: .push, isForced: true)
+        var rig = Rig.settled(settings: Self.settings(1))
+        rig.handle(.requested(request))
+        rig.begin()
+        #expect(rig.engine.cycle?.isForced == true)
+        let first = rig.engine.cycle?.session
+        rig.handle(.settings(Self.settings(2)))
+        rig.stored(.batch(nil, retryAt: nil))
+        #expect(rig.outcome?.interruption == .schemasChanged && rig.outcome?.request == request && rig.outcome?.session == first)
+        if rig.asked == "remember" { rig.stored(.done) }
+        rig.begin()
+        #expect(rig.engine.cycle?.session != first && rig.engine.cycle?.isForced == true && rig.engine.cycle?.scope == .push)
+    }
+
+    @Test("A cycle that read nothing because the settings come first says so, with its request")
+    func saysThatSettingsComeFirst() {
+        var rig = pulling(Self.settings(1), hello: Self.of(2, Rig.hello(), config: 7))
+        rig.stored(.batch(nil, retryAt: nil))
+        for _ in 0..<4 where rig.engine.cycle != nil {
+            if rig.asked == "housekeep" { rig.stored(.housekept(more: false)) } else { rig.stored(.done) }
+        }
+        #expect(rig.outcome?.interruption == .schemasOffered && rig.outcome?.error == nil)
     }
 
     @Test("A batch that was claimed in the former version is not sent")

@@ -82,7 +82,7 @@ package struct SyncCycle: Hashable, Sendable {
         self.session = session
         self.began = began
         scope = orders.request?.scope ?? .all
-        outcome = CycleOutcome(session: session)
+        outcome = CycleOutcome(session: session, request: orders.request)
         isRequested = orders.isRequested
         isAskedFor = orders.request != nil
         isForced = orders.request?.isForced ?? false

@@ -219,6 +219,7 @@ package struct PullPhase: Hashable, Sendable {
     /// Reads nothing in this cycle: the settings of the hub come first.
     mutating func learnFirst(_ state: inout SyncState) -> NextPhase {
         missedStreams = true
+        state.cycle?.outcome.interruption = .schemasOffered
         return .push
     }
 

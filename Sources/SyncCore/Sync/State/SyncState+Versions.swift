@@ -4,10 +4,15 @@ extension SyncState {
     /// this device are not any more.
     var isOutOfDate: Bool { cycle.map { $0.schemas != settings.schemas } ?? false }
 
-    /// Ends the cycle; the next one begins at once. Whatever was sent is settled by it.
+    /// Ends the cycle; the next one begins at once, and serves the same request. Whatever was sent is settled by it.
     mutating func beginAnew() -> NextPhase {
         cycle?.outcome.error = "the versions of the schemas have changed"
+        cycle?.outcome.interruption = .schemasChanged
         wish(.again(at: now.instant))
+        if let request = cycle?.outcome.request {
+            nextCycle.add(request)
+            wish(.requested(isForced: request.isForced))
+        }
         return .close
     }
 
