@@ -64,39 +64,12 @@ extension AgentClient {
         }
     }
 
-    /// Tries the upload of a failed file again.
+    /// Tries a failed file again, in either direction.
     @discardableResult
     public func retryFile(_ id: String, deadline: Duration? = nil) async throws(EdgeSyncError) -> StoredFile {
         // The route takes no body, not even an empty object.
         let request = try Request("POST", try Request.path("blobs", id, "retry"))
         return try await session.ask(request, deadline) { it throws(EdgeSyncError) in try StoredFile(it) }
-    }
-
-    /// The bytes of a file in pieces of at most 64 KiB. Reading goes on where a connection broke.
-    ///
-    /// Behind the last piece the bytes are compared with the digest that the agent names. If they differ, reading throws
-    /// `digestMismatch`.
-    ///
-    /// - Parameter deadline: Time of each piece.
-    public func content(of id: String, deadline: Duration? = nil) -> FileContent {
-        FileContent(session: session, id: id, deadline: deadline)
-    }
-
-    /// All bytes of a file.
-    ///
-    /// - Parameter max: Limit of bytes, which bounds the memory.
-    /// - Throws: `tooLarge` if the file is larger.
-    public func bytes(of id: String, max: Int = 16 << 20, deadline: Duration? = nil) async throws(EdgeSyncError) -> [UInt8] {
-        var bytes: [UInt8] = []
-        var iterator = content(of: id, deadline: deadline).makeAsyncIterator()
-        while let piece = try await iterator.next(isolation: nil) {
-            guard bytes.count + piece.count <= max else {
-                throw EdgeSyncError(
-                    .badAnswer, code: .tooLarge, "the file \(id) has more than \(max) bytes", nextStep: "read it piece by piece")
-            }
-            bytes += piece
-        }
-        return bytes
     }
 }
 
@@ -104,94 +77,5 @@ extension StoredFile {
     /// The program that reads the bytes of a file that is added.
     public enum Reader: Sendable {
         case app, agent
-    }
-}
-
-/// The bytes of ``AgentClient/content(of:deadline:)``.
-public struct FileContent: AsyncSequence, Sendable {
-    public typealias Element = [UInt8]
-    public typealias Failure = EdgeSyncError
-
-    let session: Session
-    let id: String
-    let deadline: Duration?
-
-    public func makeAsyncIterator() -> Iterator { Iterator(self) }
-
-    public struct Iterator: AsyncIteratorProtocol {
-        private let content: FileContent
-        private var open: (connection: Connection, exchange: Exchange)?
-        private var offset = 0
-        private var digest: String?
-        private var hash = SHA256()
-        private var hasEnded = false
-
-        init(_ content: FileContent) {
-            self.content = content
-        }
-
-        public mutating func next() async throws(EdgeSyncError) -> [UInt8]? { try await next(isolation: nil) }
-
-        public mutating func next(isolation actor: isolated (any Actor)?) async throws(EdgeSyncError) -> [UInt8]? {
-            if hasEnded { return nil }
-            let session = content.session
-            let fields = offset > 0 ? [("Range", "bytes=\(offset)-")] : []
-            let request = try Request("GET", try Request.path("blobs", content.id, "content"), fields: fields)
-            var tries = Tries(try session.call(content.deadline), request, session)
-            while true {
-                do {
-                    let (connection, exchange) = try await connect(request, tries.call)
-                    // The app may take any time between two pieces, so each of them has its own end.
-                    let pieceEnd = Duration.monotonicNow() + (try tries.call.left())
-                    let piece = try await connection.perform { () throws(EdgeSyncError) in
-                        exchange.end = pieceEnd
-                        return try exchange.readPiece()
-                    }.get()
-                    hash.update(piece)
-                    offset += piece.count
-                    if !piece.isEmpty { return piece }
-                    try end()
-                    return nil
-                } catch {
-                    open = nil
-                    do { try await tries.failed(error, wasSent: true) } catch {
-                        hasEnded = true
-                        throw error
-                    }
-                }
-            }
-        }
-
-        private nonisolated(nonsending) mutating func connect(
-            _ request: Request, _ call: Call
-        ) async throws(EdgeSyncError) -> (connection: Connection, exchange: Exchange) {
-            if let open { return open }
-            let session = content.session
-            let connection = try Connection()
-            let exchange = try await session.open(connection, request, end: .monotonicNow() + call.left())
-            let status = try await connection.perform { () throws(EdgeSyncError) in try exchange.readHead() }.get()
-            let head = Response(status: status, fields: exchange.reader.fields, body: [])
-            if status == 416, offset > 0 { throw .badAnswer("the file has become shorter while it was read") }
-            if status != 200, status != 206 {
-                try await connection.perform { () throws(EdgeSyncError) in try exchange.readAll() }.get().checkStatus()
-                throw .badAnswer("the agent answered with the status \(status)")
-            }
-            let range = head.fields["content-range"] ?? ""
-            let begin = status == 200 ? 0 : Int(range.dropFirst("bytes ".count).prefix { $0.isNumber }) ?? -1
-            guard begin == offset else { throw .badAnswer("the agent sent another part of the file than it was asked for") }
-            let said = head.fields["repr-digest"]
-            guard digest == nil || digest == said else { throw .badAnswer("the file has changed while it was read") }
-            digest = said
-            open = (connection, exchange)
-            return (connection, exchange)
-        }
-
-        private mutating func end() throws(EdgeSyncError) {
-            (open, hasEnded) = (nil, true)
-            guard let digest, digest != "sha-256=:\(hash.base64()):" else { return }
-            throw EdgeSyncError(
-                .badAnswer, code: .digestMismatch, "the bytes of the file \(content.id) are not those that its digest names",
-                nextStep: "read the file again; if it stays so, run: agentctl doctor", command: "agentctl doctor")
-        }
     }
 }

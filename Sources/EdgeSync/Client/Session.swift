@@ -104,6 +104,9 @@ struct Call: Sendable {
 
     /// There was progress that the caller has seen: the time begins again.
     mutating func restart() { began = environment.now() }
+
+    /// This time was spent on a wait that the caller has asked for, and does not count.
+    mutating func exempt(_ time: Duration) { began += time }
 }
 
 /// Counts the tries of one call, and waits between them.

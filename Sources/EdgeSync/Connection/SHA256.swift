@@ -30,9 +30,10 @@ package struct SHA256 {
     }
 
     /// The digest in base64 (RFC 4648), as `Repr-Digest` has it.
-    package func base64() -> String {
+    package func base64() -> String { Self.base64(digest()) }
+
+    package static func base64(_ bytes: [UInt8]) -> String {
         let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8)
-        let bytes = digest()
         var text: [UInt8] = []
         for begin in stride(from: 0, to: bytes.count, by: 3) {
             let part = bytes[begin..<min(begin + 3, bytes.count)]

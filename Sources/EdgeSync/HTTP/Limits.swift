@@ -34,6 +34,8 @@ package enum Limits {
     package static let answerSilence = Duration.seconds(30)
     /// Time in which the agent must have stored a file whose last byte was sent.
     package static let fileTime = Duration.seconds(600)
+    /// Seconds that one request waits for a file that comes from the hub; a longer wait takes several requests. The agent accepts 300.
+    package static let fileWaitSeconds = 30
     /// `sun_path` of unix(7) without the NUL that ends it.
     package static let socketPathBytes = 107
 }

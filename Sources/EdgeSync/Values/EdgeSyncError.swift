@@ -1,3 +1,5 @@
+import Glibc
+
 /// The one error of this library: why a call did not succeed, and what to do next.
 ///
 ///     do {
@@ -24,6 +26,8 @@ public struct EdgeSyncError: Error, Sendable, Equatable {
         case cancelled
         /// The agent answered no; ``EdgeSyncError/code`` says why.
         case refused
+        /// A file of this device could not be written, such as one that ``AgentClient/saveFile(_:to:wait:deadline:)`` makes.
+        case localFile = "local-file"
         /// A mutation came to rest without being delivered; see ``MutationItem/requireDelivered()``.
         case notDelivered = "not-delivered"
     }
@@ -72,7 +76,7 @@ public struct EdgeSyncError: Error, Sendable, Equatable {
         switch kind {
         case .unreachable, .brokenAnswer: true
         case .refused: code.isTransient
-        case .invalidArgument, .notPermitted, .badAnswer, .deadlinePassed, .cancelled, .notDelivered: false
+        case .invalidArgument, .notPermitted, .badAnswer, .deadlinePassed, .cancelled, .localFile, .notDelivered: false
         }
     }
 
@@ -125,13 +129,17 @@ extension EdgeSyncError.Code {
     public static let readOnly: Self = "read-only"
     public static let tooSlow: Self = "too-slow"
     public static let hubUnavailable: Self = "hub-unavailable"
+    /// The file has not come from the hub yet. It goes on coming without this call; ``EdgeSyncError/fileProgress`` says how far it is.
+    public static let blobFetching: Self = "blob-fetching"
+    /// The agent has given the file up: the hub does not give it, or there is no room for it.
+    public static let blobNotFetched: Self = "blob-not-fetched"
     public static let queueFull: Self = "queue-full"
     public static let diskFull: Self = "disk-full"
 
     /// Codes after which the same request may succeed without help from a person.
     var isTransient: Bool {
         switch self {
-        case .timeout, .rate, .outcomeUnknown, .internalError, .busy, .starting, .readOnly: true
+        case .timeout, .rate, .outcomeUnknown, .internalError, .busy, .starting, .readOnly, .blobFetching: true
         default: false
         }
     }
@@ -169,6 +177,8 @@ extension EdgeSyncError.Code {
         case .readOnly: "run: agentctl status"
         case .tooSlow: "run the query with: agentctl query --explain"
         case .hubUnavailable: "repeat the call when the hub can be reached; agentctl status tells more"
+        case .blobFetching: "call again with a longer wait"
+        case .blobNotFetched: "try again with fetchFile, or run: agentctl blobs fetch ID"
         case .queueFull: "wait until the hub has accepted some of it"
         case .diskFull: "free some space on the disk of the agent"
         default: nil
@@ -223,6 +233,12 @@ extension EdgeSyncError {
     static func deadlinePassed(_ detail: String, nextStep: String? = nil) -> EdgeSyncError {
         EdgeSyncError(
             .deadlinePassed, detail, nextStep: nextStep ?? "repeat the call with the same key; the agent applies it once")
+    }
+
+    static func localFile(_ path: String, _ error: Int32) -> EdgeSyncError {
+        EdgeSyncError(
+            .localFile, "the file \(path) cannot be written: \(String(cString: strerror(error)))",
+            nextStep: "check the path, its folder and the free space")
     }
 
     static var cancelled: EdgeSyncError { EdgeSyncError(.cancelled, "the task was cancelled") }

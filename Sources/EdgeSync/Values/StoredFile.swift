@@ -1,4 +1,4 @@
-/// A file that the agent has stored. It uploads the file when the policy allows it.
+/// A file that an app gave to the agent, which uploads it, or one that the agent fetches from the hub.
 public struct StoredFile: Sendable, Equatable, Identifiable {
     /// A field of a record that shows the file.
     public struct Link: Sendable, Equatable {
@@ -23,7 +23,7 @@ public struct StoredFile: Sendable, Equatable, Identifiable {
     public var filename: String
     /// `pending`, `uploading`, `verifying`, `uploaded`, `failed` or `missing`; of a file from the hub `fetching`, `fetched` or `failed`.
     public var state: String
-    /// Bytes that the server has.
+    /// Bytes that the server has; of a file from the hub, bytes that are on this device.
     public var offset: Int
     public var attempts: Int
     public var links: [Link]
@@ -31,6 +31,10 @@ public struct StoredFile: Sendable, Equatable, Identifiable {
     public var isVerified: Bool
     /// The bytes are on this device.
     public var isKept: Bool
+    /// The file comes from the hub; otherwise an app of this device brought it.
+    public var isFromHub: Bool
+    /// Its bytes do not leave this device when others need room.
+    public var isPinned: Bool
     /// Code of the reason why it waits now, and the time until which it waits.
     public var deferred: String?
     public var deferredUntil: String?
@@ -52,6 +56,9 @@ public struct StoredFile: Sendable, Equatable, Identifiable {
         }
         isVerified = try members.flag("verified")
         isKept = try members.flag("kept")
+        // An older agent does not say it.
+        isFromHub = try members.optionalText("direction") == "down"
+        isPinned = try members.optionalFlag("pinned") ?? false
         let deferral = try members.optionalInside("deferred")
         deferred = try deferral?.text("reason")
         deferredUntil = try deferral?.optionalText("until")

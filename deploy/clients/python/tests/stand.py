@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 import time
 import unittest
-from typing import Any, Callable, Dict, Iterator, Optional, TypeVar
+from typing import Any, Callable, Dict, Iterator, List, Optional, TypeVar
 
 from edgesync import Client
 from edgesync.errors import EdgeSyncError
@@ -19,7 +19,7 @@ from edgesync.errors import EdgeSyncError
 T = TypeVar("T")
 
 #: Only ends a test that would otherwise wait for ever.
-PATIENCE = 20.0
+PATIENCE = 120.0
 
 ENTITIES = """\
 entities:
@@ -77,23 +77,112 @@ def until(what: str, ask: Callable[[], T], patience: float = PATIENCE) -> T:
         time.sleep(0.01)
 
 
-class Stand:
-    """One hub and one agent. What they wrote stays over their restarts, until the stand is closed."""
+class Gateway:
+    """One agent of a hub. What it wrote stays over its restarts, until the stand is closed."""
+
+    def __init__(self, folder: str, device: str, *, store: str = "", access: str = "", extra: str = "") -> None:
+        self.programs = os.environ["EDGE_SYNC_BIN"]
+        self.folder = folder
+        self.device = device
+        self.socket = f"{folder}/agent.sock"
+        self._agent: Optional[subprocess.Popen[bytes]] = None
+        self._store, self._access, self._extra = store, access, extra
+
+    def write(self, name: str, text: str) -> str:
+        """Writes a file into the folder of the gateway. Returns its path."""
+        path = f"{self.folder}/{name}"
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(text)
+        return path
+
+    def sync(self) -> None:
+        """Lets the agent talk with its hub now, and waits for the end."""
+        self.agentctl("sync", "--force", "--wait")
+
+    def agentctl(self, *arguments: str) -> None:
+        command = [f"{self.programs}/agentctl", *arguments, "--socket", self.socket]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode != 0:
+            raise AssertionError(f"{' '.join(command)}: {done.stdout}{done.stderr}\n{self.log('agent')}")
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Nothing is sent meanwhile."""
+        self.agentctl("pause")
+        try:
+            yield
+        finally:
+            self.agentctl("resume")
+
+    def start(self, hub: str, entities: str) -> None:
+        """Starts the agent, and waits until it serves.
+
+        :param hub: Where its hub listens: ``127.70.1.2:41234``.
+        """
+        # Several deaths in a row would let the agent start without its sync.
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(f"{self.folder}/agent/starts")
+        access = self._access or f'  - {{ user: "{os.geteuid()}", role: admin, app: stand, rate: 100000 }}\n'
+        self.write(
+            "agentd.yaml",
+            f'hub: {{ url: "http://{hub}", device: {self.device}, token_file: "{self.folder}/token" }}\n'
+            f'socket: {{ path: "{self.socket}", mode: "0600" }}\n'
+            f"access:\n{access}"
+            f'store: {{ path: "{self.folder}/agent"{self._store} }}\n'
+            f"sync: {{ debounce: 0s, max_backoff: 1s }}\n{self._extra}{entities}",
+        )
+        command = [f"{self.programs}/agentd", "--config", f"{self.folder}/agentd.yaml"]
+        with open(f"{self.folder}/agent.log", "a") as log:
+            self._agent = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=log)
+        until("the agent serves", self._serves)
+
+    def _serves(self) -> bool:
+        assert self._agent is not None
+        if self._agent.poll() is not None:
+            raise AssertionError(f"agentd has ended with status {self._agent.returncode}:\n{self.log('agent')}")
+        try:
+            # The time only lets the test see soon that the agent has ended.
+            with Client(self.socket, deadline=5.0) as client:
+                client.status()
+            return True
+        except EdgeSyncError:
+            return False
+
+    def kill_agent(self, how: signal.Signals = signal.SIGKILL) -> None:
+        if self._agent is not None:
+            self._agent.send_signal(how)
+            self._agent.wait()
+            self._agent = None
+
+    def signal_agent(self, how: signal.Signals) -> None:
+        assert self._agent is not None
+        self._agent.send_signal(how)
+
+    def log(self, name: str) -> str:
+        with open(f"{self.folder}/{name}.log", errors="replace") as file:
+            return "".join(file.readlines()[-20:])
+
+
+class Stand(Gateway):
+    """One hub and one gateway, and more gateways on demand. What they wrote stays until the stand is closed."""
 
     def __init__(
         self, *, store: str = "", access: str = "", extra: str = "", entities: str = "", hub: bool = True
     ) -> None:
-        self.programs = os.environ["EDGE_SYNC_BIN"]
-        self.folder = tempfile.mkdtemp(prefix="edgesync-")
-        self.socket = f"{self.folder}/agent.sock"
+        super().__init__(tempfile.mkdtemp(prefix="edgesync-"), "stand", store=store, access=access, extra=extra)
+        # The hub comes back at its port after a stop. Meanwhile no other process may take that: connections begin at 127.0.0.1, and
+        # the tests of another process have another address.
+        pid = os.getpid()
+        self._host = f"127.{64 + (pid >> 16 & 63)}.{pid >> 8 & 255}.{pid & 255}"
         self._port = 0
         self._hub: Optional[subprocess.Popen[str]] = None
-        self._agent: Optional[subprocess.Popen[bytes]] = None
-        self._store, self._access, self._extra, self._entities = store, access, extra, entities
-        os.mkdir(f"{self.folder}/hub")
-        self._write("entities.yaml", HUB_ENTITIES + entities)
-        self._write("token", self.hub_command("token", "add", "stand"))
+        self._entities = entities
+        self._neighbours: List[Gateway] = []
         try:
+            os.mkdir(f"{self.folder}/hub")
+            self.write("entities.yaml", HUB_ENTITIES + entities)
+            self.write("token", self.hub_command("token", "add", self.device))
             # The hub is started once, so that its address is known while it is away.
             self.start_hub()
             if not hub:
@@ -103,21 +192,16 @@ class Stand:
             self.close()
             raise
 
-    def _write(self, name: str, text: str) -> None:
-        descriptor = os.open(f"{self.folder}/{name}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            file.write(text)
-
     # MARK: The hub
 
     def start_hub(self) -> None:
         command = [f"{self.programs}/agenthub", "serve", "--data", f"{self.folder}/hub"]
-        command += ["--listen", f"127.0.0.1:{self._port}", "--entities", f"{self.folder}/entities.yaml"]
+        command += ["--listen", f"{self._host}:{self._port}", "--entities", f"{self.folder}/entities.yaml"]
         with open(f"{self.folder}/hub.log", "a") as log:
             self._hub = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
         assert self._hub.stdout is not None
         line = self._hub.stdout.readline()
-        if "127.0.0.1:" not in line:
+        if f"{self._host}:" not in line:
             raise AssertionError(f"the hub does not say where it listens: {line!r}\n{self.log('hub')}")
         self._port = int(line.rpartition(":")[2])
 
@@ -150,79 +234,31 @@ class Stand:
 
     def publish(self, entity: str, id: str, data: Dict[str, Any]) -> None:
         """Writes a record at the hub, whether it runs or not."""
-        self._write("published", json.dumps({"id": id, "data": data}) + "\n")
-        self.hub_command("publish", entity, f"{self.folder}/published")
+        file = self.write("published", json.dumps({"id": id, "data": data}) + "\n")
+        self.hub_command("publish", entity, file)
 
-    # MARK: The agent
-
-    def sync(self) -> None:
-        """Lets the agent talk with its hub now, and waits for the end."""
-        self.agentctl("sync", "--force", "--wait")
-
-    def agentctl(self, *arguments: str) -> None:
-        command = [f"{self.programs}/agentctl", *arguments, "--socket", self.socket]
-        done = subprocess.run(command, capture_output=True, text=True)
-        if done.returncode != 0:
-            raise AssertionError(f"{' '.join(command)}: {done.stdout}{done.stderr}\n{self.log('agent')}")
-
-    @contextlib.contextmanager
-    def paused(self) -> Iterator[None]:
-        """Nothing is sent meanwhile."""
-        self.agentctl("pause")
-        try:
-            yield
-        finally:
-            self.agentctl("resume")
+    # MARK: The agents
 
     def start_agent(self) -> None:
-        # Several deaths in a row would let the agent start without its sync.
-        with contextlib.suppress(FileNotFoundError):
-            os.remove(f"{self.folder}/agent/starts")
-        access = self._access or f'  - {{ user: "{os.geteuid()}", role: admin, app: stand, rate: 100000 }}\n'
-        self._write(
-            "agentd.yaml",
-            f'hub: {{ url: "http://127.0.0.1:{self._port}", device: stand, token_file: "{self.folder}/token" }}\n'
-            f'socket: {{ path: "{self.socket}", mode: "0600" }}\n'
-            f"access:\n{access}"
-            f'store: {{ path: "{self.folder}/agent"{self._store} }}\n'
-            f"sync: {{ debounce: 0s, max_backoff: 1s }}\n{self._extra}{self._agent_entities}",
-        )
-        command = [f"{self.programs}/agentd", "--config", f"{self.folder}/agentd.yaml"]
-        with open(f"{self.folder}/agent.log", "a") as log:
-            self._agent = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=log)
-        until("the agent serves", self._serves)
+        self.start(f"{self._host}:{self._port}", self._agent_entities)
+
+    def add_neighbour(self, device: str) -> Gateway:
+        """Starts another gateway of the same hub."""
+        neighbour = Gateway(f"{self.folder}/{device}", device)
+        os.mkdir(neighbour.folder)
+        neighbour.write("token", self.hub_command("token", "add", device))
+        self._neighbours.append(neighbour)
+        neighbour.start(f"{self._host}:{self._port}", self._agent_entities)
+        return neighbour
 
     @property
     def _agent_entities(self) -> str:
         head, separator, rest = AGENT_ENTITIES.partition("locked:")
         return head + self._entities + separator + rest
 
-    def _serves(self) -> bool:
-        assert self._agent is not None
-        if self._agent.poll() is not None:
-            raise AssertionError(f"agentd has ended with status {self._agent.returncode}:\n{self.log('agent')}")
-        try:
-            with Client(self.socket, deadline=1.0) as client:
-                client.status()
-            return True
-        except EdgeSyncError:
-            return False
-
-    def kill_agent(self, how: signal.Signals = signal.SIGKILL) -> None:
-        if self._agent is not None:
-            self._agent.send_signal(how)
-            self._agent.wait()
-            self._agent = None
-
-    def signal_agent(self, how: signal.Signals) -> None:
-        assert self._agent is not None
-        self._agent.send_signal(how)
-
-    def log(self, name: str) -> str:
-        with open(f"{self.folder}/{name}.log", errors="replace") as file:
-            return "".join(file.readlines()[-20:])
-
     def close(self) -> None:
+        for neighbour in self._neighbours:
+            neighbour.kill_agent()
         self.kill_agent()
         self.stop_hub()
         shutil.rmtree(self.folder, ignore_errors=True)

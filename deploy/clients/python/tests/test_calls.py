@@ -5,9 +5,10 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
+import re
 import unittest
 from base64 import b64encode
-from typing import Any, Callable, Dict, List
+from typing import Any, Callable, Dict, List, Union
 
 from script import CUT, SILENCE, Asked, Reply, Script, answer, chunk, feed, problem
 
@@ -23,8 +24,9 @@ from edgesync import (
     Reload,
     errors,
 )
-from edgesync.core import limits, operations, requests
-from edgesync.core.operations import add_blob, enqueue, enqueue_many, follow, read_blob, wait
+from edgesync.core import answers, limits, operations, requests
+from edgesync.core.files import BlobName, read_blob
+from edgesync.core.operations import add_blob, enqueue, enqueue_many, follow, wait
 
 ORDER = Mutation("work_orders", "upsert", "wo-1", {"status": "done"}, key="inspection-7781")
 STORED = {
@@ -192,8 +194,11 @@ class SchemaTests(unittest.TestCase):
     def test_a_feed_and_a_file_name_them_too(self) -> None:
         events = self.script([feed("id: 7\n\n")], schemas={"audits": 1})
         events.run(follow(events.session, [], None, None, None), limit=1)
-        content = self.script(answer(200, b"x", kind="image/jpeg"), schemas={"audits": 1})
-        content.run(read_blob(content.session, "b-1", None))
+        digest = repr_digest(b"x")
+        content = self.script(
+            answer(200, b"x", fields=[("Repr-Digest", digest)], kind="image/jpeg"), schemas={"audits": 1}
+        )
+        content.run(read_blob(content.session, "b-1", 0, None))
         self.assertEqual([it.fields.get("schema") for it in events.asked + content.asked], ["audits=1", "audits=1"])
 
     def test_an_app_that_names_none_sends_no_field(self) -> None:
@@ -700,9 +705,14 @@ class OperationTests(unittest.TestCase):
                 script.run(call(script.session))
 
 
+def repr_digest(content: bytes) -> str:
+    return "sha-256=:" + b64encode(hashlib.sha256(content).digest()).decode() + ":"
+
+
 class BlobTests(unittest.TestCase):
     CONTENT = bytes(range(256)) * 1000
-    DIGEST = "sha-256=:" + b64encode(hashlib.sha256(CONTENT).digest()).decode() + ":"
+    DIGEST = repr_digest(CONTENT)
+    NAME = "sha256:" + hashlib.sha256(CONTENT).hexdigest()
     BLOB = {
         "id": "b-1",
         "digest": "sha256:x",
@@ -725,8 +735,8 @@ class BlobTests(unittest.TestCase):
         whole = answer(206 if offset else 200, self.CONTENT[offset:], fields=fields, kind="image/jpeg")
         return [whole] if end >= len(whole) else [whole[:end], CUT]
 
-    def read(self, script: Script) -> bytes:
-        return b"".join(script.run(read_blob(script.session, "b-1", None))[1])
+    def read(self, script: Script, name: BlobName = "b-1", wait: float = 0) -> bytes:
+        return b"".join(script.run(read_blob(script.session, name, wait, None))[1])
 
     def test_a_download_goes_on_where_it_broke(self) -> None:
         ends = iter([100_000, 50_000, 200, 10**9])
@@ -738,6 +748,118 @@ class BlobTests(unittest.TestCase):
         other = "sha-256=:" + b64encode(bytes(32)).decode() + ":"
         with self.assertRaises(errors.DigestMismatch):
             self.read(Script(by=lambda asked: self.part(asked, digest=other)))
+        # Where the app names a digest, the agent's own word for it is not enough.
+        wrong = answer(200, b"x", fields=[("Repr-Digest", repr_digest(b"x"))])
+        with self.assertRaises(errors.BadAnswer):
+            self.read(Script(wrong), self.NAME)
+        with self.assertRaises(errors.BadAnswer):
+            self.read(Script(answer(200, self.CONTENT)))
+
+    def test_a_file_is_named_by_id_digest_placeholder_or_what_the_agent_said_of_it(self) -> None:
+        placeholder = {"$blob": self.NAME, "size": len(self.CONTENT), "type": "t/t", "state": "uploaded"}
+        record = answers.record(
+            answers.Members(
+                {
+                    "entity": "e",
+                    "id": "r",
+                    "version": 1,
+                    "sync_status": "synced",
+                    "deleted": False,
+                    "data": {"n": 1, "photo": placeholder, "more": [placeholder, {"$blob": 7}, "x"]},
+                    "etag": "x",
+                }
+            )
+        )
+        shown = record.files()
+        self.assertEqual(
+            [(it.field, it.size, it.is_uploaded) for it in shown], [("photo", 256_000, True), ("more", 256_000, True)]
+        )
+        self.assertEqual(record.files("photo"), shown[:1])
+        blob = answers.blob(answers.Members({**self.BLOB, "digest": self.NAME}))
+        self.assertEqual((blob.direction, blob.is_pinned), ("up", False))
+        names: List[BlobName] = ["b-1", self.NAME, placeholder, shown[0], blob]
+        for name in names:
+            script = Script(by=self.part)
+            self.assertEqual(self.read(script, name), self.CONTENT)
+            expected = "b-1" if name == "b-1" else self.NAME
+            self.assertEqual(script.asked[0].target, f"/v1/blobs/{expected}/content")
+        bad: List[Any] = ["", None, 7, {}, {"$blob": 1}, "sha256:", "sha256:" + "A" * 64, self.NAME + "0"]
+        for name in bad:
+            with self.assertRaises(errors.InvalidArgument):
+                self.read(Script(), name)
+
+    # MARK: Files that come from the hub
+
+    def fetching(self, offset: int = 5, **members: Any) -> bytes:
+        return problem(503, "blob-fetching", blob="b-1", offset=offset, size=9, retry_after=5, **members)
+
+    def test_a_file_that_is_on_its_way_is_told_at_once_unless_the_call_waits(self) -> None:
+        script = Script(self.fetching(reason="metered"))
+        with self.assertRaises(errors.BlobFetching) as caught:
+            self.read(script)
+        error = caught.exception
+        self.assertEqual((error.blob, error.offset, error.size, error.reason), ("b-1", 5, 9, "metered"))
+        self.assertEqual((error.code, error.status, error.doing), ("blob-fetching", 503, "GET /v1/blobs/b-1/content"))
+        self.assertIn("agentctl why b-1", error.next_step)
+        self.assertEqual((len(script.asked), script.pauses), (1, []))
+
+    def test_a_wait_is_made_of_slices_and_ends_at_its_time(self) -> None:
+        began: List[float] = []
+
+        def reply(asked: Asked) -> Reply:
+            began.append(script.now)
+            script.now += int((re.findall(r"\?wait=([0-9]+)s", asked.target) or ["0"])[0])
+            return self.fetching()
+
+        script = Script(by=reply)
+        with self.assertRaises(errors.BlobFetching):
+            self.read(script, wait=70.5)
+        self.assertEqual([it.target.partition("?")[2] for it in script.asked], ["wait=30s", "wait=30s", "wait=10s", ""])
+        self.assertEqual(([it - 1000 for it in began], script.pauses), ([0, 30, 60, 70.5], [0.5]))
+
+    def test_an_agent_that_answers_too_early_is_not_asked_all_the_time(self) -> None:
+        script = Script(by=lambda asked: self.fetching())
+        with self.assertRaises(errors.BlobFetching):
+            self.read(script, wait=4)
+        self.assertEqual(script.pauses, [1, 1, 1, 1])
+
+    def test_a_file_that_comes_within_the_wait_is_read_to_its_end(self) -> None:
+        ends = iter([0, 100_000, 0, 10**9])
+
+        def reply(asked: Asked) -> Reply:
+            end = next(ends)
+            return self.part(asked, end) if end else self.fetching()
+
+        # It may even leave the device, and come again, while it is read.
+        script = Script(by=reply)
+        self.assertEqual(self.read(script, self.NAME, wait=60), self.CONTENT)
+        self.assertEqual(len(script.asked), 4)
+
+    def test_an_agent_that_restarts_does_not_end_a_wait(self) -> None:
+        whole = answer(200, b"x", fields=[("Repr-Digest", repr_digest(b"x"))])
+        replies: List[Union[Reply, int]] = [CUT, errno.ECONNREFUSED, CUT, self.fetching(), whole]
+        script = Script(*replies)
+        self.assertEqual(self.read(script, wait=60), b"x")
+
+    def test_a_wait_that_is_none_is_refused(self) -> None:
+        for wait in [-1, float("nan"), float("inf")]:
+            with self.assertRaises(errors.InvalidArgument):
+                self.read(Script(), wait=wait)
+
+    def test_a_file_that_the_agent_has_given_up_is_told(self) -> None:
+        script = Script(problem(409, "blob-not-fetched", blob="b-1", cause="no-file"))
+        with self.assertRaises(errors.BlobNotFetched) as caught:
+            self.read(script, wait=60)
+        self.assertEqual((caught.exception.blob, caught.exception.cause), ("b-1", "no-file"))
+
+    def test_fetch_and_pin_have_no_body_and_may_be_repeated(self) -> None:
+        for command in ["fetch", "pin", "unpin"]:
+            script = Script(CUT, answer(202, {**self.BLOB, "direction": "down", "pinned": True}))
+            blob = script.run(getattr(operations, f"{command}_blob")(script.session, self.NAME, None))[0]
+            self.assertEqual((blob.direction, blob.is_pinned), ("down", True))
+            asked = script.asked[1]
+            self.assertEqual((asked.method, asked.target), ("POST", f"/v1/blobs/{self.NAME}/{command}"))
+            self.assertEqual((asked.body, asked.fields.get("content-length")), (b"", "0"))
 
     def test_another_part_than_asked_for_is_refused(self) -> None:
         replies: List[Reply] = [

@@ -11,7 +11,7 @@ from typing import Any, Callable, List, Optional, Tuple
 
 from both import for_asyncio
 from relay import Relay
-from stand import AgentTestCase, until
+from stand import PATIENCE, AgentTestCase, until
 
 from edgesync import Mutation, Outcome, RecordChanged, Reload
 
@@ -22,7 +22,7 @@ class CrashTests(AgentTestCase):
         path = f"{self.stand.folder}/relay-{self.id()[-30:]}"
         self.relay = Relay(path, self.stand.socket)
         self.addCleanup(self.relay.close)
-        self.relayed = self.make_client(path, deadline=20)
+        self.relayed = self.make_client(path, deadline=PATIENCE)
         self.addCleanup(self.relayed.close)
         self.before = self.stored()
 
@@ -59,7 +59,7 @@ class CrashTests(AgentTestCase):
         before = self._connections()
         self.stand.signal_agent(signal.SIGSTOP)
         receipts: List[Any] = []
-        client = self.make_client(self.stand.socket, deadline=20)
+        client = self.make_client(self.stand.socket, deadline=PATIENCE)
         self.addCleanup(client.close)
         mutation = Mutation("work_orders", "create", self.name("unread"), {"n": 1})
         thread = threading.Thread(target=lambda: receipts.append(client.enqueue(mutation)))
@@ -99,7 +99,7 @@ class CrashTests(AgentTestCase):
         events = self.client.follow(["record"], entity="inspections")
         start = next(events)
         self.assertIsInstance(start, Reload)
-        writer = self.make_client(self.stand.socket, deadline=20)
+        writer = self.make_client(self.stand.socket, deadline=PATIENCE)
         self.addCleanup(writer.close)
         failures: List[BaseException] = []
 
@@ -139,7 +139,7 @@ class CrashTests(AgentTestCase):
         self.stand.stop_hub()
         receipt = self.client.enqueue(Mutation("work_orders", "create", self.name("waits"), {"n": 1}))
         items: List[Any] = []
-        thread = threading.Thread(target=lambda: items.append(self.client.wait(receipt.id, timeout=30)))
+        thread = threading.Thread(target=lambda: items.append(self.client.wait(receipt.id, timeout=PATIENCE)))
         thread.start()
         for how in [signal.SIGKILL, signal.SIGTERM]:
             self.stand.kill_agent(how)

@@ -57,11 +57,11 @@ class ExampleTests:
         return {**os.environ, "AGENTD_SOCKET": socket or self.stand.socket, "DEADLINE": str(deadline)}
 
     def run_it(
-        self, *words: str, socket: Optional[str] = None, deadline: int = 20
+        self, *words: str, socket: Optional[str] = None, deadline: int = 60
     ) -> "subprocess.CompletedProcess[str]":
         command = [*self.command, *words]
         return subprocess.run(
-            command, env=self.environment(socket, deadline), capture_output=True, text=True, timeout=60
+            command, env=self.environment(socket, deadline), capture_output=True, text=True, timeout=300
         )
 
     def check(self, *words: str, **options: Any) -> str:
@@ -85,7 +85,7 @@ class ExampleTests:
         self.assertEqual(json.loads(answer)["data"]["text"], "e\u0301 \U0001f600")
 
     def test_it_repeats_a_request_whose_answer_was_lost(self: Any) -> None:
-        relay = Relay(f"{self.folder}/relay.sock", self.stand.socket)
+        relay = Relay(f"{self.folder}/relay.sock", self.stand.socket, whole=True)
         self.addCleanup(relay.close)
         answers: List[bytes] = []
 
@@ -112,7 +112,7 @@ class ExampleTests:
         def follow() -> "subprocess.Popen[str]":
             process = subprocess.Popen(
                 [*self.command, "follow", position],
-                env=self.environment(None, 20),
+                env=self.environment(None, 60),
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 text=True,
@@ -122,6 +122,9 @@ class ExampleTests:
             def read() -> None:
                 assert process.stdout is not None
                 for line in process.stdout:
+                    # The last one of a process that is killed may lack its end.
+                    if not line.endswith("\n"):
+                        break
                     number, kind, data = line.split(" ", 2)
                     seen.append((int(number), json.loads(data).get("id", kind)))
                 process.stdout.close()
@@ -227,6 +230,8 @@ class SwiftTests(ExampleTests, AgentTestCase):
         # FOCUS leaves out what the library does not need, so nothing is fetched for this build.
         environment = {**os.environ, "EDGE_SYNC_SOURCE": os.path.abspath(f"{CLIENTS}/../.."), "FOCUS": "EdgeSync"}
         command = ["swift", "build", "--package-path", f"{folder}/app", "--scratch-path", f"{folder}/build"]
+        # Another build may run beside this one, and would wait for the cache that both share, or find it locked.
+        command += ["--cache-path", f"{folder}/cache"]
         subprocess.run(command, env=environment, check=True)
         return [f"{folder}/build/debug/example"]
 

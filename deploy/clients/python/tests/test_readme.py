@@ -24,9 +24,16 @@ class ReadmeTests(AgentTestCase):
         self.stand.publish("forms", "doors", {"schema": DOORS})
         # Afterwards the agent has the form, and sends a mutation as soon as it has it.
         self.stand.sync()
-        environment = {**os.environ, "AGENTD_SOCKET": self.stand.socket, "PYTHONPATH": os.pathsep.join(sys.path)}
+        path = [os.path.abspath(it) for it in sys.path]
+        environment = {**os.environ, "AGENTD_SOCKET": self.stand.socket, "PYTHONPATH": os.pathsep.join(path)}
         for program, output in examples:
-            done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
+            done = subprocess.run(
+                [sys.executable, "-c", program],
+                env=environment,
+                cwd=self.stand.folder,
+                capture_output=True,
+                text=True,
+            )
             self.assertEqual((done.stdout, done.stderr), (output, ""))
 
 

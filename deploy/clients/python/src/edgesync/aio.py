@@ -29,12 +29,15 @@ from typing import (
 )
 
 from .client import Client
-from .core import limits, operations, requests
+from .core import files, limits, operations, requests
 from .core.effects import Connect, ConnectFailure, Effect, Emit, Fetch, Moved, Pause, Release, Steps, Transfer
 from .core.exchange import Session
+from .core.files import BlobName
 from .core.retry import Environment
+from .errors import too_many_bytes
 from .sockets import IdleConnections, UnixConnection, failure, open_socket, socket_path
 from .sources import AsyncItems, FileBytes, Items, Path, Source, handed_over, opened, stream
+from .targets import SavedFile, write_to
 from .values import (
     Blob,
     Configuration,
@@ -326,8 +329,58 @@ class AsyncClient:
     def blobs(self, *, state: Sequence[str] = (), deadline: Optional[float] = None) -> AsyncIterator[Blob]:
         return self._iterate(operations.blobs(self._session, state, deadline))
 
-    def read_blob(self, id: str, *, deadline: Optional[float] = None) -> AsyncIterator[bytes]:
-        return self._iterate(operations.read_blob(self._session, id, deadline))
+    def read_blob(self, blob: BlobName, *, wait: float = 0.0, deadline: Optional[float] = None) -> AsyncIterator[bytes]:
+        return self._read(blob, wait, deadline)
+
+    async def blob_bytes(
+        self, blob: BlobName, *, max: int = limits.BLOB_BYTES, wait: float = 0.0, deadline: Optional[float] = None
+    ) -> bytes:
+        content = bytearray()
+        pieces = self._read(blob, wait, deadline)
+        try:
+            async for piece in pieces:
+                content += piece
+                if len(content) > max:
+                    raise too_many_bytes(max)
+        finally:
+            await pieces.aclose()
+        return bytes(content)
+
+    async def save_blob(self, blob: BlobName, path: Path, *, wait: float = 0.0, deadline: Optional[float] = None) -> int:
+        target = SavedFile(path)
+        pieces = self._read(blob, wait, deadline)
+        try:
+            async for piece in pieces:
+                await _in_thread(target.write, piece)
+            return await _in_thread(target.commit)
+        finally:
+            await pieces.aclose()
+            await _in_thread(target.discard)
+
+    async def copy_blob(
+        self, blob: BlobName, file: BinaryIO, *, wait: float = 0.0, deadline: Optional[float] = None
+    ) -> int:
+        size = 0
+        pieces = self._read(blob, wait, deadline)
+        try:
+            async for piece in pieces:
+                await _in_thread(write_to, file, piece)
+                size += len(piece)
+        finally:
+            await pieces.aclose()
+        return size
+
+    def _read(self, blob: BlobName, wait: float, deadline: Optional[float]) -> AsyncGenerator[bytes, None]:
+        return self._iterate(files.read_blob(self._session, blob, wait, deadline))
+
+    async def fetch_blob(self, blob: BlobName, *, deadline: Optional[float] = None) -> Blob:
+        return await self._run(operations.fetch_blob(self._session, blob, deadline))
+
+    async def pin_blob(self, blob: BlobName, *, deadline: Optional[float] = None) -> Blob:
+        return await self._run(operations.pin_blob(self._session, blob, deadline))
+
+    async def unpin_blob(self, blob: BlobName, *, deadline: Optional[float] = None) -> Blob:
+        return await self._run(operations.unpin_blob(self._session, blob, deadline))
 
     async def retry_blob(self, id: str, *, deadline: Optional[float] = None) -> Blob:
         return await self._run(operations.retry_blob(self._session, id, deadline))
@@ -516,6 +569,21 @@ class _Performer:
         self._open.discard(connection)
         if not connection.is_feed:
             self._client._places.give_back()
+
+
+async def _in_thread(call: Callable[..., T], *arguments: Any) -> T:
+    """Lets a thread make a call that may wait for a disk. A task that is cancelled ends only when the call has ended, because a
+    file must not be closed while a thread writes to it.
+    """
+    call_in_thread = asyncio.ensure_future(asyncio.to_thread(call, *arguments))
+    try:
+        return await asyncio.shield(call_in_thread)
+    except asyncio.CancelledError:
+        await asyncio.wait([call_in_thread])
+        # It must have been looked at, or asyncio reports it as forgotten.
+        if not call_in_thread.cancelled():
+            call_in_thread.exception()
+        raise
 
 
 async def _ready(connection: UnixConnection, can_write: bool, timeout: float) -> bool:

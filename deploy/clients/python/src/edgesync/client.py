@@ -26,12 +26,15 @@ from typing import (
     Union,
 )
 
-from .core import limits, operations, requests
+from .core import files, limits, operations, requests
 from .core.effects import Connect, ConnectFailure, Effect, Emit, Fetch, Moved, Pause, Release, Steps, Transfer
 from .core.exchange import Session
+from .core.files import BlobName
 from .core.retry import Environment
+from .errors import too_many_bytes
 from .sockets import IdleConnections, UnixConnection, failure, open_socket, socket_path
 from .sources import Items, Path, Source, handed_over, opened, stream
+from .targets import SavedFile, write_to
 from .values import (
     Blob,
     Configuration,
@@ -416,15 +419,85 @@ class Client:
         """The files that the agent knows and this app may see."""
         return self._iterate(operations.blobs(self._session, state, deadline))
 
-    def read_blob(self, id: str, *, deadline: Optional[float] = None) -> Iterator[bytes]:
-        """The bytes of a file in pieces. The digest is compared behind the last one.
+    def read_blob(self, blob: BlobName, *, wait: float = 0.0, deadline: Optional[float] = None) -> Iterator[bytes]:
+        """The bytes of a file in pieces of at most 64 KiB. Reading goes on where a connection broke.
 
-        :param deadline: Seconds for each piece.
+        A file that another device brought comes from the hub, if a record that this app may read shows it. The digest is
+        compared behind the last piece.
+
+        :param blob: Its id, its digest (``sha256:…``), the placeholder in a record, or a :class:`edgesync.Blob`.
+        :param wait: Seconds that the call waits for a file that is not on this device yet.
+        :param deadline: Seconds for each piece; before the first one, ``wait`` comes on top of it.
+        :raises BlobFetching: The file has not come within ``wait``. It goes on coming.
+        :raises BlobNotFetched: The agent has given it up; ``fetch_blob`` tries it again.
         """
-        return self._iterate(operations.read_blob(self._session, id, deadline))
+        return self._read(blob, wait, deadline)
+
+    def blob_bytes(
+        self, blob: BlobName, *, max: int = limits.BLOB_BYTES, wait: float = 0.0, deadline: Optional[float] = None
+    ) -> bytes:
+        """All bytes of a file, in memory. The digest was compared. The arguments are those of ``read_blob``.
+
+        :param max: Limit of bytes.
+        :raises TooLarge: The file has more.
+        """
+        content = bytearray()
+        with contextlib.closing(self._read(blob, wait, deadline)) as pieces:
+            for piece in pieces:
+                content += piece
+                if len(content) > max:
+                    raise too_many_bytes(max)
+        return bytes(content)
+
+    def save_blob(self, blob: BlobName, path: Path, *, wait: float = 0.0, deadline: Optional[float] = None) -> int:
+        """Copies a file to a path, and returns its size.
+
+        The bytes go to a new file in the same folder. When all of them are there, were compared with the digest and are
+        on flash, the new file gets the name, in place of a file that has it. So a reader of the path never sees a part.
+        The other arguments are those of ``read_blob``.
+
+        :raises OSError: The file cannot be written.
+        """
+        with SavedFile(path) as target, contextlib.closing(self._read(blob, wait, deadline)) as pieces:
+            for piece in pieces:
+                target.write(piece)
+            return target.commit()
+
+    def copy_blob(self, blob: BlobName, file: BinaryIO, *, wait: float = 0.0, deadline: Optional[float] = None) -> int:
+        """Writes the bytes of a file into a binary file that the app has opened, and returns their number.
+
+        The digest is compared behind the last byte: after an error, what was written is of no use. The other arguments
+        are those of ``read_blob``.
+        """
+        size = 0
+        with contextlib.closing(self._read(blob, wait, deadline)) as pieces:
+            for piece in pieces:
+                write_to(file, piece)
+                size += len(piece)
+        return size
+
+    def _read(self, blob: BlobName, wait: float, deadline: Optional[float]) -> Generator[bytes, None, None]:
+        return self._iterate(files.read_blob(self._session, blob, wait, deadline))
+
+    def fetch_blob(self, blob: BlobName, *, deadline: Optional[float] = None) -> Blob:
+        """Lets a file come from the hub, also one that was set aside. The call does not wait for its bytes.
+
+        A feed of the type ``blob`` tells when it has come: ``is_kept`` is ``True`` then.
+
+        :param blob: Its id, its digest, or the placeholder in a record.
+        """
+        return self._run(operations.fetch_blob(self._session, blob, deadline))
+
+    def pin_blob(self, blob: BlobName, *, deadline: Optional[float] = None) -> Blob:
+        """Keeps a file on this device when others need room, and lets it come from the hub if it is not here."""
+        return self._run(operations.pin_blob(self._session, blob, deadline))
+
+    def unpin_blob(self, blob: BlobName, *, deadline: Optional[float] = None) -> Blob:
+        """Ends ``pin_blob``. The file stays until others need its room."""
+        return self._run(operations.unpin_blob(self._session, blob, deadline))
 
     def retry_blob(self, id: str, *, deadline: Optional[float] = None) -> Blob:
-        """Tries the upload of a file again that was set aside as failed."""
+        """Tries a file again that was set aside as failed, in either direction."""
         return self._run(operations.retry_blob(self._session, id, deadline))
 
     # MARK: The agent itself

@@ -160,6 +160,16 @@ class Refused(EdgeSyncError):
         self.members: Mapping[str, Any] = members or {}
 
 
+def _text(members: Mapping[str, Any], name: str) -> Optional[str]:
+    value = members.get(name)
+    return value if isinstance(value, str) else None
+
+
+def _number(members: Mapping[str, Any], name: str) -> Optional[int]:
+    value = members.get(name)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
 class Malformed(Refused):
     """The request has a form that the agent does not know."""
 
@@ -294,8 +304,7 @@ class PreconditionFailed(Refused):
     @property
     def etag(self) -> Optional[str]:
         """The tag of the record's present state."""
-        etag = self.members.get("etag")
-        return etag if isinstance(etag, str) else None
+        return _text(self.members, "etag")
 
 
 class Linked(Refused):
@@ -303,6 +312,56 @@ class Linked(Refused):
 
     code = "linked"
     advice = "wait until the file is uploaded"
+
+
+class BlobFetching(Refused):
+    """The file has not come from the hub yet. It goes on coming without this call."""
+
+    code = "blob-fetching"
+    advice = "call again with a longer ``wait``; if it does not come, run: agentctl why ID"
+    is_transient = True
+
+    def __init__(self, sentence: str, **options: Any) -> None:
+        super().__init__(sentence, **options)
+        if self.blob is not None:
+            self.next_step = f"call again with a longer wait; if it does not come, run: agentctl why {self.blob}"
+
+    @property
+    def blob(self) -> Optional[str]:
+        """Id of the file."""
+        return _text(self.members, "blob")
+
+    @property
+    def offset(self) -> Optional[int]:
+        """Bytes of the file that are on this device."""
+        return _number(self.members, "offset")
+
+    @property
+    def size(self) -> Optional[int]:
+        """Bytes of the whole file."""
+        return _number(self.members, "size")
+
+    @property
+    def reason(self) -> Optional[str]:
+        """Code of the reason why the file waits, such as ``metered``; ``None`` if it is on its way."""
+        return _text(self.members, "reason")
+
+
+class BlobNotFetched(Refused):
+    """The agent has given the file up: the hub does not give it, or there is no room for it."""
+
+    code = "blob-not-fetched"
+    advice = "try again with fetch_blob, or run: agentctl blobs fetch ID"
+
+    @property
+    def blob(self) -> Optional[str]:
+        """Id of the file."""
+        return _text(self.members, "blob")
+
+    @property
+    def cause(self) -> Optional[str]:
+        """Code of the reason why it was set aside, if the agent names it."""
+        return _text(self.members, "cause")
 
 
 class KeyReused(Refused):
@@ -324,6 +383,13 @@ class TooLarge(Refused):
 
     code = "too-large"
     advice = "make it smaller; large content belongs into a file"
+
+
+def too_many_bytes(max: int) -> TooLarge:
+    """A file that is larger than the call may hold in memory."""
+    error = TooLarge(f"the file has more than {max} bytes")
+    error.next_step = "read it in pieces, or save it to a path"
+    return error
 
 
 class UnsupportedMediaType(Refused):
@@ -434,6 +500,8 @@ _classes: List[Type[Refused]] = [
     VersionMismatch,
     PreconditionFailed,
     Linked,
+    BlobFetching,
+    BlobNotFetched,
     KeyReused,
     Paused,
     TooLarge,

@@ -10,7 +10,8 @@ from __future__ import annotations
 import datetime
 import enum
 from dataclasses import dataclass, field
-from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence, Tuple
+from dataclasses import field as dataclass_field
+from typing import Any, Dict, Iterator, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from .errors import EdgeSyncError, FieldError, NotDelivered
 
@@ -291,6 +292,13 @@ class Record:
     conflict: Optional[str]
     raw: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
+    def files(self, name: Optional[str] = None) -> Tuple[Placeholder, ...]:
+        """The files that the document shows, in its order.
+
+        :param name: Only those of this top-level field.
+        """
+        return tuple(it for it in _placeholders(self.data or {}) if name is None or it.field == name)
+
 
 @dataclass(frozen=True)
 class Entity:
@@ -474,7 +482,7 @@ class BlobLink(NamedTuple):
 
 @dataclass(frozen=True)
 class Blob:
-    """A file that the agent has taken in."""
+    """A file that the agent has taken in, or that it fetches from the hub."""
 
     id: str
     #: ``sha256:`` and 64 hexadecimal digits.
@@ -482,10 +490,10 @@ class Blob:
     size: int
     type: str
     filename: str
-    #: ``pending``, ``uploading``, ``verifying``, ``uploaded``, ``failed`` or ``missing``; of a file from the hub ``fetching``,
-    #: ``fetched`` or ``failed``.
+    #: ``pending``, ``uploading``, ``verifying``, ``uploaded``, ``failed`` or ``missing``; of a file from the hub
+    #: ``fetching``, ``fetched`` or ``failed``.
     state: str
-    #: Bytes that the server has.
+    #: Bytes that the server has; of a file from the hub, bytes that are on this device.
     offset: int
     attempts: int
     links: Tuple[BlobLink, ...]
@@ -498,6 +506,43 @@ class Blob:
     #: Reason why the last attempt failed.
     error: Optional[str]
     raw: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    #: ``up``: an app of this device brought it. ``down``: it comes from the hub.
+    direction: str = "up"
+    #: Its bytes do not leave this device when others need room.
+    is_pinned: bool = False
+
+
+@dataclass(frozen=True)
+class Placeholder:
+    """The value that stands for a file in a record: ``{"$blob": "sha256:9b1c…", "size": 3145728, …}``."""
+
+    #: Top-level field of the record that shows the file.
+    field: str
+    #: ``sha256:`` and 64 hexadecimal digits.
+    digest: str
+    #: Bytes of the file; 0 if the placeholder does not say.
+    size: int
+    #: Media type.
+    type: str
+    #: The hub has the file, so each device that has the record can fetch it.
+    is_uploaded: bool
+    raw: Mapping[str, Any] = dataclass_field(default_factory=dict, repr=False, compare=False)
+
+
+def _placeholders(data: Mapping[str, Any]) -> Iterator[Placeholder]:
+    for name, value in data.items():
+        for part in value if isinstance(value, list) else [value]:
+            if not isinstance(part, dict) or not isinstance(part.get("$blob"), str):
+                continue
+            size, type = part.get("size"), part.get("type")
+            yield Placeholder(
+                name,
+                part["$blob"],
+                size if isinstance(size, int) and not isinstance(size, bool) and size > 0 else 0,
+                type if isinstance(type, str) else "application/octet-stream",
+                part.get("state") == "uploaded",
+                part,
+            )
 
 
 # MARK: The feed

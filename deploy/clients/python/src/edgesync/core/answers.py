@@ -445,6 +445,9 @@ def blob(members: Members) -> Blob:
         deferred_until=deferred.time("until") if deferred else None,
         error=members.optional_text("error"),
         raw=members.object,
+        # An older agent does not say it.
+        direction=members.optional_text("direction") or "up",
+        is_pinned=members.optional_flag("pinned") or False,
     )
 
 

@@ -65,6 +65,13 @@ ANSWER_SILENCE_SECONDS = 30.0
 #: was sent.
 FILE_SECONDS = 600.0
 
+#: Seconds that one request waits for a file that comes from the hub; a longer wait takes several requests. The agent
+#: accepts 300. A request that waits holds one of the connections.
+BLOB_WAIT_SECONDS = 30
+
+#: Bytes of a file that ``blob_bytes`` holds in memory, unless the call says another number.
+BLOB_BYTES = 16 << 20
+
 #: Seconds in which a local socket accepts a connection.
 CONNECT_SECONDS = 5.0
 

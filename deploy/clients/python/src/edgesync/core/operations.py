@@ -6,16 +6,13 @@ event.
 
 from __future__ import annotations
 
-import base64
 import datetime
-import hashlib
 import logging
-import re
 from collections import deque
 from dataclasses import dataclass
 from typing import Any, Callable, Deque, Dict, List, Mapping, Optional, Sequence, Set, Tuple, Union
 
-from ..errors import BadAnswer, BrokenAnswer, DeadlinePassed, DigestMismatch, EdgeSyncError, InvalidArgument, Refused
+from ..errors import BadAnswer, BrokenAnswer, DeadlinePassed, EdgeSyncError, InvalidArgument, Refused
 from ..values import (
     Attachment,
     Blob,
@@ -61,6 +58,7 @@ from .exchange import (
     members_of,
     perform,
 )
+from .files import BlobName, named
 from .requests import Request
 
 log = logging.getLogger("edgesync")
@@ -682,6 +680,23 @@ def retry_blob(session: Session, id: str, deadline: Deadline) -> Steps[Blob]:
     return ask(session, Request("POST", requests.path("blobs", id, "retry")), answers.blob, deadline)
 
 
+def fetch_blob(session: Session, name: BlobName, deadline: Deadline) -> Steps[Blob]:
+    return _blob_command(session, name, "fetch", deadline)
+
+
+def pin_blob(session: Session, name: BlobName, deadline: Deadline) -> Steps[Blob]:
+    return _blob_command(session, name, "pin", deadline)
+
+
+def unpin_blob(session: Session, name: BlobName, deadline: Deadline) -> Steps[Blob]:
+    return _blob_command(session, name, "unpin", deadline)
+
+
+def _blob_command(session: Session, name: BlobName, command: str, deadline: Deadline) -> Steps[Blob]:
+    # None of these routes takes a body.
+    return ask(session, Request("POST", requests.path("blobs", named(name).text, command)), answers.blob, deadline)
+
+
 def add_blob(session: Session, request: Request, deadline: Deadline) -> Steps[Blob]:
     return ask(session, request, answers.blob, limits.FILE_SECONDS if deadline is None else deadline)
 
@@ -702,69 +717,3 @@ def attach(
     )
     receipt = yield from enqueue(session, shown, deadline)
     return added, receipt
-
-
-def read_blob(session: Session, id: str, deadline: Deadline) -> Steps[None]:
-    """Emits the bytes of a file in pieces, and goes on where a connection broke.
-
-    The deadline holds for each piece.
-
-    :raises DigestMismatch: The bytes are not those of the digest that the agent names. It is raised behind the last
-        piece.
-    """
-    offset = 0
-    digest: Optional[str] = None
-    content = hashlib.sha256()
-    call = session.call(deadline)
-    tries = Tries(call)
-    while True:
-        request = requests.blob_content(id, offset)
-        exchange: Optional[Exchange] = None
-        before = offset
-        try:
-            connection = yield from connect(call, is_fresh=tries.is_fresh)
-            exchange = Exchange(call, request, connection)
-            try:
-                yield from exchange.read_head()
-                digest = yield from _check_content(exchange, offset, digest)
-                while True:
-                    piece = yield from exchange.read_piece()
-                    if not piece:
-                        break
-                    content.update(piece)
-                    offset += len(piece)
-                    yield Emit(piece)
-                    # The caller may take any time for a piece.
-                    call.began = call.environment.now()
-            except EdgeSyncError:
-                yield Release(connection, False)
-                raise
-            yield Release(connection, exchange.is_whole)
-            break
-        except EdgeSyncError as error:
-            if offset > before:
-                tries.succeeded()
-                call.began = call.environment.now()
-            yield from tries.failed(error, request, exchange)
-    if digest is not None and digest != "sha-256=:" + base64.b64encode(content.digest()).decode("ascii") + ":":
-        raise DigestMismatch(f"the bytes of the file {id} are not those that its digest names")
-
-
-def _check_content(exchange: Exchange, offset: int, digest: Optional[str]) -> Steps[Optional[str]]:
-    """Returns the digest that the agent names for the whole file."""
-    reader = exchange.reader
-    if reader.status == 416 and offset:
-        raise BadAnswer("the file has become shorter while it was read")
-    if reader.status not in (200, 206):
-        check_status((yield from exchange.read_all()))
-        raise BadAnswer(f"the agent answered with the status {reader.status}")
-    begins_at = 0
-    if reader.status == 206:
-        match = re.match(r"bytes ([0-9]{1,18})-", reader.fields.get("content-range", ""))
-        begins_at = -1 if match is None else int(match[1])
-    if begins_at != offset:
-        raise BadAnswer("the agent sent another part of the file than it was asked for")
-    said = reader.fields.get("repr-digest")
-    if digest is not None and said != digest:
-        raise BadAnswer("the file has changed while it was read")
-    return said

@@ -343,8 +343,14 @@ def blobs(states: Sequence[str], after: Optional[str]) -> Request:
     return get(path("blobs"), ("state", states or None), ("after", after), ("limit", limits.PAGE_ITEMS))
 
 
-def blob_content(id: str, offset: int) -> Request:
-    return get(path("blobs", id, "content"), fields={"Range": f"bytes={offset}-"} if offset else {})
+def blob_content(name: str, offset: int, wait: int) -> Request:
+    """The bytes of a file from ``offset``. The agent waits ``wait`` seconds for one that comes from the hub."""
+    return Request(
+        "GET",
+        path("blobs", name, "content") + _query([("wait", f"{wait}s" if wait else None)]),
+        {"Range": f"bytes={offset}-"} if offset else {},
+        silence=limits.ANSWER_SILENCE_SECONDS + wait,
+    )
 
 
 # MARK: The feed
