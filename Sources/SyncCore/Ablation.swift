@@ -116,6 +116,26 @@ package enum Ablation: String, Sendable, CaseIterable {
     case digestsOfAll
     /// Unsent work is dropped with the record that leaves the share.
     case revokedWorkDropped
+    /// The hub merges a change as it was written, and not in the present version of its schema.
+    case changesUnlifted
+    /// Changes that wait on a device stay as they were when the settings name another version of their schema.
+    case openWorkUnlifted
+    /// The hub's documents on a device stay as they were when the settings name another version of their schema.
+    case basesUnlifted
+    /// A change that was converted after it may have been sent does not say what it was.
+    case firstFormForgotten
+    /// Documents that were taken in an older version than the hub's are not fetched again after the next conversion.
+    case loweredForgotten
+    /// A cycle goes on with documents of the former version of their schema.
+    case newSchemasUnseen
+    /// The hub shows a device its documents in the present version, whatever version the device reads.
+    case documentsUnlowered
+    /// An app reads the documents as they are stored, whatever version it speaks.
+    case appsShownStored
+    /// A record is judged by the newest form, and not by the version of it that the record names.
+    case formsByNewest
+    /// The hub does not judge by forms.
+    case formsUnjudged
     /// A commit reaches the kernel and not the medium (`synchronous=NORMAL`).
     case commitUnsynced
 }

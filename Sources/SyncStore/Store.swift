@@ -60,7 +60,7 @@ package final class Store {
     var tidiness = Tidiness.done
     var chains = ChainLengths()
     var indexes: RecordIndexes
-    var forms = FormShelf()
+    var forms: FormShelf
     /// Number of changes of state that came too late (``move(_:to:)``), since the start.
     var staleMoves = 0
     /// Mutations are left that end with one that was refused or given up (``goOnFalling(at:)``).
@@ -77,6 +77,7 @@ package final class Store {
     package init(_ database: Database, _ options: StoreOptions, at now: Moment) throws(StoreError) {
         self.database = database
         self.options = options
+        forms = FormShelf(ablations: options.ablations)
         self.rules = options.rules
         ranks = EntityRanks(options.rules)
         self.capacity = options.capacity

@@ -16,6 +16,8 @@ package enum Commit: String, CaseIterable, Sendable {
     case house = "housekeeping"
     /// A decision of an operator, or of an app that takes back its own mutation.
     case decision = "a decision"
+    /// Other rules are taken over, and the documents converted to their schemas.
+    case conversion = "a conversion"
     /// A read commits nothing, unless it repairs something.
     case look = "a look"
 
@@ -43,7 +45,7 @@ package enum Commit: String, CaseIterable, Sendable {
         case .apps, .claim, .results, .page, .look: 0.012
         case .memory, .house, .aside, .decision: 0.06
         case .listing: 0.05
-        case .restart, .replica, .requeue, .history: 0.2
+        case .restart, .replica, .requeue, .history, .conversion: 0.2
         }
     }
 }

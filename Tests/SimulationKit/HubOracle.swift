@@ -11,6 +11,8 @@ struct HubOracle {
     var rules = RuleModel()
     /// Who receives what, and may change it.
     var shares = ShareOracle()
+    /// The versions of schemas and forms that the hub has.
+    var schemas = SchemaState()
     /// Records that were deleted and may come back whole.
     private var kept: [RecordName: Kept] = [:]
     /// Readings by id.
@@ -34,7 +36,7 @@ struct HubOracle {
         var at: Timestamp
     }
 
-    private static let book = Entities.rules(ofHub: true, sharesOut: true)
+    private static let book = Entities.rules(ofHub: true, .all)
 
     private struct Slot: Hashable {
         var agent: Int

@@ -20,6 +20,8 @@ struct Operation {
     var app = Entities.app
     var dependsOn: [MutationKey] = []
     var ttl: Duration?
+    /// The version of the schema that its app speaks; `nil`: the entity has none.
+    var schema: Int?
     /// The text of the record as its app saw it.
     var sight = ""
     /// The hub's value of `m` was known to the agent when it was made.
@@ -67,9 +69,11 @@ struct Operation {
     }
 
     var mutation: NewMutation {
-        NewMutation(
+        var mutation = NewMutation(
             action, record.entity, record.id, data: data, operations: operations, priority: priority, dependsOn: dependsOn,
             ttl: ttl, size: JSON.object(data).bytes.count)
+        mutation.schema = schema
+        return mutation
     }
 }
 
@@ -97,13 +101,24 @@ enum Entities {
     static let areas = EntityName(trusted: "areas")
     static let rooms = EntityName(trusted: "rooms")
 
-    /// - Parameter sharesOut: With those of which a device receives only its share.
-    static func mirrored(sharesOut: Bool) -> [EntityName] {
-        let ofAll = [areas, prices, rooms, spots, templates, works]
-        return sharesOut ? (ofAll + Shares.entities).sorted() : ofAll
+    /// Entities that not every history has, so that the others stay what they were.
+    struct Extras: Hashable, Sendable {
+        /// Those of which a device receives only its share (``Shares``).
+        var sharesOut: Bool
+        /// Those whose schemas and forms change (``Visits``, ``Audits``).
+        var changesSchemas: Bool
+
+        static let all = Extras(sharesOut: true, changesSchemas: true)
+    }
+
+    static func mirrored(_ extras: Extras) -> [EntityName] {
+        var names = [areas, prices, rooms, spots, templates, works]
+        if extras.sharesOut { names += Shares.entities }
+        if extras.changesSchemas { names += [Visits.entity, Audits.entity, Audits.forms] }
+        return names.sorted()
     }
     /// What devices count in, and append to.
-    static let counted = Set([areas, rooms, spots, works] + Shares.entities)
+    static let counted = Set([areas, rooms, spots, works] + Shares.entities + [Visits.entity, Audits.entity])
 
     /// What stands in `parts` for a tag: elements that are told apart by their id.
     static func part(_ tag: String) -> JSON { ["id": .string(tag), "colour": .string("as \(tag)")] }
@@ -113,9 +128,13 @@ enum Entities {
     static let greedy = AppName(trusted: "greedy")
     static let greedyQuota = 3
 
-    static func rules(ofHub: Bool, sharesOut: Bool) -> RuleBook {
+    static func rules(ofHub: Bool, _ extras: Extras) -> RuleBook {
         var book = rulesOfAll(ofHub: ofHub)
-        if sharesOut { book.entities.merge(Shares.rules(ofHub: ofHub)) { own, _ in own } }
+        if extras.sharesOut { book.entities.merge(Shares.rules(ofHub: ofHub)) { own, _ in own } }
+        if extras.changesSchemas {
+            book.entities[Visits.entity] = Visits.rules
+            book.entities.merge(Audits.rules) { own, _ in own }
+        }
         return book
     }
 

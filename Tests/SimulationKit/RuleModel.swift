@@ -172,6 +172,22 @@ package struct RuleModel: Sendable {
         states[name] = .record(record)
     }
 
+    /// Changes all records of an entity, with those that deletions keep, in a way that is nobody's change.
+    mutating func convert(_ entity: EntityName, _ body: (inout Record) -> Void) {
+        for (name, state) in states where name.entity == entity {
+            switch state {
+            case .record(var record):
+                body(&record)
+                states[name] = .record(record)
+            case .deleted(var tombstone):
+                guard var kept = tombstone.kept else { continue }
+                body(&kept)
+                tombstone.kept = kept
+                states[name] = .deleted(tombstone)
+            }
+        }
+    }
+
     /// The hub has forgotten deletions that are older.
     package mutating func forget(before: Timestamp) {
         states = states.filter { if case .deleted(let tombstone) = $0.value { tombstone.since >= before } else { true } }

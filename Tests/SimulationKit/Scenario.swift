@@ -55,6 +55,12 @@ package struct Scenario: Sendable, Hashable {
     /// Records of some entities are shared out among the devices, and what a device receives and may change changes (``Shares``).
     package var sharesOut: Bool
 
+    /// The office changes the versions of schemas and of forms while devices work (``Visits``, ``Audits``).
+    package var changesSchemas: Bool
+
+    /// Entities that not every history has.
+    var extras: Entities.Extras { Entities.Extras(sharesOut: sharesOut, changesSchemas: changesSchemas) }
+
     /// All that apps do is about this entity, and as urgent as the rest of it; `nil`: about all of them.
     var focus: EntityName?
 
@@ -93,6 +99,8 @@ package struct Scenario: Sendable, Hashable {
         sharesOut = Int.random(in: 0..<3, using: &third) == 0 && toward == nil
         // One of them is the office, which has all scopes at all times.
         if sharesOut { agents = 3 }
+        var fourth = SeededRandom(seed: seed &* 0xBF58_476D_1CE4_E5B9 &+ 13)
+        changesSchemas = Int.random(in: 0..<3, using: &fourth) == 0 && !sharesOut && toward == nil
         if let toward { lead(to: toward) }
     }
 
@@ -177,6 +185,7 @@ package struct Scenario: Sendable, Hashable {
         if faultsFor != drawn.faultsFor { settings.append(("SIMULATION_SECONDS", "\(faultsFor.milliseconds / 1_000)")) }
         if countsByRecord != drawn.countsByRecord { settings.append(("SIMULATION_COUNTERS", "\(countsByRecord)")) }
         if sharesOut != drawn.sharesOut { settings.append(("SIMULATION_SHARES", "\(sharesOut)")) }
+        if changesSchemas != drawn.changesSchemas { settings.append(("SIMULATION_SCHEMAS", "\(changesSchemas)")) }
         if let toward { settings.append(("SIMULATION_TOWARD", toward.rawValue)) }
         if !ablations.isEmpty { settings.append(("SIMULATION_ABLATIONS", list(ablations.map(\.rawValue)))) }
         return settings
@@ -198,6 +207,7 @@ package struct Scenario: Sendable, Hashable {
         faultsFor = number("SIMULATION_SECONDS").map { .seconds($0) } ?? faultsFor
         countsByRecord = setting("SIMULATION_COUNTERS").flatMap { Bool($0) } ?? countsByRecord
         sharesOut = setting("SIMULATION_SHARES").flatMap { Bool($0) } ?? sharesOut
+        changesSchemas = setting("SIMULATION_SCHEMAS").flatMap { Bool($0) } ?? changesSchemas
     }
 
     /// The one command for it.

@@ -51,6 +51,7 @@ extension Campaign {
         for fault in scenario.faults.sorted(by: { $0.rawValue < $1.rawValue }) { changes.append { $0.faults.remove(fault) } }
         changes.append { $0.countsByRecord = false }
         changes.append { $0.sharesOut = false }
+        changes.append { $0.changesSchemas = false }
         changes.append { $0.agents = max(1, $0.agents - 1) }
         changes.append { $0.records = max(1, $0.records / 2) }
         changes.append { $0.operations = $0.operations * 3 / 4 }

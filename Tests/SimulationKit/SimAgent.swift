@@ -39,6 +39,12 @@ final class SimAgent {
         guard linkIsUp else { return .offline }
         return isMetered ? Conditions(uplink: Uplink(name: "wwan0", isMetered: true)) : .plain
     }
+    /// The rules that it works by: those of its own files, or what the hub has sent.
+    var rules: RuleBook
+    /// What the hub has sent, and offers (``ConfigurationOffers``).
+    var config = Config()
+    /// The versions of the schemas of its documents.
+    var documentSchemas = SchemaNumbers()
     /// The anchor of time that its store was given last.
     var toldAnchor: ClockAnchor?
 
@@ -60,6 +66,15 @@ final class SimAgent {
         case none, store, call(UInt64)
     }
 
+    /// The settings of the hub, as far as a process knows them.
+    struct Config {
+        var inForce: Int64?
+        var offered: Int64?
+        /// It did not fit what the agent's own files say.
+        var refused: Int64?
+        var isFetching = false
+    }
+
     /// An old copy of the disk.
     struct Image {
         var database: Database
@@ -68,8 +83,9 @@ final class SimAgent {
         var acknowledgements: Int
     }
 
-    init(index: Int, token: String) throws(StoreError) {
+    init(index: Int, token: String, _ rules: RuleBook) throws(StoreError) {
         (self.index, identity) = (index, index)
+        self.rules = rules
         self.token = token
         device = DeviceID(trusted: "agent-\(index)")
         database = try Self.formedDatabase()
@@ -91,7 +107,7 @@ final class SimAgent {
     /// A copy of another one's card, in a machine of its own.
     init(index: Int, cloning other: SimAgent) throws(StoreError) {
         (self.index, identity) = (index, other.identity)
-        (token, device) = (other.token, other.device)
+        (token, device, rules) = (other.token, other.device, other.rules)
         database = try other.database.copy()
         marker = other.marker
         bootID = "boot-0 of \(index)"

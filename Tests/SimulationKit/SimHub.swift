@@ -6,7 +6,7 @@ import VersionsKit
 final class SimHub {
     private(set) var hub: Hub
     private var settings: Hub.Settings
-    private let sharesOut: Bool
+    private let extras: Entities.Extras
     private var seeds: SeededRandom
     /// When its process comes back; `nil` while it runs.
     var isUp = true
@@ -43,9 +43,10 @@ final class SimHub {
         }
         self.tokens = tokens
         observerToken = book.add(DeviceID(trusted: "observer"), at: birth, using: &random)
-        sharesOut = scenario.sharesOut
-        settings = Hub.Settings(rules: Entities.rules(ofHub: true, sharesOut: sharesOut), tokens: book)
-        if sharesOut { settings.access = Shares.access }
+        extras = scenario.extras
+        settings = Hub.Settings(rules: Entities.rules(ofHub: true, extras), tokens: book)
+        if extras.sharesOut { settings.access = Shares.access }
+        if extras.changesSchemas { settings.readEntities = SchemaOffice(scenario).reader }
         settings.limits = HelloResponse.Announced(pushMutations: scenario.batch, pullRecords: scenario.page)
         settings.ablations = ablations
         settings.offerTime = Simulation.offerTime
@@ -154,6 +155,9 @@ final class SimHub {
 
     // MARK: Watching
 
+    /// The present versions of the schemas, in which the observer reads.
+    var schemas: SchemaNumbers { SchemaNumbers(hub.settings.rules) }
+
     /// What the hub says to a change of a record that never was.
     func answerAboutNothing(at now: Timestamp) throws(Broken) -> Problem? {
         let mutation: JSONObject = [
@@ -177,15 +181,15 @@ final class SimHub {
     /// Brings the observer's copy up to date.
     func observe(at now: Timestamp) throws(Broken) {
         while seenHead != head {
-            let streams = Entities.mirrored(sharesOut: sharesOut).map { StreamPosition(entity: $0, cursor: cursors[$0]) }
+            let streams = Entities.mirrored(extras).map { StreamPosition(entity: $0, cursor: cursors[$0]) }
             let request = PullRequest(streams: streams, limit: 1_000, maxBytes: Limits.pullBytes, maxSentSeq: 0)
+            var headers: HTTPHeaders = [
+                "Authorization": "Bearer \(observerToken)", "Sync-Version": "1", "Sync-Device": "observer",
+                "Content-Type": "application/json",
+            ]
+            headers[HubHeader.schema] = schemas.text
             let response = hub.handle(
-                HubRequest(
-                    "POST", "/v1/sync/pull",
-                    headers: [
-                        "Authorization": "Bearer \(observerToken)", "Sync-Version": "1", "Sync-Device": "observer",
-                        "Content-Type": "application/json",
-                    ], body: PullMessages.request(request)), at: now)
+                HubRequest("POST", "/v1/sync/pull", headers: headers, body: PullMessages.request(request)), at: now)
             let pull: PullResponse
             do throws(ReplyError) {
                 pull = try PullMessages.readResponse(response.body)

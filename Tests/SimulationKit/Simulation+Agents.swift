@@ -5,20 +5,18 @@ import SyncStore
 extension Simulation {
     func start(_ agent: SimAgent) throws(Broken) {
         guard agent.store == nil else { return }
-        let store = try open(agent)
-        if store.opening.lostTail > 0 { count("lost tails noticed") }
-        agent.store = store
+        (agent.rules, agent.config) = (ownRules, SimAgent.Config())
+        let opened = try open(agent)
+        if opened.opening.lostTail > 0 { count("lost tails noticed") }
+        agent.store = opened
         agent.life += 1
         agent.job = .none
+        try takeUpConfig(agent)
+        guard let store = agent.store else { return }
         say("agent \(agent.index) starts, boot \(agent.bootID), replica \(store.replica)")
         try verify(agent)
-        var settings = SyncEngine.Settings()
-        settings.policy.pullInterval = scenario.pullInterval
-        settings.spread = scenario.spread
-        settings.agent = "simulated"
-        settings.entities = Entities.mirrored(sharesOut: scenario.sharesOut)
         agent.engine = SyncEngine(
-            settings: settings, replica: store.replica, random: SeededRandom(seed: random.next()), ablations: ablations)
+            settings: settings(of: agent), replica: store.replica, random: SeededRandom(seed: random.next()), ablations: ablations)
         let moment = agent.moment(at: now)
         let facts = try Broken.none { try store.reads.facts(at: moment) }
         // As people are shown them.
@@ -37,10 +35,21 @@ extension Simulation {
         extendDrain(for: agent)
     }
 
+    func settings(of agent: SimAgent) -> SyncEngine.Settings {
+        var settings = SyncEngine.Settings()
+        settings.policy.pullInterval = scenario.pullInterval
+        settings.spread = scenario.spread
+        settings.agent = "simulated"
+        settings.entities = Entities.mirrored(scenario.extras)
+        (settings.configVersion, settings.refusedConfig) = (agent.config.inForce, agent.config.refused)
+        settings.schemas = agent.documentSchemas
+        return settings
+    }
+
     private func open(_ agent: SimAgent) throws(Broken) -> Store {
         let moment = agent.moment(at: now)
         var options = StoreOptions(
-            device: agent.device, bootID: agent.bootID, rules: Entities.rules(ofHub: false, sharesOut: scenario.sharesOut),
+            device: agent.device, bootID: agent.bootID, rules: agent.rules,
             seed: random.next(), marker: agent.marker, ablations: ablations)
         options.fullSync.interval = scenario.fullSync
         options.massDelete.free = scenario.deletesFreely
@@ -60,6 +69,8 @@ extension Simulation {
         let store = try open(agent)
         agent.store = store
         say("agent \(agent.index) reads what is on its disk")
+        try useRules(agent)
+        guard agent.store != nil else { return }
         try verify(agent)
     }
 
@@ -153,6 +164,7 @@ extension Simulation {
         case .success where !agent.linkIsUp: return
         case .success(let response):
             say("agent \(agent.index) call \(call): \(response.status)")
+            hearOffer(response, agent)
             try checkPatience(agent, response)
         case .failure(let error):
             // The deadline of a call that was answered in time.
@@ -218,7 +230,7 @@ extension Simulation {
         case .cycleEnded(let outcome):
             count(outcome.error == nil ? "cycles" : "failed cycles")
             say("agent \(agent.index) cycle: \(outcome.error ?? "ok"), pushed \(outcome.pushed), pulled \(outcome.pulled)")
-            return
+            return fetchConfigIfOffered(agent)
         case .reachability(_, let to, _, _): say("agent \(agent.index) is \(to.rawValue)")
         case .fault: break
         case .regressed(let hub, let ours):

@@ -25,7 +25,7 @@ extension Simulation {
         let isGreedy = !isLastWord && chance(0.12) && scenario.focus == nil
         for _ in 0..<(isAtomic ? Int.random(in: 2...3, using: &random) : 1) {
             request.operations.append(operations.count)
-            let shared = isLastWord ? nil : makeSharedOperation(for: agent)
+            let shared = isLastWord ? nil : makeSharedOperation(for: agent) ?? makeVersionedOperation(for: agent)
             var operation = shared ?? makeOperation(for: agent, isLastWord: isLastWord)
             if isGreedy { operation.app = Entities.greedy }
             operations.append(operation)
@@ -158,6 +158,7 @@ extension Simulation {
             app: isGreedy ? Entities.greedy : Entities.app, uid: isGreedy ? 1_001 : 1_000,
             quotaMutations: isGreedy ? Entities.greedyQuota : nil)
         let answers: [Enqueued]
+        let expectsHoles = expectsHoles(request, agent)
         hasCommitted = false
         committing = .apps
         defer { if hasCommitted { takePlaces(request) } }
@@ -177,10 +178,15 @@ extension Simulation {
                     throw Broken("one app's quota is its own", "\(request.operations.map { Operation.token($0) }) are refused: \(error)")
                 }
             }
+            try checkHoles(request, expectsHoles, refused: error)
             refuse(request, error, agent)
             return try reopenIfNeeded(agent)
         }
         try checkView(request, answers)
+        if answers.last?.isRepeat == false {
+            try checkHoles(request, expectsHoles, refused: nil)
+            if let number = request.operations.last { try checkApp(number, agent) }
+        }
         try feed(
             .enqueued(
                 request.operations.map { operations[$0].priority }.min() ?? .normal,

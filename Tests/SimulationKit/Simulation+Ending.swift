@@ -16,11 +16,11 @@ extension Simulation {
             guard now < drainUntil else { throw Broken("everything drains", waiting.joined(separator: "; ")) }
             return plan(.operatorLooks, in: .seconds(30))
         }
-        let behind = agents.filter { $0.engine?.cycle != nil || $0.engine?.isCaughtUp != true }
+        let behind = agents.filter { $0.engine?.cycle != nil || $0.engine?.isCaughtUp != true || !knowsSchemas($0) }
         let left = try waiting()
         if behind.isEmpty, left.isEmpty {
             // Somebody has just learnt of a new history and offered what it had forgotten; the others have looked before that.
-            if oracle.appliedCount != appliedWhenReminded { return try remind() }
+            if oracle.appliedCount != appliedWhenReminded || configsTaken != configsWhenReminded { return try remind() }
             try compare()
             isOver = true
             return
@@ -33,7 +33,7 @@ extension Simulation {
     }
 
     private func remind() throws(Broken) {
-        appliedWhenReminded = oracle.appliedCount
+        (appliedWhenReminded, configsWhenReminded) = (oracle.appliedCount, configsTaken)
         for agent in agents { try feed(.requested(SyncRequest()), to: agent) }
         plan(.operatorLooks, in: .seconds(5))
     }
@@ -73,6 +73,7 @@ extension Simulation {
             try verify(agent)
             try checkMirror(of: agent)
             try checkConflicts(of: agent)
+            try checkVersions(of: agent)
             try compare(agent, with: truth.filter { oracle.shares.includes($0.key, $0.value, agent.device) })
         }
         for operation in operations { try checkFate(of: operation) }
@@ -82,7 +83,7 @@ extension Simulation {
     /// The agent's view of every record is the hub's record.
     private func compare(_ agent: SimAgent, with truth: [RecordName: JSONObject]) throws(Broken) {
         guard let store = agent.store else { throw Broken("everybody is up", "agent \(agent.index) is down") }
-        for entity in Entities.mirrored(sharesOut: scenario.sharesOut) {
+        for entity in Entities.mirrored(scenario.extras) {
             var query = RecordQuery(entity)
             query.limit = 1_000
             let page = try Broken.none { try store.reads.records(query) }

@@ -25,6 +25,7 @@ extension Simulation {
         default: break
         }
         try shareWeather()
+        try schemaWeather()
         let possible = [
             Fault.powerCut, .restore, .link, .metered, .clock, .pause, .collect, .auth, .hubCrash, .hubRestore, .clone, .rollback,
         ].filter { has($0) }
@@ -140,6 +141,7 @@ extension Simulation {
         badTokens = [:]
         try startHub()
         grantAgain()
+        settleSchemas()
         drainUntil = now.advanced(by: .seconds(1_800))
         for agent in agents {
             if agent.isMetered { try metered(agent, false) }

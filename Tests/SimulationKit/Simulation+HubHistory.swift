@@ -38,6 +38,7 @@ extension Simulation {
         } else {
             try Broken.none { try hub.makeAnew() }
             oracle.goBack(to: HubOracle())
+            try setUpSchemas()
             for index in operations.indices { operations[index].applied = 0 }
             hubImages = []
             (hub.mark, hub.historyBegan) = (hub.hub.mark, nil)

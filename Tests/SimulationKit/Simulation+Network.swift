@@ -63,6 +63,7 @@ extension Simulation {
         HubRequestHeaders(
             device: agent.device, replica: agent.engine?.replica, session: call.session, epoch: call.epoch, receipt: call.receipt
         ).write(to: &headers)
+        headers[HubHeader.schema] = call.schemas.text
         if call.method == .get { return HTTPRequest(.get, Self.hubURL + call.target, headers: headers) }
         return HTTPRequest(.post, Self.hubURL + call.target, headers: headers, body: .bytes(call.body))
     }

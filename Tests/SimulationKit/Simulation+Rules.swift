@@ -50,11 +50,12 @@ extension Simulation {
         _ item: IncomingItem, _ result: PushResult, _ agent: SimAgent, _ headBefore: Int64
     ) throws(Broken) -> (RecordName, [RuleModel.Lost])? {
         guard case .success(var mutation) = item.content,
-            let rules = Entities.rules(ofHub: true, sharesOut: scenario.sharesOut)[mutation.record.entity], rules.kind == .record
+            let rules = Entities.rules(ofHub: true, scenario.extras)[mutation.record.entity], rules.kind == .record
         else { return nil }
         // A version that is not reached yet belongs to another history.
         if mutation.baseVersion > headBefore { mutation.baseVersion = -1 }
         try checkRight(item, result.verdict, mutation, rules, agent)
+        if try checkContradiction(item, result.verdict, mutation, rules, agent) { return nil }
         let said: RuleModel.Verdict
         var commit = Int64.max
         switch result.verdict {
@@ -82,7 +83,7 @@ extension Simulation {
         var bare = expected
         if case .accepted(let merged, let lost) = expected {
             losses = lost
-            bare = .accepted(merged: merged, lost: [])
+            bare = .accepted(merged: shown(merged, of: mutation.record), lost: [])
         }
         guard bare == said else {
             throw Broken(
@@ -100,7 +101,7 @@ extension Simulation {
         if case .duplicate = verdict { true } else { false }
     }
 
-    private func compareWithRules(_ name: RecordName, _ lost: [RuleModel.Lost]) throws(Broken) {
+    func compareWithRules(_ name: RecordName, _ lost: [RuleModel.Lost]) throws(Broken) {
         let hub = hub.hub
         let held = try Broken.none { try hub.record(name) }
         let (has, expected) = (PlainValue.text(held?.data), PlainValue.text(oracle.rules.document(name)))

@@ -38,6 +38,9 @@ package final class Simulation {
         case hubStarts
         case heals
         case operatorLooks
+        /// A request for the hub's settings arrives there, and its answer comes back.
+        case configArrives(agent: Int, life: Int)
+        case configAnswered(agent: Int, life: Int, HTTPResponse?)
     }
 
     package let scenario: Scenario
@@ -56,6 +59,13 @@ package final class Simulation {
     var acknowledgements = 0
     /// Mutations that took the place of such that were parked when their records left a share.
     var retriedKeys: Set<MutationKey> = []
+    /// What the office wants of the hub: the newest settings that it has made.
+    var office = SchemaState()
+    /// The versions of schemas that the request under way names.
+    var declared = SchemaNumbers()
+    /// Settings of the hub that agents have taken over, in all and when everybody was asked to look for news.
+    var configsTaken = 0
+    var configsWhenReminded = 0
     /// Cursors of entities that are shared out, oldest first.
     var shownCursors: [ShownCursor] = []
     /// What the hub says of a record that never was, and so of one of others.
@@ -107,9 +117,12 @@ package final class Simulation {
         self.random = random
         trace = Trace(keeps: keeps)
         for index in 0..<scenario.agents {
-            agents.append(try Broken.none { try SimAgent(index: index, token: hub.tokens[index]) })
+            agents.append(try Broken.none { try SimAgent(index: index, token: hub.tokens[index], ownRules) })
         }
     }
+
+    /// The rules of the agents' own files.
+    var ownRules: RuleBook { Entities.rules(ofHub: false, scenario.extras) }
 
     package var traceHash: UInt64 { trace.hash }
     package var traceTail: [String] { trace.tail }
@@ -119,6 +132,7 @@ package final class Simulation {
     package func run() throws(Broken) {
         if scenario.countsByRecord { count("histories with versions by record") }
         try beginSharing()
+        try beginSchemas()
         for agent in agents { plan(.starts(agent: agent.index), in: chance(upTo: .seconds(2))) }
         plan(.appActs, in: chance(upTo: .seconds(5)))
         plan(.weather, in: chance(upTo: .seconds(10)))
@@ -159,6 +173,8 @@ package final class Simulation {
         case .hubStarts: try startHub()
         case .heals: try heal()
         case .operatorLooks: try look()
+        case .configArrives(let index, let life): try configArrives(agents[index], life)
+        case .configAnswered(let index, let life, let response): try configAnswered(response, agents[index], life)
         }
     }
 

@@ -46,6 +46,7 @@ struct ReplayTests {
         scenario.faultsFor = .seconds(31)
         scenario.countsByRecord.toggle()
         scenario.sharesOut.toggle()
+        scenario.changesSchemas.toggle()
         let settings = Dictionary(uniqueKeysWithValues: scenario.settings.map { ($0.name, $0.value) })
         #expect(Scenario(settings: { settings[$0] }) == scenario)
         #expect(Scenario(settings: { _ in nil }) == nil)

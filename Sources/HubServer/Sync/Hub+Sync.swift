@@ -153,6 +153,7 @@ extension Hub {
             store: store, rules: settings.rules, share: settings.ablations.contains(.scopesIgnored) ? nil : caller.share,
             indexes: scopeIndexes, ablations: settings.ablations, epoch: state.epoch, secret: state.secret, head: state.head,
             opening: state.opening, lineage: lineage, device: caller.device,
-            views: SchemaViews(caller.schemas, settings.rules), witness: settings.ablations.contains(.proofIgnored) ? nil : witness)
+            views: SchemaViews(caller.schemas, settings.rules, ablations: settings.ablations),
+            witness: settings.ablations.contains(.proofIgnored) ? nil : witness)
     }
 }

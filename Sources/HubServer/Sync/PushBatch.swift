@@ -42,20 +42,21 @@ struct PushBatch {
     private var missingParents: [RecordName: MutationFate.Ending] = [:]
     /// Records whose creation by the device was refused in this batch.
     private var refusedCreates: Set<RecordName> = []
-    private var forms = FormShelf()
+    private var forms: FormShelf
 
     init(
         device: DeviceID, share: DeviceAccess?, now: Timestamp, settings: Hub.Settings, store: HubStore, head: Int64,
         offering: Hub.Offering = .over, schemas: SchemaNumbers = SchemaNumbers()
     ) {
         self.offering = offering
-        views = SchemaViews(schemas, settings.rules)
+        views = SchemaViews(schemas, settings.rules, ablations: settings.ablations)
         keys = PushKeys(of: device, in: store)
         self.device = device
         self.share = share
         self.now = now
         self.settings = settings
         ablations = settings.ablations
+        forms = FormShelf(ablations: settings.ablations)
         self.store = store
         headBefore = head
         self.head = head
@@ -268,7 +269,7 @@ struct PushBatch {
                 {
                     return PushResult(key: key, verdict: .rejected(problem, current: nil))
                 }
-                if let data = record.data, rules.form != nil,
+                if let data = record.data, rules.form != nil, !ablations.contains(.formsUnjudged),
                     let problem = FormRefusal.problem(
                         try formVerdict(rules, after: data, before: before), of: mutation.record,
                         besideOthers: mutation.baseVersion < working.versionBefore)

@@ -4,18 +4,22 @@ import SyncCore
 struct SchemaViews {
     private let schemas: SchemaNumbers
     private let rules: RuleBook
+    private let ablations: Ablations
     private var made: [EntityName: Result<SchemaView, Problem>] = [:]
 
-    init(_ schemas: SchemaNumbers, _ rules: RuleBook) {
+    init(_ schemas: SchemaNumbers, _ rules: RuleBook, ablations: Ablations = .none) {
         self.schemas = schemas
         self.rules = rules
+        self.ablations = ablations
     }
 
     /// The view of an entity, or the reason why the device cannot be shown its records.
     subscript(entity: EntityName) -> Result<SchemaView, Problem> {
         mutating get {
             if let view = made[entity] { return view }
-            let view = Result { () throws(Problem) in try SchemaView(schemas[entity], rules[entity] ?? EntityRules(), of: entity) }
+            let view = Result { () throws(Problem) in
+                try SchemaView(schemas[entity], rules[entity] ?? EntityRules(), of: entity, ablations: ablations)
+            }
             made[entity] = view
             return view
         }
@@ -29,6 +33,7 @@ struct SchemaViews {
         let entity = mutation.record.entity
         var view = try self[entity].get()
         if let own = mutation.schema, own != view.version { view = try SchemaView(own, rules[entity] ?? EntityRules(), of: entity) }
+        if ablations.contains(.changesUnlifted) { return }
         mutation.content = view.lift(mutation.content, over: present)
     }
 }

@@ -32,8 +32,11 @@ package struct FormShelf: Sendable {
     }
 
     private var kept: [RecordName: Kept] = [:]
+    private let ablations: Ablations
 
-    package init() {}
+    package init(ablations: Ablations = .none) {
+        self.ablations = ablations
+    }
 
     /// Finds the form that a record names (``FormSettings``).
     ///
@@ -41,7 +44,8 @@ package struct FormShelf: Sendable {
     package mutating func find<Failure>(
         _ name: FormSettings.Name, _ settings: FormSettings, _ source: (RecordName) throws(Failure) -> Source?
     ) throws(Failure) -> Found {
-        if let version = name.version, let id = RecordID(name.id + ":" + version) {
+        let isOfNewest = ablations.contains(.formsByNewest)
+        if !isOfNewest, let version = name.version, let id = RecordID(name.id + ":" + version) {
             let record = RecordName(settings.entity, id)
             if let source = try source(record) { return read(source, record, settings.path).found }
         }
@@ -49,7 +53,9 @@ package struct FormShelf: Sendable {
         let record = RecordName(settings.entity, id)
         guard let source = try source(record) else { return .absent }
         let read = read(source, record, settings.path)
-        guard let wanted = name.version else { return settings.version == nil || read.version == nil ? read.found : .absent }
+        guard !isOfNewest, let wanted = name.version else {
+            return isOfNewest || settings.version == nil || read.version == nil ? read.found : .absent
+        }
         return sameBytes(read.version, wanted) ? read.found : .absent
     }
 

@@ -9,7 +9,7 @@ package struct SchemaView: Sendable {
     private let up: SchemaSteps
 
     /// - Throws: `schema-too-old` when the hub does not accept the version.
-    package init(_ version: Int, _ rules: EntityRules, of entity: EntityName) throws(Problem) {
+    package init(_ version: Int, _ rules: EntityRules, of entity: EntityName, ablations: Ablations = .none) throws(Problem) {
         self.version = version
         schema = rules.versions.map { $0.schema(of: version) } ?? rules.schema
         if version == rules.version {
@@ -19,7 +19,7 @@ package struct SchemaView: Sendable {
         guard let versions = rules.versions, versions.accepts.contains(version), let up = versions.up(from: version),
             let down = versions.down(to: version)
         else { throw Self.refusal(version, rules, entity) }
-        (self.up, self.down) = (up, down)
+        (self.up, self.down) = (up, ablations.contains(.documentsUnlowered) ? [] : down)
     }
 
     private init(_ view: SchemaView, up: SchemaSteps, down: SchemaSteps) {
@@ -30,7 +30,8 @@ package struct SchemaView: Sendable {
     /// The view of documents that do not have the present version: a device has yet to convert them, or could not.
     ///
     /// - Returns: `nil` when no steps lead from one version to the other.
-    package func over(_ stored: StoredSchema, _ rules: EntityRules) -> SchemaView? {
+    package func over(_ stored: StoredSchema, _ rules: EntityRules, ablations: Ablations = .none) -> SchemaView? {
+        if ablations.contains(.appsShownStored) { return SchemaView(self, up: up, down: []) }
         guard let versions = rules.versions, stored.number != versions.present else { return self }
         // The newer settings have the steps between both.
         let newer = stored.number > versions.present ? stored.versions : versions

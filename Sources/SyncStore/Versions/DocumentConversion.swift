@@ -14,7 +14,8 @@ struct DocumentConversion {
     /// - Precondition: In a transaction that is prepared for changes, under the new rules.
     func run(in store: Store) throws(StoreError) {
         // The changes come first: what their authors had seen is in the documents before the conversion.
-        if !steps.isEmpty {
+        let ablations = store.options.ablations
+        if !steps.isEmpty, !ablations.contains(.openWorkUnlifted) {
             try convertChanges(store)
             try convertEarlierValues(store)
             try convertLinks(store)
@@ -50,7 +51,9 @@ struct DocumentConversion {
         if converted != content {
             changed.setContent(converted)
             // The hub recognises the mutation by its first form, in which it may have been sent.
-            if payload.firstDigest == nil { changed.firstDigest = payload.digest(entity: entity) }
+            if payload.firstDigest == nil, !store.options.ablations.contains(.firstFormForgotten) {
+                changed.firstDigest = payload.digest(entity: entity)
+            }
         }
         guard changed.contentDiffers(from: payload) else { return }
         try store.rewrite(changed)
@@ -96,6 +99,7 @@ struct DocumentConversion {
             ) { row throws(StoreError) in MirrorRow(row) }
             var records = TouchedRecords()
             for var row in page where !row.isDamaged {
+                let steps = store.options.ablations.contains(.basesUnlifted) ? [] : steps
                 guard row.convertBase(by: steps, isRefetched: isRefetched) else { continue }
                 var touched = TouchedRecords.Touched(row: row)
                 touched.needsFold = true

@@ -90,7 +90,7 @@ extension Store {
     ///
     /// - Precondition: In a transaction that is prepared for changes.
     func noteLowered(_ entity: EntityName, by newer: SchemaNumbers?) throws(StoreError) {
-        guard let newer, newer[entity] > rules[entity]?.version ?? 1 else { return }
+        guard let newer, newer[entity] > rules[entity]?.version ?? 1, !options.ablations.contains(.loweredForgotten) else { return }
         try database.run(
             """
             INSERT INTO entity_version (eid, version, is_lowered) VALUES (?, 1, 1)

@@ -2,7 +2,7 @@
 extension SyncState {
     /// The schemas have changed since the cycle began. Documents that it holds or has asked for are of the former version, and those of
     /// this device are not any more.
-    var isOutOfDate: Bool { cycle.map { $0.schemas != settings.schemas } ?? false }
+    var isOutOfDate: Bool { !ablations.contains(.newSchemasUnseen) && (cycle.map { $0.schemas != settings.schemas } ?? false) }
 
     /// Ends the cycle; the next one begins at once, and serves the same request. Whatever was sent is settled by it.
     mutating func beginAnew() -> NextPhase {
