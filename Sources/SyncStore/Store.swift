@@ -67,8 +67,7 @@ package final class Store {
     package internal(set) var isFalling = false
     /// The order of entities in a batch, from ``rules``.
     var ranks: EntityRanks
-    /// Rules that could not be used yet, because the conversion failed.
-    var rulesToUse: RuleBook?
+    var rulesToUse: RulesToUse?
 
     /// Creates the schema in `database` or brings it up to date, and continues where the last run ended.
     ///

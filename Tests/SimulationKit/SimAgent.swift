@@ -69,6 +69,7 @@ final class SimAgent {
     /// The settings of the hub, as far as a process knows them.
     struct Config {
         var inForce: Int64?
+        var text: String?
         var offered: Int64?
         /// It did not fit what the agent's own files say.
         var refused: Int64?

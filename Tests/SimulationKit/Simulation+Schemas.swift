@@ -79,7 +79,9 @@ extension Simulation {
         guard scenario.changesSchemas, let store = agent.store else { return }
         let (kept, schemas) = try Broken.none { (try store.serverConfiguration(), try store.documentSchemas()) }
         agent.documentSchemas = schemas
-        if let kept, let (version, rules) = read(Array(kept.utf8)) { (agent.config.inForce, agent.rules) = (version, rules) }
+        if let kept, let (version, rules) = read(Array(kept.utf8)) {
+            (agent.config.inForce, agent.config.text, agent.rules) = (version, kept, rules)
+        }
         agent.documentSchemas = schemas.taking(agent.rules)
         try useRules(agent)
     }
@@ -94,7 +96,7 @@ extension Simulation {
     /// Converts what is stored. What fails is tried again before the next command.
     func useRules(_ agent: SimAgent) throws(Broken) {
         guard scenario.changesSchemas else { return }
-        try commit(.conversion, agent) { (store, moment) throws(StoreError) in try store.use(agent.rules, at: moment) }
+        try commit(.conversion, agent) { (store, moment) throws(StoreError) in try store.use(agent.rules, keeping: agent.config.text, at: moment) }
     }
 
     private func commit(_ kind: Commit, _ agent: SimAgent, _ body: (Store, Moment) throws(StoreError) -> Void) throws(Broken) {
@@ -161,14 +163,14 @@ extension Simulation {
         configsTaken += 1
         if agent.engine?.cycle != nil { count("settings of the hub taken during a cycle") }
         let before = agent.documentSchemas[Visits.entity]
-        (agent.config.inForce, agent.config.refused, agent.rules) = (version, nil, rules)
+        let text = String(decoding: response.body, as: UTF8.self)
+        (agent.config.inForce, agent.config.text, agent.config.refused, agent.rules) = (version, text, nil, rules)
         agent.documentSchemas = agent.documentSchemas.taking(rules)
         let present = agent.documentSchemas[Visits.entity]
         say("agent \(agent.index) takes the hub's settings over, version \(before) of the schema becomes \(present)")
         if present != before { count(present > before ? "devices converted" : "devices converted back") }
         try useRules(agent)
         try feed(.settings(settings(of: agent)), to: agent)
-        let text = String(decoding: response.body, as: UTF8.self)
         try commit(.memory, agent) { (store, moment) throws(StoreError) in try store.keepServerConfiguration(text, at: moment) }
     }
 
@@ -230,6 +232,7 @@ extension Simulation {
 
     /// The versions of the form that the device has.
     func knownForms(_ agent: SimAgent) -> Set<Int> {
-        office.forms.filter { seen(Audits.record($0), agent) != nil }
+        let newest = seen(Audits.record(nil), agent)?["version"]?.int.map { Int($0) }
+        return office.forms.filter { $0 == newest || seen(Audits.record($0), agent) != nil }
     }
 }

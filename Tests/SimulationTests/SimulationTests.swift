@@ -64,6 +64,10 @@ struct SimulationTests {
             "revoked work accepted after a new grant",
             "restores with scopes", "clones with scopes", "hub restores with scopes", "hubs made anew with scopes",
             "hub files replaced with scopes", "hub folders replaced with scopes",
+            "histories with schemas", "schemas changed", "schemas taken back", "schemas not accepted", "changes of older versions accepted",
+            "writes in older versions", "devices converted", "devices converted back", "settings of the hub refused",
+            "settings of the hub taken during a cycle", "contradictions to a schema",
+            "forms published", "holes refused by the agent", "holes refused by the hub",
         ]
         + Commit.allCases.filter { ![.look, .requeue, .history].contains($0) }.flatMap {
             ["deaths before the commit of \($0.rawValue)", "deaths after the commit of \($0.rawValue)"]

@@ -23,8 +23,9 @@ extension Agent {
     /// Converts what is stored under other versions of the schemas. It is queued before whatever the engine asks of the store from now on.
     func useRules(_ rules: RuleBook) {
         let attempt = rulesAttempts.begin()
+        let server = offers.inForce?.text
         fromStore { store, now throws(StoreError) in
-            try store.use(rules, at: now)
+            try store.use(rules, keeping: server, at: now)
         } then: { agent, result in
             // A later attempt has its own result.
             guard agent.rulesAttempts.isNewest(attempt) else { return }

@@ -8,14 +8,23 @@ private struct DocumentVersion {
     var isLowered = false
 }
 
+/// Rules that could not be used yet, because the conversion failed, with the settings of the hub that they are from.
+struct RulesToUse {
+    var rules: RuleBook
+    var server: String?
+}
+
 // All documents of an entity, and all changes that wait or may be offered again, have one version of its schema: that of the rules
 // (PROTOCOL D7). New rules convert them, in one transaction.
 
 extension Store {
     /// Uses new rules from now on, and converts what is stored under other versions of the schemas.
     ///
+    /// - Parameter server: The settings of the hub that the rules are from; `nil`: there are none. A conversion stores them in its own
+    ///   transaction (``keepServerConfiguration(_:at:)``). A start with the former ones would convert waiting changes back, and lose what
+    ///   their older version cannot say.
     /// - Throws: The rules in use stay as they were. The conversion is tried again before the next command of the engine.
-    package func use(_ rules: RuleBook, at now: Moment) throws(StoreError) {
+    package func use(_ rules: RuleBook, keeping server: String? = nil, at now: Moment) throws(StoreError) {
         let before = self.rules
         if try needsConversion(to: rules) {
             do throws(StoreError) {
@@ -23,9 +32,10 @@ extension Store {
                     try prepareForChange()
                     self.rules = rules
                     try convert(to: rules)
+                    if let server { try MetaTable(database).set("server_config", server) }
                 }
             } catch {
-                (self.rules, rulesToUse) = (before, rules)
+                (self.rules, rulesToUse) = (before, RulesToUse(rules: rules, server: server))
                 throw error
             }
         }
@@ -34,7 +44,7 @@ extension Store {
 
     /// Tries again what failed in ``use(_:at:)``: the engine sends and reads in the new versions already.
     func useWaitingRules(at now: Moment) throws(StoreError) {
-        if let rulesToUse { try use(rulesToUse, at: now) }
+        if let waiting = rulesToUse { try use(waiting.rules, keeping: waiting.server, at: now) }
     }
 
     /// The versions of the documents of this database.

@@ -231,6 +231,23 @@ struct StoreVersionTests {
         #expect(try view(agent, "a")?["site_id"] == "s-1")
     }
 
+    @Test("A conversion stores the settings that asked for it in its own transaction, also when it is tried again")
+    func keepsSettings() throws {
+        let agent = try TestAgent(rules: try Self.rules(1))
+        try agent.store.use(try Self.rules(1), keeping: "one", at: agent.now)
+        try agent.pull([("a", 5, ["site": "s-1"])])
+        #expect(try agent.store.serverConfiguration() == "one")
+        agent.store.gate = { stage throws(StoreError) in
+            if stage == .before { throw StoreError(.diskFull, doing: "commit", detail: "no space left") }
+        }
+        #expect(throws: StoreError.self) { try agent.store.use(try Self.rules(2), keeping: "two", at: agent.now) }
+        agent.store.gate = nil
+        #expect(try agent.store.serverConfiguration() == "one")
+        _ = agent.store.perform(.loadStreams(), at: agent.now)
+        #expect(try agent.store.serverConfiguration() == "two")
+        #expect(try agent.store.documentSchemas()[Self.audit] == 2)
+    }
+
     @Test("Keys of indexes follow the new names")
     func indexes() throws {
         let agent = try TestAgent(rules: try Self.rules(1) { $0.declaredIndexes = [RecordIndex("site")!] })
