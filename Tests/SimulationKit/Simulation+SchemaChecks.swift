@@ -59,8 +59,8 @@ extension Simulation {
     private func checkArrived(_ mutation: IncomingMutation, _ key: MutationKey, _ version: Int) throws(Broken) {
         guard let number = byKey[key], !successors.contains(key), mutation.content.action != .delete,
             !operations.contains(where: { $0.into == key }), !operations[number].isDoubtful,
-            // There a field may have been lost with its version.
-            scenario.faults.isDisjoint(with: [.hubRestore, .rollback])
+            // With a version that is taken back, what only that one can say is lost.
+            shapes.isLossless || !hasTakenBack && scenario.faults.isDisjoint(with: [.hubRestore, .rollback])
         else { return }
         let operation = operations[number]
         guard let written = operation.schema else { return }

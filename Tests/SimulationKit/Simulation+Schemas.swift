@@ -31,8 +31,9 @@ extension Simulation {
             let next = present + 1
             try applySchema(next, accepts: chance(0.2) ? Array(2...next) : Array(1...next))
         case 3:
-            guard present > 1, shapes.isLossless else { return }
+            guard present > 1 else { return }
             try applySchema(present - 1, accepts: Array(1..<present))
+            hasTakenBack = true
             count("schemas taken back")
         case 4:
             guard present > 1 else { return }

@@ -61,6 +61,8 @@ package final class Simulation {
     var retriedKeys: Set<MutationKey> = []
     /// What the office wants of the hub: the newest settings that it has made.
     var office = SchemaState()
+    /// It has taken a version of a schema back.
+    var hasTakenBack = false
     /// The versions of schemas that the request under way names.
     var declared = SchemaNumbers()
     /// Settings of the hub that agents have taken over, in all and when everybody was asked to look for news.

@@ -175,7 +175,7 @@ enum ShapeChange: Hashable, Sendable {
 
 /// The versions of ``Visits`` in one history.
 struct VisitShapes: Hashable, Sendable {
-    /// Nothing is lost on the way to any version and back, so the office may take a version back.
+    /// Nothing is lost on the way to any version and back.
     let isLossless: Bool
 
     init(isLossless: Bool) { self.isLossless = isLossless }

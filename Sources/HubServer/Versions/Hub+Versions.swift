@@ -34,6 +34,7 @@ extension Hub {
                 let steps = try steps(from, to: rules, of: entity)
                 try store.convert(entity, by: steps)
                 try makeScopes(of: entity, rules, after: steps)
+                if from.number > rules.version { try sendAgain(entity) }
             }
             if !from.isOf(rules.keptVersions) { try store.keep(rules.versions, of: entity) }
         }
@@ -49,6 +50,32 @@ extension Hub {
             "its records have version \(stored.number) of the schema, the rules have version \(rules.version), and no steps lead "
                 + "from one to the other. Use an entities file whose key versions has both")
     }
+
+    /// Gives each record a commit number of its own, and leaves everything else as it is: all devices receive the records again.
+    ///
+    /// On the way to a newer version and back, records lose what one of the two cannot say. A device that went the same way fetches its
+    /// copies again. One that has missed both has copies of the same version of the schema and of the records, and would keep them.
+    private func sendAgain(_ entity: EntityName) throws(DatabaseError) {
+        var after: RecordID?
+        while true {
+            let ids = try store.listing(entity, after: after, limit: Hub.sentAgainPage).map(\.id)
+            for id in ids {
+                let name = RecordName(entity, id)
+                guard let row = try store.record(name), let record = row.whole, let data = record.data else { continue }
+                var stamp = record.stamp
+                stamp.version = state.head + 1
+                let again = VersionedRecord(data: data, stamp: stamp, exceptions: record.stamps, additions: record.additions)
+                try store.put(
+                    name, again, data: data.json, originKey: row.originKey, scopes: scopeChange(of: name, from: row, to: data),
+                    at: Timestamp(milliseconds: Int64(clamping: stamp.hlc.milliseconds)))
+                try advance(to: stamp.version, adding: HubCounters())
+            }
+            guard ids.count == Hub.sentAgainPage, let last = ids.last else { return }
+            after = last
+        }
+    }
+
+    private static let sentAgainPage = 500
 
     /// Makes the rows of scopes and grants anew that come from converted fields.
     private func makeScopes(of entity: EntityName, _ rules: EntityRules, after steps: SchemaSteps) throws(DatabaseError) {

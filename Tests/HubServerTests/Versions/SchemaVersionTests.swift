@@ -163,6 +163,25 @@ struct SchemaVersionTests {
         #expect(try page(again, Self.inSecond).records[0].record.data["site_id"] == "s-1")
     }
 
+    @Test("When settings go back, a device that has missed both changes of them receives what is left of each record")
+    func missedBoth() throws {
+        let rows = try HubRows()
+        let before = try bench(rows, 2)
+        _ = try before.verdicts([Sent("k-1", .create, data: ["site": "s-1"])])
+        let sent = Sent("k-2", seq: 2, .update, data: ["inspector": "Ann"], base: 1, ms: 300).with("schema", 2)
+        #expect(try before.verdict(sent).word == "accepted")
+        let seen = try page(before, Self.inSecond)
+        #expect(seen.records[0].record.data["inspector"] == "Ann")
+        _ = try bench(rows, 1)
+        let again = try bench(rows, 2)
+        let news = try page(again, Self.inSecond, after: seen.cursor)
+        #expect(news.records.map(\.record.data) == [["site_id": "s-1", "inspector": "unknown"]])
+        #expect(news.records[0].record.version > seen.records[0].record.version)
+        // Nobody has written anything: a change of the record as it was meets no other one.
+        let late = Sent("k-3", .update, data: ["site": "s-2"], base: seen.records[0].record.version, ms: 400)
+        #expect(try again.verdict(late, device: .two).word == "accepted")
+    }
+
     @Test("A scope whose field has another name shares the same records out")
     func scopes() throws {
         let rows = try HubRows()
@@ -191,8 +210,9 @@ struct SchemaVersionTests {
         #expect(try after.data("audits", "a-1") == ["site": "s-1", "severity": "minor"])
     }
 
-    private func page(_ bench: HubBench, _ headers: [(String, String)]) throws -> StreamPage {
-        let request = PullRequest(streams: [StreamPosition(entity: "audits", cursor: nil)], limit: 500, maxBytes: 1 << 20, maxSentSeq: 0)
+    private func page(_ bench: HubBench, _ headers: [(String, String)], after cursor: String? = nil) throws -> StreamPage {
+        let request = PullRequest(
+            streams: [StreamPosition(entity: "audits", cursor: cursor)], limit: 500, maxBytes: 1 << 20, maxSentSeq: 0)
         let response = bench.send("POST", "/v1/sync/pull", try JSONReader.read(PullMessages.request(request)), headers: headers)
         guard response.status == 200 else { throw HubBench.Unexpected(response) }
         return try #require(try PullMessages.readResponse(response.body).pages.first)
