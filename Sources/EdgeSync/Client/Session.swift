@@ -115,6 +115,8 @@ struct Tries {
     private let request: Request
     private let session: Session
     private var failures = 0
+    /// The error of the last try, since the last success.
+    private var last: EdgeSyncError?
 
     init(_ call: Call, _ request: Request, _ session: Session) {
         self.call = call
@@ -125,6 +127,7 @@ struct Tries {
     /// There was progress: the next failure is the first one again.
     mutating func succeeded() {
         failures = 0
+        last = nil
         call.restart()
     }
 
@@ -135,6 +138,9 @@ struct Tries {
         failures += 1
         var error = error
         error.request = error.request ?? request.name
+        // The pause took longer than it should have. The last try knows why there is no answer.
+        if error.kind == .deadlinePassed, !wasSent, let last { throw last }
+        last = error
         let failure = RetryPolicy.Failure(
             error: error, tries: failures, wasSent: wasSent, isRepeatable: request.isRepeatable,
             wasConnected: session.wasConnected, elapsed: call.elapsed, left: call.deadline - call.elapsed)

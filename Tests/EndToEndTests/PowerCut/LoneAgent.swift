@@ -3,7 +3,7 @@ import LocalAPI
 import SyncCore
 import SyncLinux
 
-/// The real agent on a folder of its own. Without a hub of its own none can be reached.
+/// The real agent on a folder of its own.
 struct LoneAgent {
     let child: Child
     let client: AgentClient
@@ -14,10 +14,10 @@ struct LoneAgent {
     /// - Parameters:
     ///   - place: `agent` in it is the state folder.
     ///   - configures: `false`: the configuration is there already.
-    ///   - hub: Address of a hub, whose token is in `place/token`.
+    ///   - hub: Address of a hub, whose token is in `place/token`; `nil`: none can be reached.
     static func start(
         in place: String, over transport: CurlTransport, environment: [String: String] = [:], configures: Bool = true,
-        hub: String = "http://127.0.0.1:9", entities: String = Recording.entities
+        hub: String? = nil, entities: String = Recording.entities
     ) async throws -> LoneAgent {
         if configures { try configure(place, hub, entities) }
         // How often it died before is not the question.
@@ -36,15 +36,15 @@ struct LoneAgent {
             child: child, client: AgentClient(transport: transport, socketPath: "\(place)/s"), place: place, readiness: readiness)
     }
 
-    private static func configure(_ place: String, _ hub: String, _ entities: String) throws {
+    private static func configure(_ place: String, _ hub: String?, _ entities: String) throws {
         try Stand.write(
             """
-            hub: { url: "\(hub)", device: \(Stand.device), token_file: "\(place)/token" }
+            hub: { url: "\(hub ?? "http://127.0.0.1:9")", device: \(Stand.device), token_file: "\(place)/token" }
             socket: { path: "\(place)/s", mode: "0600" }
             access:
               - { user: "\(geteuid())", role: admin, app: stand, rate: 100000 }
             store: { path: "\(place)/agent" }
-            sync: { debounce: 0s, max_backoff: 1s }
+            \(hub == nil ? "" : "sync: { debounce: 0s, max_backoff: 1s }")
             entities:
             \(entities)
 

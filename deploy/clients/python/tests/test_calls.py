@@ -25,6 +25,7 @@ from edgesync import (
     errors,
 )
 from edgesync.core import answers, limits, operations, requests
+from edgesync.core.effects import Connect, ConnectFailure, Pause
 from edgesync.core.files import BlobName, read_blob
 from edgesync.core.operations import add_blob, enqueue, enqueue_many, follow, wait
 
@@ -47,6 +48,16 @@ STORED = {
 class EnqueueTests(unittest.TestCase):
     def enqueue(self, script: Script, mutation: Mutation = ORDER) -> Any:
         return script.run(enqueue(script.session, mutation, None))[0]
+
+    def test_a_pause_that_takes_too_long_does_not_hide_why_there_is_no_answer(self) -> None:
+        script = Script()
+        steps = enqueue(script.session, ORDER, 1.0)
+        result: Any = None
+        with self.assertRaises(errors.Unreachable):
+            while True:
+                effect = steps.send(result)
+                script.now += 5.0 if isinstance(effect, Pause) else 0.0
+                result = ConnectFailure(errno.ECONNREFUSED, "") if isinstance(effect, Connect) else None
 
     def test_a_mutation_is_sent_once_and_the_connection_is_kept(self) -> None:
         script = Script(answer(201, STORED), answer(200, STORED))

@@ -227,10 +227,13 @@ class Tries:
         #: The next try needs a connection that was not used before.
         self.is_fresh = False
         self._failed = 0
+        # The error of the last try, since the last success.
+        self._last: Optional[EdgeSyncError] = None
 
     def succeeded(self) -> None:
         """There was progress: the next failure is the first one again."""
         self._failed = 0
+        self._last = None
 
     def failed(self, error: EdgeSyncError, request: Request, exchange: Optional[Exchange]) -> Steps[None]:
         """Waits for the next try.
@@ -240,6 +243,10 @@ class Tries:
         call, environment = self.call, self.call.environment
         error.doing = error.doing or request.doing
         was_sent = exchange is not None and exchange.was_sent
+        if isinstance(error, DeadlinePassed) and not was_sent and self._last is not None:
+            # The pause took longer than it should have. The last try knows why there is no answer.
+            raise self._last
+        self._last = error
         was_stale = isinstance(error, BrokenAnswer) and exchange is not None and exchange.was_stale
         wait: Optional[float] = 0.0
         if was_stale and not self.is_fresh and (request.is_repeatable or not was_sent):
