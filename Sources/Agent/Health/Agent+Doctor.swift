@@ -98,6 +98,7 @@ extension Agent {
         facts.agent = agent
         var configuration = DoctorFacts.Configuration(loaded)
         configuration.error = configurationState.error
+        configuration.isErrorOfHub = configurationState.error?.hasPrefix("\(ServerConfiguration.name):") ?? false
         configuration.isLastGood = configurationState.isLastGood
         configuration.trial = trialSentence
         configuration.restartNeeded = configurationState.restartNeeded

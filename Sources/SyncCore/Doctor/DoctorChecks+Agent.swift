@@ -77,6 +77,11 @@ extension Doctor {
                     "the files are not accepted, and the last good copy is in force: \(configuration.error ?? "")",
                     fix: "mend that line, then: agentctl config check && agentctl config reload")
             }
+            if let error = configuration.error, configuration.isErrorOfHub {
+                return .bad(
+                    "the hub's settings are not accepted, and the earlier ones stay in force: \(error)",
+                    fix: "if this agentd is older than the hub, update it; otherwise, at the hub: agenthub entities check FILE")
+            }
             if let error = configuration.error {
                 return .bad("not accepted: \(error)", fix: "mend that line, then: agentctl config check && agentctl config reload")
             }

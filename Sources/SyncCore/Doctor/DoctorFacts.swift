@@ -41,6 +41,8 @@ package struct DoctorFacts: Hashable, Sendable {
         package var file: String
         /// The reason why the present files are not in force.
         package var error: String?
+        /// The error is in what the hub sent, not in the files.
+        package var isErrorOfHub = false
         package var isLastGood = false
         /// Keys whose new value takes effect after a restart.
         package var restartNeeded: [String] = []

@@ -102,6 +102,10 @@ struct DoctorTests {
         Case("refusals", .note, "an app had too many connections") { $0.agent?.refusals = ["rate": 3, "malformed": 9] },
         Case("refusals", .ok, "an app's own mistakes") { $0.agent?.refusals = ["malformed": 9] },
         Case("configuration", .bad, "not accepted") { $0.configuration?.error = "agentd.yaml:3:1: sync.pull_intervall: unknown key" },
+        Case("configuration", .bad, "settings of a newer hub") {
+            $0.configuration?.error = "server:1:263: entities.audits.schema: is not accepted"
+            $0.configuration?.isErrorOfHub = true
+        },
         Case("configuration", .bad, "the last good copy") { $0.configuration?.isLastGood = true },
         Case("configuration_trial", .warn, "taken back") { $0.configuration?.trial = "hub.url was taken back" },
         Case("restart_needed", .warn, "a new state folder") { $0.configuration?.restartNeeded = ["store.path"] },
