@@ -97,11 +97,16 @@ extension Simulation {
     /// Converts what is stored. What fails is tried again before the next command.
     func useRules(_ agent: SimAgent) throws(Broken) {
         guard scenario.changesSchemas else { return }
-        try commit(.conversion, agent) { (store, moment) throws(StoreError) in try store.use(agent.rules, keeping: agent.config.text, at: moment) }
+        try commit(.conversion, agent) { (store, moment) throws(StoreError) in
+            try store.use(agent.rules, keeping: agent.config.text, at: moment)
+        }
     }
 
     private func commit(_ kind: Commit, _ agent: SimAgent, _ body: (Store, Moment) throws(StoreError) -> Void) throws(Broken) {
         guard let store = agent.store else { return }
+        // It may be in the middle of a command whose commit is of unknown outcome.
+        let (wasRefused, wasCommitting, wasCommitted) = (hasRefusedCommit, committing, hasCommitted)
+        defer { (hasRefusedCommit, committing, hasCommitted) = (wasRefused, wasCommitting, wasCommitted) }
         hasRefusedCommit = false
         committing = kind
         do throws(StoreError) {

@@ -37,7 +37,8 @@ package struct SchemaVersions: Hashable, Sendable {
     package let accepts: [Int]
     /// ``accepts`` is as the owner wrote it.
     package let acceptsAsGiven: [Int]?
-    /// The way down from each version to the one before, for the accepted ones.
+    /// The way down from each version to the one before: for all that are accepted, and for the others where it follows or is given.
+    /// Settings may go back to a version that is not accepted any more.
     private let downs: [Int: SchemaSteps]
 
     package static let range = 1...1_000_000
@@ -71,7 +72,7 @@ package struct SchemaVersions: Hashable, Sendable {
         let least = accepts?.min() ?? oldest
         var downs: [Int: SchemaSteps] = [:]
         var reached = present
-        for number in (oldest...present).reversed() where number > least {
+        for number in (oldest...present).reversed() where number > oldest {
             guard let version = versions[number] else { break }
             do throws(SchemaStep.NotInvertible) {
                 if let down = version.down {
@@ -80,6 +81,7 @@ package struct SchemaVersions: Hashable, Sendable {
                     downs[number] = try version.up.inverse(under: versions[number - 1]?.schema)
                 }
             } catch {
+                if number <= least { break }
                 throw Fault(
                     path: ["versions", String(number)], problem: "cannot be shown as version \(number - 1): \(error)",
                     expected: "the steps back in the key down, or accepts without the versions before \(number)")

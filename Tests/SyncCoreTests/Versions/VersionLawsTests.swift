@@ -84,6 +84,20 @@ import Testing
         #expect(accepted > Self.rounds)
     }
 
+    /// A hub that accepts its present version alone may still have to go back, and a device that follows must convert what waits.
+    @Test func settingsGoBackToAVersionThatIsNotAccepted() throws {
+        let known: [Int: SchemaVersions.Version] = [
+            1: .init(), 2: .init(up: [.values("s", ["a": "c", "b": "c"])]), 3: .init(up: [.rename("s", to: "t")]),
+        ]
+        let versions = try SchemaVersions(present: 3, versions: known, accepts: [3])
+        #expect(versions.accepts == [3])
+        #expect(versions.steps(from: 3, to: 2) == [.rename("s", to: "t")])
+        #expect(versions.steps(from: 3, to: 1) == nil, "two values have one name there")
+        #expect(throws: SchemaVersions.Fault.self) { try SchemaVersions(present: 3, versions: known, accepts: [1, 3]) }
+        let older = try SchemaVersions(present: 2, versions: known.filter { $0.key < 3 }, accepts: [2])
+        #expect(older.steps(from: StoredSchema(versions)) == [.rename("s", to: "t")])
+    }
+
     @Test func numbersAndTextsStayByteForByte() throws {
         let document = try #require(try JSONReader.read(#"{"site":"\u0041\/é","count":1.10,"big":9007199254740993,"tags":1e2}"#).object)
         let steps: SchemaSteps = [
