@@ -58,7 +58,9 @@ extension Agent {
     ) -> Result<SweptBlobs, BlobError> {
         do throws(BlobError) {
             let kept = Set(try folder.kept())
-            for file in try folder.incoming() where file.changedAt <= before && !parts.contains(file.name) {
+            // A power cut may leave a part beside the whole file that it became: the new name was durable, and the end of the old one was not.
+            let needed = parts.subtracting(kept.map { DownloadJob.part(of: $0) })
+            for file in try folder.incoming() where file.changedAt <= before && !needed.contains(file.name) {
                 folder.discard(incoming: file.name)
             }
             var swept = SweptBlobs(lost: known.subtracting(kept))
