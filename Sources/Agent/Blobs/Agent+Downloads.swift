@@ -14,12 +14,20 @@ extension Agent {
     }
 
     func loadDownloads(_ limit: Int) {
+        blobs.downloadLoads += 1
         fromReader { reads, _ throws(StoreError) in
             try reads.wantedBlobs(limit: limit)
         } then: { agent, result in
-            guard case .success(let jobs) = result else { return }
+            let ended = agent.blobs.endedDuringLoad
+            agent.blobs.downloadLoads -= 1
+            if agent.blobs.downloadLoads == 0 { agent.blobs.endedDuringLoad = [] }
+            guard case .success(let found) = result else { return }
+            // A file that ended meanwhile would be fetched once more.
+            let jobs = found.filter { !ended.contains($0.id) && !agent.blobs.endingDownloads.contains($0.id) }
             if !jobs.isEmpty { agent.blobs.isFetching = true }
             agent.feed(download: .loaded(jobs))
+            // The downloader takes a list that is not full for the last one.
+            if jobs.count < found.count, found.count >= limit { agent.loadDownloads(limit) }
         }
     }
 
@@ -27,6 +35,8 @@ extension Agent {
 
     func feed(download event: BlobDownloader.Event) {
         guard !hasStopped, blobs.folder != nil else { return }
+        // Asked for just before its end: whoever waits for it is served when that is recorded.
+        if case .added(let job) = event, blobs.endingDownloads.contains(job.id) { return }
         var terms = blobTerms
         terms.elsewhere = blobs.uploader.underWay
         perform(blobs.downloader.handle(event, terms, at: environment.time.now()))
@@ -80,6 +90,8 @@ extension Agent {
 
     private func end(_ job: DownloadJob, _ ending: BlobDownloader.Ending) {
         blobs.toldAt[job.id] = nil
+        blobs.endingDownloads.insert(job.id)
+        if blobs.downloadLoads > 0 { blobs.endedDuringLoad.insert(job.id) }
         switch ending {
         case .fetched(let size):
             let json = String(decoding: EventPayload.blob(job.id, fetch: .fetched, offset: size, size: size), as: UTF8.self)
@@ -87,6 +99,7 @@ extension Agent {
             fromStore { store, now throws(StoreError) in
                 try store.endDownload(job.id, size: size, capacity: capacity, note: json, at: now)
             } then: { agent, result in
+                agent.blobs.endingDownloads.remove(job.id)
                 agent.blobs.noteArrived(job.digest)
                 agent.events.poke()
                 switch result {
@@ -108,6 +121,7 @@ extension Agent {
             fromStore { store, now throws(StoreError) in
                 try store.parkDownload(job.id, size: job.size, why: text, progress, note: json, at: now)
             } then: { agent, _ in
+                agent.blobs.endingDownloads.remove(job.id)
                 agent.events.poke()
                 let problem = LocalProblem.blobNotFetched.problem(
                     "the file \(job.id) could not be fetched: \(text)",

@@ -40,6 +40,12 @@ struct BlobDesk {
     var voidDownloads: Set<UInt64> = []
     /// Open parts: opening one again would read all of it for its digest.
     var parts: [BlobID: DownloadPart] = [:]
+    /// Downloads whose end is being recorded. The database still calls them wanted: an answer from before is out of date.
+    var endingDownloads: Set<BlobID> = []
+    /// Downloads that have ended while the wanted files were being read.
+    var endedDuringLoad: Set<BlobID> = []
+    /// Number of reads of the wanted files that are under way.
+    var downloadLoads = 0
     var downloadWake: LoopTimer?
     /// There may be wanted files.
     var isFetching = false
