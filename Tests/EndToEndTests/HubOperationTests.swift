@@ -211,7 +211,9 @@ extension EndToEnd {
                 let json = try JSONReader.read(try await hub(["devices", "stand", "--json", "--data", data], stand).text).object
                 #expect(json?["seq_seen"]?.int == 2 && json?["token"]?.text == "valid" && json?["agent"]?.text != nil)
                 #expect(json?["waiting"]?.int == 0, "all of it is at the hub")
-                #expect(try await hub(["devices", "stand", "--data", data], stand).text.contains("acknowledged"))
+                #expect(json?["config_current"] == .bool(true), "it works by the settings of the hub")
+                let one = try await hub(["devices", "stand", "--data", data], stand).text
+                #expect(one.contains("acknowledged") && one.contains("the hub's, in force"), "\(one)")
                 #expect(try await hub(["devices", "nobody", "--data", data], stand).status == 66)
                 // Nothing was in the way of the hub that serves.
                 #expect(try await stand.sync() == "ok")

@@ -11,7 +11,8 @@ struct DevicesCommand: ParsableCommand {
         discussion: """
             SEQ is the highest number of a mutation that the hub has seen from the device's present database, and the highest \
             whose result is on the device's flash. WAITS is the backlog that the device reported last. TOKEN is the time until \
-            the last valid token of the device expires.
+            the last valid token of the device expires. A device that was here an hour after the settings of entities changed, and that \
+            does not work by them, has a note: its agent does not accept a key that it does not know.
 
             agenthub devices --silent 1d --sort waits    devices not seen for a day, the largest backlog first
             """)
@@ -53,7 +54,8 @@ struct DevicesCommand: ParsableCommand {
         let known = devices.count
         devices = chosen(devices, now)
         if let device, devices.isEmpty { throw Failure(66, "this hub does not know \(device)") }
-        let views = devices.map { DeviceView($0, TokenState(tokens[$0.id] ?? [], at: now), at: now) }
+        let offer = try SettingsOffer(inspector)
+        let views = devices.map { DeviceView($0, TokenState(tokens[$0.id] ?? [], at: now), offer, at: now) }
         if json { return try Say.result((device == nil ? JSON.array(views.map(\.json)) : views[0].json).json) }
         if device != nil { return try Say.result(views[0].lines.joined(separator: "\n")) }
         let offers = book.entries.filter { $0.use == .enrolment && $0.revokedAt == nil && !$0.isOver(at: now) }
@@ -137,11 +139,14 @@ enum TokenState: Equatable {
 struct DeviceView {
     private let device: HubDevice
     private let token: TokenState
+    private let offer: SettingsOffer?
     private let now: Timestamp
 
-    init(_ device: HubDevice, _ token: TokenState, at now: Timestamp) {
+    /// - Parameter offer: The settings of entities that the hub hands out; `nil`: none.
+    init(_ device: HubDevice, _ token: TokenState, _ offer: SettingsOffer?, at now: Timestamp) {
         self.device = device
         self.token = token
+        self.offer = offer
         self.now = now
     }
 
@@ -205,6 +210,9 @@ struct DeviceView {
         if case .valid(_, isOverdue: true) = token {
             notes.append("! \(device.id): its token expires soon and was not refreshed -> agenthub token enrol \(device.id)")
         }
+        if let offer, offer.isRefused(by: device) {
+            notes.append("! \(device.id): works by other settings than the hub's of \(offer.since) -> agentctl doctor on the device")
+        }
         return notes
     }
 
@@ -233,6 +241,7 @@ struct DeviceView {
                     ?? (token == .valid(until: nil, isOverdue: false) ? "valid, does not expire" : token.word)
             ),
         ]
+        if let offer { lines.append(line("settings", offer.words(about: device))) }
         if let reported = device.reportedAt { lines.append(line("report", "\(reported) -> agenthub diagnostics show \(device.id)")) }
         return lines + notes
     }
@@ -246,6 +255,7 @@ struct DeviceView {
             "agent": text(device.agent), "platform": text(device.platform), "replica": text(device.replica?.text),
             "replicas": .int(device.replicas), "seq_seen": .int(device.maxSeq), "seq_acked": .int(device.ackedSeq),
             "waiting": number(device.waiting), "waiting_at": time(device.waitingAt), "config": number(device.config),
+            "config_current": offer.flatMap { $0.isInForce(at: device) }.map { .bool($0) } ?? .null,
             "returns": .int(device.returns), "twins": .int(device.twins), "mutations": device.counters.json,
             "token": .string(token.word), "token_ends_at": time(tokenEnd), "reported_at": time(device.reportedAt),
         ]

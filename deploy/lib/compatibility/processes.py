@@ -45,6 +45,6 @@ def tail(path, lines):
 
 
 def digest(folder):
-    """One checksum for each file below a folder, by its path."""
+    """One checksum for each file below a folder that is not empty, by its path."""
     return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()[:16]
-            for path in sorted(folder.rglob("*")) if path.is_file()}
+            for path in sorted(folder.rglob("*")) if path.is_file() and path.stat().st_size}

@@ -17,6 +17,9 @@ entities:
       1: { schema: { properties: { site: { type: string } } } }
       2: { schema: { properties: { site_id: { type: string } } }, up: [ { rename: { site: site_id } } ] }
 """
+AGENT = """\
+hub: { url: "http://127.0.0.1:1", device: d-1 }
+"""
 
 
 class Failure(Exception):
@@ -44,20 +47,24 @@ class Programs:
         return ended.stdout + ended.stderr
 
     @functools.lru_cache(maxsize=None)
-    def accepts(self, entities):
-        """Whether the hub accepts this text as a file of entities."""
-        with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
-            file.write(entities)
-            file.flush()
-            return subprocess.run([self.path("agenthub"), "entities", "check", file.name], capture_output=True).returncode == 0
+    def accepts(self, name, settings):
+        """Whether the hub accepts this text as a file of entities, or the agent as its configuration."""
+        words = ["--check", "--config"] if name == "agentd" else ["entities", "check"]
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "settings.yaml"
+            file.write_text(settings)
+            return subprocess.run([self.path(name), *words, str(file)], capture_output=True).returncode == 0
 
     # What a program can do, by its commands and by the settings that it accepts.
 
     @property
-    def has_scopes(self): return self.accepts(SCOPES)
+    def has_scopes(self): return self.accepts("agenthub", SCOPES)
 
     @property
-    def has_versions(self): return self.accepts(VERSIONS)
+    def has_versions(self): return self.accepts("agenthub", VERSIONS)
+
+    @property
+    def agent_has_versions(self): return self.accepts("agentd", AGENT + VERSIONS)
 
     @property
     def has_grants(self): return "\n  grant " in self.help("agenthub")
@@ -71,5 +78,6 @@ class Programs:
     def abilities(self):
         """For people: one line."""
         names = {"scopes": self.has_scopes, "grant": self.has_grants, "entities apply": self.has_apply,
-                 "schema versions": self.has_versions, "blobs fetch": self.fetches_files}
+                 "versions at the hub": self.has_versions,
+                 "versions at the agent": self.agent_has_versions, "blobs fetch": self.fetches_files}
         return ", ".join(f"{'' if has else 'no '}{name}" for name, has in names.items())

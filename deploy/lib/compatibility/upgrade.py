@@ -185,5 +185,5 @@ def go_back(report, site, earlier, present, first):
 
 
 def digest_of(folder):
-    """Checksums of what counts: databases and files of apps."""
+    """Checksums of what counts: databases, and files of apps. An empty log of a database says nothing."""
     return {name: sum for name, sum in digest(folder).items() if name.endswith((".db", ".db-wal")) or name.startswith("blobs/")}

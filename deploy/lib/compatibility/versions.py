@@ -66,7 +66,8 @@ def run(report, hub_before, hub_after, agents, agents_after=None, days=0, librar
 
 def story(report, site, hub_after, agents, agents_after, days, calendar):
     today = time.strftime("%Y-%m-%d", time.gmtime())
-    away, stays = site.device(agents, "d-1"), site.device(hub_after, "d-2")
+    knowing = next((programs for programs in (hub_after, agents) if programs.agent_has_versions), hub_after)
+    away, stays = site.device(agents, "d-1"), site.device(knowing, "d-2")
     site.hub.publish("audits", {f"old-{number}": {"site": f"o-{number}"} for number in range(6)})
     site.settle()
 
@@ -131,7 +132,7 @@ def judge(report, site, away, stays):
     report.equal("nothing of them was rejected or parked", {state: counts[state] for state in ("rejected", "failed", "held", "expired")},
                  {"rejected": 0, "failed": 0, "held": 0, "expired": 0})
     report.equal("the present device shows the second version", stays.mirror("audits"), expected())
-    if away.programs.has_versions:
+    if away.programs.agent_has_versions:
         until("the device that was away has the second version",
               lambda: away.sync() and away.mirror("audits").get("old-0", {}).get("site_id"))
         away.settle()
@@ -140,18 +141,24 @@ def judge(report, site, away, stays):
     else:
         report.equal("the device that was away shows the first version", away.mirror("audits"),
                      {id: as_first(data) for id, data in expected().items()})
-        report.holds("it tells that it does not know the settings of the hub", away.alarms(), lambda codes: codes == ["config_rejected"],
-                     "the alarm config_rejected alone", never=[])
-        report.holds("its status tells people which key it is", away.ctl("status")[1], lambda text: "config" in text, "the configuration",
-                     never="ok")
-    configurations = {item["id"]: item["config"] for item in json.loads(site.hub.run("devices", "--json"))}
-    report.equal("the operator sees whether the device works by the newest settings", configurations["d-1"] == configurations["d-2"],
-                 away.programs.has_versions)
+        status = away.status()
+        report.equal("it tells that its settings need a person", status["overall"], {"level": "attention", "reasons": ["config"]})
+        told = [" ".join(text.split()) for text in (status["config"].get("error") or "", away.ctl("doctor")[1], away.log)]
+        report.holds("its status, doctor and log name the key of the hub's settings", told,
+                     lambda told: all("audits" in one and "server:" in one for one in told), "server: and audits in each",
+                     never=["", "", ""])
+        report.equal("it has no other alarm", [code for code in away.alarms() if code != "config_rejected"], [])
+    devices = {item["id"]: item for item in json.loads(site.hub.run("devices", "--json"))}
+    report.equal("the operator sees whether the device works by the newest settings", devices["d-1"]["config"] == devices["d-2"]["config"],
+                 away.programs.agent_has_versions)
+    if "config_current" in devices["d-1"]:
+        report.equal("the hub says it of each device", [devices[name]["config_current"] for name in ("d-1", "d-2")],
+                     [away.programs.agent_has_versions, True])
 
 
 def go_on(report, site, away, stays):
     """Both change one audit, each in its own version."""
-    name = "site_id" if away.programs.has_versions else "site"
+    name = "site_id" if away.programs.agent_has_versions else "site"
     away.change("audits", "a-7", {name: "later"}, "update")
     away.settle()
     stays.settle()
@@ -161,7 +168,7 @@ def go_on(report, site, away, stays):
     wanted = {"site_id": "later", "note": "offline", "inspector": "ines"}
     report.equal("changes in two versions meet in one record", site.hub.records("audits")["a-7"], wanted)
     report.equal("the device that was away shows it", away.mirror("audits")["a-7"],
-                 wanted if away.programs.has_versions else as_first(wanted))
+                 wanted if away.programs.agent_has_versions else as_first(wanted))
 
 
 def without(report, hub, agents, engine=None):
