@@ -266,7 +266,10 @@ enum PostgresSchema {
         guard let oldestReader, oldestReader <= version else {
             throw DatabaseError(
                 .foreign, doing: "use the database",
-                detail: oldestReader.map { "it is for programs that know schema \($0), this one knows up to \(version)" }
+                detail: oldestReader.map {
+                    "a newer agenthub uses it: it is for programs that know schema \($0), this one knows up to \(version); "
+                        + "install a newer version"
+                }
                     ?? "it is not the database of a hub any more")
         }
     }

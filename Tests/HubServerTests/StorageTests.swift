@@ -103,7 +103,9 @@ final class StorageTests {
         do { _ = try HubBench(place: .file(file)) }
         try SQLiteConnection(.writing(file)).execute("PRAGMA user_version = 99")
         let bytes = try Data(contentsOf: URL(fileURLWithPath: file))
-        #expect(#expect(throws: HubError.self) { try HubBench(place: .file(file)) }?.code == .foreignDatabase)
+        let refusal = #expect(throws: HubError.self) { try HubBench(place: .file(file)) }
+        #expect(refusal?.code == .foreignDatabase)
+        #expect(refusal?.description.contains("a newer agenthub wrote it") == true, "\(String(describing: refusal))")
         #expect(try Data(contentsOf: URL(fileURLWithPath: file)) == bytes)
         #expect(#expect(throws: HubError.self) { try HubInspector(file: file) }?.code == .foreignDatabase)
     }

@@ -65,8 +65,7 @@ package enum HubBackup {
         }
         let schema = try database.number("PRAGMA user_version")
         guard schema <= SQLiteSchema.version else {
-            throw DatabaseError(
-                .foreign, doing: "check \(path)", detail: "it has schema \(schema), this program knows up to \(SQLiteSchema.version)")
+            throw DatabaseError(.foreign, doing: "check \(path)", detail: SQLiteSchema.newer(schema))
         }
         try SQLiteSchema.checkHeader(database, path)
         let verdict = try database.text("PRAGMA quick_check(1)")

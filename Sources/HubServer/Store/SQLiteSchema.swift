@@ -137,6 +137,12 @@ enum SQLiteSchema {
         ) STRICT, WITHOUT ROWID;
         """
 
+    /// The reason why this program does not use a database of a newer one, and what helps.
+    static func newer(_ present: Int64) -> String {
+        "a newer agenthub wrote it (schema \(present), this program knows up to \(version)); nothing was changed; "
+            + "install that version again, or a newer one"
+    }
+
     /// Opens the writing connection, updates the schema, and checks that SQLite applied the settings.
     static func open(_ place: SQLiteDatabase.Place) throws(DatabaseError) -> SQLiteDatabase {
         let database = try SQLiteDatabase(place)
@@ -147,8 +153,7 @@ enum SQLiteSchema {
             throw DatabaseError(.foreign, doing: "open the database", detail: "it belongs to another program (application_id \(name))")
         }
         guard (0...version).contains(present) else {
-            throw DatabaseError(
-                .foreign, doing: "open the database", detail: "it has schema \(present), this program knows up to \(version)")
+            throw DatabaseError(.foreign, doing: "open the database", detail: newer(present))
         }
         // The settings below write into the header of the file, and a damaged one is left as it is.
         if case .file(let path) = place, !isEmpty { try checkHeader(database, path) }

@@ -55,6 +55,11 @@ class Programs:
             file.write_text(settings)
             return subprocess.run([self.path(name), *words, str(file)], capture_output=True).returncode == 0
 
+    def check_entities(self, file):
+        """Exit status and output of the hub's check of a file of entities."""
+        ended = subprocess.run([self.path("agenthub"), "entities", "check", str(file)], capture_output=True, text=True)
+        return ended.returncode, ended.stdout + ended.stderr
+
     # What a program can do, by its commands and by the settings that it accepts.
 
     @property

@@ -2,7 +2,6 @@
 import json
 
 from processes import until
-from programs import Failure
 from stand import Site
 
 PLAIN = """\
@@ -163,11 +162,9 @@ def without(report, hub, agents, engine=None):
             device = site.device(agents, "d-1")
             device.change("work_orders", "w-1", {"site": "s-1"})
             device.settle()
-            site.hub.file.write_text(SCOPED)
-            try: refusal = site.hub.run("entities", "check", str(site.hub.file))
-            except Failure as failure: refusal = str(failure)
-            report.holds("the hub refuses settings with scopes, and names the key", refusal,
-                         lambda text: "scope" in text and "status" in text, "a refusal that names scope", never="status 0: good")
+            site.hub.file.write_text(SCOPED + "devices: { d-1: { site: [s-1] } }\n")
+            report.holds("the hub refuses settings with scopes, and names the key", hub.check_entities(site.hub.file),
+                         lambda ended: ended[0] != 0 and "unknown key" in ended[1], "a refusal that names a key", never=(0, "good"))
             device.change("work_orders", "w-2", {"site": "s-2"})
             device.settle()
             report.equal("the agent goes on", device.mirror("work_orders"), {"w-1": {"site": "s-1"}, "w-2": {"site": "s-2"}})

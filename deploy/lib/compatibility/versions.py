@@ -2,7 +2,6 @@
 import json, pathlib, shutil, struct, subprocess, tempfile, time
 
 from processes import until
-from programs import Failure
 from stand import Site
 
 FIRST = """\
@@ -179,10 +178,8 @@ def without(report, hub, agents, engine=None):
             device.change("audits", "a-1", {"site": "s-1"}, "create")
             device.settle()
             site.hub.file.write_text(SECOND)
-            try: refusal = site.hub.run("entities", "check", str(site.hub.file))
-            except Failure as failure: refusal = str(failure)
-            report.holds("the hub refuses settings with versions, and names the place", refusal,
-                         lambda text: "audits" in text and "status" in text, "a refusal that names audits", never="status 0: good")
+            report.holds("the hub refuses settings with versions, and names the place", hub.check_entities(site.hub.file),
+                         lambda ended: ended[0] != 0 and "entities.audits" in ended[1], "a refusal that names audits", never=(0, "good"))
             # The device's own file is ahead of the hub.
             device.entities = SECOND + "locked: [entities]\n"
             device.restart()
