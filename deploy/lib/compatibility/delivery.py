@@ -8,6 +8,8 @@ entities:
   readings: { kind: event }
   work_orders: { kind: record, fields: { tally: counter, peak: max, tags: set } }
 """
+#: Of the changes and troubles.
+seed = 1
 SHARED = [f"shared-{number}" for number in range(4)]
 
 
@@ -104,7 +106,7 @@ class Author:
         return {"entity": "readings", "record_id": name, "action": "create", "data": data}
 
 
-def run(report, hub_programs, fleet, engine=None, replica=None, seed=1, steps=40):
+def run(report, hub_programs, fleet, engine=None, replica=None, steps=40):
     """fleet: the programs of each device. replica: those of a second hub over the same database, between which the devices change."""
     generator = random.Random(seed)
     with Site(hub_programs, ENTITIES, engine) as site:
