@@ -159,6 +159,12 @@ package struct Scenario: Sendable, Hashable {
             faults.formUnion([.hubRestore, .link])
             faults.subtract([.portal, .auth, .restore, .clone, .poison, .collect, .rollback])
             (agents, operations, records, pullInterval) = (3, 60, 8, .seconds(20))
+        case .newSchemasUnseen:
+            // A device takes a newer version over while pages of the former one are under way to it.
+            faults = [.delay]
+            (agents, operations, records, page, batch) = (3, 80, 8, 1, 1)
+            (pullInterval, spread, faultsFor) = (.seconds(20), .zero, .seconds(400))
+            changesSchemas = true
         case .coalescedInDoubt:
             // A device goes back to a copy with a change that it has sent since, and its app edits on without a link.
             faults = [.restore, .link]

@@ -23,7 +23,7 @@ extension Simulation {
     // MARK: The office
 
     func schemaWeather() throws(Broken) {
-        guard scenario.changesSchemas, hub.isUp, chance(0.35) else { return }
+        guard scenario.changesSchemas, hub.isUp, chance(scenario.toward == .newSchemasUnseen ? 0.8 : 0.35) else { return }
         let present = oracle.schemas.present
         switch Int.random(in: 0..<7, using: &random) {
         case 0, 1, 2:
@@ -154,6 +154,10 @@ extension Simulation {
 
     func configAnswered(_ response: HTTPResponse?, _ agent: SimAgent, _ life: Int) throws(Broken) {
         guard agent.life == life else { return }
+        if scenario.toward == .newSchemasUnseen, !isHealed, agent.engine?.cycle == nil || agent.job == .none || agent.job == .store {
+            // A history that is led there has the answer while a page is on its way.
+            return plan(.configAnswered(agent: agent.index, life: life, response), in: .milliseconds(40))
+        }
         agent.config.isFetching = false
         guard let response, response.status == 200, response.headers[HubHeader.version] != nil else { return }
         guard let (version, rules) = read(response.body) else {

@@ -178,8 +178,6 @@ struct VisitShapes: Hashable, Sendable {
     /// Nothing is lost on the way to any version and back.
     let isLossless: Bool
 
-    init(isLossless: Bool) { self.isLossless = isLossless }
-
     /// The changes from the version before.
     func changes(to version: Int) -> [ShapeChange] {
         let grades = ShapeChange.mapped("grade", ["minor": "low", "major": "high"])
