@@ -21,10 +21,11 @@ struct SchemaAndFormTests {
     @Test("Every request names the versions of the app, sorted by the entity, besides its own fields")
     func header() async throws {
         let line = #"{"line":1,"id":"m-3","state":"pending"}"# + "\n" + #"{"summary":{"accepted":1,"failed":0}}"# + "\n"
+        let file = "HTTP/1.1 200 OK\r\nRepr-Digest: sha-256=:LXEWQrcmsEQBYnyp+6wy9chTD7GQPMTbAiWHF5IaSIE=:\r\nContent-Length: 1\r\n\r\nx"
         let agent = try FakeAgent([
             .receipt("m-1"), .problem(503, "busy"), .json(200, Self.judged), .json(200, #"{"items":[],"next":null}"#),
             .answer("HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\nContent-Length: \(line.utf8.count)\r\n\r\n\(line)"),
-            .feed(FakeAgent.Step.record(8, "a")), .answer("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx"),
+            .feed(FakeAgent.Step.record(8, "a")), .answer(file),
         ])
         let client = try client(agent, schemas: ["sites": 12, "audits": 1, "Z": 1_000_000])
         _ = try await client.enqueue(.update("audits", "a-1", ["n": 1]))
