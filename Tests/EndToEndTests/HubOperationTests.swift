@@ -208,7 +208,15 @@ extension EndToEnd {
                 #expect(silent.talk.contains("enrolment tokens that no device has used yet: gw-new"), "\(silent.talk)")
                 #expect(try await hub(["devices", "--agent", "9.9", "--data", data], stand).talk.contains("no device matches"))
                 #expect(try await hub(["devices", "--silent", "soon", "--data", data], stand).status == 64)
-                let json = try JSONReader.read(try await hub(["devices", "stand", "--json", "--data", data], stand).text).object
+                func shown() async throws -> JSONObject? {
+                    try JSONReader.read(try await hub(["devices", "stand", "--json", "--data", data], stand).text).object
+                }
+                var json = try await shown()
+                // The agent takes the settings over after its first cycle, and reports them with a later one.
+                for _ in 0..<50 where json?["config_current"] != .bool(true) {
+                    #expect(try await stand.sync() == "ok")
+                    json = try await shown()
+                }
                 #expect(json?["seq_seen"]?.int == 2 && json?["token"]?.text == "valid" && json?["agent"]?.text != nil)
                 #expect(json?["waiting"]?.int == 0, "all of it is at the hub")
                 #expect(json?["config_current"] == .bool(true), "it works by the settings of the hub")
