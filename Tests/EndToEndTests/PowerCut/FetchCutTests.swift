@@ -9,7 +9,7 @@ extension EndToEnd {
     struct FetchCutTests {
         private static let environment = ProcessInfo.processInfo.environment
         /// EDGE_SYNC_LONG: some 15 minutes.
-        private static let states = environment["EDGE_SYNC_LONG"] == nil ? 40 : 600
+        private static let states = environment["EDGE_SYNC_LONG"] == nil ? 15 : 600
         private static let seed = environment["EDGE_SYNC_SEED"].flatMap { UInt64($0) } ?? UInt64.random(in: 0 ... .max)
 
         // Fault: bytes that no sync had covered are shown, a part that was never compared is trusted, or a file never comes.
