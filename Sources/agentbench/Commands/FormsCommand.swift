@@ -117,7 +117,7 @@ struct FormsCommand: ParsableCommand {
     private func enqueue(_ entity: String, _ number: Int, _ agent: AgentUnderTest) throws {
         try agent.call(
             "POST", "/v1/mutations",
-            body: #"{"entity":"\#(entity)","op":"upsert","id":"a-\#(number)","data":\#(BenchForms.answers(number % BenchForms.count))}"#)
+            body: #"{"entity":"\#(entity)","action":"upsert","record_id":"a-\#(number)","data":\#(BenchForms.answers(number % BenchForms.count))}"#)
     }
 
     private func times(_ count: Int, _ body: (Int) throws -> Void) throws -> Times {
