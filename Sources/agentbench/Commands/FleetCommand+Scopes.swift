@@ -122,6 +122,6 @@ struct FleetShares {
         let wide = counts.map { count in
             "  wide-\(count): { site: [\((0..<count).map { "s-\($0 % devices)" }.joined(separator: ", "))] }\n"
         }
-        return "entities:\n  work: { scope: site }\n  plain: { kind: record }\ndevices:\n" + (rows + wide).joined()
+        return "entities:\n  work: { scope: [site] }\n  plain: { kind: record }\ndevices:\n" + (rows + wide).joined()
     }
 }
