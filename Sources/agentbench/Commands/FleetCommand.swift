@@ -37,6 +37,8 @@ struct FleetCommand: ParsableCommand {
 
     func validate() throws {
         guard (1...20_000).contains(devices) else { throw ValidationError("--devices takes 1 to 20000.") }
+        // The grants of the devices are in one file of entities, which may hold 50,000 values.
+        if scopes, devices > 8_000 { throw ValidationError("--devices takes 1 to 8000 with --scopes.") }
         guard (1...1_000).contains(pushes), (1...500).contains(mutations) else {
             throw ValidationError("--pushes takes 1 to 1000, --mutations 1 to 500.")
         }
