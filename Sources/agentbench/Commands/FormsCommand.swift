@@ -115,9 +115,10 @@ struct FormsCommand: ParsableCommand {
     }
 
     private func enqueue(_ entity: String, _ number: Int, _ agent: AgentUnderTest) throws {
+        let answers = BenchForms.answers(number % BenchForms.count)
         try agent.call(
             "POST", "/v1/mutations",
-            body: #"{"entity":"\#(entity)","action":"upsert","record_id":"a-\#(number)","data":\#(BenchForms.answers(number % BenchForms.count))}"#)
+            body: #"{"entity":"\#(entity)","action":"upsert","record_id":"a-\#(number)","data":\#(answers)}"#)
     }
 
     private func times(_ count: Int, _ body: (Int) throws -> Void) throws -> Times {
