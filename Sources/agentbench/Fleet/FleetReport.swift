@@ -70,18 +70,16 @@ struct FleetReport {
             "cases": .array(
                 rows.map { row in
                     [
-                        "case": .string(row.name), "requests_per_s": Self.number(row.requests),
-                        "mutations_per_s": Self.number(row.mutations),
-                        "hub_cpu_us_per_mutation": Self.number(row.hubMicroseconds),
-                        "database_cpu_us_per_mutation": row.serverMicroseconds.map { Self.number($0) } ?? .null,
-                        "push_p50_us": Self.number(row.times.quantile(0.5) / 1_000),
-                        "push_p99_us": Self.number(row.times.quantile(0.99) / 1_000),
+                        "case": .string(row.name), "requests_per_s": .hundredths(row.requests),
+                        "mutations_per_s": .hundredths(row.mutations),
+                        "hub_cpu_us_per_mutation": .hundredths(row.hubMicroseconds),
+                        "database_cpu_us_per_mutation": row.serverMicroseconds.map { JSON.hundredths($0) } ?? .null,
+                        "push_p50_us": .hundredths(row.times.quantile(0.5) / 1_000),
+                        "push_p99_us": .hundredths(row.times.quantile(0.99) / 1_000),
                         "refused": .int(Int64(row.steady.refused)), "drained_ms": .int(Int64(row.drained / 1_000_000)),
                         "lost": .int(Int64(row.returning.lost)), "repeated": .int(Int64(row.returning.repeated)),
                     ]
                 }),
         ]
     }
-
-    private static func number(_ value: Double) -> JSON { JSONNumber((value * 100).rounded() / 100).map { .number($0) } ?? .null }
 }

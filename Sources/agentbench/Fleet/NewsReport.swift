@@ -48,15 +48,13 @@ struct NewsReport {
                 rows.map { row in
                     [
                         "case": .string(row.name), "waiters": .int(Int64(row.waiters)),
-                        "news_p50_us": Self.number(row.times.quantile(0.5) / 1_000),
-                        "news_p99_us": Self.number(row.times.quantile(0.99) / 1_000),
-                        "news_max_us": Self.number(row.times.max / 1_000), "bytes_per_waiter": Self.number(row.bytesPerWaiter),
-                        "hub_cpu_us_per_s": Self.number(row.hubMicroseconds),
-                        "database_cpu_us_per_s": row.serverMicroseconds.map { Self.number($0) } ?? .null,
+                        "news_p50_us": .hundredths(row.times.quantile(0.5) / 1_000),
+                        "news_p99_us": .hundredths(row.times.quantile(0.99) / 1_000),
+                        "news_max_us": .hundredths(row.times.max / 1_000), "bytes_per_waiter": .hundredths(row.bytesPerWaiter),
+                        "hub_cpu_us_per_s": .hundredths(row.hubMicroseconds),
+                        "database_cpu_us_per_s": row.serverMicroseconds.map { JSON.hundredths($0) } ?? .null,
                     ]
                 }),
         ]
     }
-
-    private static func number(_ value: Double) -> JSON { JSONNumber((value * 100).rounded() / 100).map { .number($0) } ?? .null }
 }

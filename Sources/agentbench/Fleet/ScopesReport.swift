@@ -56,15 +56,13 @@ struct ScopesReport {
                 rows.map { row in
                     [
                         "case": .string(row.name), "received": .int(Int64(row.received)),
-                        "first_p50_us": Self.number(row.first.quantile(0.5) / 1_000),
-                        "first_p99_us": Self.number(row.first.quantile(0.99) / 1_000),
-                        "idle_plain_us": Self.number(row.plain.quantile(0.5) / 1_000),
+                        "first_p50_us": .hundredths(row.first.quantile(0.5) / 1_000),
+                        "first_p99_us": .hundredths(row.first.quantile(0.99) / 1_000),
+                        "idle_plain_us": .hundredths(row.plain.quantile(0.5) / 1_000),
                         "idle": .array(
-                            row.idle.map { ["scopes": .int(Int64($0.scopes)), "p50_us": Self.number($0.times.quantile(0.5) / 1_000)] }),
+                            row.idle.map { ["scopes": .int(Int64($0.scopes)), "p50_us": .hundredths($0.times.quantile(0.5) / 1_000)] }),
                     ]
                 }),
         ]
     }
-
-    private static func number(_ value: Double) -> JSON { JSONNumber((value * 100).rounded() / 100).map { .number($0) } ?? .null }
 }
