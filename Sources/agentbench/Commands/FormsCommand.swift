@@ -93,13 +93,17 @@ struct FormsCommand: ParsableCommand {
             try hub.operate(["entities", "apply", "\(folder)/entities-2.yaml"])
             var during: [UInt64] = []
             let end = ContinuousClock.now + .seconds(120)
-            // The settings come with the next pull, and the first read of a converted record waits for the conversion.
+            func write(_ count: Int) throws {
+                for _ in 0..<count { during += try times(1) { _ in try enqueue("plain", size.requests + during.count, agent) }.sorted }
+            }
+            // The settings come with the next pull. Reads show the new version already while the records are converted, so the conversion
+            // is under way at the end of the loop, and the writes after it wait for its end.
             while try !agent.call("GET", "/v1/records/work/w-1").contains("site_id") {
                 guard ContinuousClock.now < end else { throw BenchError("the agent does not take over the second version") }
                 try agent.call("POST", "/v1/sync", body: #"{"scope":"all","force":true}"#)
-                for _ in 0..<20 { during += try times(1) { _ in try enqueue("plain", size.requests + during.count, agent) }.sorted }
+                try write(20)
             }
-            for _ in 0..<500 { during += try times(1) { _ in try enqueue("plain", size.requests + during.count, agent) }.sorted }
+            try write(500)
             conversion.add(floor: plain.max / 1_000, agent: Times(during).max / 1_000)
         }
     }
