@@ -24,7 +24,7 @@ struct PullWaitTests {
     }
 
     struct Stand {
-        let running: ServiceTests.Running
+        var running: ServiceTests.Running
         let clock: Clock
 
         func pull(
@@ -162,8 +162,6 @@ struct PullWaitTests {
             let cursor = try await stand.cursor()
             let waiting = Task { try await stand.pull(cursor) }
             try await stand.waiting(1)
-            var others = stand.running
-            others.isFresh = true
             // The first of these takes the place of the connection that asked for the metrics, whose caller is unknown. The second finds two
             // known ones, of which the waiting one has been idle for longer.
             let head = "GET /v1/sync/pull?entity=audits HTTP/1.1\r\nHost: hub\r\nSync-Version: 1\r\nSync-Device: gw-2\r\n\r\n"
@@ -177,7 +175,10 @@ struct PullWaitTests {
             // The connection for the metrics may have been known already, and counts then, too.
             #expect(stand.running.service.connectionCounts.closedIdle >= 1)
             withExtendedLifetime((first, second)) {}
-            try await stand.waiting(0)
+            // The hub has closed the kept connection on which the figures were asked for, and the transport may not know that yet.
+            var fresh = stand
+            fresh.running.isFresh = true
+            try await fresh.waiting(0)
         }
     }
 
