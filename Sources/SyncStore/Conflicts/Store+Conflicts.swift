@@ -55,7 +55,8 @@ extension Store {
     package func resolve(
         _ cid: Int64, _ decision: ConflictDecision, by requester: Requester, at now: Moment
     ) throws(StoreError) -> ResolvedConflict {
-        try transact(at: now) { () throws(StoreError) in
+        try convertBeforeChange(at: now)
+        return try transact(at: now) { () throws(StoreError) in
             try prepareForChange()
             guard let conflict = try conflict(cid) else { throw Refusal.notFound("conflict c-\(cid)", list: "agentctl conflicts list") }
             guard conflict.state.isOpen, let row = try outboxRow(conflict.seq) else {

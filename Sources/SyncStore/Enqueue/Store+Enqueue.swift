@@ -17,6 +17,7 @@ extension Store {
         guard !isAtomic || mutations.count <= Limits.atomicMutations else {
             throw Refusal.validation("/mutations", "an atomic list has at most \(Limits.atomicMutations) mutations")
         }
+        try convertBeforeChange(at: now)
         return try transact(at: now, refusesFirst: mutations.count == 1) { () throws(StoreError) in
             if let appKey, let answer = try firstAnswer(to: appKey, of: requester) { return answer }
             try expireIfFull(for: requester, adding: mutations.count)
@@ -41,7 +42,8 @@ extension Store {
     package func enqueueEach(
         _ mutations: [NewMutation], by requester: Requester, at now: Moment
     ) throws(StoreError) -> [Result<Enqueued, StoreError>] {
-        try transact(at: now, refusesFirst: true) { () throws(StoreError) in
+        try convertBeforeChange(at: now)
+        return try transact(at: now, refusesFirst: true) { () throws(StoreError) in
             var results: [Result<Enqueued, StoreError>] = []
             results.reserveCapacity(mutations.count)
             for mutation in mutations {

@@ -41,7 +41,8 @@ extension Store {
     /// - Parameter isTrial: Only computes the result; nothing is written.
     /// - Throws: `.refused` with `not-found`, `not-accepted`, `already-undone`, `nothing-to-undo`, or what an enqueue would refuse.
     package func undo(_ key: MutationKey, isTrial: Bool = false, by requester: Requester, at now: Moment) throws(StoreError) -> Undone {
-        try transact(at: now) { () throws(StoreError) in
+        try convertBeforeChange(at: now)
+        return try transact(at: now) { () throws(StoreError) in
             // A new event has no narrow row until it is absorbed.
             try prepareForChange()
             let row = try known(key)

@@ -23,6 +23,7 @@ extension Store {
         _ key: MutationKey, fix: JSONObject? = nil, without: [String] = [], cascades: Bool = false, by requester: Requester, at now: Moment
     ) throws(StoreError) -> Enqueued {
         let correction = fix == nil && without.isEmpty ? nil : Correction(data: fix, without: without)
+        try convertBeforeChange(at: now)
         return try transact(at: now) { () throws(StoreError) in
             try prepareForChange()
             let row = try known(key)

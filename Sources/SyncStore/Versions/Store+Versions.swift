@@ -42,9 +42,18 @@ extension Store {
         (self.rules, rulesToUse) = (rules, nil)
     }
 
-    /// Tries again what failed in ``use(_:at:)``: the engine sends and reads in the new versions already.
+    /// Tries again what failed in ``use(_:keeping:at:)``: the engine sends and reads in the new versions already.
     func useWaitingRules(at now: Moment) throws(StoreError) {
         if let waiting = rulesToUse { try use(waiting.rules, keeping: waiting.server, at: now) }
+    }
+
+    /// Tries the conversion again before a change, in a store that was opened with the new rules: it would take the change in a version
+    /// that its documents do not have.
+    ///
+    /// A store that has kept its rules of before takes changes in their version, and must not refuse them because the conversion fails.
+    func convertBeforeChange(at now: Moment) throws(StoreError) {
+        guard rulesToUse != nil, try needsConversion(to: rules) else { return }
+        try useWaitingRules(at: now)
     }
 
     /// The versions of the documents of this database.
