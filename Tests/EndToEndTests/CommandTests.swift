@@ -109,7 +109,11 @@ extension EndToEnd {
 
                 let steps = "\(stand.folder)/steps.json"
                 try Stand.write(#"[{"rename":{"site":"site_id"}},{"values":{"severity":{"minor":"low"}}}]"#, to: steps)
-                let choice = ["mutations", "retry", "--code", "validation", "--entity", "work_orders", "--map", steps]
+                let choice = ["mutations", "retry", "--where", "reason=schema", "--entity", "work_orders", "--map", steps]
+                let other = try await stand.agentctl("mutations", "retry", "--where", "reason=forbidden", "--dry-run")
+                #expect(other.talk.contains("no rejected change matches"), "\(other.talk)")
+                let contradiction = try await stand.agentctl(choice + ["--code", "forbidden", "--dry-run"])
+                #expect(contradiction.status == 64 && contradiction.talk.contains("A change has one reason"), "\(contradiction.talk)")
                 let trial = try await stand.agentctl(choice + ["--dry-run"])
                 #expect(trial.status == 1 && trial.talk.contains("3 of 4 would be retried"), "\(trial.talk)")
                 #expect(trial.talk.contains("would not be retried: it changes both site and site_id"), "\(trial.talk)")

@@ -50,7 +50,8 @@ struct MutationsCommand: ParsableCommand {
                 had seen, with all later changes of others.
 
                 Without an id the command retries all rejected changes of that code and entity whose data fulfil each --where. With \
-                --dry-run it only prints them.
+                --dry-run it only prints them. --where reason=CODE is another way to say --code CODE, and --where reason=schema means \
+                validation: what a schema or a form has refused.
 
                 --map field=json sets a field. --map FILE applies the steps of a file in their order: a JSON array of objects with one \
                 member each, which is rename, default, values, drop or wrap. A change to which no step applies is not retried.
@@ -70,8 +71,10 @@ struct MutationsCommand: ParsableCommand {
         @Option(help: "Changes of this entity.") var entity: EntityName?
         @Option(
             name: .customLong("where"),
-            help: ArgumentHelp("Changes whose data fulfil this condition; may be repeated.", valueName: "field:op:value"))
-        var conditions: [Condition] = []
+            help: ArgumentHelp(
+                "Changes whose data fulfil this condition; may be repeated. Or changes that were rejected for a reason.",
+                valueName: "field:op:value|reason=code"))
+        var conditions: [RetryCondition] = []
         @Option(
             help: ArgumentHelp("Field to set in each of them, or a file of steps; may be repeated.", valueName: "field=json|file"))
         var map: [String] = []
@@ -85,6 +88,9 @@ struct MutationsCommand: ParsableCommand {
                         ? "Give an id, or options that choose many changes, not both."
                         : "Choose changes: an id, --all, --code, --entity or --where field:op:value.")
             }
+            if Set(codes).count > 1 {
+                throw ValidationError("A change has one reason. Name one of \(codes.joined(separator: ", ")).")
+            }
             if isMany, data != nil { throw ValidationError("--data needs an id. For many changes, --map field=json sets a field in each.") }
             if id != nil, !map.isEmpty || dryRun {
                 throw ValidationError("--map and --dry-run need --all, --code, --entity or --where.")
@@ -94,6 +100,9 @@ struct MutationsCommand: ParsableCommand {
             }
             if map.count(where: { !$0.contains("=") }) > 1 { throw ValidationError("--map takes one file. Put all steps into it.") }
         }
+
+        /// The codes that were named, by either option.
+        private var codes: [String] { [code].compactMap(\.self) + conditions.compactMap(\.code) }
 
         func run(_ session: Session) async throws -> Int32 {
             guard let id else { return try await retryMany(session) }
@@ -112,7 +121,7 @@ struct MutationsCommand: ParsableCommand {
 
         /// Retries mutations in the order in which they were made. One that is refused again is named, and the others continue.
         private func retryMany(_ session: Session) async throws -> Int32 {
-            var bulk = BulkRetry(code: code, entity: entity, conditions: conditions.map(\.filter))
+            var bulk = BulkRetry(code: codes.first, entity: entity, conditions: conditions.compactMap(\.filter))
             for text in map {
                 if let (field, value) = BulkRetry.correction(text) {
                     bulk.corrections[field] = value

@@ -52,6 +52,27 @@ struct Condition: ExpressibleByArgument, Sendable {
     }
 }
 
+/// A condition on rejected changes: on their data, `field:op:value`, or on the code of the rejection, `reason=code`.
+enum RetryCondition: ExpressibleByArgument, Sendable {
+    case data(Condition)
+    case reason(String)
+
+    init?(argument: String) {
+        if argument.hasPrefix("reason=") {
+            let name = String(argument.dropFirst("reason=".count))
+            guard !name.isEmpty else { return nil }
+            // What a schema or a form refuses has this code.
+            self = .reason(name == "schema" ? "validation" : name)
+        } else {
+            guard let condition = Condition(argument: argument) else { return nil }
+            self = .data(condition)
+        }
+    }
+
+    var code: String? { if case .reason(let code) = self { code } else { nil } }
+    var filter: RecordFilter? { if case .data(let condition) = self { condition.filter } else { nil } }
+}
+
 /// A sort key, `field`, or `-field` for descending order.
 struct SortArgument: ExpressibleByArgument, Sendable {
     /// The text as it was given.
