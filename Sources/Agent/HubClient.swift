@@ -381,6 +381,10 @@ package final class HubClient: Sendable {
         case .hello, .push, .settle: headers[HubHeader.waiting] = state.withLock(\.waiting).map { String($0) }
         case .pull, .snapshot, .known, .verify: break
         }
+        switch call.kind {
+        case .hello, .pull, .snapshot, .verify: headers[HubHeader.can] = AgentAbility.text(AgentAbility.all)
+        case .push, .settle, .known: break
+        }
         var deadlines = HTTPRequest.Deadlines()
         deadlines.total = call.timeLimit
         if let seconds = call.waitSeconds {

@@ -243,6 +243,12 @@ enum PostgresSchema {
             "CREATE INDEX IF NOT EXISTS record_file_record ON record_file(entity, id)",
             "ALTER TABLE hub ADD COLUMN IF NOT EXISTS linked BIGINT NOT NULL DEFAULT 0",
         ],
+        [
+            """
+            CREATE TABLE IF NOT EXISTS device_keeping(
+              device TEXT COLLATE "C" PRIMARY KEY, entity TEXT NOT NULL, since_ms BIGINT NOT NULL)
+            """
+        ],
     ]
 
     /// Indexes that a step needs, by the number of that step. They are built before it, while hubs go on writing.

@@ -57,7 +57,7 @@ package final class Hub {
     /// Read by the readers beside this hub.
     let generation: HubGeneration
     /// `true` in a ``HubReader``: nothing may be changed.
-    private let onlyReads: Bool
+    let onlyReads: Bool
     /// The time of the latest request.
     var latest: Timestamp?
     /// Notices to report once the present transaction is committed.
@@ -69,6 +69,8 @@ package final class Hub {
     var shelf = TokenShelf()
     /// Tokens that were shown for the first time. They are recorded after the transaction, which may be a reading one.
     var shown: [TokenBook.Entry] = []
+    /// Devices that were refused records because they would keep others, with the entity. They are recorded after the transaction.
+    var keeping: [DeviceID: EntityName] = [:]
     /// Counters since the start, for `/metrics`.
     let traffic = HubTraffic()
     var housekept = HubHousekeeping()
@@ -218,6 +220,7 @@ package final class Hub {
         }
         for damage in store.takeDamage() { report?(damage) }
         noteShownTokens(at: now)
+        noteKeeping(at: now)
         for (request, response) in zip(requests, responses) { traffic.count(request, response) }
         return Turn(responses: responses)
     }

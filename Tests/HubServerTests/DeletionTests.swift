@@ -99,7 +99,10 @@ struct DeletionTests {
         try rows.run("ALTER TABLE record DROP COLUMN kept")
         try rows.run("ALTER TABLE record DROP COLUMN kept_version")
         try rows.run("UPDATE record SET exceptions = NULL, additions = NULL")
-        for table in ["refused_create", "record_scope", "scope_index", "record_grant", "entity_version", "entity_settings", "record_file"] {
+        for table in [
+            "refused_create", "record_scope", "scope_index", "record_grant", "entity_version", "entity_settings", "record_file",
+            "device_keeping",
+        ] {
             try rows.run("DROP TABLE \(table)")
         }
         try rows.run("ALTER TABLE record DROP COLUMN scopes")

@@ -8,6 +8,8 @@ import SyncCore
 final class HubBench {
     let hub: Hub
     private let place: Hub.Place
+    /// What the agents of the test can do.
+    var abilities = AgentAbility.all
     var now = Timestamp(milliseconds: 1_795_208_400_000)  // 2026-11-20T21:00:00Z
 
     init(
@@ -56,7 +58,9 @@ final class HubBench {
         headers extra: [(String, String)] = []
     ) -> HubResponse {
         var headers: HTTPHeaders = [:]
-        HubRequestHeaders(device: device, replica: replica).write(to: &headers)
+        var said = HubRequestHeaders(device: device, replica: replica)
+        said.abilities = abilities
+        said.write(to: &headers)
         for (name, value) in extra { headers[name] = value }
         return hub.handle(HubRequest(method, target, headers: headers, body: body?.bytes ?? []), at: now)
     }

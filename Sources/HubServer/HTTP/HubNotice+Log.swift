@@ -19,6 +19,10 @@ extension HubNotice {
             log.warning(
                 "a database of a device came back after a newer one: it was restored from an old copy, and gets a new id",
                 metadata: ["device": "\(device)", "replica": "\(replica)"])
+        case .keeping(let device, let entity):
+            log.warning(
+                "a device gets no records of an entity until agentd is updated there: it would keep many that have left its share",
+                metadata: ["device": "\(device)", "entity": "\(entity)"])
         }
     }
 }

@@ -116,6 +116,8 @@ package enum HubNotice: Sendable, Hashable {
     case unproved(DeviceID, version: Int64, head: Int64)
     /// A database of a device came back after another one of the same device had spoken: it was restored from an old copy.
     case returned(DeviceID, ReplicaID)
+    /// Records have left the share of a device whose agent would keep them, so it gets none of the entity until it is updated.
+    case keeping(DeviceID, EntityName)
 }
 
 extension HubStore {

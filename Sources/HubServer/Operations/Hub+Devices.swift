@@ -48,6 +48,9 @@ package struct HubDevice: Hashable, Sendable {
     package var twins: Int64 = 0
     /// Its newest report after an outage.
     package var reportedAt: Timestamp?
+    /// Since when it gets no records of an entity, because its agent would keep those that have left its share; `nil`: it gets them.
+    package var keepingSince: Timestamp?
+    package var keepingEntity: EntityName?
 
     package init(id: DeviceID) {
         self.id = id
@@ -66,8 +69,8 @@ extension HubInspector {
                   (SELECT count(*) FROM replica r WHERE r.device = d.id),
                   (SELECT coalesce(sum(r.returns), 0) FROM replica r WHERE r.device = d.id),
                   (SELECT count(*) FROM replica r WHERE r.device = d.id AND r.returns >= 2 AND r.last_seen_ms >= ?2),
-                  (SELECT max(g.at_ms) FROM diagnostics g WHERE g.device = d.id)
-                FROM device d LEFT JOIN replica c ON c.device = d.id AND c.id = d.replica
+                  (SELECT max(g.at_ms) FROM diagnostics g WHERE g.device = d.id), k.since_ms, k.entity
+                FROM device d LEFT JOIN replica c ON c.device = d.id AND c.id = d.replica LEFT JOIN device_keeping k ON k.device = d.id
                 WHERE CAST(?1 AS TEXT) IS NULL OR d.id = ?1 ORDER BY d.id
                 """, wanted.map { .text($0.text) } ?? .null, .int(since), read: HubInspector.device)
         }
@@ -85,6 +88,7 @@ extension HubInspector {
         (device.replicas, device.returns) = (row.int(16), row.int(17))
         device.twins = row.int(18) > 1 ? row.int(18) : 0
         device.reportedAt = time(19)
+        (device.keepingSince, device.keepingEntity) = (time(20), row.optionalText(21).map { EntityName(trusted: $0) })
         return device
     }
 }

@@ -122,6 +122,9 @@ extension Hub {
         page.family(
             "agenthub_cloned_devices", .gauge, "Devices whose id two databases used in turns within a day.", [([:], figures.clones)])
         page.family(
+            "agenthub_devices_to_update", .gauge, "Devices that get no records of an entity until their agent is updated.",
+            [([:], figures.keeping)])
+        page.family(
             "agenthub_waiting_mutations", .gauge, "Mutations that wait on devices, by their last reports.", [([:], figures.waiting)])
         page.family("agenthub_uploads_open", .gauge, "Uploads that are not complete.", [([:], figures.uploads)])
         guard let size = figures.size else { return }
@@ -151,6 +154,7 @@ struct HubFigures {
     var week: Int64
     var earlier: Int64
     var clones: Int64
+    var keeping: Int64
     var waiting: Int64
     var uploads: Int64
     var size: DatabaseSize?
@@ -173,7 +177,8 @@ extension HubStore {
             """, .int(now.advanced(by: .zero - Hub.twinWindow).milliseconds)
         ) { $0.int(0) }
         return HubFigures(
-            day: devices?.0 ?? 0, week: devices?.1 ?? 0, earlier: devices?.2 ?? 0, clones: clones ?? 0, waiting: devices?.3 ?? 0,
+            day: devices?.0 ?? 0, week: devices?.1 ?? 0, earlier: devices?.2 ?? 0, clones: clones ?? 0,
+            keeping: try database.number("SELECT count(*) FROM device_keeping"), waiting: devices?.3 ?? 0,
             uploads: try database.number("SELECT count(*) FROM upload WHERE digest IS NULL"), size: try database.size())
     }
 }

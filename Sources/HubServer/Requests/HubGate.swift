@@ -12,6 +12,8 @@ package struct HubGate: Sendable {
         var share: DeviceAccess?
         /// The versions of the schemas in which it writes and reads.
         var schemas = SchemaNumbers()
+        /// What its agent can do.
+        var abilities: Set<AgentAbility> = []
     }
 
     /// `nil` requires no credential.
@@ -64,7 +66,7 @@ package struct HubGate: Sendable {
         guard said.schemas.isReadable else {
             throw HubRefusal(Problem("malformed", status: 400, detail: "the header Schema: expected \(SchemaNumbers.expected)"))
         }
-        return Caller(device: device, replica: said.replica, token: token, schemas: said.schemas)
+        return Caller(device: device, replica: said.replica, token: token, schemas: said.schemas, abilities: said.abilities)
     }
 
     static func checkVersion(_ headers: HTTPHeaders, isTus: Bool = false) throws(HubRefusal) {

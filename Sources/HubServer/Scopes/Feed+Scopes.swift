@@ -31,13 +31,17 @@ extension Feed {
         }
         if ablations.contains(.scopeChangesIgnored) { return .success(cursor) }
         if ablations.contains(.cursorsBelieved), cursor.share != nil { return .success(cursor) }
-        guard var share = cursor.share?.continued(under: scopes.codes, index: scopes.index) else { return .failure(Feed.scopeChanged) }
+        guard var share = cursor.share?.continued(under: scopes.codes, index: scopes.index) else {
+            return .failure(letsGo ? Feed.scopeChanged : Feed.agentTooOld)
+        }
         if ablations.contains(.gainedPastSkipped) { (share.held, share.gained) = ((share.held + share.gained).sorted(), []) }
         if ablations.contains(.lostScopesKept) { share.lost = [] }
         var placed = cursor
         placed.share = share
         // With this many changes a cursor in the middle of them could not be carried.
-        guard !share.isChanging || placed.carried(secret: secret, for: device) != nil else { return .failure(Feed.scopeChanged) }
+        guard !share.isChanging || placed.carried(secret: secret, for: device) != nil else {
+            return .failure(letsGo || share.lost.isEmpty ? Feed.scopeChanged : Feed.agentTooOld)
+        }
         return .success(placed)
     }
 
@@ -73,6 +77,7 @@ extension Feed {
     /// may have received up to it.
     mutating func changedShare(_ cursor: Cursor, naming: Bool, _ room: inout Room) throws(DatabaseError) -> Result<StreamPage?, Problem> {
         guard let share = cursor.share else { return .success(nil) }
+        if try isKept(share, upTo: cursor.seq, of: cursor.entity) { return .failure(Feed.agentTooOld) }
         let (entity, limit) = (cursor.entity, max(1, 2 * room.records) + 1)
         let gained = try store.scopeFeed(
             entity, share.gained, after: share.after, upTo: cursor.seq, deletionsAfter: .max, limit: limit)

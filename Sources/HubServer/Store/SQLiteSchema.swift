@@ -91,6 +91,7 @@ enum SQLiteSchema {
         versions,
         entities,
         links,
+        keeping,
     ]
 
     private static let lostValue = """

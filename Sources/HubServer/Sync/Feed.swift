@@ -17,6 +17,8 @@ struct Feed {
     let lineage: HubLineage
     /// The calling device.
     let device: DeviceID
+    /// Its agent removes every record that leaves the share (``AgentAbility/revocations``).
+    let letsGo: Bool
     /// The versions of the schemas in which it reads.
     var views: SchemaViews
     /// Receives a cursor that this database cannot have given out; `nil`: such cursors are not reported.
@@ -73,6 +75,8 @@ struct Feed {
             return .failure(Feed.resync("cursor-expired", "the cursor belongs to another entity"))
         }
         if cursor.seen < (try store.horizon(stream.entity)) {
+            // An agent that lists its share anew may keep what it does not find there.
+            if case .failure(let problem) = placed(cursor), problem.code == Problem.agentTooOld { return .failure(problem) }
             return .failure(Feed.resync("cursor-expired", "deletions that this cursor has not seen are forgotten"))
         }
         return placed(cursor)
@@ -96,7 +100,8 @@ struct Feed {
         var end = beginning(cursor.entity)
         // The feed of an event entity is empty: events only travel from device to hub.
         let isIdle = rules[cursor.entity]?.kind == .event || store.hasNothing(behind: cursor)
-        let rows = isIdle ? [] : try rows(after: cursor, limit: max(1, 2 * room.records) + 1)
+        let rows = isIdle ? [] : try rows(after: cursor, limit: rowsLookedAt(cursor.entity, room))
+        if isKept(rows) { return .failure(Feed.agentTooOld) }
         guard !rows.isEmpty else {
             guard isFirst else { return .success(nil) }
             return .success(
@@ -188,6 +193,7 @@ struct Feed {
     /// - Returns: A problem when a record of the page is damaged and the device cannot be told: it would treat the record as deleted.
     mutating func answer(_ request: SnapshotRequest, for device: DeviceID) throws(DatabaseError) -> Result<SnapshotPage, Problem> {
         if let refusal = refusal(of: request.entity) { return .failure(refusal) }
+        if try isKept(request) { return .failure(Feed.agentTooOld) }
         let start = beginning(request.entity)
         let isEvent = rules[request.entity]?.kind == .event
         let found = isEvent ? Listed() : try listing(request, for: device)

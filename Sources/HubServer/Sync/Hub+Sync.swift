@@ -24,6 +24,7 @@ extension Hub {
         let seen = try querying { () throws(DatabaseError) in
             try store.touch(caller.device, replica: replica, at: now)
             try store.note(caller.device, agent: hello.agent, platform: hello.platform, config: hello.config, at: now)
+            if caller.abilities.contains(.revocations) { try store.endKeeping(caller.device) }
             try noteWaiting(request, caller, at: now)
             return try replica.flatMap { (id) throws(DatabaseError) in try store.replica(caller.device, id) }
         }
@@ -113,6 +114,7 @@ extension Hub {
         return try querying { () throws(DatabaseError) in
             var feed = feed(for: caller)
             let pages = try feed.answer(pull)
+            for error in pages.errors { try noteKeeping(error.problem, caller.device, error.entity) }
             var response = HubResponse(json: PullMessages.response(pages))
             // Without news there is nothing to prove: most pulls are so, and should stay small.
             response.givesReceipt = !pages.pages.isEmpty
@@ -127,7 +129,9 @@ extension Hub {
         let wanted = try reading { () throws(Problem) in try SnapshotMessages.readQuery(request.query) }
         switch try querying({ () throws(DatabaseError) in
             var feed = feed(for: caller)
-            return try feed.answer(wanted, for: caller.device)
+            let answer = try feed.answer(wanted, for: caller.device)
+            if case .failure(let problem) = answer { try noteKeeping(problem, caller.device, wanted.entity) }
+            return answer
         }) {
         case .success(let page):
             var response = HubResponse(json: SnapshotMessages.response(page))
@@ -153,6 +157,7 @@ extension Hub {
             store: store, rules: settings.rules, share: settings.ablations.contains(.scopesIgnored) ? nil : caller.share,
             indexes: scopeIndexes, ablations: settings.ablations, epoch: state.epoch, secret: state.secret, head: state.head,
             opening: state.opening, lineage: lineage, device: caller.device,
+            letsGo: caller.abilities.contains(.revocations),
             views: SchemaViews(caller.schemas, settings.rules, ablations: settings.ablations),
             witness: settings.ablations.contains(.proofIgnored) ? nil : witness)
     }

@@ -7,7 +7,9 @@ extension Hub {
         let verify = try reading { () throws(Problem) in try VerifyMessages.readRequest(body) }
         switch try querying({ () throws(DatabaseError) in
             var feed = feed(for: caller)
-            return try feed.answer(verify)
+            let answer = try feed.answer(verify)
+            if case .failure(let problem) = answer { try noteKeeping(problem, caller.device, verify.entity) }
+            return answer
         }) {
         case .success(let verdict): return HubResponse(json: VerifyMessages.response(verdict))
         case .failure(let problem): return HubResponse(problem)

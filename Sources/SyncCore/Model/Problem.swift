@@ -61,6 +61,8 @@ package struct Problem: Error, Hashable, Sendable {
     package static let revoked = "revoked"
     /// Code of a cursor that was made under other scopes: the hub cannot tell what the device gained and lost since.
     package static let scopeChanged = "scope-changed"
+    /// Code of a stream or a listing that takes records back from an agent which would keep them.
+    package static let agentTooOld = "agent-too-old"
 
     package static let hubPrefix = "urn:edge-sync:"
     package static let localPrefix = "urn:edge-sync:local:"

@@ -9,6 +9,7 @@ package enum HubHeader {
     package static let session = "Sync-Session"
     package static let config = "Sync-Config"
     package static let waiting = "Sync-Waiting"
+    package static let can = "Sync-Can"
     package static let time = "Sync-Time"
     package static let epoch = "Sync-Epoch"
     package static let head = "Sync-Head"
@@ -45,6 +46,8 @@ package struct HubRequestHeaders: Hashable, Sendable {
     package var receipt: String?
     /// The versions of the schemas in which the device writes and reads.
     package var schemas = SchemaNumbers()
+    /// What the sender can do; those of this program unless another one is played.
+    package var abilities = AgentAbility.all
 
     package init(
         version: String? = String(HubHeader.currentVersion), device: DeviceID? = nil, replica: ReplicaID? = nil,
@@ -70,12 +73,13 @@ package struct HubRequestHeaders: Hashable, Sendable {
         waiting = headers[HubHeader.waiting].flatMap { HubHeaders.number($0) }
         receipt = headers[HubHeader.receipt].flatMap { Receipt.isCarried($0) ? $0 : nil }
         schemas = SchemaNumbers(reading: headers)
+        abilities = headers[HubHeader.can].map { AgentAbility.read($0) } ?? []
     }
 
     /// The fields that ``init(reading:)`` reads.
     package static let names = [
         HubHeader.version, HubHeader.versionUnderscored, HubHeader.device, HubHeader.replica, HubHeader.session, HubHeader.config,
-        HubHeader.epoch, HubHeader.waiting, HubHeader.receipt, HubHeader.schema,
+        HubHeader.epoch, HubHeader.waiting, HubHeader.receipt, HubHeader.schema, HubHeader.can,
     ]
 
     package func write(to headers: inout HTTPHeaders) {
@@ -88,6 +92,7 @@ package struct HubRequestHeaders: Hashable, Sendable {
         headers[HubHeader.session] = session
         headers[HubHeader.config] = config.map { String($0) }
         headers[HubHeader.schema] = schemas.text
+        headers[HubHeader.can] = AgentAbility.text(abilities)
     }
 }
 

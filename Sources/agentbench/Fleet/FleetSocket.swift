@@ -24,7 +24,8 @@ enum FleetSocket {
     static func request(_ path: String, of device: String, more: String = "", _ body: String) -> [UInt8] {
         Array(
             """
-            POST \(path) HTTP/1.1\r\nHost: hub\r\nSync-Version: 1\r\nSync-Device: \(device)\r\nSync-Replica: r-\(device)\r\n\(more)\
+            POST \(path) HTTP/1.1\r\nHost: hub\r\nSync-Version: 1\r\nSync-Device: \(device)\r\nSync-Replica: r-\(device)\r\n\
+            Sync-Can: revocations\r\n\(more)\
             Content-Type: application/json\r\nContent-Length: \(body.utf8.count)\r\n\r\n\(body)
             """.utf8)
     }

@@ -12,7 +12,8 @@ struct DevicesCommand: ParsableCommand {
             SEQ is the highest number of a mutation that the hub has seen from the device's present database, and the highest \
             whose result is on the device's flash. WAITS is the backlog that the device reported last. TOKEN is the time until \
             the last valid token of the device expires. A device that was here an hour after the settings of entities changed, and that \
-            does not work by them, has a note: its agent does not accept a key that it does not know.
+            does not work by them, has a note: its agent does not accept a key that it does not know. So has a device that gets no \
+            records of an entity, because its agent would keep those that have left its share.
 
             agenthub devices --silent 1d --sort waits    devices not seen for a day, the largest backlog first
             """)
@@ -213,6 +214,11 @@ struct DeviceView {
         if let offer, offer.isRefused(by: device) {
             notes.append("! \(device.id): works by other settings than the hub's of \(offer.since) -> agentctl doctor on the device")
         }
+        if let entity = device.keepingEntity {
+            notes.append(
+                "! \(device.id): gets no \(entity), because its agentd would keep records that have left its share -> update agentd on the device"
+            )
+        }
         return notes
     }
 
@@ -242,6 +248,9 @@ struct DeviceView {
             ),
         ]
         if let offer { lines.append(line("settings", offer.words(about: device))) }
+        if let since = device.keepingSince, let entity = device.keepingEntity {
+            lines.append(line("refused", "records of \(entity) since \(since), because its agentd is too old"))
+        }
         if let reported = device.reportedAt { lines.append(line("report", "\(reported) -> agenthub diagnostics show \(device.id)")) }
         return lines + notes
     }
@@ -258,6 +267,7 @@ struct DeviceView {
             "config_current": offer.flatMap { $0.isInForce(at: device) }.map { .bool($0) } ?? .null,
             "returns": .int(device.returns), "twins": .int(device.twins), "mutations": device.counters.json,
             "token": .string(token.word), "token_ends_at": time(tokenEnd), "reported_at": time(device.reportedAt),
+            "agent_too_old_since": time(device.keepingSince), "agent_too_old_for": text(device.keepingEntity?.text),
         ]
     }
 }

@@ -63,6 +63,7 @@ struct PostgresPlanTests {
     /// Tables that grow with the fleet. Walking through one of them is never the way.
     private static let large = [
         "record", "mutation_key", "replica", "device", "refused_create", "blob", "blob_wait", "record_scope", "record_file",
+        "device_keeping",
     ]
 
     /// Statements that walk through a table on purpose: once for a hub whose own row is gone, for the `total` of a first page, and once when

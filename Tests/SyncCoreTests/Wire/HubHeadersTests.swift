@@ -24,7 +24,7 @@ struct HubHeadersTests {
             device: DeviceID(trusted: "gw-17"), replica: ReplicaID(trusted: "r-1"), session: "s-1", config: 42, epoch: "e-1",
             waiting: 3, receipt: "cjE_-")
         sent.schemas = SchemaNumbers([EntityName(trusted: "audits"): 2])
-        for member in Mirror(reflecting: sent).children where member.label != "schemas" {
+        for member in Mirror(reflecting: sent).children where member.label != "schemas" && member.label != "abilities" {
             #expect(
                 Mirror(reflecting: member.value).children.count == 1, "\(member.label ?? "") is missing, so this test says nothing of it")
         }
@@ -35,6 +35,26 @@ struct HubHeadersTests {
         #expect(headers.fields.allSatisfy { HubRequestHeaders.names.contains($0.name) })
         #expect(HubRequestHeaders(reading: ["sync_version": "1"]).version == "1")
         #expect(HubRequestHeaders(reading: []).version == nil)
+    }
+
+    @Test(
+        "Abilities are names with commas between; unknown ones are skipped, and without the field there are none",
+        arguments: [
+            ("revocations", true), (" time-travel ,revocations", true), ("time-travel,\trevocations ", true), ("revocation", false),
+            ("Revocations", false), ("", false), (",,", false), ("re vocations", false),
+        ])
+    func abilities(_ text: String, _ isAble: Bool) {
+        #expect(HubRequestHeaders(reading: ["Sync-Can": text]).abilities == (isAble ? [.revocations] : []))
+        #expect(HubRequestHeaders(reading: []).abilities.isEmpty)
+        // A list of any length costs little, and agents of this program name everything they can do.
+        #expect(AgentAbility.read(String(repeating: "x,", count: 100_000) + "revocations").isEmpty)
+        var headers: HTTPHeaders = [:]
+        HubRequestHeaders().write(to: &headers)
+        #expect(headers["Sync-Can"] == "revocations")
+        var none = HubRequestHeaders()
+        none.abilities = []
+        none.write(to: &headers)
+        #expect(headers["Sync-Can"] == nil)
     }
 
     @Test(
