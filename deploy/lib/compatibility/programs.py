@@ -77,6 +77,17 @@ class Programs:
     @property
     def has_apply(self): return "\n  apply " in self.help("agenthub", "entities")
 
+    # What the protocol carries, by the words that it needs.
+
+    @functools.lru_cache(maxsize=None)
+    def knows(self, name, word): return word.encode() in pathlib.Path(self.path(name)).read_bytes()
+
+    @property
+    def lets_go(self): return self.knows("agentd", "Sync-Can")
+
+    @property
+    def refuses_who_keeps(self): return self.knows("agenthub", "agent-too-old")
+
     @property
     def fetches_files(self): return "\n  fetch " in self.help("agentctl", "blobs")
 
@@ -84,5 +95,6 @@ class Programs:
         """For people: one line."""
         names = {"scopes": self.has_scopes, "grant": self.has_grants, "entities apply": self.has_apply,
                  "versions at the hub": self.has_versions,
-                 "versions at the agent": self.agent_has_versions, "blobs fetch": self.fetches_files}
+                 "versions at the agent": self.agent_has_versions, "blobs fetch": self.fetches_files,
+                 "Sync-Can": self.lets_go}
         return ", ".join(f"{'' if has else 'no '}{name}" for name, has in names.items())

@@ -28,6 +28,7 @@ def run(report, hub_before, hub_after, fleet, engine=None):
             site.hub.apply(settings(site, share))
             site.hub.publish("work_orders", {f"late-{one}": {"site": one, "title": marker("late", one)} for one in SITES})
             for device in devices: device.line.cut(False)
+            for device in devices: update(report, site, device, share[device.name])
             for device in devices: drain(device)
             site.settle()
             judge(report, site, devices, share)
@@ -72,6 +73,26 @@ def settings(site, share):
 def grant(site, share):
     if not site.hub.programs.has_grants: return
     for name, one in share.items(): site.hub.run("grant", name, f"site={one}")
+
+
+def update(report, site, device, own):
+    """A hub that knows what an agent keeps takes nothing back from it, tells its operator, and goes on once the agent is updated."""
+    if device.programs.lets_go or not site.hub.programs.refuses_who_keeps: return
+    what = f"{device.programs} agent {device.name}"
+
+    def shown():
+        return {item["id"]: item for item in json.loads(site.hub.run("devices", "--json"))}[device.name]
+    def refused():
+        device.sync()
+        return shown()["agent_too_old_since"] is not None
+    until(f"the hub has refused {what}", refused)
+    report.equal(f"{what}: the operator sees for which entity it is refused", shown()["agent_too_old_for"], "work_orders")
+    until(f"{what}: its changes still arrive", lambda: device.sync() and
+          site.hub.records("work_orders")[f"{own}-1"].get(f"by_{device.name[2:]}") == device.name)
+    report.holds(f"{what}: it keeps its records meanwhile", len(device.mirror("work_orders")), lambda count: count >= 2 * EACH,
+                 "all that it had", never=EACH)
+    device.restart(site.hub.programs)
+    until(f"{what} is updated, and the operator sees nothing any more", lambda: device.sync() and shown()["agent_too_old_since"] is None)
 
 
 def drain(device):
