@@ -138,6 +138,16 @@ package enum Ablation: String, Sendable, CaseIterable {
     case formsUnjudged
     /// A commit reaches the kernel and not the medium (`synchronous=NORMAL`).
     case commitUnsynced
+    /// The scopes of a group are granted to none of its devices.
+    case groupsIgnored
+    /// A device drops documents whatever the rule says of their fields.
+    case keepIgnored
+    /// A device drops the document of a record that has open work.
+    case openWorkDropped
+    /// A comparison leaves out the records whose documents the device has dropped.
+    case stubsUncounted
+    /// A record whose document was dropped stays without one, whatever the hub has since.
+    case droppedForGood
 }
 
 package struct Ablations: Sendable, Hashable {

@@ -107,18 +107,21 @@ enum Entities {
         var sharesOut: Bool
         /// Those whose schemas and forms change (``Visits``, ``Audits``).
         var changesSchemas: Bool
+        /// The one whose documents devices drop (``Tasks``).
+        var keeps: Bool
 
-        static let all = Extras(sharesOut: true, changesSchemas: true)
+        static let all = Extras(sharesOut: true, changesSchemas: true, keeps: true)
     }
 
     static func mirrored(_ extras: Extras) -> [EntityName] {
         var names = [areas, prices, rooms, spots, templates, works]
         if extras.sharesOut { names += Shares.entities }
         if extras.changesSchemas { names += [Visits.entity, Audits.entity, Audits.forms] }
+        if extras.keeps { names.append(Tasks.entity) }
         return names.sorted()
     }
     /// What devices count in, and append to.
-    static let counted = Set([areas, rooms, spots, works] + Shares.entities + [Visits.entity, Audits.entity])
+    static let counted = Set([areas, rooms, spots, works] + Shares.entities + [Visits.entity, Audits.entity, Tasks.entity])
 
     /// What stands in `parts` for a tag: elements that are told apart by their id.
     static func part(_ tag: String) -> JSON { ["id": .string(tag), "colour": .string("as \(tag)")] }
@@ -135,6 +138,7 @@ enum Entities {
             book.entities[Visits.entity] = Visits.rules
             book.entities.merge(Audits.rules) { own, _ in own }
         }
+        if extras.keeps { book.entities[Tasks.entity] = Tasks.rules(ofHub: ofHub) }
         return book
     }
 

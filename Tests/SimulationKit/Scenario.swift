@@ -58,8 +58,14 @@ package struct Scenario: Sendable, Hashable {
     /// The office changes the versions of schemas and of forms while devices work (``Visits``, ``Audits``).
     package var changesSchemas: Bool
 
+    /// Devices drop documents of one entity by a rule (``Tasks``).
+    package var keeps: Bool
+
+    /// Operators also grant the scopes of groups (``Shares/groups``). Only where records are shared out.
+    package var usesGroups: Bool
+
     /// Entities that not every history has.
-    var extras: Entities.Extras { Entities.Extras(sharesOut: sharesOut, changesSchemas: changesSchemas) }
+    var extras: Entities.Extras { Entities.Extras(sharesOut: sharesOut, changesSchemas: changesSchemas, keeps: keeps) }
 
     /// All that apps do is about this entity, and as urgent as the rest of it; `nil`: about all of them.
     var focus: EntityName?
@@ -101,6 +107,11 @@ package struct Scenario: Sendable, Hashable {
         if sharesOut { agents = 3 }
         var fourth = SeededRandom(seed: seed &* 0xBF58_476D_1CE4_E5B9 &+ 13)
         changesSchemas = Int.random(in: 0..<3, using: &fourth) == 0 && !sharesOut && toward == nil
+        var fifth = SeededRandom(seed: seed &* 0x94D0_49BB_1331_11EB &+ 17)
+        keeps = Int.random(in: 0..<10, using: &fifth) == 0 && !changesSchemas && toward == nil
+        usesGroups = Int.random(in: 0..<3, using: &fifth) == 0 && sharesOut
+        // A document is dropped after days, for which it may be offered again to a hub that went back. A history has no days.
+        if keeps { faults.subtract([.hubRestore, .rollback]) }
         if let toward { lead(to: toward) }
     }
 
@@ -192,6 +203,8 @@ package struct Scenario: Sendable, Hashable {
         if countsByRecord != drawn.countsByRecord { settings.append(("SIMULATION_COUNTERS", "\(countsByRecord)")) }
         if sharesOut != drawn.sharesOut { settings.append(("SIMULATION_SHARES", "\(sharesOut)")) }
         if changesSchemas != drawn.changesSchemas { settings.append(("SIMULATION_SCHEMAS", "\(changesSchemas)")) }
+        if keeps != drawn.keeps { settings.append(("SIMULATION_KEEPS", "\(keeps)")) }
+        if usesGroups != drawn.usesGroups { settings.append(("SIMULATION_GROUPS", "\(usesGroups)")) }
         if let toward { settings.append(("SIMULATION_TOWARD", toward.rawValue)) }
         if !ablations.isEmpty { settings.append(("SIMULATION_ABLATIONS", list(ablations.map(\.rawValue)))) }
         return settings
@@ -214,6 +227,8 @@ package struct Scenario: Sendable, Hashable {
         countsByRecord = setting("SIMULATION_COUNTERS").flatMap { Bool($0) } ?? countsByRecord
         sharesOut = setting("SIMULATION_SHARES").flatMap { Bool($0) } ?? sharesOut
         changesSchemas = setting("SIMULATION_SCHEMAS").flatMap { Bool($0) } ?? changesSchemas
+        keeps = setting("SIMULATION_KEEPS").flatMap { Bool($0) } ?? keeps
+        usesGroups = setting("SIMULATION_GROUPS").flatMap { Bool($0) } ?? usesGroups
     }
 
     /// The one command for it.

@@ -15,6 +15,9 @@ struct ShareOracle {
 
     /// What an operator has written down, by device.
     private var granted: [Shares.Book: [DeviceID: Set<String>]] = [:]
+    /// Sites of a group, and the groups that an operator has written down for a device.
+    private var sitesOfGroups: [String: Set<String>] = [:]
+    private var joined: [Shares.Book: [DeviceID: Set<String>]] = [:]
     /// Sites by device that a record grants.
     private var assigned: [RecordName: [DeviceID: Set<String>]] = [:]
     private var places: [RecordName: Place] = [:]
@@ -30,6 +33,30 @@ struct ShareOracle {
             hadBefore[device, default: []].insert("site=" + site)
         } else {
             granted[book, default: [:]][device, default: []].remove(site)
+        }
+    }
+
+    mutating func set(_ sites: Set<String>, of group: String) {
+        sitesOfGroups[group] = sites
+        noteGroups()
+    }
+
+    mutating func join(_ group: String, _ device: DeviceID, in book: Shares.Book, isMember: Bool) {
+        if isMember {
+            joined[book, default: [:]][device, default: []].insert(group)
+        } else {
+            joined[book, default: [:]][device, default: []].remove(group)
+        }
+        noteGroups()
+    }
+
+    private mutating func noteGroups() {
+        for device in Shares.field { hadBefore[device, default: []].formUnion(sitesByGroups(device).map { "site=" + $0 }) }
+    }
+
+    private func sitesByGroups(_ device: DeviceID) -> Set<String> {
+        Shares.Book.allCases.reduce(into: Set<String>()) { sites, book in
+            for group in joined[book]?[device] ?? [] { sites.formUnion(sitesOfGroups[group] ?? []) }
         }
     }
 
@@ -66,7 +93,7 @@ struct ShareOracle {
     /// The sites of a device, by any grant.
     func sites(of device: DeviceID) -> Set<String> {
         if device == Shares.office || device == Shares.observer { return Set(Shares.sites) }
-        let ofRecords = assigned.values.reduce(into: Set<String>()) { $0.formUnion($1[device] ?? []) }
+        let ofRecords = assigned.values.reduce(into: sitesByGroups(device)) { $0.formUnion($1[device] ?? []) }
         return Shares.Book.allCases.reduce(into: ofRecords) { $0.formUnion(granted[$1]?[device] ?? []) }
     }
 

@@ -61,6 +61,16 @@ enum Shares {
     /// Sites without any record: a device that has so many of them has a cursor with a digest in place of its scopes.
     static let emptySites = (0..<70).map { "empty-\($0)" }
 
+    /// The sites of the groups at the beginning.
+    static let groupsAtFirst: [String: Set<String>] = ["g0": ["s0", "s2"], "g1": ["s1"]]
+    static var groups: [String] { groupsAtFirst.keys.sorted() }
+
+    static func grants(of sites: Set<String>) -> Grants {
+        var grants = Grants()
+        grants.scopes = ["site": sites.sorted()]
+        return grants
+    }
+
     /// Where the operator has written a grant down. Both add up.
     enum Book: CaseIterable, Sendable {
         /// The entities file.
@@ -71,6 +81,28 @@ enum Shares {
 }
 
 extension SimHub {
+    /// An operator takes a device into a group, or out of it.
+    func join(_ group: String, _ device: DeviceID, in book: Shares.Book, isMember: Bool, at now: Timestamp) {
+        change { settings in
+            switch book {
+            case .file:
+                settings.access.devices[device, default: Grants()].groups.removeAll { $0 == group }
+                if isMember { settings.access.devices[device, default: Grants()].groups.append(group) }
+            case .commands:
+                if isMember {
+                    _ = settings.tokens?.grant(.group(group), to: device, at: now)
+                } else {
+                    _ = settings.tokens?.takeBack(.group(group), from: device, at: now)
+                }
+            }
+        }
+    }
+
+    /// The owner of the data gives a group other sites.
+    func set(_ sites: Set<String>, of group: String) {
+        change { $0.access.groups[group] = Shares.grants(of: sites) }
+    }
+
     /// An operator grants a site to a device, or takes it back.
     func grant(_ site: String, to device: DeviceID, in book: Shares.Book, isGranted: Bool, at now: Timestamp) {
         change { settings in

@@ -50,6 +50,8 @@ final class SimAgent {
 
     /// Where each stream stood when it was looked at last; see ``Simulation/checkCursors(of:)``.
     var places: [EntityName: Int64] = [:]
+    /// Records whose documents one of its processes has dropped.
+    var dropped: Set<RecordName> = []
 
     /// A commit of unknown outcome: the store is opened anew before anything else.
     var mustReopen = false

@@ -46,6 +46,7 @@ final class SimHub {
         extras = scenario.extras
         settings = Hub.Settings(rules: Entities.rules(ofHub: true, extras), tokens: book)
         if extras.sharesOut { settings.access = Shares.access }
+        if scenario.usesGroups { settings.access.groups = Shares.groupsAtFirst.mapValues { Shares.grants(of: $0) } }
         if extras.changesSchemas { settings.readEntities = SchemaOffice(scenario).reader }
         settings.limits = HelloResponse.Announced(pushMutations: scenario.batch, pullRecords: scenario.page)
         settings.ablations = ablations
@@ -188,6 +189,7 @@ final class SimHub {
                 "Content-Type": "application/json",
             ]
             headers[HubHeader.schema] = schemas.text
+            headers[HubHeader.can] = AgentAbility.text(AgentAbility.all)
             let response = hub.handle(
                 HubRequest("POST", "/v1/sync/pull", headers: headers, body: PullMessages.request(request)), at: now)
             let pull: PullResponse

@@ -137,6 +137,7 @@ extension Simulation {
         hasRefusedCommit = false
         hasCommitted = false
         committing = Commit(command)
+        let held = try documents(of: agent, before: command)
         let answer = store.perform(command, at: agent.moment(at: now))
         say("agent \(agent.index) \(Self.word(for: command)): \(Self.word(for: answer))")
         switch command {
@@ -151,6 +152,7 @@ extension Simulation {
         if case .failed(let text) = answer, !hasRefusedCommit {
             throw Broken("the store fails only with its disk", "agent \(agent.index): \(text)")
         }
+        try checkDropped(agent, since: held)
         try check(agent, after: command, answer)
         try feed(.stored(answer), to: agent)
     }

@@ -25,7 +25,9 @@ extension Simulation {
         let isGreedy = !isLastWord && chance(0.12) && scenario.focus == nil
         for _ in 0..<(isAtomic ? Int.random(in: 2...3, using: &random) : 1) {
             request.operations.append(operations.count)
-            let shared = isLastWord ? nil : makeSharedOperation(for: agent) ?? makeVersionedOperation(for: agent)
+            let shared =
+                isLastWord
+                ? nil : makeSharedOperation(for: agent) ?? makeVersionedOperation(for: agent) ?? makeTask(for: agent)
             var operation = shared ?? makeOperation(for: agent, isLastWord: isLastWord)
             if isGreedy { operation.app = Entities.greedy }
             operations.append(operation)
@@ -270,6 +272,7 @@ extension Simulation {
         guard error.problem != nil else { return wait(request) }
         say("agent \(agent.index) refuses \(request.operations.map { Operation.token($0) }): \(error.problem?.code ?? "")")
         count("refused")
+        if error.problem?.code == "not-kept" { count("work on dropped documents refused") }
         for number in request.operations { operations[number].answer = .refused }
     }
 

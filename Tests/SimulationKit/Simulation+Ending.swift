@@ -74,6 +74,7 @@ extension Simulation {
             try checkMirror(of: agent)
             try checkConflicts(of: agent)
             try checkVersions(of: agent)
+            try checkStubs(of: agent)
             try compare(agent, with: truth.filter { oracle.shares.includes($0.key, $0.value, agent.device) })
         }
         for operation in operations { try checkFate(of: operation) }
@@ -94,6 +95,7 @@ extension Simulation {
             }
             let names = Set(views.keys).union(truth.keys.filter { $0.entity == entity })
             for name in names.sorted() where views[name] != truth[name] {
+                if views[name] == nil, let document = truth[name], mayLack(name, document) { continue }
                 throw Broken(
                     "agents and hub agree",
                     "agent \(agent.index) \(name): \(views[name]?.json ?? "nothing"), the hub has \(truth[name]?.json ?? "nothing")")

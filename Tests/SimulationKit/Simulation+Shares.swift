@@ -12,6 +12,10 @@ extension Simulation {
         for (device, site) in zip(Shares.field, Shares.sites) {
             oracle.shares.grant(site, to: device, in: .file, isGranted: true)
         }
+        if scenario.usesGroups {
+            count("histories with groups")
+            for (group, sites) in Shares.groupsAtFirst { oracle.shares.set(sites, of: group) }
+        }
         // The cursors of this device do not name its scopes.
         guard scenario.seed.isMultiple(of: 4), let device = Shares.field.last else { return }
         for site in Shares.emptySites { grant(site, to: device, in: .file, isGranted: true) }
@@ -71,7 +75,9 @@ extension Simulation {
     // MARK: Operators and the office
 
     func shareWeather() throws(Broken) {
-        guard scenario.sharesOut, chance(0.6) else { return }
+        guard scenario.sharesOut else { return }
+        if scenario.usesGroups, chance(0.35) { groupWeather() }
+        guard chance(0.6) else { return }
         let device = pick(Shares.field), site = pick(Shares.sites)
         let book = pick(Shares.Book.allCases)
         switch Int.random(in: 0..<10, using: &random) {
@@ -87,6 +93,35 @@ extension Simulation {
         case 7: try reassign()
         case 8: try showCursor()
         default: break
+        }
+    }
+
+    /// Devices join and leave groups, and groups get other sites.
+    private func groupWeather() {
+        let group = pick(Shares.groups), device = pick(Shares.field)
+        let before = Shares.field.map { oracle.shares.sites(of: $0) }
+        switch Int.random(in: 0..<6, using: &random) {
+        case 0, 1, 2:
+            let book = pick(Shares.Book.allCases)
+            hub.join(group, device, in: book, isMember: true, at: hubTime)
+            oracle.shares.join(group, device, in: book, isMember: true)
+            say("the operator takes \(device) into \(group)")
+        case 3, 4:
+            for book in Shares.Book.allCases {
+                hub.join(group, device, in: book, isMember: false, at: hubTime)
+                oracle.shares.join(group, device, in: book, isMember: false)
+            }
+            say("the operator takes \(device) out of \(group)")
+        default:
+            let sites = Set(Shares.sites.shuffled(using: &random).prefix(Int.random(in: 0...2, using: &random)))
+            hub.set(sites, of: group)
+            oracle.shares.set(sites, of: group)
+            say("the owner gives \(group) the sites \(sites.sorted())")
+        }
+        for (device, had) in zip(Shares.field, before) {
+            let has = oracle.shares.sites(of: device)
+            if !has.isSubset(of: had) { count("scopes granted by groups") }
+            if !had.isSubset(of: has) { count("scopes revoked by groups") }
         }
     }
 

@@ -282,7 +282,7 @@ struct SchemaOffice: Sendable {
     }
 
     static func rules(_ settings: JSONObject, ofHub: Bool) -> RuleBook? {
-        var book = Entities.rules(ofHub: ofHub, Entities.Extras(sharesOut: false, changesSchemas: true))
+        var book = Entities.rules(ofHub: ofHub, Entities.Extras(sharesOut: false, changesSchemas: true, keeps: false))
         guard let present = settings["schema"]?.int,
             let versions = try? SchemaVersions(reading: Int(present), versions: settings["versions"], accepts: settings["accepts"])
         else { return nil }

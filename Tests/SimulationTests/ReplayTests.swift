@@ -47,6 +47,8 @@ struct ReplayTests {
         scenario.countsByRecord.toggle()
         scenario.sharesOut.toggle()
         scenario.changesSchemas.toggle()
+        scenario.keeps.toggle()
+        scenario.usesGroups.toggle()
         let settings = Dictionary(uniqueKeysWithValues: scenario.settings.map { ($0.name, $0.value) })
         #expect(Scenario(settings: { settings[$0] }) == scenario)
         #expect(Scenario(settings: { _ in nil }) == nil)

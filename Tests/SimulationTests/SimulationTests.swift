@@ -64,6 +64,8 @@ struct SimulationTests {
             "revoked work accepted after a new grant",
             "restores with scopes", "clones with scopes", "hub restores with scopes", "hubs made anew with scopes",
             "hub files replaced with scopes", "hub folders replaced with scopes",
+            "histories with groups", "scopes granted by groups", "scopes revoked by groups",
+            "histories with keep", "documents dropped", "dropped documents back", "work on dropped documents refused",
             "histories with schemas", "schemas changed", "schemas taken back", "schemas not accepted", "changes of older versions accepted",
             "writes in older versions", "devices converted", "devices converted back", "settings of the hub refused",
             "settings of the hub taken during a cycle", "contradictions to a schema",

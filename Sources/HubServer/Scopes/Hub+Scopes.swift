@@ -8,7 +8,9 @@ extension Hub {
         if store.group?.changesGrants == true { try flush() }
         var grants: [Grants] = settings.tokens?.grants(of: device).map { [$0] } ?? []
         if !settings.access.sources.isEmpty { grants += try store.recordGrants(of: device).map { Grants($0) } }
-        let share = settings.access.share(of: device, adding: grants)
+        var access = settings.access
+        if settings.ablations.contains(.groupsIgnored) { access.groups = [:] }
+        let share = access.share(of: device, adding: grants)
         #if ABLATIONS
             if settings.ablations.contains(.grantsReadBefore) {
                 defer { sharesBefore[device] = share }

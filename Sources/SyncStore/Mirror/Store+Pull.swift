@@ -192,7 +192,7 @@ extension Store {
     ) throws(StoreError) {
         var touched = records[row.rid] ?? TouchedRecords.Touched(row: row)
         if row.isDamaged { touched.row.dropBase() }
-        guard touched.row.isOlder(than: item.record) else {
+        guard touched.row.isOlder(than: item.record), !(options.ablations.contains(.droppedForGood) && row.isNotKept) else {
             summary.unchanged += 1
             if let listing, touched.row.gen != listing.gen {
                 try database.run("UPDATE record SET gen = ? WHERE rid = ?", .int(listing.gen), .int(row.rid))

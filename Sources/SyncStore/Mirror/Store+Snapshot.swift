@@ -161,6 +161,7 @@ extension Store {
             "SELECT * FROM record WHERE eid = ? AND (base IS NOT NULL OR stub IS NOT NULL) AND base_version > 0", .int(eid)
         ) { row throws(StoreError) in
             let mirrored = MirrorRow(row)
+            if options.ablations.contains(.stubsUncounted), mirrored.isNotKept { return }
             if !mirrored.isDamaged { digest.add(RecordID(trusted: mirrored.id), version: mirrored.baseVersion) }
         }
         return digest

@@ -78,10 +78,11 @@ extension Store {
             statement throws(StoreError) in
             let row = MirrorRow(statement)
             (found.last, count, bytes) = (row.id, count + 1, bytes + row.documentBytes)
-            guard row.isSettled else { return }
+            guard row.isSettled(ablations: options.ablations) else { return }
             guard let changed = row.changedAge else { return found.undated.append(row.rid) }
             guard rule.isOver(changedAt: changed, now: age), let document = row.parsedBase.known else { return }
-            if rule.forgets(document, changedAt: changed, now: age) { found.old.append(row) }
+            let isForgotten = options.ablations.contains(.keepIgnored) || rule.forgets(document, changedAt: changed, now: age)
+            if isForgotten { found.old.append(row) }
         }
         if goesOn() { found.last = nil }
         return found
@@ -116,7 +117,8 @@ extension Store {
 
 extension MirrorRow {
     /// The document is the hub's, and nothing waits for anybody.
-    fileprivate var isSettled: Bool {
-        status == .synced && base != nil && !isDeleted && baseVersion > 0 && gen >= 0 && !isDamaged
+    fileprivate func isSettled(ablations: Ablations) -> Bool {
+        (status == .synced || ablations.contains(.openWorkDropped)) && base != nil && !isDeleted && baseVersion > 0 && gen >= 0
+            && !isDamaged
     }
 }

@@ -1,0 +1,99 @@
+import SyncCore
+import SyncStore
+
+// Documents that devices drop by a rule (PROTOCOL C9): what a rule keeps stays, work that was not sent keeps its record, and the comparison
+// with the hub agrees all the same.
+extension Simulation {
+    // MARK: Apps and processes
+
+    /// - Returns: `nil` when the app asks for something else.
+    func makeTask(for agent: SimAgent) -> Operation? {
+        guard scenario.keeps, scenario.focus == nil, chance(0.6) else { return nil }
+        let name = RecordName(Tasks.entity, RecordID(trusted: "r\(Int.random(in: 0..<scenario.records, using: &random))"))
+        var operation = Operation(
+            number: operations.count, agent: agent.index, record: name, action: action(on: name, agent), data: [:], operations: [],
+            priority: pick([.critical, .normal, .normal, .bulk]))
+        guard operation.action != .delete else { return operation }
+        operation.data["t"] = .string(operation.token)
+        operation.data[pick(["s", "v", "c"])] = .string(operation.token)
+        if chance(0.7) { operation.data["done"] = .string(pick(["yes", "yes", "no"])) }
+        operation.operations = [
+            FieldOperation("n", .increment, 1), FieldOperation("a", .append, .array([.string(operation.token)])),
+        ]
+        return operation
+    }
+
+    /// A round through the documents begins with a process, so processes end now and then.
+    func keepWeather() {
+        guard scenario.keeps, chance(0.2) else { return }
+        let agent = pick(agents)
+        guard agent.store != nil else { return }
+        say("agent \(agent.index) is updated")
+        die(agent)
+    }
+
+    // MARK: What must hold
+
+    /// The hub's documents that a device has, and the records with work that is not done.
+    struct HeldDocuments {
+        var documents: [RecordName: JSONObject] = [:]
+        var open: Set<RecordName> = []
+    }
+
+    /// - Returns: `nil` where the command drops nothing.
+    func documents(of agent: SimAgent, before command: StoreCommand) throws(Broken) -> HeldDocuments? {
+        guard scenario.keeps, case .housekeep = command, let store = agent.store else { return nil }
+        return try documents(of: agent, store)
+    }
+
+    private func documents(of agent: SimAgent, _ store: Store) throws(Broken) -> HeldDocuments {
+        var held = HeldDocuments()
+        var query = RecordQuery(Tasks.entity)
+        query.limit = 1_000
+        for item in try Broken.none({ try store.reads.records(query) }).items {
+            guard let base = item.base else { continue }
+            held.documents[item.name] = try Broken.none { try JSONReader.read(base) }.object
+        }
+        let open = try mutations(of: agent, .pending, .inFlight, .conflicted, .failed)
+        held.open = Set(open.map(\.record).filter { $0.entity == Tasks.entity })
+        return held
+    }
+
+    /// Housekeeping has dropped what the rule lets go, and nothing else.
+    func checkDropped(_ agent: SimAgent, since held: HeldDocuments?) throws(Broken) {
+        guard let held, let store = agent.store else { return }
+        let now = try documents(of: agent, store)
+        for (name, document) in held.documents.sorted(by: { $0.key < $1.key }) where now.documents[name] == nil {
+            guard Tasks.mayBeDropped(document) else {
+                throw Broken("what a rule keeps stays", "agent \(agent.index) has dropped \(name): \(document.json)")
+            }
+            guard !held.open.contains(name) else {
+                throw Broken("a record with open work keeps its document", "agent \(agent.index) has dropped \(name)")
+            }
+            agent.dropped.insert(name)
+            count("documents dropped")
+            say("agent \(agent.index) drops \(name)")
+        }
+    }
+
+    /// In the end a device need not have what the rule lets go.
+    func mayLack(_ name: RecordName, _ document: JSONObject) -> Bool {
+        scenario.keeps && name.entity == Tasks.entity && Tasks.mayBeDropped(document)
+    }
+
+    /// Of a dropped document the device has the version: both sides still agree.
+    func checkStubs(of agent: SimAgent) throws(Broken) {
+        guard scenario.keeps, let store = agent.store else { return }
+        let held = try documents(of: agent, store).documents
+        for name in agent.dropped where held[name] != nil { count("dropped documents back") }
+        var digest = EntityDigest()
+        for (name, record) in hub.records where name.entity == Tasks.entity {
+            guard let version = hub.shown(record.version, of: name) else { continue }
+            digest.add(name.id, version: version)
+        }
+        let own = try Broken.none { try store.digest(of: Tasks.entity) }
+        guard own.differences(from: digest).isEmpty else {
+            throw Broken("a comparison counts what was dropped", "agent \(agent.index): \(held.keys.sorted()) are there")
+        }
+    }
+}
