@@ -11,6 +11,10 @@ import HubServer
 /// lets one hanging transaction stop every pull. The cost of the lock is parallel writing: transactions of the replicas come one after the
 /// other. Each holds up to 64 pushes, so their total work matters, not their number.
 ///
+/// Old events are removed without the lock (`TransactionPurpose.removing`). They get no commit number, no feed has them, and a verdict rests
+/// on the key of its mutation, which stays. A writer that changes one of them meanwhile gives it a newer commit, and the removal, which
+/// names the commits, leaves it and begins anew.
+///
 /// **Isolation.** Writers run READ COMMITTED: after they have the lock they read the newest state, and no other writer can change it.
 /// REPEATABLE READ would fix the snapshot when they begin to wait, and fail whenever another writer committed meanwhile. Readers run
 /// REPEATABLE READ: one snapshot for the number and for the rows. A transaction that the server refuses (40001) is repeated.
@@ -38,6 +42,9 @@ final class PostgresDatabase: HubDatabase {
         isInTransaction = true
         switch purpose {
         case .reading: try write("BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY", [])
+        case .removing:
+            try write("BEGIN TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE", [])
+            if connection.knowsLockTimeout { try write("SET LOCAL lock_timeout = \(TransactionPurpose.busyMilliseconds)", []) }
         case .writing, .writingIfFree:
             try write("BEGIN TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE", [])
             if purpose == .writingIfFree, connection.knowsLockTimeout {

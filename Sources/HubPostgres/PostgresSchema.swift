@@ -249,6 +249,25 @@ enum PostgresSchema {
               device TEXT COLLATE "C" PRIMARY KEY, entity TEXT NOT NULL, since_ms BIGINT NOT NULL)
             """
         ],
+        retention,
+    ]
+
+    /// What housekeeping knows of its earlier runs. A program of before removes no events, so it may run beside this one.
+    private static let retention = [
+        """
+        CREATE TABLE IF NOT EXISTS retention_clock(
+          one BIGINT PRIMARY KEY CHECK (one = 1), believed_ms BIGINT, doubted_ms BIGINT, seen_ms BIGINT)
+        """,
+        """
+        CREATE TABLE IF NOT EXISTS event_retention(
+          entity TEXT COLLATE "C" PRIMARY KEY,
+          keep_ms BIGINT NOT NULL,
+          ran_at_ms BIGINT NOT NULL,
+          removed BIGINT NOT NULL,
+          total BIGINT NOT NULL,
+          has_more BIGINT NOT NULL)
+        """,
+        "CREATE INDEX IF NOT EXISTS refused_create_past ON refused_create(at_ms)",
     ]
 
     /// Indexes that a step needs, by the number of that step. They are built before it, while hubs go on writing.

@@ -71,7 +71,7 @@ extension Hub {
         // commits are lost, and their numbers would be given out twice. A new history tells the devices.
         let known = HubPosition(epoch: state.epoch, opening: state.opening, head: state.head)
         let wentBack = row.epoch == state.epoch && !lineage.includes(known, head: row.head)
-        if wentBack, purpose == .reading {
+        if wentBack, purpose == .reading || purpose == .removing {
             try store.database.rollback()
             return try begin(.writing)
         }
@@ -81,7 +81,8 @@ extension Hub {
         try readScopes()
         try checkVersions()
         if settings.keepsTokens { try readTokens() }
-        if purpose != .reading { try settleLinks() }
+        // Links are made under the lock of the hub, which a removal does not have.
+        if purpose == .writing || purpose == .writingIfFree { try settleLinks() }
     }
 
     /// Uses the state that was read from a database that was just opened or repaired.

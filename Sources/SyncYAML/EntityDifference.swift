@@ -56,6 +56,9 @@ package struct EntityDifference: Hashable, Sendable {
             case "scope":
                 let change = "\(Self.shown(was)) -> \(Self.shown(member.value))"
                 lines.append("~ \(name).scope: \(change). The hub makes the shares of all its records anew, and devices list it anew")
+            case "keep" where new.keepEvents != nil:
+                let change = "\(Self.shown(was)) -> \(Self.shown(member.value))"
+                lines.append("~ \(name).keep: \(change). The hub removes its events for good that were accepted longer ago than that")
             default:
                 if let inner = member.value.object, let earlier = was.object {
                     compare("\(name).\(key)", earlier, inner)

@@ -130,6 +130,7 @@ package enum EntitySettings {
             rules.entities[name]?.declaredScope = nil
             rules.entities[name]?.declaredWrite = nil
             rules.entities[name]?.fieldRights = [:]
+            rules.entities[name]?.keepEvents = nil
         }
         var object = JSONObject()
         for member in book.write(rules).object?.members ?? [] where !member.value.isNull {
@@ -171,7 +172,7 @@ package enum EntitySettings {
                 .key("seed_filter", \.rules.seedFilter.values, .dictionary(of: seedValue, names: fieldName, text: { $0 })),
                 .optional("index", \.rules.declaredIndexes, .list(recordIndex, upTo: RecordIndex.ofEntityMax)),
                 .optional("undo", \.rules.declaredUndo, .boolean),
-                .optional("keep", \.rules.keep, keepRule),
+                .optional("keep", \.rules.declaredKeep, keepSetting),
                 .optional("files", \.rules.declaredFiles, .word),
                 // Not less than 7 days: for this time the agent can give a hub that was restored from a backup the changes that it had
                 // acknowledged and then lost.
@@ -216,7 +217,7 @@ package enum EntitySettings {
         if rules.kind == .event, rules.declaredFiles != nil {
             refuse("files", "it only for a record or reference data: no device reads events")
         }
-        if let keep = rules.keep { checkKeep(keep, rules, node, &reading) }
+        if let keep = rules.declaredKeep { checkKeep(keep, rules, node, &reading) }
         checkForm(rules, node, &reading)
         if Set(rules.indexes).count < rules.indexes.count { refuse("index", "each index once") }
         if rules.write == .own, !rules.isScoped { refuse("write", "own only where the key scope names a field with the id of a device") }
@@ -246,19 +247,6 @@ package enum EntitySettings {
                 refuse("when_full", "reject with priority: critical, which is never dropped")
             }
         }
-    }
-
-    /// Refuses a rule that has no effect, and one that would drop a document while a change of it can still be undone or offered again.
-    private static func checkKeep(_ keep: KeepRule, _ rules: EntityRules, _ node: YAMLNode, _ reading: inout Reading) {
-        func refuse(_ path: [String], _ expected: String) {
-            reading.inside(key: "keep") { reading in
-                guard let key = path.last, path.count > 1 else { return reading.refuse(node.deepest(path), expected: expected) }
-                reading.inside(key: key) { $0.refuse(node.deepest(path), expected: expected) }
-            }
-        }
-        if rules.kind == .event { refuse(["keep"], "it only for a record or reference data: no device reads events") }
-        let retention = rules.retention.map { ($0.milliseconds + 86_399_999) / 86_400_000 } ?? 0
-        if keep.days < retention { refuse(["keep", "days"], "at least the \(retention) days of retention") }
     }
 
     /// Refuses fields with two rules, and rules that would never apply.
@@ -316,30 +304,6 @@ package enum EntitySettings {
             write: { .string($0.description) })
     }
 
-    /// The documents that a device may drop.
-    private static var keepRule: Format<KeepRule> {
-        .mapping(
-            KeepRule(days: KeepRule.daysRange.upperBound),
-            [
-                .key("days", \.days, .integer(KeepRule.daysRange), isRequired: true),
-                .key("when", \.when, .dictionary(of: .list(keptValue, upTo: 64), names: fieldName, text: { $0 }, upTo: 16)),
-            ], check: checkWhen)
-    }
-
-    /// An empty list would match no record, and its author most probably means every record.
-    private static func checkWhen(_ rule: KeepRule, _ node: YAMLNode, _ reading: inout Reading) {
-        for field in rule.when.keys.sorted() where rule.when[field]?.isEmpty == true {
-            reading.inside(key: "when") { reading in
-                reading.inside(key: field) { $0.refuse(node.deepest(["when", field]), expected: "at least one value") }
-            }
-        }
-    }
-
-    /// A value that a field must have so that the document may be dropped.
-    private static var keptValue: Format<String> {
-        .text(expected: "a text, a number, true or false", parse: { $0.isEmpty ? nil : $0 }, write: { .string($0) })
-    }
-
     /// The value that a field must have to match a seed filter.
     private static var seedValue: Format<String> {
         .text(
@@ -347,7 +311,7 @@ package enum EntitySettings {
     }
 
     /// A member of a document: any text that can be a key.
-    private static var fieldName: Format<String> {
+    static var fieldName: Format<String> {
         .text(expected: "a field name", parse: { $0 }, write: { .string($0) })
     }
 }

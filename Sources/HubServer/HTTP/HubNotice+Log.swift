@@ -23,6 +23,10 @@ extension HubNotice {
             log.warning(
                 "a device gets no records of an entity until agentd is updated there: it would keep many that have left its share",
                 metadata: ["device": "\(device)", "entity": "\(entity)"])
+        case .clockJumped(let from, let to, let until):
+            log.warning(
+                "the clock has jumped since the last housekeeping: no events are removed until it is right, or has gone on for 7 days",
+                metadata: ["before": "\(from)", "now": "\(to)", "until": "\(until)"])
         }
     }
 }

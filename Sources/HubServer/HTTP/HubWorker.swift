@@ -11,16 +11,18 @@ import Synchronization
 final class HubWorker: @unchecked Sendable {
     // Unchecked: `hub` and what follows it belong to `loop`; everything else is constant or locked.
     let loop: any EventLoop
-    private let hub: Hub
+    let hub: Hub
     let files: FileThreads
     let uploads: HubUploads?
     /// The database stores the tokens; the environment has those that were read last.
     let keepsTokens: Bool
     let tokenGrace: Duration
-    private let environment: HubService.Environment
+    let environment: HubService.Environment
     let traffic: HubTraffic
     let figures = ServiceFigures()
     private var housekeeping: RepeatedTask?
+    /// The next slice of the present run of housekeeping.
+    var sliceOfHouse: Scheduled<Void>?
     private var tidying: Scheduled<Void>?
     private let storageFailure = Exchanged<BlobError?>(nil)
     /// The mark that was handed over last; `marking` is the next planned one.
@@ -62,8 +64,6 @@ final class HubWorker: @unchecked Sendable {
     private static let writesMax = 64
     private static let readsMax = 16
     private static let housekeepingPeriod = TimeAmount.hours(24)
-    /// With ``Hub/shrinkPages``: at most 400 MB a day.
-    private static let shrinkSlicesMax = 100
     private static let watchPeriod = TimeAmount.seconds(30)
     private static let markPeriod = TimeAmount.seconds(1)
     /// Quiet time after which the log of the database is written back.
@@ -308,6 +308,7 @@ final class HubWorker: @unchecked Sendable {
             self.reading.withLock { $0 = nil }
             self.turn()
             self.housekeeping?.cancel()
+            self.sliceOfHouse?.cancel()
             self.tidying?.cancel()
             self.marking?.cancel()
             self.watching.withLock { $0?.cancel() }
@@ -402,19 +403,6 @@ final class HubWorker: @unchecked Sendable {
         _ = marks.offer(hub.mark)
         // Written on this thread: the loops of the files may be about to end.
         marks.write(environment.remember)
-    }
-
-    private func housekeep() {
-        // The hub reports a failure, and the next day tries again.
-        _ = try? hub.housekeep(at: environment.time.now().wall)
-        shrink(slices: HubWorker.shrinkSlicesMax)
-    }
-
-    /// Works slice by slice, so that no request waits for all of it.
-    private func shrink(slices: Int) {
-        // The hub reports a failure; the next day tries a slice again.
-        guard slices > 0, let isDone = try? hub.shrink(), !isDone else { return }
-        loop.execute { self.shrink(slices: slices - 1) }
     }
 }
 

@@ -16,6 +16,7 @@ package struct HubRetention: Sendable, Hashable {
 struct HubHousekeeping: Sendable, Hashable {
     var at: Timestamp?
     var deletions: Int64 = 0
+    var events: Int64 = 0
     var rejections: Int64 = 0
     var reports: Int64 = 0
     var uploads: Int64 = 0
@@ -32,23 +33,32 @@ extension Hub {
     /// - Returns: The number of forgotten deletions.
     @discardableResult
     package func collectTombstones(before: Timestamp) throws(HubError) -> Int {
-        try transact { () throws(DatabaseError) in
-            try store.collectTombstones(before: before, raisingHorizon: !settings.ablations.contains(.horizonIgnored))
-        }
+        let known = housekept.deletions
+        var run = HouseRun(at: before, HouseRun.deletions(before: before))
+        while !run.isOver { try housekeep(&run) }
+        return Int(housekept.deletions - known)
     }
 
     /// Drops everything that has expired; once a day is enough.
     package func housekeep(at now: Timestamp) throws(HubError) {
+        var run = try beginHousekeeping(at: now)
+        while !run.isOver { try housekeep(&run) }
+    }
+
+    /// Drops what is never much, and looks for the rest, which goes slice by slice.
+    package func beginHousekeeping(at now: Timestamp) throws(HubError) -> HouseRun {
         let retention = settings.retention
-        housekept.deletions += Int64(try collectTombstones(before: now.advanced(by: .zero - retention.deletions)))
-        let (rejections, reports) = try transact { () throws(DatabaseError) in
+        let (rejections, reports, isClockBelieved) = try transact { () throws(DatabaseError) in
             let rejections = try store.prunePayloads(before: now.advanced(by: .zero - retention.rejections))
-            return (rejections, try store.pruneReports(before: now.advanced(by: .zero - retention.reports)))
+            let reports = try store.pruneReports(before: now.advanced(by: .zero - retention.reports))
+            return (rejections, reports, try judgeClock(at: now))
         }
         housekept.rejections += Int64(rejections)
         housekept.reports += Int64(reports)
         try tidyFiles(at: now)
         housekept.at = now
+        let deletions = HouseRun.deletions(before: now.advanced(by: .zero - retention.deletions))
+        return HouseRun(at: now, deletions + (isClockBelieved ? try eventTasks(at: now) : []))
     }
 
     /// Makes the database's file smaller by some of its unused pages. A database server does this itself.

@@ -140,7 +140,7 @@ extension Hub {
             "agenthub_dropped_total", .counter, "Entries dropped after their retention, since the start, by kind.",
             [
                 ("deletion", housekept.deletions), ("rejection", housekept.rejections), ("report", housekept.reports),
-                ("upload", housekept.uploads),
+                ("upload", housekept.uploads), ("event", housekept.events),
             ].map { (["kind": $0.0], $0.1) })
         page.family(
             "agenthub_reclaimed_bytes_total", .counter, "Bytes that the database's file returned to the file system, since the start.",

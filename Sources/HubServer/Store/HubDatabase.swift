@@ -68,6 +68,9 @@ package enum TransactionPurpose: Sendable {
     case reading, writing
     /// Like ``writing``, for a caller with other work: after ``busyMilliseconds`` in which others wrote it fails with `.busy`.
     case writingIfFree
+    /// Removes rows that no decision rests on: on a server beside transactions that write, without a commit number and without waiting for
+    /// the row of the hub. With a file like ``writing``.
+    case removing
 
     package static let busyMilliseconds = 500
 }

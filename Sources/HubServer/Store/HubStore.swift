@@ -365,30 +365,6 @@ final class HubStore {
         return forgotten + known
     }
 
-    /// Forgets tombstones, and raises the horizon in the same transaction.
-    func collectTombstones(before: Timestamp, raisingHorizon: Bool) throws(DatabaseError) -> Int {
-        if raisingHorizon {
-            try database.run(
-                """
-                INSERT INTO horizon(entity, version, forgotten)
-                SELECT entity, max(version), sum(n) FROM (
-                    SELECT entity, version, 1 AS n FROM record WHERE data IS NULL AND updated_at_ms < ?1
-                    UNION ALL SELECT entity, version, 0 AS n FROM record_scope WHERE state <> 0 AND at_ms < ?1) AS past
-                GROUP BY entity
-                ON CONFLICT(entity) DO UPDATE SET forgotten = horizon.forgotten + excluded.forgotten, version =
-                CASE WHEN excluded.version > horizon.version THEN excluded.version ELSE horizon.version END
-                """, .int(before.milliseconds))
-        }
-        try database.run("DELETE FROM refused_create WHERE at_ms < ?", .int(before.milliseconds))
-        try database.run("DELETE FROM record_scope WHERE state <> 0 AND at_ms < ?", .int(before.milliseconds))
-        try database.run(
-            """
-            DELETE FROM record_file WHERE (entity, id) IN (SELECT entity, id FROM record WHERE data IS NULL AND updated_at_ms < ?)
-            """, .int(before.milliseconds))
-        try database.run("DELETE FROM record WHERE data IS NULL AND updated_at_ms < ?", .int(before.milliseconds))
-        return try database.changes()
-    }
-
     // MARK: Records that were never created
 
     /// The newest commit when the device's creation of the record was refused; `nil`: it never was.

@@ -107,7 +107,7 @@ final class SQLiteDatabase: HubDatabase {
     /// The file has one writer, and IMMEDIATE makes it this transaction from its beginning.
     func begin(_ purpose: TransactionPurpose) throws(DatabaseError) {
         guard purpose != .reading else { return try execute("BEGIN") }
-        if purpose == .writingIfFree { connection.wait(forLockMS: Int32(TransactionPurpose.busyMilliseconds)) }
+        if purpose == .writingIfFree || purpose == .removing { connection.wait(forLockMS: Int32(TransactionPurpose.busyMilliseconds)) }
         defer { connection.wait(forLockMS: SQLiteDatabase.busyMilliseconds) }
         try execute("BEGIN IMMEDIATE")
     }

@@ -92,6 +92,7 @@ enum SQLiteSchema {
         entities,
         links,
         keeping,
+        retention,
     ]
 
     private static let lostValue = """

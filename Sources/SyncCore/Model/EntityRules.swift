@@ -66,6 +66,8 @@ package struct EntityRules: Hashable, Sendable {
     package var declaredUndo: Bool?
     /// Selects the documents that a device may drop; `nil`: none.
     package var keep: KeepRule?
+    /// Time after which the hub removes an accepted event; `nil`: never. Only for events, and only the hub goes by it.
+    package var keepEvents: Duration?
     /// When the files that the records show come to this device.
     package var declaredFiles: FileFetch?
     /// Retention of `done` mutations; `nil` means the general 7 days.

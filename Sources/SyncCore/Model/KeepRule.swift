@@ -42,6 +42,32 @@ package struct KeepRule: Hashable, Sendable {
     }
 }
 
+/// The key `keep` of an entity: which documents a device may drop, or how long the hub keeps events.
+package enum KeepSetting: Hashable, Sendable {
+    /// `{ days: 90, when: { status: [done] } }`, for records and reference data.
+    case documents(KeepRule)
+    /// `400d`, for events, counted from their acceptance.
+    case events(Duration)
+
+    /// Not less than 7 days, so that a value in the wrong unit does not remove what was written yesterday.
+    package static let eventsRange = Duration.seconds(7 * 86_400)...(.seconds(3_650 * 86_400))
+}
+
+extension EntityRules {
+    /// ``keep`` and ``keepEvents`` as one key, of which an entity has one form.
+    package var declaredKeep: KeepSetting? {
+        get { keep.map { .documents($0) } ?? keepEvents.map { .events($0) } }
+        set {
+            (keep, keepEvents) = (nil, nil)
+            switch newValue {
+            case .documents(let rule): keep = rule
+            case .events(let time): keepEvents = time
+            case nil: break
+            }
+        }
+    }
+}
+
 extension KeepRule {
     /// The time of a record's last change, on the clock that decides about its document.
     ///
