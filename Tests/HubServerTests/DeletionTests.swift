@@ -101,7 +101,7 @@ struct DeletionTests {
         try rows.run("UPDATE record SET exceptions = NULL, additions = NULL")
         for table in [
             "refused_create", "record_scope", "scope_index", "record_grant", "entity_version", "entity_settings", "record_file",
-            "device_keeping",
+            "device_keeping", "retention_clock", "event_retention",
         ] {
             try rows.run("DROP TABLE \(table)")
         }

@@ -39,6 +39,17 @@ struct EntityDifferenceTests {
         #expect(try Self.lines(old, old).isEmpty)
     }
 
+    @Test("Whoever lets events go is told that they go for good")
+    func keep() throws {
+        let (old, new) = ("entities: { log: { kind: event } }", "entities: { log: { kind: event, keep: 400d } }")
+        #expect(
+            try Self.lines(old, new) == [
+                "~ log.keep: not set -> 400d. The hub removes its events for good that were accepted longer ago than that"
+            ])
+        #expect(try Self.lines(new, old) == ["~ log.keep: 400d -> not set"])
+        #expect(try !EntityDifference(from: Self.settings(old), to: Self.settings(new)).isForDevices)
+    }
+
     @Test("Devices get other settings only where the change is one for them")
     func devices() throws {
         func isForDevices(_ old: String?, _ new: String) throws -> Bool {

@@ -23,7 +23,7 @@ struct EntitySettingsTests {
                 keep: { days: 90, when: { status: [done, cancelled], stage: [3], closed: [true] } }
                 files: ahead
                 retention: 30d
-              readings: { kind: event, priority: bulk, ttl: 14d, when_full: drop_oldest, durability: relaxed }
+              readings: { kind: event, priority: bulk, ttl: 14d, when_full: drop_oldest, durability: relaxed, keep: 400d }
               sites: { kind: reference }
               plain:
               drafts: { strategy: client }
@@ -49,6 +49,7 @@ struct EntitySettingsTests {
         readings.ttl = .seconds(14 * 86_400)
         readings.whenFull = .dropOldest
         readings.durability = .relaxed
+        readings.keepEvents = .seconds(400 * 86_400)
         var sites = EntityRules()
         sites.kind = .reference
         var drafts = EntityRules()
@@ -118,7 +119,19 @@ struct EntitySettingsTests {
             ),
             (
                 "a: {keep: 90}",
-                "2:13: entities.a.keep: 90 is not accepted, expected a mapping with the keys days, when"
+                "2:13: entities.a.keep: 90 is not accepted, expected a mapping with the keys days, when, or for events a duration from 7d to 3650d, such as 400d"
+            ),
+            (
+                "a: {keep: 400d}",
+                "2:13: entities.a.keep: 400d is not accepted, expected a mapping with the keys days, when: only events go at the hub by their age"
+            ),
+            (
+                "a: {kind: reference, keep: 400d}",
+                "2:30: entities.a.keep: 400d is not accepted, expected a mapping with the keys days, when: only events go at the hub by their age"
+            ),
+            (
+                "a: {kind: event, keep: 6d}",
+                "2:26: entities.a.keep: 6d is not accepted, expected a mapping with the keys days, when, or for events a duration from 7d to 3650d, such as 400d"
             ),
             (
                 "a: {keep: {when: {status: [done]}}}",
@@ -142,7 +155,7 @@ struct EntitySettingsTests {
             ),
             (
                 "a: {kind: event, keep: {days: 90}}",
-                "2:26: entities.a.keep: a mapping is not accepted, expected it only for a record or reference data: no device reads events"
+                "2:26: entities.a.keep: a mapping is not accepted, expected a duration from 7d to 3650d, such as 400d: no device reads events, and the hub removes them by their age"
             ),
             (
                 "a: {retention: 30d, keep: {days: 20}}",
@@ -221,7 +234,7 @@ struct EntitySettingsTests {
             "a: {kind: reference, priority: critical}",
             "a: {strategy: lww, fields: {}}", "a: {refs: {x: b, y: b}}\n  b: {refs: {z: c}}\n  c: {kind: reference}",
             "a: {durability: flash, when_full: reject}", "a: {keep: {days: 7}}", "a: {kind: reference, keep: {days: 30, when: {}}}",
-            "a: {retention: 30d, keep: {days: 30}}",
+            "a: {retention: 30d, keep: {days: 30}}", "a: {kind: event, keep: 7d}", "a: {kind: event, keep: 9600h}",
         ])
     func sensible(entities: String) throws {
         _ = try read("entities:\n  " + entities + "\n")
@@ -236,6 +249,15 @@ struct EntitySettingsTests {
         #expect(entities["b"]?.object?["keep"] == nil)
         let text = JSON.object(EntitySettings.written(book)).json
         #expect(try read(text).entities == book.entities)
+    }
+
+    // Fault: an agent of before refuses a duration there, and with it the whole configuration.
+    @Test("The time for which the hub keeps events is for the hub alone")
+    func eventsOfHub() throws {
+        let book = try read("entities: { log: { kind: event, keep: 400d } }")
+        #expect(book.entities[name("log")]?.keepEvents == .seconds(400 * 86_400))
+        let without = try read("entities: { log: { kind: event } }")
+        #expect(JSON.object(EntitySettings.written(book)).json == JSON.object(EntitySettings.written(without)).json)
     }
 
     @Test("The versions of a schema reach the rules, and agents")

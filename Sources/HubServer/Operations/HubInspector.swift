@@ -58,7 +58,8 @@ package struct HubInspector {
             return HubStats(
                 lineage: try store.lineage(), epoch: hub?.epoch ?? "", head: hub?.head ?? 0, counters: hub?.counters ?? HubCounters(),
                 keys: keys,
-                blobs: blobs, blobBytes: blobBytes, devices: devices, entities: entities, damaged: damaged)
+                blobs: blobs, blobBytes: blobBytes, devices: devices, entities: entities, damaged: damaged,
+                events: try store.eventRetention(), clock: try store.retentionClock())
         }
     }
 
@@ -138,6 +139,10 @@ package struct HubStats: Hashable, Sendable {
     package var entities: [Entity]
     /// Records that cannot be read: changes of them wait, and devices do not get them; `nil`: this was not checked.
     package var damaged: DamagedRecords?
+    /// The removal of old events, by entity with a rule for it.
+    package var events: [EntityName: EventRetention]
+    /// The hub's time, as far as events are removed by it.
+    package var clock: RetentionClock
 
     package var json: JSON {
         [
@@ -159,6 +164,8 @@ package struct HubStats: Hashable, Sendable {
                         "tombstones": .int(entity.tombstones), "bytes": .int(entity.bytes), "newest": .int(entity.newest),
                     ]
                 }),
+            "events": .array(events.sorted { $0.key < $1.key }.map { .object($1.json(of: $0)) }),
+            "events_wait_until": clock.waitsUntil.map { .string($0.description) } ?? .null,
         ]
     }
 }

@@ -23,6 +23,10 @@ package struct HouseRun: Sendable {
     /// The time by which the rows are judged, and the name of the run.
     let at: Timestamp
     private var tasks: [Task]
+    /// Largest number of rows of one slice that are deleted one by one: some milliseconds.
+    var rowsMax = 500
+    /// Largest number of events of one slice, which are deleted as one range.
+    var eventsMax = 1_000
 
     init(at: Timestamp, _ tasks: [Task]) {
         self.at = at
@@ -39,10 +43,6 @@ package struct HouseRun: Sendable {
         guard !tasks.isEmpty else { return }
         tasks.replaceSubrange(0..<1, with: slice.next.map { [$0] } ?? [])
     }
-
-    /// Largest number of rows of one slice: single deletions, or one range of events. Each takes some milliseconds.
-    static let rowsMax = 500
-    static let eventsMax = 1_000
 
     /// Tasks for deletions before a time.
     static func deletions(before: Timestamp) -> [Task] {

@@ -8,7 +8,7 @@ extension Hub {
         let slice: HouseRun.Slice
         switch task {
         case .events(let walk, let keep): slice = try removeEvents(walk, keep, run)
-        case .tombstones, .pastScopes, .refusals: slice = try transact { () throws(DatabaseError) in try removePast(task) }
+        case .tombstones, .pastScopes, .refusals: slice = try transact { () throws(DatabaseError) in try removePast(task, run) }
         }
         switch task {
         case .events: housekept.events += Int64(slice.removed)
@@ -19,8 +19,8 @@ extension Hub {
     }
 
     /// Deletions are forgotten under the lock of the hub: verdicts and cursors rest on them.
-    private func removePast(_ task: HouseRun.Task) throws(DatabaseError) -> HouseRun.Slice {
-        let limit = HouseRun.rowsMax
+    private func removePast(_ task: HouseRun.Task, _ run: HouseRun) throws(DatabaseError) -> HouseRun.Slice {
+        let limit = run.rowsMax
         let raising = !settings.ablations.contains(.horizonIgnored)
         let removed =
             switch task {
@@ -62,9 +62,9 @@ extension Hub {
                 return HouseRun.Slice()
             }
             var walk = walk
-            let page = try store.page(of: walk, limit: HouseRun.eventsMax)
+            let page = try store.page(of: walk, limit: run.eventsMax)
             var slice = HouseRun.Slice()
-            switch walk.take(page, isLast: page.count < HouseRun.eventsMax) {
+            switch walk.take(page, isLast: page.count < run.eventsMax) {
             case .remove(let count): slice = HouseRun.Slice(removed: count, next: .events(walk, keep: keep))
             case .removeLast(let count): slice.removed = count
             case .readOn: slice.next = .events(walk, keep: keep)

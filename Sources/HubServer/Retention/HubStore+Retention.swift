@@ -9,9 +9,7 @@ extension HubStore {
     /// - Returns: Their number; less than `limit`: there are no more.
     func removeTombstones(before: Timestamp, raisingHorizon: Bool, limit: Int) throws(DatabaseError) -> Int {
         let page = try database.all(
-            """
-            SELECT entity, id, version FROM record WHERE data IS NULL AND updated_at_ms < ? ORDER BY updated_at_ms LIMIT ?
-            """, .int(before.milliseconds), .int(Int64(limit))
+            HubStore.oldTombstones, .int(before.milliseconds), .int(Int64(limit))
         ) { (name: RecordName(EntityName(trusted: $0.text(0)), RecordID(trusted: $0.text(1))), version: $0.int(2)) }
         if raisingHorizon { try raiseHorizons(page.map { (entity: $0.name.entity, version: $0.version, count: 1) }) }
         for row in page {
@@ -27,8 +25,7 @@ extension HubStore {
     /// - Returns: The number of rows; less than `limit`: there are no more.
     func removePastScopes(before: Timestamp, raisingHorizon: Bool, limit: Int) throws(DatabaseError) -> Int {
         let page = try database.all(
-            "SELECT entity, scope, id, version FROM record_scope WHERE state <> 0 AND at_ms < ? ORDER BY at_ms LIMIT ?",
-            .int(before.milliseconds), .int(Int64(limit))
+            HubStore.pastScopes, .int(before.milliseconds), .int(Int64(limit))
         ) { (entity: EntityName(trusted: $0.text(0)), scope: $0.int(1), id: $0.text(2), version: $0.int(3)) }
         if raisingHorizon { try raiseHorizons(page.map { (entity: $0.entity, version: $0.version, count: 0) }) }
         for row in page {
@@ -44,8 +41,7 @@ extension HubStore {
     /// - Returns: Their number; less than `limit`: there are no more.
     func removeRefusals(before: Timestamp, limit: Int) throws(DatabaseError) -> Int {
         let page = try database.all(
-            "SELECT device, entity, id FROM refused_create WHERE at_ms < ? ORDER BY at_ms LIMIT ?", .int(before.milliseconds),
-            .int(Int64(limit))
+            HubStore.oldRefusals, .int(before.milliseconds), .int(Int64(limit))
         ) { (device: $0.text(0), entity: $0.text(1), id: $0.text(2)) }
         for row in page {
             try database.run(
@@ -54,6 +50,11 @@ extension HubStore {
         }
         return page.count
     }
+
+    static let oldTombstones =
+        "SELECT entity, id, version FROM record WHERE data IS NULL AND updated_at_ms < ? ORDER BY updated_at_ms LIMIT ?"
+    static let pastScopes = "SELECT entity, scope, id, version FROM record_scope WHERE state <> 0 AND at_ms < ? ORDER BY at_ms LIMIT ?"
+    static let oldRefusals = "SELECT device, entity, id FROM refused_create WHERE at_ms < ? ORDER BY at_ms LIMIT ?"
 
     /// Makes cursors that have not seen these commits expire.
     ///
@@ -84,14 +85,22 @@ extension HubStore {
     /// The next page of a walk, in the order of the commits.
     func page(of walk: EventWalk, limit: Int) throws(DatabaseError) -> [EventWalk.Row] {
         try database.all(
-            """
-            SELECT version, id, updated_at_ms FROM record\(database.spelling.byFeed)
-            WHERE \(database.spelling.feedEntity()) = ? AND (version, id) > (?, ?) ORDER BY version, id LIMIT ?
-            """, .text(walk.entity.text), .int(walk.from.version), .text(walk.from.id), .int(Int64(limit))
+            HubStore.eventPage(database.spelling), .text(walk.entity.text), .int(walk.from.version), .text(walk.from.id), .int(Int64(limit))
         ) {
             EventWalk.Row(
                 place: EventWalk.Place(version: $0.int(0), id: $0.text(1)), at: Timestamp(milliseconds: $0.int(2)))
         }
+    }
+
+    static func eventPage(_ spelling: SQLSpelling) -> String {
+        """
+        SELECT version, id, updated_at_ms FROM record\(spelling.byFeed)
+        WHERE \(spelling.feedEntity()) = ? AND (version, id) > (?, ?) ORDER BY version, id LIMIT ?
+        """
+    }
+
+    static func eventRemoval(_ spelling: SQLSpelling) -> String {
+        "DELETE FROM record\(spelling.byFeed) WHERE \(spelling.feedEntity()) = ? AND (version, id) <= (?, ?)"
     }
 
     /// Removes the oldest events of an entity, with their links to files. The keys of their mutations stay.
@@ -104,8 +113,7 @@ extension HubStore {
         guard let last = rows.last else { return }
         // First the records: pushes lock a record before its links, too.
         try database.run(
-            "DELETE FROM record\(database.spelling.byFeed) WHERE \(database.spelling.feedEntity()) = ? AND (version, id) <= (?, ?)",
-            .text(entity.text), .int(last.place.version), .text(last.place.id))
+            HubStore.eventRemoval(database.spelling), .text(entity.text), .int(last.place.version), .text(last.place.id))
         guard try database.changes() == rows.count else {
             throw DatabaseError(.contended, doing: "remove old events of \(entity)", detail: "another hub has changed them meanwhile")
         }
@@ -189,4 +197,19 @@ package struct EventRetention: Hashable, Sendable {
     package var total: Int64
     /// The newest run ended, or was ended, before it was through: the next one goes on.
     package var hasMore: Bool
+}
+
+extension EventRetention {
+    func json(of entity: EntityName) -> JSONObject {
+        [
+            "entity": .string(entity.text), "keep": .string(DurationText.exact(keep)), "ran_at": .string(ranAt.description),
+            "removed": .int(removed), "removed_total": .int(total), "has_more": .bool(hasMore),
+        ]
+    }
+
+    /// The rule and what came of it, for people.
+    package var words: String {
+        let rest = hasMore ? ", and more are left for the next run" : ""
+        return "events older than \(DurationText.exact(keep)) are removed; \(removed) removed \(ranAt)\(rest), \(total) in all"
+    }
 }

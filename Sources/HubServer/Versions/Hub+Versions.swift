@@ -34,7 +34,8 @@ extension Hub {
                 let steps = try steps(from, to: rules, of: entity)
                 try store.convert(entity, by: steps)
                 try makeScopes(of: entity, rules, after: steps)
-                if from.number > rules.version { try sendAgain(entity) }
+                // No device receives events, and their commits tell which came first.
+                if from.number > rules.version, rules.kind != .event { try sendAgain(entity) }
             }
             if !from.isOf(rules.keptVersions) { try store.keep(rules.versions, of: entity) }
         }

@@ -42,6 +42,12 @@ struct StatsCommand: ParsableCommand {
                 "  \(PlainText.padded(entity.name.text, to: entityWidth))  \(PlainText.count(entity.records, "record")), "
                     + "\(entity.tombstones) deleted, \(entity.bytes) bytes")
         }
+        for (name, events) in stats.events.sorted(by: { $0.key < $1.key }) { lines.append("  \(name): \(events.words)") }
+        if let until = stats.clock.waitsUntil {
+            lines.append(
+                "  no events are removed: the clock of the hub jumped from \(stats.clock.believed?.description ?? "an unknown time") to "
+                    + "\(stats.clock.seen?.description ?? "another"). Set it right; else they are removed from \(until) on")
+        }
         lines.append("blobs      \(stats.blobs), \(stats.blobBytes) bytes")
         lines.append("damaged    " + damaged(stats.damaged))
         return lines.joined(separator: "\n")

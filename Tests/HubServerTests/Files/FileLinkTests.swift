@@ -129,7 +129,8 @@ struct FileLinkTests {
     // MARK: Programs that do not know the links
 
     private static func older(_ rows: HubRows) throws {
-        try rows.run("DROP TABLE record_file")
+        for table in ["record_file", "retention_clock", "event_retention"] { try rows.run("DROP TABLE \(table)") }
+        try rows.run("DROP INDEX refused_create_past")
         try rows.run("ALTER TABLE hub DROP COLUMN linked")
         switch Engine.current {
         case .sqlite: try rows.run("PRAGMA user_version = 10")
