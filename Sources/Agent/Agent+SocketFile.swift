@@ -8,17 +8,14 @@ extension Agent {
     /// - Parameters:
     ///   - mode: Permissions of the file.
     ///   - group: Owner of the file; `nil`: that of the process.
-    package nonisolated func keepFound(_ server: HTTPServer, mode: UInt16, group: UInt32?) {
+    /// - Returns: When the folder of the file is watched, or a later try is scheduled.
+    package func keepFound(_ server: HTTPServer, mode: UInt16, group: UInt32?) async {
+        guard !hasStopped else { return }
         let keeper = SocketFileKeeper(server, mode: mode, group: group, on: executor) { [weak self] news in
             self?.assumeIsolated { $0.note(news) }
         }
-        Task(executorPreference: executor) { [weak self] in await self?.begin(keeper) }
-    }
-
-    private func begin(_ keeper: SocketFileKeeper) {
-        guard !hasStopped else { return }
         socketKeeper = keeper
-        keeper.check()
+        await keeper.begin()
     }
 
     private func note(_ news: SocketFileKeeper.News) {

@@ -40,7 +40,14 @@ package actor SocketFileKeeper {
         (self.server, self.mode, self.owner, self.executor, self.tell) = (server, mode, owner, executor, tell)
     }
 
-    /// Begins, or checks the file once more. May be called from any thread.
+    /// Begins.
+    ///
+    /// - Returns: When the folder is watched, or a later try is scheduled. A check that runs already is not waited for.
+    package func begin() async {
+        await checkAll()
+    }
+
+    /// Begins without waiting, or checks the file once more. May be called from any thread.
     package nonisolated func check() {
         Task(executorPreference: executor) { [weak self] in await self?.checkAll() }
     }

@@ -98,7 +98,7 @@ final class DaemonRunner {
             let endpoint = try Self.endpoint(loaded.configuration.socket)
             server = try executor.wait { [group] in try await agent.listen(on: endpoint, group: group) }
             let socket = loaded.configuration.socket
-            agent.keepFound(server, mode: socket.mode, group: socket.group?.id)
+            executor.wait { await agent.keepFound(server, mode: socket.mode, group: socket.group?.id) }
         } catch {
             Say.error("\(error)")
             close()

@@ -42,8 +42,6 @@ struct ResourceWatch: Sendable {
             Allowance(descriptors: [
                 // Devices keep theirs open for 75 s after their last request.
                 ("tcp socket", 16), ("socket", 16), ("\(data)/hub.db", 8),
-                // The watch of the folder of `hub.sock` begins beside the first answers.
-                ("anon_inode:inotify", 1),
             ])
         }
     }
