@@ -122,7 +122,7 @@ struct NewsTests {
         try await Self.with { stand, waiting in
             #expect(try await stand.send(.post, "/v1/pause", "{}").status == 200)
             try await Self.until { waiting.waiting == 0 }
-            #expect(try await stand.send(.get, "/v1/status")["sync"]?.object?["waiting_for_news"] == nil)
+            try await Self.until { try await stand.send(.get, "/v1/status")["sync"]?.object?["waiting_for_news"] == nil }
             #expect(try await stand.send(.post, "/v1/resume").status == 200)
             try await stand.sync()
             try await Self.until { waiting.waiting == 1 }

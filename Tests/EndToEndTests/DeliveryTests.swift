@@ -69,15 +69,18 @@ extension EndToEnd {
                 }
                 #expect(try await stand.sync() != "ok")
 
-                let waiting = try await stand.client.status().value
+                // The agent tries again by itself, at least once a second, and what it tries does not wait meanwhile. No such try lasts.
+                let waiting = try await stand.until("all of it waits, with a reason") { status in
+                    status.outbox.deferred.reduce(0) { $0 + $1.count } == 20
+                }
                 #expect(waiting.outbox.open == 20)
                 #expect(waiting.outbox.isBalanced)
                 #expect(waiting.connectivity.state != "online")
                 #expect(waiting.sync.lastError?.isEmpty == false)
-                #expect(waiting.outbox.deferred.reduce(0) { $0 + $1.count } == 20)
-                let command = try await stand.agentctl("status")
+                var command = try await stand.agentctl("status")
+                for _ in 0..<50 where !command.text.contains("20 pending") { command = try await stand.agentctl("status") }
                 #expect(command.status == 1)
-                #expect(command.text.contains("20 pending"))
+                #expect(command.text.contains("20 pending"), "\(command.text)")
 
                 try await stand.startHub()
                 let settled = try await stand.settle()

@@ -195,12 +195,14 @@ extension EndToEnd {
 
 extension Stand {
     /// As this stand's device, past the agent.
-    func hub(_ method: HTTPRequest.Method, _ target: String) async throws -> HTTPResponse {
+    ///
+    /// - Parameter isFresh: On a connection of its own, for a test in which the hub may close the kept one at any time.
+    func hub(_ method: HTTPRequest.Method, _ target: String, isFresh: Bool = false) async throws -> HTTPResponse {
         let token = (try? String(contentsOfFile: "\(folder)/token", encoding: .utf8))?.trimmingCharacters(in: .whitespacesAndNewlines) ?? ""
         return try await transport.send(
             HTTPRequest(
                 method, hubURL + target, headers: ["Authorization": "Bearer \(token)", "Sync-Version": "1", "Sync-Device": Stand.device],
-                maxResponseBytes: 64 << 20))
+                maxResponseBytes: 64 << 20, keepsConnection: !isFresh))
     }
 
     /// Fetches a file from the hub and compares it with its name.

@@ -88,16 +88,21 @@ struct FetchRecording {
 
     /// - Returns: `false` if the file was whole before the pause held, or nothing of it is here.
     private static func leavesPart(of digest: BlobDigest, on stand: Stand) async throws -> Bool {
-        guard try await stand.get(digest, wait: nil).status == 503 else { return false }
+        guard try await part(of: digest, on: stand) != nil else { return false }
         _ = try await stand.client.pause(PauseBody())
-        for _ in 0..<100 {
-            let asked = try await stand.get(digest, wait: nil)
-            guard asked.status == 503 else { break }
-            if let offset = try JSONReader.read(asked.body).object?["offset"]?.int, offset > 0 { return true }
-            // The piece that was under way ends on its own.
-            try await Task.sleep(for: .milliseconds(10))
-        }
+        // The piece that was under way ends on its own; until then nothing holds the file up. What the piece brought is in the next answer.
+        while let part = try await part(of: digest, on: stand), !part.waits {}
+        if let part = try await part(of: digest, on: stand), part.offset > 0 { return true }
         _ = try await stand.client.resume()
         return false
+    }
+
+    /// - Returns: How much of a file is here, in bytes, and whether a reason keeps it from going on; `nil` for a file that is here.
+    private static func part(of digest: BlobDigest, on stand: Stand) async throws -> (offset: Int64, waits: Bool)? {
+        let asked = try await stand.get(digest, wait: nil)
+        guard asked.status == 503 else { return nil }
+        let members = try JSONReader.read(asked.body).object
+        guard let offset = members?["offset"]?.int else { throw StandError("\(digest) is answered without its offset") }
+        return (offset, members?["reason"] != nil)
     }
 }

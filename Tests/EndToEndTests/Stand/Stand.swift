@@ -80,6 +80,7 @@ actor Stand {
     var hubURL: String { "http://127.0.0.1:\(port)" }
     var hubPort: UInt16 { port }
     var agentProcess: pid_t? { agent?.pid }
+    var isAgentRunning: Bool { agent?.isRunning == true }
     var hubProcess: pid_t? { hub?.pid }
 
     func setEnvironment(agent: [String: String], hub: [String: String] = [:]) {
@@ -275,6 +276,16 @@ actor Stand {
             last = status
         }
         throw StandError("\(last?.outbox.open ?? -1) mutations stay open: \(last?.sync.lastError ?? "no error")")
+    }
+
+    /// Asks for the status until it is so.
+    nonisolated func until(_ what: String, _ isSo: (StatusDocument) -> Bool) async throws -> StatusDocument {
+        let end = ContinuousClock.now + FieldStand.patience
+        while true {
+            let status = try await client.status().value
+            if isSo(status) { return status }
+            guard ContinuousClock.now < end else { throw StandError("never came: \(what); last \(status.outbox)") }
+        }
     }
 
     /// The usual one.
