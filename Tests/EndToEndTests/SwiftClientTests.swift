@@ -144,7 +144,7 @@ extension EndToEnd {
                 child = try Child(
                     [program, "follow", position], environment: ["AGENTD_SOCKET": stand.socketPath],
                     log: "\(stand.folder)/follower.log", output: pipe.writingEnd)
-                while !FileManager.default.fileExists(atPath: position), child.isRunning { try await Task.sleep(for: .milliseconds(10)) }
+                while !FileManager.default.fileExists(atPath: position), child.isRunning { await Task.yield() }
             }
 
             func waitFor(_ id: String) async throws {

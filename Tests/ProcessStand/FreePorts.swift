@@ -31,7 +31,7 @@ package enum FreePorts {
 
     /// - Returns: A socket that listens, to be inherited: no other program can take its port in between.
     package static func listen() throws -> (descriptor: Int32, port: UInt16) {
-        let bound = try bind()
+        let bound = try bind(isInherited: true)
         guard Glibc.listen(bound.descriptor, 128) == 0 else {
             let error = errno
             close(bound.descriptor)
@@ -47,9 +47,12 @@ package enum FreePorts {
         Glibc.socket(family, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
     }
 
-    /// - Parameter port: 0 lets the kernel choose.
-    private static func bind(_ port: UInt16 = 0) throws -> (descriptor: Int32, port: UInt16) {
-        let descriptor = Glibc.socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+    /// - Parameters:
+    ///   - port: 0 lets the kernel choose.
+    ///   - isInherited: Otherwise a program that is started meanwhile would keep the port.
+    private static func bind(_ port: UInt16 = 0, isInherited: Bool = false) throws -> (descriptor: Int32, port: UInt16) {
+        let type = Int32(SOCK_STREAM.rawValue) | (isInherited ? 0 : Int32(SOCK_CLOEXEC.rawValue))
+        let descriptor = Glibc.socket(AF_INET, type, 0)
         var address = sockaddr_in()
         address.sin_family = sa_family_t(AF_INET)
         address.sin_addr.s_addr = in_addr_t(0x7F00_0001).bigEndian

@@ -9,7 +9,8 @@ actor ReplicaYard {
     private let database: String
     private let stand: Stand
     private var replicas: [Child?] = [nil, nil]
-    private var ports: [UInt16] = [0, 0]
+    /// Those that the kernel gives to no connection, because each replica comes back to its own.
+    private let ports: [UInt16]
     private var balancer: Child?
     private let listener: Int32
 
@@ -44,6 +45,7 @@ actor ReplicaYard {
         self.stand = stand
         database = try PostgresServer.shared.get().newURL()
         try FileManager.default.createDirectory(atPath: "\(stand.folder)/files", withIntermediateDirectories: false)
+        ports = try FreePorts.take(2)
         let balancer = try FreePorts.listen()
         listener = balancer.descriptor
         url = "http://127.0.0.1:\(balancer.port)"
@@ -51,7 +53,7 @@ actor ReplicaYard {
 
     // MARK: Replicas
 
-    /// Starts a replica, or starts it again on the port that the balancer knows. A tenth of its answers is lost after the commit.
+    /// Starts a replica on the port that the balancer knows. A tenth of its answers is lost after the commit.
     func start(_ index: Int) async throws {
         let pipe = try LinePipe()
         let child = try Child(
@@ -60,13 +62,10 @@ actor ReplicaYard {
                 "127.0.0.1:\(ports[index])", "--entities", "\(stand.folder)/entities.yaml",
             ], environment: ["AGENTHUB_FAULTS": "drop=0.1,seed=\(index + 1)"], log: "\(stand.folder)/replica-\(index).log",
             output: pipe.writingEnd)
-        guard let line = await pipe.line(),
-            let port = line.components(separatedBy: ":").last.flatMap({ UInt16($0.trimmingCharacters(in: .whitespaces)) })
-        else {
+        guard let line = await pipe.line(), line.hasSuffix(":\(ports[index])") else {
             await child.stop(SIGKILL)
             throw StandError("replica \(index) did not say where it listens")
         }
-        ports[index] = port
         replicas[index] = child
     }
 

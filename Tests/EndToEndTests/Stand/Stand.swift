@@ -1,6 +1,7 @@
 import Foundation
 import Glibc
 import LocalAPI
+import ProcessStand
 import SyncCore
 import SyncLinux
 import Testing
@@ -19,7 +20,8 @@ actor Stand {
     private var hub: Child?
     private var agent: Child?
     private var readiness: ReadinessSocket?
-    private var port: UInt16 = 0
+    /// One that the kernel gives to no connection, because the hub comes back to it after each stop.
+    private let port: UInt16
     /// Where the agent looks for the hub, if not at the hub itself.
     private var hubURLForAgent: String?
     /// Where the agent brings its files, if not to the hub.
@@ -68,6 +70,7 @@ actor Stand {
 
     private init(entities: String, hubEntities: String) throws {
         folder = try NewFolder.make("/tmp/edge-sync")
+        port = try FreePorts.take(1)[0]
         self.entities = entities
         transport = try CurlTransport(name: "stand", idleConnections: 8)
         client = AgentClient(transport: transport, socketPath: "\(folder)/agent.sock")
@@ -97,7 +100,7 @@ actor Stand {
 
     // MARK: The hub
 
-    /// Starts it on a free port, or again on the one it had, and waits for the line with its address.
+    /// Starts it on its port, and waits for the line with its address.
     func startHub() async throws {
         let pipe = try LinePipe()
         let child = try Child(
@@ -105,11 +108,10 @@ actor Stand {
                 Programs.agenthub, "serve", "--data", "\(folder)/hub", "--listen", "127.0.0.1:\(port)",
             ] + (knowsEntities ? ["--entities", "\(folder)/entities.yaml"] : []) + hubArguments,
             environment: hubEnvironment, log: "\(folder)/hub.log", output: pipe.writingEnd)
-        guard let line = await pipe.line(), let said = Stand.port(in: line) else {
+        guard let line = await pipe.line(), Stand.port(in: line) == port else {
             await child.stop(SIGKILL)
             throw StandError("the hub did not say where it listens")
         }
-        port = said
         hub = child
         hubWatch = try ResourceWatch(
             "hub", child.pid, .hub(data: "\(folder)/hub"), temporaryFilesIn: ["\(folder)/hub"])
