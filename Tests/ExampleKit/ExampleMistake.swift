@@ -7,6 +7,8 @@ package struct ExampleMistake: Sendable {
     package var example: WorkedExample
     /// The sides that must notice it.
     package var sides: Set<WorkedExample.Side>
+    /// What is done is something else, too. Otherwise what came of the example without a mistake is what comes of this one.
+    package var isOfCourse: Bool
 }
 
 extension WorkedExample {
@@ -15,10 +17,11 @@ extension WorkedExample {
 
     private func mistakes(_ order: Order) -> [ExampleMistake] {
         var mistakes: [ExampleMistake] = []
-        func plant(_ what: String, _ sides: Set<Side>, _ change: (inout WorkedExample) -> Void) {
+        func plant(_ what: String, _ sides: Set<Side>, isOfCourse: Bool = false, _ change: (inout WorkedExample) -> Void) {
             var example = self
             change(&example)
-            mistakes.append(ExampleMistake(what: what, order: order, example: example, sides: sides.filter { isRun(by: $0) }))
+            let sides = sides.filter { isRun(by: $0) }
+            mistakes.append(ExampleMistake(what: what, order: order, example: example, sides: sides, isOfCourse: isOfCourse))
         }
         let last = devices(order).last ?? ""
         let isWeaker = weaker?.documents[last] != nil
@@ -55,9 +58,11 @@ extension WorkedExample {
             plant("another answer to step \(index + 1)", [.hub]) {
                 ($0.steps[index].answerIfFirst, $0.steps[index].answerIfLast) = (answer.planted, answer.planted)
             }
-            if step.isUnsynced { plant("a trusted clock in step \(index + 1)", [.hub, .agent]) { $0.steps[index].isUnsynced = false } }
+            if step.isUnsynced {
+                plant("a trusted clock in step \(index + 1)", [.hub, .agent], isOfCourse: true) { $0.steps[index].isUnsynced = false }
+            }
             if step.deadline != nil, case .ended = answer.verdict {
-                plant("no deadline in step \(index + 1)", [.agent]) { $0.steps[index].deadline = nil }
+                plant("no deadline in step \(index + 1)", [.agent], isOfCourse: true) { $0.steps[index].deadline = nil }
             }
             // A mutation that was refused at once was never sent.
             if answer.isAccepted, step.isSent, step.content.action != .delete {

@@ -25,6 +25,11 @@ struct ExampleFleet {
 
     /// - Returns: What is not as the example says, in sentences.
     func failures(of example: WorkedExample, _ order: WorkedExample.Order) throws -> [String] {
+        try run(example, order).failures(against: example, order)
+    }
+
+    /// Does what an example says that is done. What it says that comes of it has no part in this.
+    func run(_ example: WorkedExample, _ order: WorkedExample.Order) throws -> ExampleEnding {
         let bench = try HubBench(rules: RuleBook([Self.entity: example.rules]), ablations: ablations)
         bench.now = ExampleHub.evening
         if let start = example.start {
@@ -33,7 +38,7 @@ struct ExampleFleet {
                 "k-start", .create, Self.entity.text, id: Self.id.text, data: .object(start), ms: UInt64(morning), node: "0000000c")
             _ = try bench.verdicts([made], device: "start")
         }
-        var failures: [String] = []
+        var ending = ExampleEnding(way: way)
         var devices: [String: Device] = [:]
         for (number, name) in example.devices(.written).enumerated() {
             let device = try Device(name, example.rules, number, self)
@@ -43,11 +48,12 @@ struct ExampleFleet {
             try device.ask(steps.filter { $0.seen != .all })
             if let meeting = example.meeting { try device.rest(until: meeting) }
         }
+        let isCompared = way == .push && !coalesces
         for step in example.steps(order) {
             guard let device = devices[step.device] else { continue }
             if step.seen == .all {
                 try device.pull(bench)
-                failures += try device.settled(of: example, order)
+                try device.settle(into: &ending)
                 if let request = step.request { try device.ask(request, step) } else { try device.ask([step]) }
             } else if device.hasSent {
                 continue
@@ -55,37 +61,27 @@ struct ExampleFleet {
                 try device.pull(bench)
             }
             let sent = try device.push(bench)
-            if way == .push, !coalesces { failures += try device.differences(of: sent) }
+            if isCompared { try device.note(sent, in: &ending) }
         }
-        if way == .push, !coalesces { for device in devices.values { failures += device.unsent(of: example, order) } }
+        if isCompared { for device in devices.values { ending.unsent += device.unsent } }
         for _ in 0..<2 {
             for device in devices.values {
                 try device.pull(bench)
                 _ = try device.push(bench)
             }
         }
-        for device in devices.values { failures += try device.differences(from: example, order) }
-        guard example.rules.kind == .record else { return failures }
-        let outcome = example.outcome(order)
-        let document = try bench.data(Self.entity, Self.id)?.withoutMarks
-        if document != outcome.document {
-            failures.append("the hub's record is \(document?.json ?? "gone"), expected \(outcome.document?.json ?? "none")")
-        }
-        for (id, wanted) in outcome.others {
-            let found = try bench.data(Self.entity, RecordID(trusted: id))
-            if found != wanted.object { failures.append("\(id) is \(found?.json ?? "gone"), expected \(wanted.json)") }
-        }
+        for device in devices.values { try device.end(in: &ending) }
+        guard example.rules.kind == .record else { return ending }
+        let others = example.outcome(order).others.keys
+        ending.hub = ExampleEnding.Hub(
+            document: try bench.data(Self.entity, Self.id)?.withoutMarks,
+            others: Dictionary(uniqueKeysWithValues: try others.map { ($0, try bench.data(Self.entity, RecordID(trusted: $0))) }),
+            told: Set(try bench.hub.lostValues(Self.entity, Self.id).map { Told(field: $0.value.field, value: $0.value.value) }))
         for device in devices.values {
-            let view = try device.view
-            if view?.withoutMarks != document, try !device.hasOpenConflict {
-                failures.append("\(device.name) shows \(view?.json ?? "nothing"), the hub has \(document?.json ?? "nothing")")
-            }
+            ending.views.append(.init(device: device.name, document: try device.view, isInConflict: try device.hasOpenConflict))
+            ending.hub?.told.formUnion(try device.told)
         }
-        var told = Set(try bench.hub.lostValues(Self.entity, Self.id).map { Told(field: $0.value.field, value: $0.value.value) })
-        for device in devices.values { told.formUnion(try device.told) }
-        let wanted = Set(outcome.lost.filter { way == .pull || !$0.isKnownToAgents }.map { Told(field: $0.field, value: $0.value) })
-        if told != wanted { failures.append("\(told.map(\.text).sorted()) is told as lost, expected \(wanted.map(\.text).sorted())") }
-        return failures
+        return ending
     }
 
     struct Told: Hashable {
@@ -132,7 +128,7 @@ private final class Device {
         var answer: Answer
         /// As it went to the hub, the first time.
         var sent: MutationContent?
-        /// It was compared with the example when a person asked for something, which ends it.
+        /// It was noted when a person asked for something, which ends it.
         var isSettled = false
 
         var key: MutationKey? { if case .taken(let key) = answer { key } else { nil } }
@@ -239,57 +235,41 @@ private final class Device {
 
     // MARK: Looking
 
-    /// What went for each change that was asked for, against what the example says of it.
-    func differences(of sent: [OutgoingMutation]) throws -> [String] {
-        var differences: [String] = []
+    /// What went for each change that was asked for, the first time.
+    func note(_ sent: [OutgoingMutation], in ending: inout ExampleEnding) throws {
         for mutation in sent {
             guard let index = asked.firstIndex(where: { $0.key == mutation.key }) else {
                 // What a retry makes of the other members of its list was asked for by nobody alone.
                 continue
             }
             guard asked[index].sent == nil else { continue }
-            let found = try MutationContent(mutation)
-            asked[index].sent = found
-            let wanted = asked[index].step.wire ?? asked[index].step.content
-            if found != wanted { differences.append("\(name) sends \(found.words), expected \(wanted.words)") }
+            let content = try MutationContent(mutation)
+            asked[index].sent = content
+            ending.sent.append(.init(step: asked[index].step.number, content: content))
         }
-        return differences
     }
 
-    /// What the example says was accepted and never went.
-    func unsent(of example: WorkedExample, _ order: WorkedExample.Order) -> [String] {
-        asked.filter { $0.sent == nil && $0.step.isSent && !$0.isSettled && example.answer(to: $0.step, order).isAccepted }
-            .map { "\(name) does not send what it was asked for at \($0.step.at)" }
-    }
+    /// The steps that never went although they are of the kind that goes.
+    var unsent: [Int] { asked.filter { $0.sent == nil && $0.step.isSent && !$0.isSettled }.map(\.step.number) }
 
-    /// Compares what is in conflict, refused or expired, before a person asks for something that ends it.
-    func settled(of example: WorkedExample, _ order: WorkedExample.Order) throws -> [String] {
-        var differences: [String] = []
+    /// Notes what is in conflict, refused or expired, before a person asks for something that ends it.
+    func settle(into ending: inout ExampleEnding) throws {
         for index in asked.indices where !asked[index].isSettled {
-            switch try outcome(of: asked[index].answer).verdict {
+            let found = try outcome(of: asked[index].answer)
+            switch found.verdict {
             case .accepted, .ended(MutationState.pending.name): continue
             case .conflict, .rejected, .ended: break
             }
-            differences += try difference(index, from: example, order).map { [$0] } ?? []
+            ending.answers.append(.init(step: asked[index].step.number, answer: found))
             asked[index].isSettled = true
         }
-        return differences
     }
 
-    func differences(from example: WorkedExample, _ order: WorkedExample.Order) throws -> [String] {
-        try asked.indices.filter { !asked[$0].isSettled }.compactMap { try difference($0, from: example, order) }
-    }
-
-    private func difference(_ index: Int, from example: WorkedExample, _ order: WorkedExample.Order) throws -> String? {
-        let wanted = example.answer(to: asked[index].step, order)
-        let found = try outcome(of: asked[index].answer)
-        let isMet =
-            switch (wanted.verdict, found.verdict) {
-            case (.accepted, .accepted): true
-            case (.conflict(let fields), .conflict(let others)): fields == [HubMerge.wholeRecord] || fields.sorted() == others.sorted()
-            default: wanted.isMet(by: found)
-            }
-        return isMet ? nil : "step \(asked[index].step.number) of \(name) is \(found), expected \(wanted)"
+    /// Notes what has become of all that is not noted yet.
+    func end(in ending: inout ExampleEnding) throws {
+        for index in asked.indices where !asked[index].isSettled {
+            ending.answers.append(.init(step: asked[index].step.number, answer: try outcome(of: asked[index].answer)))
+        }
     }
 
     private func outcome(of answer: Asked.Answer) throws -> WorkedExample.Answer {
@@ -345,10 +325,5 @@ extension MutationContent {
                 return FieldOperation(field, kind, operand)
             } ?? []
         base = try read(sent.base)?.object ?? [:]
-    }
-
-    fileprivate var words: String {
-        let operations = operations.map { "\($0.field) \($0.kind.rawValue) \($0.value.json)" }
-        return "\(action) \(JSON.object(data).json) unset \(unset) ops \(operations) base \(JSON.object(base).json)"
     }
 }
