@@ -5,24 +5,7 @@ import Testing
 /// routes, problem codes and header fields of the programs. Both are read as text, so this test needs no other target.
 @Suite("The contract")
 struct ContractTests {
-    private static let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-        .deletingLastPathComponent()
-
-    private static func text(_ path: String) throws -> String {
-        try String(contentsOf: root.appendingPathComponent(path), encoding: .utf8)
-    }
-
-    /// Text files below a folder, or the file itself, each with its path from the root.
-    private static func files(_ path: String) -> [(path: String, text: String)] {
-        let place = root.appendingPathComponent(path)
-        var found = FileManager.default.enumerator(at: place, includingPropertiesForKeys: nil)?.allObjects as? [URL] ?? []
-        if found.isEmpty { found = [place] }
-        return found.sorted { $0.path < $1.path }.compactMap { file in
-            // Folders and files that are no text are passed over.
-            guard let text = try? String(contentsOf: file, encoding: .utf8) else { return nil }
-            return (String(file.path.dropFirst(root.path.count + 1)), text)
-        }
-    }
+    private static func text(_ path: String) throws -> String { try Checkout.text(path) }
 
     // MARK: Sections
 
@@ -42,16 +25,19 @@ struct ContractTests {
     /// The sections of the contract that a text names: the words behind `PROTOCOL`, also on the next line.
     private static func references(in text: String) -> [String] {
         let comments: Set<Substring> = ["//", "///", "#", "--"]
-        let words = text.split(whereSeparator: \.isWhitespace).filter { !comments.contains($0) }
+        let spaces: Set<UInt8> = [0x20, 0x0A, 0x0D, 0x09]
+        let words = text.utf8.split { spaces.contains($0) }
         var found: [String] = []
-        for (index, word) in words.enumerated() where word.contains("PROTOCOL") {
-            guard word.wholeMatch(of: /[(`"]*PROTOCOL(?:\.md)?`?,?/) != nil else { continue }
+        for (index, bytes) in words.enumerated() where bytes.count >= 8 {
+            let word = Substring(bytes)
+            guard word.has("PROTOCOL"), word.wholeMatch(of: /[(`"]*PROTOCOL(?:\.md)?`?,?/) != nil else { continue }
             var place = index + 1
             while place < words.count {
-                let next = words[place]
+                let next = Substring(words[place])
                 place += 1
-                if next == "and" { continue }
-                if next == "step", place < words.count {
+                if next == "and" || comments.contains(next) { continue }
+                if next == "step" {
+                    while place < words.count, comments.contains(Substring(words[place])) { place += 1 }
                     place += 1
                     continue
                 }
@@ -71,7 +57,7 @@ struct ContractTests {
         var count = 0
         for folder in ["Sources", "Tests", "deploy", "etc", "README.md"] {
             // The contract itself is left out, and so is this test, whose examples are no references.
-            for file in Self.files(folder) where file.text.contains("PROTOCOL") {
+            for file in Checkout.files(folder) where file.text.has("PROTOCOL") {
                 if file.path.hasSuffix("/PROTOCOL.md") || file.path.hasSuffix("/ContractTests.swift") { continue }
                 for name in Self.references(in: file.text) {
                     count += 1
@@ -101,7 +87,7 @@ struct ContractTests {
     func conformance() throws {
         let sections = try Self.sections()
         var count = 0
-        for file in Self.files("Sources/HubConformance") {
+        for file in Checkout.files("Sources/HubConformance") {
             for match in file.text.matches(of: /"([A-Z][0-9]{1,2}(?:, [A-Z](?:[0-9]{1,2})?)*)"/) {
                 for name in match.1.split(separator: ", ") {
                     count += 1
@@ -115,7 +101,11 @@ struct ContractTests {
     // MARK: Tables
 
     /// The rows of the contract's tables, each with its cells by the name of the column. The worked examples are no tables.
-    private static func rows() throws -> [[String: Substring]] {
+    private static func rows() throws -> [[String: Substring]] { try foundRows.get() }
+
+    private static let foundRows = Result { try readRows() }
+
+    private static func readRows() throws -> [[String: Substring]] {
         var rows: [[String: Substring]] = []
         var columns: [String] = []
         for line in try text("deploy/api/PROTOCOL.md").split(separator: "\n", omittingEmptySubsequences: false) {
@@ -177,12 +167,13 @@ struct ContractTests {
         var routes: Set<String> = []
         var path: Substring?
         for line in try text("deploy/api/agent-v1.openapi.yaml").split(separator: "\n") {
-            if let match = line.wholeMatch(of: /[ ]{2}(\/[^ :]*):.*/) {
-                path = match.1
-            } else if let match = line.wholeMatch(of: /[ ]{4}(get|head|post|put|patch|delete):.*/), let place = path {
+            switch line.utf8.prefix(while: { $0 == UInt8(ascii: " ") }).count {
+            case 0: path = nil
+            case 2: if let match = line.wholeMatch(of: /[ ]{2}(\/[^ :]*):.*/) { path = match.1 }
+            case 4:
+                guard let match = line.wholeMatch(of: /[ ]{4}(get|head|post|put|patch|delete):.*/), let place = path else { continue }
                 routes.insert(route(Substring(match.1.uppercased()), place.hasPrefix("/v1") ? place : "/v1" + place))
-            } else if line.first != " " {
-                path = nil
+            default: continue
             }
         }
         return routes
@@ -222,21 +213,49 @@ struct ContractTests {
         for folder in [
             "Sources/HubServer", "Sources/HubPostgres", "Sources/SyncCore/Wire", "Sources/SyncCore/Merge", "Sources/SyncCore/Schema",
         ] {
-            for file in files(folder) {
-                for match in file.text.matches(of: /(?:Problem|resync)\(\s*"([a-z-]+)"/) { codes.insert(String(match.1)) }
+            for file in Checkout.files(folder) {
+                for call in ["Problem(", "resync("] where file.text.has(call) {
+                    for part in file.text.components(separatedBy: call).dropFirst() {
+                        if let match = part.prefixMatch(of: /\s*"([a-z-]+)"/) { codes.insert(String(match.1)) }
+                    }
+                }
             }
         }
         return codes
     }
 
-    /// Tells whether some program has the word as a text or as a case.
-    private static func isInSources(_ word: String) -> Bool {
-        sources.contains { text in
-            ["\"\(word)\"", "case \(word)\n", "case \(word),", ", \(word)\n", ", \(word),"].contains { text.contains($0) }
+    /// The words that some program has as a text, or as a case of an enumeration.
+    private static let wordsOfSources: Set<String> = {
+        var words: Set<String> = []
+        for file in Checkout.sources where file.path.hasSuffix(".swift") {
+            let bytes = file.text.utf8
+            // What stands between two quotation marks.
+            for piece in bytes.split(separator: UInt8(ascii: "\""), omittingEmptySubsequences: false).dropFirst().dropLast() {
+                if isWord(piece) { words.insert(String(Substring(piece))) }
+            }
+            // `case word` and further words of the same line, each before a comma or the line's end.
+            for line in bytes.split(separator: UInt8(ascii: "\n")) {
+                for (index, piece) in line.split(separator: UInt8(ascii: ","), omittingEmptySubsequences: false).enumerated() {
+                    guard let space = piece.lastIndex(of: UInt8(ascii: " ")) else { continue }
+                    let word = piece[piece.index(after: space)...], before = piece[...space]
+                    guard isWord(word), index > 0 && before.count == 1 || before.suffix(5).elementsEqual("case ".utf8) else { continue }
+                    words.insert(String(Substring(word)))
+                }
+            }
+        }
+        return words
+    }()
+
+    /// As the tables name codes: `[a-z][a-z0-9_-]*`.
+    private static func isWord(_ bytes: Substring.UTF8View) -> Bool {
+        guard let first = bytes.first, (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(first) else { return false }
+        return bytes.allSatisfy { byte in
+            switch byte {
+            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "_"), UInt8(ascii: "-"): true
+            default: false
+            }
         }
     }
-
-    private static let sources = files("Sources").filter { $0.path.hasSuffix(".swift") }.map(\.text)
 
     @Test("The tables have every problem code of the hub, and no code that no program has")
     func codes() throws {
@@ -249,7 +268,9 @@ struct ContractTests {
                 named.formUnion(Self.quoted(cell).filter { $0.wholeMatch(of: /[a-z][a-z0-9_-]*/) != nil })
             }
         }
-        for code in named.subtracting(hub).sorted() where !Self.isInSources(code) { Issue.record("no program has the code \(code)") }
+        for code in named.subtracting(hub).sorted() where !Self.wordsOfSources.contains(code) {
+            Issue.record("no program has the code \(code)")
+        }
         for code in hub.subtracting(named).sorted() { Issue.record("the contract lacks the code \(code)") }
     }
 

@@ -37,28 +37,37 @@ private let apart: [String: Set<String>] = [
 /// Modules that no shipped target may import: they bring ICU, threads and wake-ups along.
 private let forbidden: Set<String> = ["Foundation", "Dispatch", "FoundationNetworking", "FoundationXML"]
 
-private let sources = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-    .deletingLastPathComponent().appendingPathComponent("Sources")
+private let sources = Checkout.root.appendingPathComponent("Sources")
 
-private func imports(of target: String) throws -> [(file: String, module: String)] {
-    let folder = sources.appendingPathComponent(target)
-    let files = FileManager.default.enumerator(at: folder, includingPropertiesForKeys: nil)?.allObjects as? [URL] ?? []
-    return try files.filter { $0.pathExtension == "swift" }.flatMap { file in
-        try String(contentsOf: file, encoding: .utf8).split(separator: "\n").compactMap { line in
-            let words = line.split(separator: " ")
-            guard let at = words.firstIndex(of: "import"), at <= 2, at + 1 < words.count,
-                words[..<at].allSatisfy({ ["package", "public", "internal", "private", "fileprivate"].contains($0) || $0.hasPrefix("@") })
-            else { return nil }
-            let kinds: Set<Substring> = ["struct", "class", "enum", "protocol", "func", "var", "let", "typealias"]
-            let name = kinds.contains(words[at + 1]) && at + 2 < words.count ? words[at + 2] : words[at + 1]
-            return (file.lastPathComponent, String(name.split(separator: ".")[0]))
-        }
+/// The lines of all targets that import something.
+private let importLines: [String: [(file: String, module: String)]] = {
+    var found: [String: [(file: String, module: String)]] = [:]
+    for file in Checkout.sources where file.path.hasSuffix(".swift") {
+        let parts = file.path.split(separator: "/")
+        found[String(parts[1]), default: []] += modules(in: file.text).map { (String(parts[parts.count - 1]), $0) }
+    }
+    return found
+}()
+
+private func imports(of target: String) -> [(file: String, module: String)] { importLines[target] ?? [] }
+
+private func modules(in text: String) -> [String] {
+    text.utf8.split(separator: UInt8(ascii: "\n")).compactMap { bytes in
+        let line = Substring(bytes)
+        guard line.has("import ") else { return nil }
+        let words = line.split(separator: " ")
+        guard let at = words.firstIndex(of: "import"), at <= 2, at + 1 < words.count,
+            words[..<at].allSatisfy({ ["package", "public", "internal", "private", "fileprivate"].contains($0) || $0.hasPrefix("@") })
+        else { return nil }
+        let kinds: Set<Substring> = ["struct", "class", "enum", "protocol", "func", "var", "let", "typealias"]
+        let name = kinds.contains(words[at + 1]) && at + 2 < words.count ? words[at + 2] : words[at + 1]
+        return String(name.split(separator: ".")[0])
     }
 }
 
 @Test("A target imports only what its row of the table names", arguments: table.keys.sorted())
-func importsFollowTheTable(_ target: String) throws {
-    let found = try imports(of: target)
+func importsFollowTheTable(_ target: String) {
+    let found = imports(of: target)
     if target != "SyncCore" { #expect(!found.isEmpty, "no import line was found at all: the test looks in the wrong place") }
     for line in found {
         #expect(table[target]?.contains(line.module) == true, "\(target)/\(line.file) imports \(line.module)")
@@ -66,8 +75,8 @@ func importsFollowTheTable(_ target: String) throws {
 }
 
 @Test("A program imports nothing of the other side", arguments: apart.keys.sorted())
-func programsKeepApart(_ program: String) throws {
-    let found = try imports(of: program)
+func programsKeepApart(_ program: String) {
+    let found = imports(of: program)
     #expect(!found.isEmpty, "no import line was found at all: the test looks in the wrong place")
     for line in found {
         #expect(apart[program]?.contains(line.module) != true, "\(program)/\(line.file) imports \(line.module)")
@@ -97,7 +106,7 @@ func pageFollowsTheTable() throws {
 @Test("No shipped target imports what would bring ICU, threads of its own or wake-ups")
 func nothingForbiddenIsImported() throws {
     for folder in try FileManager.default.contentsOfDirectory(atPath: sources.path).sorted() {
-        for line in try imports(of: folder) {
+        for line in imports(of: folder) {
             #expect(!forbidden.contains(line.module), "\(folder)/\(line.file) imports \(line.module)")
         }
     }
