@@ -129,7 +129,7 @@ struct FileLinkTests {
     // MARK: Programs that do not know the links
 
     private static func older(_ rows: HubRows) throws {
-        for table in ["record_file", "retention_clock", "event_retention"] { try rows.run("DROP TABLE \(table)") }
+        for table in ["record_file", "device_keeping", "retention_clock", "event_retention"] { try rows.run("DROP TABLE \(table)") }
         try rows.run("DROP INDEX refused_create_past")
         try rows.run("ALTER TABLE hub DROP COLUMN linked")
         switch Engine.current {

@@ -223,6 +223,6 @@ struct PostgresPlanTests {
             """, schema: bench.schema)
         #expect(indexes.contains { $0[0] == "record_by_commit" && $0[1] == "t" && $0[2]?.contains("version, id") == true }, "\(indexes)")
         #expect(!indexes.contains { $0[0] == "record_feed" }, "\(indexes)")
-        #expect(try bench.server.query("SELECT version FROM hub_schema", schema: bench.schema) == [["11"]])
+        #expect(try bench.server.query("SELECT version FROM hub_schema", schema: bench.schema) == [["12"]])
     }
 }
