@@ -69,6 +69,8 @@ extension Hub {
             case .removeLast(let count): slice.removed = count
             case .readOn: slice.next = .events(walk, keep: keep)
             }
+            // A page that decides nothing costs no sync of the disk.
+            if slice.removed == 0, slice.next != nil { return slice }
             try store.removeEvents(page.prefix(slice.removed), of: walk.entity)
             try store.note(
                 removed: slice.removed, of: walk.entity, keeping: keep, run: run.at, hasMore: slice.next != nil)

@@ -104,6 +104,16 @@ struct RetentionDecisionTests {
         #expect(walk.take(Self.rows([1]), isLast: true) == .removeLast(0))
     }
 
+    @Test("An operator reads the rule, what the newest run removed, and whether it was through")
+    func words() {
+        let at = Timestamp(milliseconds: 1_795_208_400_000)
+        var log = EventRetention(keep: Self.day * 400, ranAt: at, removed: 12, total: 70, hasMore: false)
+        #expect(log.words == "events older than 400d are removed; 12 removed \(at), 70 in all")
+        log.hasMore = true
+        #expect(log.words == "events older than 400d are removed; 12 removed \(at), and more are left for the next run, 70 in all")
+        #expect(log.json(of: "log")["keep"] == "400d" && log.json(of: "log")["has_more"] == .bool(true))
+    }
+
     // MARK: Runs
 
     @Test("A run goes through its tasks, and goes on with one that has more")
