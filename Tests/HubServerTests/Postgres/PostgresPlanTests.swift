@@ -135,20 +135,19 @@ struct PostgresPlanTests {
         bench.hub.settings.access.devices[.one]?.scopes["site"] = ["s-2"]
         _ = try bench.pull([(orders, cursor)])
         _ = try bench.list(SnapshotRequest(entity: orders, after: nil, limit: 10))
-        // Events of 20 days, one of them with a file, and what housekeeping finds in them.
+        // Events with a file, and what housekeeping finds of them after 8 days.
         for part in 1...2 {
-            _ = bench.push([Sent("\(name)-e\(part)", seq: Int64(9 + part), .create, "log", id: "\(name)-e\(part)", data: ["photo": photo])])
-            for _ in 0..<10 {
-                bench.now = bench.now.advanced(by: .seconds(86_400))
-                try bench.hub.housekeep(at: bench.now)
-            }
+            let event = Sent("\(name)-e\(part)", seq: Int64(9 + part), .create, "log", id: "\(name)-e\(part)", data: ["photo": photo])
+            _ = bench.push([event])
+            bench.now = bench.now.advanced(by: .seconds(4 * 86_400))
+            try bench.hub.housekeep(at: bench.now)
         }
         #expect(try bench.hub.record(RecordName("log", RecordID(trusted: "\(name)-e1"))) == nil)
     }
 
     private static var rules: RuleBook {
         var (rules, log) = (ScopeBench.rules, EntityRules())
-        (log.kind, log.keepEvents) = (.event, .seconds(15 * 86_400))
+        (log.kind, log.keepEvents) = (.event, .seconds(7 * 86_400))
         rules.entities["log"] = log
         return rules
     }
@@ -175,7 +174,10 @@ struct PostgresPlanTests {
             SELECT 'd-' || n % 500, 'k-' || n, '\\x00112233445566778899aabbccddeeff', 0, n, 1 FROM generate_series(1, 30000) n;
             INSERT INTO device(id, first_seen_ms, last_seen_ms) SELECT 'd-' || n, 1, 1 FROM generate_series(1, 3000) n;
             INSERT INTO replica(device, id, first_seen_ms, last_seen_ms) SELECT 'd-' || n, 'r', 1, 1 FROM generate_series(1, 3000) n;
-            INSERT INTO refused_create(device, entity, id, version, at_ms) SELECT 'd-' || n, 'audits', 'r', 1, 1 FROM generate_series(1, 3000) n;
+            INSERT INTO refused_create(device, entity, id, version, at_ms)
+            SELECT 'd-' || n, 'audits', 'r', 1, 1795208400000 + n FROM generate_series(1, 3000) n;
+            INSERT INTO blob_wait(digest, entity, record_id)
+            SELECT lpad(to_hex(n), 64, 'cd'), 'work_orders', 'r-' || n FROM generate_series(1, 3000) n;
             INSERT INTO record_file(digest, entity, id, shown, namer)
             SELECT lpad(to_hex(n % 500), 64, 'ab'), 'work_orders', 'r-' || n, 1, '' FROM generate_series(1, 30000) n;
             UPDATE hub SET head = 40000, linked = 40000
