@@ -338,8 +338,8 @@ package final class HubClient: Sendable {
         return request
     }
 
-    /// Whether the hub answers the smallest request that there is (PROTOCOL E4). It needs no credentials, and proves by the
-    /// nonce that nobody answers in its place.
+    /// Asks the hub the smallest request that there is (PROTOCOL E4). It needs no credentials, and the nonce proves that the answer is the
+    /// hub's own.
     package func probe(nonce: String, over uplink: Uplink? = nil) async -> (isGood: Bool, traffic: Traffic) {
         switch await look(nonce: nonce, over: uplink) {
         case .success(let response):
@@ -348,7 +348,7 @@ package final class HubClient: Sendable {
         }
     }
 
-    /// The same with the whole answer, for whoever wants to know what it says besides.
+    /// The same with the whole answer, for callers that need more of it.
     package func look(nonce: String, over uplink: Uplink? = nil) async -> Result<HTTPResponse, TransportError> {
         let settings = state.withLock(\.settings)
         var deadlines = HTTPRequest.Deadlines()

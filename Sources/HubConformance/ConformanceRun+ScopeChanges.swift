@@ -222,7 +222,7 @@ extension ConformanceRun {
             _ = try orders()
             let place = try await create(content.count, nil, from: try other())
             guard let id = place.split(separator: "/").last.map({ String($0) }) else { throw NotTried("the upload has no name") }
-            // As long, and of the same characters.
+            // The name of no upload, as long as that of this one and of the same characters.
             let none = String(id.reversed()) == id ? String(repeating: "0", count: id.count) : String(id.reversed())
             for method in [HTTPRequest.Method.head, .patch, .delete] {
                 let bytes: [UInt8]? = method == .patch ? content : nil

@@ -82,8 +82,8 @@ package final class HTTPExchange: Sendable {
 
     // MARK: The client's side
 
-    /// The answer comes late, and may never come: until then the connection counts as idle. It may be closed to make room for others, and it
-    /// ends when the client closes its side.
+    /// The answer comes late, and may never come: until then the connection counts as idle. It may be closed to make room for others, and
+    /// it ends when the client closes its side.
     package func standBy() {
         connection.onLoop { [number] in $0.standBy(number) }
     }

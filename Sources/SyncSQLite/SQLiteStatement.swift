@@ -17,7 +17,7 @@ package enum SQLiteValue: Hashable, Sendable {
 
 /// One prepared statement, and its current row while there is one.
 ///
-/// What runs for each row is inlinable, so that a reader in another module costs no more than one beside it.
+/// The code that runs for each row is inlinable, so that a reader in another module costs no more than one beside it.
 package final class SQLiteStatement {
     @usableFromInline let handle: OpaquePointer
     /// Parameters are bound, or there is a current row.

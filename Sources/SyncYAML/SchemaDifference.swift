@@ -1,7 +1,7 @@
 import SyncCore
 
-/// What one JSON schema allows less or more than another one, as far as that is simple to tell: keyword by keyword, without conditions and
-/// combinations.
+/// The difference between two JSON schemas, as far as it is simple to tell which one allows more: keyword by keyword, without conditions
+/// and combinations.
 struct SchemaDifference {
     /// The parts that are allowed no more, in words such as `title is required`.
     private(set) var stricter: [String] = []

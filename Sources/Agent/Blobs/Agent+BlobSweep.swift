@@ -48,9 +48,9 @@ extension Agent {
     /// Code of the alarm.
     static let noFiles = "no_files"
 
-    /// Cleans up after a crash. Incomplete files are removed, except the parts of downloads that go on. A complete file without a row is adopted: its row may have been acknowledged
-    /// and lost, with a damaged database or because an older copy of it was put back. Adopting one that was never acknowledged costs an
-    /// upload.
+    /// Cleans up after a crash. Incomplete files are removed, except the parts of downloads that go on. A complete file without a row is
+    /// adopted: its row may have been acknowledged and lost, with a damaged database or because an older copy of it was put back. Adopting
+    /// one that was never acknowledged costs an upload.
     ///
     /// - Returns: A failure where the folder cannot be listed: a file that was not found there may still exist.
     private static func sweep(
@@ -58,7 +58,8 @@ extension Agent {
     ) -> Result<SweptBlobs, BlobError> {
         do throws(BlobError) {
             let kept = Set(try folder.kept())
-            // A power cut may leave a part beside the whole file that it became: the new name was durable, and the end of the old one was not.
+            // A power cut may leave a part beside the whole file that it became: the new name was durable, and the end of the old one was
+            // not.
             let needed = parts.subtracting(kept.map { DownloadJob.part(of: $0) })
             for file in try folder.incoming() where file.changedAt <= before && !needed.contains(file.name) {
                 folder.discard(incoming: file.name)

@@ -35,7 +35,7 @@ extension Agent {
 
     func feed(download event: BlobDownloader.Event) {
         guard !hasStopped, blobs.folder != nil else { return }
-        // Asked for just before its end: whoever waits for it is served when that is recorded.
+        // A call that comes just before the end of the download is served when that end is recorded.
         if case .added(let job) = event, blobs.endingDownloads.contains(job.id) { return }
         var terms = blobTerms
         terms.elsewhere = blobs.uploader.underWay
@@ -340,8 +340,8 @@ extension Agent {
         if summary.wantedFiles > 0 { loadDownloads(FilePace.window) }
     }
 
-    /// Wants the files that records already show, for entities with `files: ahead`: records that came before the key was set, or before this
-    /// program knew it.
+    /// Wants the files that records already show, for entities with `files: ahead`: records that came before the key was set, or before
+    /// this program knew it.
     func wantShownFiles(after: Int64 = 0) {
         guard blobs.folder != nil, backend == nil, !hasStopped else { return }
         let entities = loaded.configuration.aheadEntities

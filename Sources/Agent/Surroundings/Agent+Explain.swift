@@ -136,7 +136,8 @@ extension WhyAnswer {
             case .done: sentence = "it is at the hub"
             case .coalesced:
                 sentence =
-                    "it goes as a part of \(mutation.into?.text ?? "an earlier mutation") of the same record, which is \(mutation.presentState.name)"
+                    "it goes as a part of \(mutation.into?.text ?? "an earlier mutation") of the same record, which is "
+                    + mutation.presentState.name
             case .rejected where mutation.problem?.code == Problem.revoked:
                 sentence = "its record left the share of this device before it was sent, so it is kept here with its content"
                 relief = ["when the record is in the share again, by a new grant at the server, and the change is retried"]

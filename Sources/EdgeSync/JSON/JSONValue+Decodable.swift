@@ -33,7 +33,7 @@ extension JSONValue: Decodable {
             self = .object(object)
             return
         }
-        // As above.
+        // The same holds for a list.
         if var container = try? decoder.unkeyedContainer() {
             var elements: [JSONValue] = []
             while !container.isAtEnd { elements.append(try container.decode(JSONValue.self)) }
@@ -45,7 +45,7 @@ extension JSONValue: Decodable {
             self = .null
             return
         }
-        // As above, for each of the three.
+        // The same holds for each of the three.
         let bool = try? container.decode(Bool.self)
         let whole = bool == nil ? try? container.decode(Int64.self) : nil
         let real = bool == nil && whole == nil ? try? container.decode(Double.self) : nil

@@ -52,7 +52,7 @@ extension Record {
 }
 
 extension EdgeSyncError {
-    /// How far a file is that comes from the hub, in an error with the code `blobFetching`.
+    /// The progress of a file that comes from the hub, in an error with the code `blobFetching`.
     public struct FileProgress: Sendable, Equatable {
         /// Id of the file.
         public var id: String
@@ -71,7 +71,7 @@ extension EdgeSyncError {
         }
     }
 
-    /// How far the file is; `nil` for another error.
+    /// The progress of the file; `nil` for another error.
     public var fileProgress: FileProgress? {
         guard code == .blobFetching, let id = members["blob"]?.string, let offset = members["offset"]?.integer,
             let size = members["size"]?.integer

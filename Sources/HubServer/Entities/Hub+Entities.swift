@@ -109,8 +109,8 @@ extension Hub {
 
     // MARK: Adoption
 
-    /// Makes entity settings those of this hub, within the present transaction, which must be one that writes and may still fail. Other hubs
-    /// and readers follow with ``readEntities()`` once it is committed.
+    /// Makes entity settings those of this hub, within the present transaction, which must be one that writes and may still fail. Other
+    /// hubs and readers follow with ``readEntities()`` once it is committed.
     ///
     /// Records are converted to the versions of the schemas, and their shares are made anew, where the settings ask for that.
     func adopt(_ entities: HubEntities, droppingScopes: Bool) throws(DatabaseError) {

@@ -51,7 +51,7 @@ final class OperatorHandler: HTTPHandler {
         do throws(HTTPServerError) {
             let server = try await HTTPServer.start(configuration, on: group, handler: OperatorHandler(worker, log))
             let keeper = SocketFileKeeper(server, mode: mode, group: nil, on: LoopExecutor(group.next())) { note($0, log) }
-            // What the hub holds is complete when it says that it listens.
+            // All resources of the hub are open when it says that it listens.
             await keeper.begin()
             return Listening(server: server, keeper: keeper)
         } catch {

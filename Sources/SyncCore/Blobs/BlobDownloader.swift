@@ -1,5 +1,5 @@
-/// Decides which file is fetched, when, and how much of it in one request. Like ``BlobUploader`` it performs nothing: events and the time go
-/// in, effects come out.
+/// Decides which file is fetched, when, and how much of it in one request. Like ``BlobUploader`` it performs nothing: events and the time
+/// go in, effects come out.
 ///
 /// It works beside the cycles and under the rules of uploads: no piece is begun while a cycle runs, and policy and budget are asked before
 /// every request. Bytes that came stay, so a change of the verdict costs nothing.

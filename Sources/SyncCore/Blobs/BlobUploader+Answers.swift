@@ -1,4 +1,4 @@
-/// What follows an answer, or the failure of a request.
+/// The consequences of an answer, or of a failed request.
 extension BlobUploader {
     mutating func answered(
         _ call: UInt64, _ result: Result<HTTPResponse, TransportError>, _ took: Duration, _ moment: Moment,

@@ -32,8 +32,8 @@ package struct Placeholder: Hashable, Sendable {
 
     /// Returns whether the text of a JSON document may hold a placeholder: a cheap look that can err on one side only.
     ///
-    /// A `true` costs a walk through the document. A `false` is certain: each character of the mark is written as itself or as `\uXXXX`, and
-    /// no other escape stands for one of them (RFC 8259, section 7).
+    /// A `true` costs a walk through the document. A `false` is certain: each character of the mark is written as itself or as `\uXXXX`,
+    /// and no other escape stands for one of them (RFC 8259, section 7).
     package static func mayBe(in text: String) -> Bool {
         var found = 0
         var isEscape = false

@@ -1,4 +1,4 @@
-/// What an answer changes, and the limits of all answers.
+/// The changes that an answer makes, and the limits of all answers.
 extension UploadMachine {
     /// The server has all bytes up to this offset.
     mutating func reached(_ offset: Int64, _ said: Reply, _ server: Server) -> Outcome {

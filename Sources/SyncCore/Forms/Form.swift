@@ -67,8 +67,8 @@ package struct Form: Sendable {
     /// Answers of a wrong kind or outside of the rules, each place as a JSON pointer into the record. They matter in a draft, too.
     package func faults(in record: JSONObject) -> [Problem.Pointer] { judge(record).faults }
 
-    /// What is missing for a complete record: visible questions without an answer that they need, each place as a JSON pointer into the
-    /// record.
+    /// The answers that are missing for a complete record: visible questions without an answer that they need, each place as a JSON pointer
+    /// into the record.
     package func holes(in record: JSONObject) -> [Problem.Pointer] { judge(record).holes }
 
     /// The numbers of a record for people: in all and by section.

@@ -150,7 +150,7 @@ struct FormConditionReader {
 }
 
 extension AnswerRule {
-    /// What an end of a range must be. Those of whole numbers may be any numbers.
+    /// The expected kind of an end of a range. The ends for whole numbers may be any numbers.
     fileprivate var endExpectation: String {
         if case .number = self { "a number" } else { expectation }
     }

@@ -38,7 +38,7 @@ struct FormSatisfiability {
         return canHold(conditions.map { Part(condition: $0) }, Facts()) ? nil : "can never hold: " + reason
     }
 
-    /// What must hold so that a question is visible, without that of its group's section, which every question of the group shares.
+    /// The conditions under which a question is visible, without those of its group's section, which every question of the group shares.
     private func conditions(of number: Int) -> [FormCondition] {
         var found: [FormCondition] = []
         var next: Int? = number

@@ -1,9 +1,9 @@
-/// How the records of an entity name their form, as the product owner writes it in the settings of the entity:
+/// The way in which the records of an entity name their form, as the product owner writes it in the settings of the entity:
 /// `{ entity: forms, ref: form_id, version: form_version, path: schema }`.
 ///
 /// A form of some version is a record of its own, whose id is that of the form, `:` and the version, such as `doors:3`. It never changes,
-/// so that a record that was begun under version 2 is judged by version 2 for good, on every device and at the hub, and nobody has to keep
-/// older copies of anything. A form whose record has the plain id `doors` counts for the version that its member `version` names.
+/// so that a record that was begun under version 2 is judged by version 2 for good, on every device and at the hub, and no older
+/// copies have to be kept. A form whose record has the plain id `doors` counts for the version that its member `version` names.
 package struct FormSettings: Hashable, Sendable {
     /// The entity of the forms.
     package var entity: EntityName

@@ -1,4 +1,5 @@
-/// What the form of a record says about a change of it (PROTOCOL A12). The agent asks at the enqueue, and the hub for the merged record.
+/// The judgement of a record's form on a change of the record (PROTOCOL A12). The agent asks at the enqueue, and the hub for the merged
+/// record.
 ///
 /// A change answers only for what was not there before it, or is in a field that it changes, as with a schema (``DocumentSchema``). So a
 /// record that was completed before its form was on the device does not stop later notes.

@@ -1,4 +1,4 @@
-/// Who wrote a value last, and whether the author of the change had seen it.
+/// The last writer of a value, and whether the author of the change had seen that value.
 extension HubMerge.Pass {
     /// The stamp of a part of the change.
     ///

@@ -150,7 +150,7 @@ extension EntityRules {
     package var keepsDeleted: Bool { kind == .record && onDeleted != .deleteWins }
 }
 
-/// What the rules of an entity say about one field.
+/// The rules of an entity for one field.
 package struct FieldSettings: Hashable, Sendable {
     package var strategy: FieldStrategy?
     package var right: FieldRight?

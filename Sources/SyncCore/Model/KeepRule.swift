@@ -1,5 +1,5 @@
-/// Selects the records whose documents a device may drop, such as "done for 90 days" (PROTOCOL C9). The device keeps a stub of such a record:
-/// its id and its version.
+/// Selects the records whose documents a device may drop, such as "done for 90 days" (PROTOCOL C9). The device keeps a stub of such a
+/// record: its id and its version.
 ///
 /// The product owner writes it as `{ days: 90, when: { status: [done, cancelled] } }`.
 package struct KeepRule: Hashable, Sendable {

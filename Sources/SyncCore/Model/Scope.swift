@@ -78,7 +78,7 @@ package struct DeviceAccess: Hashable, Sendable {
     package mutating func grant(_ scope: Scope) { granted[scope.field, default: []].insert(scope.value) }
     package mutating func grant(role: String) { roles.insert(role) }
 
-    /// What the device is told: the grants, without the scopes that are its own by its id.
+    /// The share that the device is told: the grants, without the scopes that are its own by its id.
     package var told: DeviceShare {
         DeviceShare(
             scopes: granted.sorted { $0.key < $1.key }.map { DeviceShare.Scope($0.key, $0.value.sorted()) }, roles: roles.sorted())
@@ -130,7 +130,7 @@ package struct WriteDecision: Sendable {
 
     private func scopeFault(new: JSONObject?, scopesBefore: [Scope]?) -> Problem? {
         guard rules.isScoped else { return nil }
-        // What does not exist and what the device does not receive have one answer.
+        // A record that does not exist and one that the device does not receive have the same answer.
         let unknown = "there is no such record among those that this device may change"
         if let before = scopesBefore, !isWritable(before) { return forbidden(unknown) }
         guard let new else { return scopesBefore == nil ? forbidden(unknown) : nil }

@@ -1,9 +1,9 @@
 /// Stops requests to a hub that has failed for a long time (PROTOCOL G3).
 ///
 /// It opens at a failure that is at least the eighth in a row and comes 540 s or more after the first. Then only a small probe
-/// goes, every 150 to 300 s (600 to 900 s on a metered link). A good probe makes it half open: one push of a few mutations, the most urgent first.
-/// When the hub takes that, it is closed. In an outage of an hour this saves two thirds of the requests, and a third of
-/// the peak when the hub is back; it costs about a minute and a half of recovery.
+/// goes, every 150 to 300 s (600 to 900 s on a metered link). A good probe makes it half open: one push of a few
+/// mutations, the most urgent first. When the hub takes that, it is closed. In an outage of an hour this saves two thirds of the requests,
+/// and a third of the peak when the hub is back; it costs about a minute and a half of recovery.
 ///
 /// Only silence and the server's own failures (5xx) count. A refusal of credentials or of a request (4xx) comes from a hub that works, and
 /// ends the count as a good answer does.

@@ -1,4 +1,4 @@
-// What the shell and status read of the engine.
+// The facts that the shell and the status read from the engine.
 extension SyncEngine {
     package var settings: Settings { state.settings }
 

@@ -155,7 +155,7 @@ package struct CycleOutcome: Hashable, Sendable {
     /// that one.
     package var interruption: Interruption?
 
-    /// What ends a cycle, or a part of it, without a failure.
+    /// A reason that ends a cycle, or a part of it, without a failure.
     package enum Interruption: Hashable, Sendable {
         /// The versions of the schemas changed while it ran. The next cycle begins at once, with the request of this one.
         case schemasChanged

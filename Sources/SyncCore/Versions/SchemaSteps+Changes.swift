@@ -52,7 +52,7 @@ extension MutationContent {
     }
 
     /// A change that removes the field gives it the value instead. One that does not concern the field stays as it is: the document has the
-    /// value already. A create sets it at the beginning of time, because nobody has written it: whatever another device writes is later.
+    /// value already. A create sets it at the beginning of time, because no device has written it: every value of another device is later.
     fileprivate mutating func fill(_ field: String, _ value: JSON) {
         let removed = unset.firstIndex { sameBytes($0, field) }
         if let removed { unset.remove(at: removed) }

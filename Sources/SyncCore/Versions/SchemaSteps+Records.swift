@@ -30,7 +30,7 @@ private struct ShapeDraft {
         switch step {
         case .rename(let old, let new): exchange(old, new)
         case .fill(let field, _):
-            // Nobody has written the value: every change of the field is later, and nobody has to have seen it.
+            // No device has written the value, so every change of the field is later, also without having seen it.
             let name = JSONString(field)
             if before[field] == nil, stamps[name] == nil { stamps[name] = .never }
         case .drop(let field):

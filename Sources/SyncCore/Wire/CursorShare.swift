@@ -37,8 +37,8 @@ package struct CursorShare: Hashable, Sendable {
 
     /// The share with which a pull continues under the device's present scopes.
     ///
-    /// What was gained and lost while an earlier change was being sent may be there in part. It is therefore sent again when the device has
-    /// the scope now, and taken back when it has not.
+    /// Scopes that were gained and lost while an earlier change was being sent may be there in part. They are therefore sent again when the
+    /// device has them now, and taken back when it has not.
     ///
     /// - Returns: `nil` when it is unknown what the device has: it must list its share anew.
     package func continued(under present: [Int64], index: Int64) -> CursorShare? {

@@ -1,6 +1,7 @@
 package import SyncCore
 
-/// What a row of `blob` says about its file. The columns `state`, `fetch` and `has_file` have more combinations than a file has states:
+/// The standing of a file according to its row in `blob`. The columns `state`, `fetch` and `has_file` have more combinations than a file
+/// has states:
 ///
 ///     standing       state                fetch   has_file   the bytes
 ///     pending        0                    NULL    1          are here, and go to the server

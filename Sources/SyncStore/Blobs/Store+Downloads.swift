@@ -283,8 +283,8 @@ extension Store {
         return going.map(\.digest)
     }
 
-    /// Lets fetched files leave that no record shows any more, as after a deletion, or when a record has left the share of this device. Each
-    /// call looks at some of them, in turn. A pinned file stays.
+    /// Lets fetched files leave that no record shows any more, as after a deletion, or when a record has left the share of this device.
+    /// Each call looks at some of them, in turn. A pinned file stays.
     ///
     /// - Returns: Digests whose bytes are to be removed now.
     package func dropUnshown(at now: Moment) throws(StoreError) -> [BlobDigest] {

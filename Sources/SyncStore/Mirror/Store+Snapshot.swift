@@ -131,7 +131,8 @@ extension Store {
             .int(eid), .int(MirrorRow.heldGen))
     }
 
-    /// Treats records as deleted by the hub, or as no longer in the share of this device. Only some of their documents are in memory at once.
+    /// Treats records as deleted by the hub, or as no longer in the share of this device. Only some of their documents are in memory at
+    /// once.
     ///
     /// A list of an existing backend does not tell one from the other, and a change of a hidden record must not make it anew.
     func sweep(_ missing: [Int64], leavesShare: Bool) throws(StoreError) {

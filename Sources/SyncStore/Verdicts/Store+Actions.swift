@@ -150,7 +150,7 @@ extension Store {
 
     /// Retention of the row of a mutation that ends in a state other than `done`.
     ///
-    /// As long as its app may repeat the request, the answer comes from the row; only `done` needs no row.
+    /// The answer comes from the row as long as the app may repeat the request; only `done` needs no row.
     func keptFor(_ row: OutboxRow) throws(StoreError) -> Duration {
         let kept = rules[names.entity(row.eid)]?.retention ?? Self.retention
         let hasKey = try database.number("SELECT app_key IS NOT NULL FROM payload WHERE seq = ?", .int(row.seq)) == 1

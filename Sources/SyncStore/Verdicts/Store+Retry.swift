@@ -73,7 +73,7 @@ extension Store {
 
     // MARK: - Refused
 
-    /// What a retry does otherwise than the refused mutation.
+    /// The difference of a retry from the refused mutation.
     private struct Correction {
         var data: JSONObject?
         var without: [String]

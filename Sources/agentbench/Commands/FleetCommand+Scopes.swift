@@ -104,8 +104,8 @@ extension FleetCommand {
     }
 }
 
-/// As many sites as devices. Each device has two of them, so each record goes to two devices. A few more devices have more sites, for the
-/// cost of a pull by their number.
+/// The shares of a fleet with as many sites as devices. Each device has two sites, so each record goes to two devices. A few more devices
+/// have more sites, for the cost of a pull by their number.
 struct FleetShares {
     let devices: Int
     let records: Int

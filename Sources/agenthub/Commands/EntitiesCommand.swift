@@ -129,8 +129,8 @@ struct RollBackEntities: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "rollback", abstract: "Make earlier settings count again, as a new generation.",
         discussion: """
-            Without a number these are the ones before those that count. Records are converted back to their earlier version, as far as the \
-            steps of the present settings lead there. What a step has dropped does not come back.
+            Without a number these are the ones before those that count. Records are converted back to their earlier version, as far as \
+            the steps of the present settings lead there. What a step has dropped does not come back.
             """)
 
     @Argument(help: "The generation whose settings are to count again.") var generation: Int64?
@@ -197,7 +197,7 @@ private struct EntityChange {
         do throws(ConfigurationErrors) {
             difference = try EntitiesFile.difference(from: newest, to: wanted)
         } catch {
-            // Settings that cannot be read may be replaced; whoever applies the wanted ones checks those.
+            // Settings that cannot be read may be replaced; the wanted ones are checked when they are applied.
             return Say.error("the difference is not known, because this program cannot read the settings: \(error)")
         }
         for line in difference.lines { try Say.result(line) }

@@ -9,8 +9,8 @@ struct GrantCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "grant", abstract: "Give a device scopes, roles and groups.",
         discussion:
-            "A device receives a record when one of the record's scopes is one of the device's. What was there before comes with its next pull. "
-            + "Values that are the id of the device are its own without a grant.")
+            "A device receives a record when one of the record's scopes is one of the device's. What was there before comes with its next "
+            + "pull. Values that are the id of the device are its own without a grant.")
 
     @Argument(help: "The id of the device.") var device: DeviceID
     @Argument(help: ArgumentHelp("Such as site=s-3, role=inspector, group=north.", valueName: "name=value")) var grants: [GrantArgument]
@@ -83,8 +83,8 @@ struct RevokeCommand: ParsableCommand {
         guard missing.isEmpty else {
             throw Failure(
                 66,
-                "\(device) has no grant \(missing.map(\.text).joined(separator: ", ")) by a command; one of the entities file or of a record "
-                    + "ends there. See: agenthub grants \(device)")
+                "\(device) has no grant \(missing.map(\.text).joined(separator: ", ")) by a command; one of the entities file or of a "
+                    + "record ends there. See: agenthub grants \(device)")
         }
     }
 }

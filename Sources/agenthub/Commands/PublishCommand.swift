@@ -91,8 +91,8 @@ struct PublishProgress {
             let before = lastLine == 0 ? "" : "the lines 1 to \(lastLine) are published (\(PlainText.count(records, "record"))); "
             return Failure(
                 failure.status,
-                "\(place)\(failure.detail). It is not known whether the lines \(piece.firstLine) to \(piece.lastLine) are published; \(before)"
-                    + "the later ones are not. Publish the file again: a record that is published twice is the same")
+                "\(place)\(failure.detail). It is not known whether the lines \(piece.firstLine) to \(piece.lastLine) are published; "
+                    + "\(before)the later ones are not. Publish the file again: a record that is published twice is the same")
         }
         return Failure(failure.status, "\(place)\(failure.detail). \(published)")
     }

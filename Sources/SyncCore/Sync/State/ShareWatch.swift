@@ -32,7 +32,7 @@ extension SyncState {
     /// Compares the mark of an answer with the last one. Over a metered link the change waits for the next cycle.
     mutating func recordShare(_ mark: String) {
         guard durable.recordShareMark(mark) else { return }
-        // What is known up to this head was read under other scopes.
+        // Everything up to this head was read under other scopes.
         hub.forgetReadHead()
         if calls.kind == .hello, let cycle, cycle.scope != .push {
             self.cycle?.pullsShare = true

@@ -1,4 +1,4 @@
-// What answers show about the history of the hub and of this database (PROTOCOL A6).
+// The history of the hub and of this database, as answers show it (PROTOCOL A6).
 extension SyncState {
     /// Returns whether our cursors and versions have no meaning in that history.
     func isOtherHistory(_ epoch: String) -> Bool {
