@@ -25,19 +25,55 @@ final class ExampleHub {
     static let evening = RFC3339.timestamp("2026-11-20T23:00:00Z") ?? Timestamp(milliseconds: 0)
     private static let morning = RFC3339.timestamp("2026-11-20T08:00:00Z") ?? Timestamp(milliseconds: 0)
 
+    /// What came of an example at the hub, before anybody compares it with what the example says.
+    struct Ending {
+        var isRecord: Bool
+        var answers: [WorkedExample.Answer] = []
+        var document: JSONObject?
+        var lost: [WorkedExample.Lost] = []
+
+        /// - Returns: What is not as the example says, in sentences.
+        func failures(against example: WorkedExample, _ order: WorkedExample.Order) -> [String] {
+            var failures: [String] = []
+            for (number, (step, found)) in zip(example.steps(order), answers).enumerated() {
+                let wanted = example.answer(to: step, order)
+                if wanted.isMet(by: found) { continue }
+                failures.append("step \(number + 1) of \(step.device) is answered \(found), expected \(wanted)")
+            }
+            guard isRecord else { return failures }
+            let outcome = example.outcome(order)
+            if document != outcome.document {
+                failures.append("the record is \(document?.json ?? "gone"), expected \(outcome.document?.json ?? "none")")
+            }
+            let wanted = outcome.lost.filter { !$0.isKnownToAgents }
+            if lost.map(\.description).sorted() != wanted.map(\.description).sorted() {
+                failures.append("\(lost) is lost, expected \(wanted)")
+            }
+            return failures
+        }
+    }
+
     /// - Returns: What is not as the example says, in sentences.
     func failures(of example: WorkedExample, _ order: WorkedExample.Order) throws -> [String] {
         guard let entity = entities[example.name] else { return ["no such example at this hub"] }
+        return try run(example, order, entity).failures(against: example, order)
+    }
+
+    func run(_ example: WorkedExample, _ order: WorkedExample.Order) throws -> Ending? {
+        try entities[example.name].map { try run(example, order, $0) }
+    }
+
+    private func run(_ example: WorkedExample, _ order: WorkedExample.Order, _ entity: EntityName) throws -> Ending {
         let id = RecordID(trusted: "r-\(sent)")
+        var ending = Ending(isRecord: example.rules.kind == .record)
         var version: Int64 = 0
         if let start = example.start {
             let verdict = try push(MutationContent(.create, data: start), "start", Self.morning, base: 0, entity, id).verdict
-            guard case .accepted(let made, _, _, _) = verdict else { return ["the start is answered \(verdict)"] }
+            guard case .accepted(let made, _, _, _) = verdict else { throw ExampleError("the start is answered \(verdict)") }
             version = made
         }
         let startVersion = version
-        var failures: [String] = []
-        for (number, step) in example.steps(order).enumerated() {
+        for step in example.steps(order) {
             let base =
                 switch step.seen {
                 case .start: startVersion
@@ -47,24 +83,14 @@ final class ExampleHub {
             let result = try push(
                 step.wire ?? step.content, step.device, step.at, base: base, isUnsynced: step.isUnsynced, entity, id)
             if case .accepted(let new, _, _, _) = result.verdict { version = new }
-            let wanted = example.answer(to: step, order)
-            let found = WorkedExample.Answer(result)
-            if !wanted.isMet(by: found) { failures.append("step \(number + 1) of \(step.device) is answered \(found), expected \(wanted)") }
+            ending.answers.append(WorkedExample.Answer(result))
         }
-        guard example.rules.kind == .record else { return failures }
-        let outcome = example.outcome(order)
-        let document = try bench.data(entity, id)?.withoutMarks
-        if document != outcome.document {
-            failures.append("the record is \(document?.json ?? "gone"), expected \(outcome.document?.json ?? "none")")
-        }
-        let lost = try bench.hub.lostValues(entity, id).map {
+        guard ending.isRecord else { return ending }
+        ending.document = try bench.data(entity, id)?.withoutMarks
+        ending.lost = try bench.hub.lostValues(entity, id).map {
             WorkedExample.Lost(device: $0.value.stamp.writer.text, field: $0.value.field, value: $0.value.value)
         }
-        let wanted = outcome.lost.filter { !$0.isKnownToAgents }
-        if lost.map(\.description).sorted() != wanted.map(\.description).sorted() {
-            failures.append("\(lost) is lost, expected \(wanted)")
-        }
-        return failures
+        return ending
     }
 
     private func push(
