@@ -72,7 +72,7 @@ private final class Trip {
         options = StoreOptions(device: .one, bootID: "boot", rules: book, capacity: StoreCapacity(), seed: seed, ablations: ablations)
         var others = options
         others.device = .two
-        other = try Store(try Database.inMemory(), others, at: now)
+        other = try Store(try EmptyDatabase.copy(), others, at: now)
         random = SeededRandom(seed: seed &+ 1)
         try open()
     }

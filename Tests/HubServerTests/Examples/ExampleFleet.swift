@@ -2,7 +2,6 @@ import ExampleKit
 import HubServer
 import SyncCore
 import SyncStore
-import Synchronization
 
 /// Runs worked examples with the stores of real agents and a hub. The changes go into each store while it is offline. Then the
 /// devices meet the hub, one after the other.
@@ -113,16 +112,7 @@ private final class Device {
         var options = StoreOptions(
             device: DeviceID(trusted: name), bootID: "boot", rules: RuleBook([ExampleFleet.entity: rules]), seed: UInt64(number + 1))
         options.ablations = fleet.ablations
-        store = try Store(try Self.emptyDatabase(), options, at: now)
-    }
-
-    /// Tables are made once and then copied: making them would be a third of the time of an example.
-    private static func emptyDatabase() throws -> Database { try blank.withLock { try $0.get().database.copy() } }
-
-    private static let blank = Mutex(Result { Blank(database: try Database.empty()) })
-
-    private struct Blank: @unchecked Sendable {
-        let database: Database
+        store = try Store(try EmptyDatabase.copy(), options, at: now)
     }
 
     /// A request to the device, and its outcome.

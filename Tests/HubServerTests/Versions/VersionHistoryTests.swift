@@ -207,7 +207,7 @@ struct VersionHistory {
             bench = try HubBench(rules: try VersionHistory.rules(present), place: rows.place)
             versions = Array(repeating: present, count: Self.devices)
             for device in 0..<Self.devices {
-                databases.append(try Database.inMemory())
+                databases.append(try EmptyDatabase.copy())
                 stores.append(try open(device))
             }
         }
