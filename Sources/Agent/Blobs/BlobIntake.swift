@@ -147,8 +147,8 @@ final class BlobIntake: @unchecked Sendable {
         case .full:
             // Room for the bytes was checked before: that keeps store.min_free, but says nothing about inodes.
             LocalProblem.diskFull.problem(
-                "the disk of the agent has no room for another file: if it has more than store.min_free left, inodes or a quota are used up "
-                    + "(df -i)",
+                "the disk of the agent has no room for another file: if it has more than store.min_free left, inodes or a quota are "
+                    + "used up (df -i)",
                 retryAfter: 60)
         case .tooLarge: LocalProblem.tooLarge.problem(error.detail)
         case .refused, .notFound: LocalProblem.validation.problem(error.description)
