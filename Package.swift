@@ -142,6 +142,8 @@ let package = Package(
         .target(name: "VersionsKit", dependencies: ["SyncCore"], path: "Tests/VersionsKit", swiftSettings: strict),
         // The worked examples of deploy/api/PROTOCOL.md, for the tests of each side.
         .target(name: "ExampleKit", dependencies: ["SyncCore"], path: "Tests/ExampleKit", swiftSettings: strict),
+        // Databases of new agents, for tests that open many stores.
+        .target(name: "StoreKit", dependencies: ["SyncStore"], path: "Tests/StoreKit", swiftSettings: strict),
         .testTarget(name: "ArchitectureTests", swiftSettings: strict),
         // Complains when a fake server of the tests is asked the same without end.
         .target(name: "RepetitionOracle", path: "Tests/RepetitionOracle", swiftSettings: strict),
@@ -151,7 +153,8 @@ let package = Package(
         .testTarget(name: "SyncThreadsTests", dependencies: ["SyncThreads"], swiftSettings: strict),
         .testTarget(name: "SyncSQLiteTests", dependencies: ["SyncSQLite", "CSQLite"], swiftSettings: strict),
         .testTarget(
-            name: "SyncStoreTests", dependencies: ["SyncStore", "SyncCore", "ExampleKit", "CSQLite"], swiftSettings: strict + ablations),
+            name: "SyncStoreTests", dependencies: ["SyncStore", "SyncCore", "ExampleKit", "StoreKit", "CSQLite"],
+            swiftSettings: strict + ablations),
         // Starts programs of others.
         .target(name: "ProcessStand", path: "Tests/ProcessStand", swiftSettings: strict),
         // A PostgreSQL server of the tests' own.
@@ -178,7 +181,8 @@ let package = Package(
             name: "HubServerTests",
             dependencies: [
                 "HubServer", "HubPostgres", "HubConformance", "PostgresStand", "ObjectStand", "SyncHTTP", "SyncLinux", "SyncSQLite",
-                "SyncStore", "SyncYAML", "SyncCore", "NumbersKit", "ExampleKit", "VersionsKit", nio, nioPosix, nioSSL, logging,
+                "SyncStore", "SyncYAML", "SyncCore", "NumbersKit", "ExampleKit", "StoreKit", "VersionsKit", nio, nioPosix, nioSSL,
+                logging,
             ],
             exclude: ["Certificates"], swiftSettings: strict + ablations),
         .testTarget(

@@ -1,3 +1,4 @@
+import StoreKit
 import SyncCore
 import SyncStore
 
@@ -47,7 +48,7 @@ final class TestAgent {
             device: DeviceID(trusted: "gw-17"), bootID: "boot-1", rules: rules, capacity: capacity, seed: seed,
             ablations: ablations)
         change(&options)
-        self.database = try database ?? Database.inMemory()
+        self.database = try database ?? EmptyDatabase.copy()
         store = try Store(self.database, options, at: now)
     }
 

@@ -1,5 +1,6 @@
 import ExampleKit
 import HubServer
+import StoreKit
 import SyncCore
 import SyncStore
 

@@ -1,5 +1,6 @@
 import Foundation
 import HubServer
+import StoreKit
 import SyncCore
 import SyncStore
 import Testing
