@@ -47,7 +47,12 @@ extension Store {
             return answer(intent, payload, record: nil, state: try rejectIfDoomed(payload.seq, intent) ?? .pending)
         }
         record.setView(intent.document)
-        if payload.action == .delete { record.hideStub(true) }
+        switch payload.action {
+        case .delete: record.hideStub(true)
+        // Made anew over its open deletion: the last of the two decides, as it does when the row is read again.
+        case .create: record.hideStub(false)
+        case .update: break
+        }
         record.countEdit()
         if record.status == .synced { record.status = .pending }
         record.goneAge = nil
