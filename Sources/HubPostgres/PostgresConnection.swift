@@ -21,6 +21,8 @@ final class PostgresConnection {
     private let unreplicated: UnsafeMutablePointer<Bool>
     /// The server or the network path is lost; this connection cannot be used again.
     private(set) var isBroken = false
+    /// Number of waits for the server.
+    private(set) var roundTrips = 0
 
     /// `true` while a sent statement has no known outcome.
     var isWaiting: Bool { !awaited.isEmpty }
@@ -107,6 +109,9 @@ final class PostgresConnection {
         return PQresultStatus(result) == PGRES_COMMAND_OK
     }
 
+    /// Limits the time between two statements of the present transaction.
+    var shortIdleTime: String { "SET LOCAL idle_in_transaction_session_timeout = \(patience.idleWithPushesMilliseconds)" }
+
     /// Sets the server's time limits for a statement and for a lock, and the client's for an answer.
     func setTimeLimits(_ isLimited: Bool) throws(DatabaseError) {
         try send("SET statement_timeout = \(isLimited ? patience.statementMilliseconds : 0)", [])
@@ -128,6 +133,14 @@ final class PostgresConnection {
         awaited.append(.statement(sql))
     }
 
+    /// Number of statements that were sent and whose outcome is not known yet.
+    var sentCount: Int { awaited.count { $0.isStatement } }
+
+    /// Hands everything that was sent over to the network.
+    func flush() throws(DatabaseError) {
+        guard !isBroken, PQflush(connection) == 0 else { throw broken("send to the database") }
+    }
+
     private func prepared(_ sql: String) throws(DatabaseError) -> String {
         if let statement = statements[sql] { return statement.name }
         let name = "s\(statements.count)"
@@ -147,6 +160,7 @@ final class PostgresConnection {
     /// - Throws: The first failure. The statements after it were not executed.
     func finish(reading count: Int = 0, _ body: (Int, PostgresRow) -> Bool = { _, _ in true }) throws(DatabaseError) {
         guard !isBroken, PQpipelineSync(connection) == 1 else { throw broken("send to the database") }
+        roundTrips += 1
         let waiting = awaited
         awaited.removeAll(keepingCapacity: true)
         // The places of the statements that are read; preparations may stand between them.

@@ -2,14 +2,19 @@ import HubServer
 
 /// A hub's database on a server.
 ///
-/// **Order in which commit numbers become visible** (PROTOCOL A3). Every writing transaction begins by locking the one row of `hub`, which
-/// holds the newest commit number, and keeps the lock to its end. There is therefore one writer at a time over all replicas, as with
-/// SQLite's BEGIN IMMEDIATE, and everything that is proved about SQLite holds here too. The next writer starts only when the earlier
-/// commits are visible, and a reader whose snapshot has commit number N has all below it.
+/// **Order in which commit numbers become visible** (PROTOCOL A3). Every transaction that writes locks the one row of `hub`, reads the
+/// newest commit number (``CommitLog``) after that, and keeps the lock to its end. There is therefore one writer at a time over all
+/// replicas, and the next one reads the number only when the earlier commits are visible. A reader whose snapshot has commit number N has
+/// all below it.
+///
+/// **Pushes take the lock last** (``commit(_:)``). They are decided over a snapshot. Then one round trip locks the row, compares what the
+/// decision rests on, writes, and commits. All large values are at the server before it takes the lock: a hub that is stopped or cut off
+/// in the middle of sending them has locked nothing, and what follows fits into one packet or a few. All other transactions lock first, as
+/// SQLite's BEGIN IMMEDIATE, and keep the lock between round trips; when their hub stops, the server ends them (``PostgresPlace/Patience``).
 ///
 /// Rejected alternatives: an advisory lock, which poolers break; a sequence with a feed that stops at the oldest running transaction, which
-/// lets one hanging transaction stop every pull. The cost of the lock is parallel writing: transactions of the replicas come one after the
-/// other. Each holds up to 64 pushes, so their total work matters, not their number.
+/// lets one hanging transaction stop every pull. The remaining cost of the lock is that the replicas write one after the other; they read
+/// and decide beside each other.
 ///
 /// Old events are removed without the lock (`TransactionPurpose.removing`). They get no commit number, no feed has them, and a verdict rests
 /// on the key of its mutation, which stays. A writer that changes one of them meanwhile gives it a newer commit, and the removal, which
@@ -25,11 +30,18 @@ final class PostgresDatabase: HubDatabase {
     private let connection: PostgresConnection
     private(set) var isInTransaction = false
     private var setStatements = SetStatements()
+    /// Set in a transaction that decides without the lock.
+    private var burst: PostgresBurst?
+    private(set) var reads = 0
+    /// The present transaction has the lock, and gets a number at its end.
+    private var isNumbered = false
     #if ABLATIONS
-        var locksHub = true
+        var ablation: PostgresPlace.Ablation?
     #endif
 
-    let spelling = SQLSpelling(byFeed: "", isFeedByExpression: true, tokens: "(SELECT version FROM token_book)")
+    static let spelling = SQLSpelling(
+        byFeed: "", isFeedByExpression: true, tokens: "(SELECT version FROM token_book)", keepsLog: true)
+    var spelling: SQLSpelling { PostgresDatabase.spelling }
     var isShared: Bool { true }
 
     init(_ connection: PostgresConnection) {
@@ -40,7 +52,17 @@ final class PostgresDatabase: HubDatabase {
 
     func begin(_ purpose: TransactionPurpose) throws(DatabaseError) {
         isInTransaction = true
+        (burst, reads, isNumbered) = (nil, 0, false)
         switch purpose {
+        case .deciding:
+            try write("BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY", [])
+            // Sent with the first question. When it fails, the transaction begins again with the lock, and says why.
+            try write(PostgresSchema.guardOfReader, [])
+            burst = PostgresBurst()
+            #if ABLATIONS
+                burst?.ablation = ablation
+            #endif
+            return
         case .reading: try write("BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY", [])
         case .removing:
             try write("BEGIN TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE", [])
@@ -48,21 +70,43 @@ final class PostgresDatabase: HubDatabase {
         case .writing, .writingIfFree:
             try write("BEGIN TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE", [])
             if purpose == .writingIfFree, connection.knowsLockTimeout {
-                try write("SET LOCAL lock_timeout = \(TransactionPurpose.busyMilliseconds)", [])
+                try write(PostgresDatabase.briefLock, [])
             }
-            #if ABLATIONS
-                if locksHub { try write("SELECT one FROM hub WHERE one = 1 FOR UPDATE", []) }
-            #else
-                try write("SELECT one FROM hub WHERE one = 1 FOR UPDATE", [])
-            #endif
+            // Pushes that could not be decided without the lock: a hub that stops while it has the lock is cut off soon.
+            if purpose == .writingIfFree { try write(connection.shortIdleTime, []) }
+            try write(PostgresBurst.lock, [])
+            isNumbered = true
         }
         // A newer version of this program may have changed the schema, while this one runs, to one that it does not understand.
         try PostgresSchema.check(try first(PostgresSchema.oldestReader) { $0.int(0) })
     }
 
+    private static let briefLock = "SET LOCAL lock_timeout = \(TransactionPurpose.busyMilliseconds)"
+
     func commit() throws(DatabaseError) {
+        if isNumbered {
+            try write(CommitLog.note, [])
+            try write(CommitLog.trim, [])
+        }
         try write("COMMIT", [])
         try connection.finish()
+        try settleCommit()
+    }
+
+    func commit(_ decision: Decision) throws(DatabaseError) -> Int64 {
+        guard let burst else { throw DatabaseError(.other, doing: "COMMIT", detail: "the transaction does not decide") }
+        self.burst = nil
+        // Ends the snapshot.
+        try write("COMMIT", [])
+        try write("BEGIN TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE", [])
+        if decision.isBrief, connection.knowsLockTimeout { try write(PostgresDatabase.briefLock, []) }
+        let head = try burst.send(decision, connection, &setStatements)
+        try settleCommit()
+        guard let head else { throw DatabaseError(.contended, doing: "COMMIT", detail: "the row of the hub is missing") }
+        return head - decision.basis.head
+    }
+
+    private func settleCommit() throws(DatabaseError) {
         // When a statement of the transaction has failed, COMMIT is a ROLLBACK and no error.
         guard connection.lastTag == "COMMIT" else {
             throw DatabaseError(.other, doing: "COMMIT", detail: "the server answered \(connection.lastTag)")
@@ -74,6 +118,7 @@ final class PostgresDatabase: HubDatabase {
     }
 
     func rollback() throws(DatabaseError) {
+        burst = nil
         try? connection.finish()  // A failure here is undone by the rollback.
         try write("ROLLBACK", [])
         try connection.finish()
@@ -87,15 +132,24 @@ final class PostgresDatabase: HubDatabase {
     }
 
     func write(_ sql: String, _ values: [DatabaseValue]) throws(DatabaseError) {
+        if burst != nil {
+            burst?.add(sql, values)
+            return
+        }
         try connection.send(sql, values.map { .value($0) })
     }
 
     func read(_ sql: String, _ values: [DatabaseValue], _ body: (any DatabaseRow) -> Bool) throws(DatabaseError) {
-        try write(sql, values)
+        reads += 1
+        try connection.send(sql, values.map { .value($0) })
         try connection.finish(reading: 1) { _, row in body(row) }
     }
 
     func write(_ statement: RowStatement, _ rows: [[DatabaseValue]]) throws(DatabaseError) {
+        if burst != nil {
+            burst?.add(statement, rows)
+            return
+        }
         let sql = setStatements.text(of: statement.single) { PostgresSets.statement(statement) }
         for slice in PostgresSets.slices(of: rows) { try connection.send(sql, PostgresSets.columns(slice, count: statement.kinds.count)) }
     }
@@ -103,6 +157,7 @@ final class PostgresDatabase: HubDatabase {
     func answer(_ questions: [Question], _ body: (Int, Int, any DatabaseRow) -> Void) throws(DatabaseError) {
         let asked = questions.indices.filter { !questions[$0].sets.isEmpty }
         if asked.isEmpty { return }
+        reads += 1
         for index in asked {
             let question = questions[index]
             let sql = setStatements.text(of: question.lookUp.sql) { PostgresSets.lookUp(question.lookUp) }
@@ -116,7 +171,8 @@ final class PostgresDatabase: HubDatabase {
     }
 
     func stream(_ sql: String, _ values: [DatabaseValue], _ body: (any DatabaseRow) -> Bool) throws(DatabaseError) {
-        try write("DECLARE stream NO SCROLL CURSOR FOR " + sql, values)
+        reads += 1
+        try connection.send("DECLARE stream NO SCROLL CURSOR FOR " + sql, values.map { .value($0) })
         var isWanted = true
         var count = 0
         repeat {
@@ -128,7 +184,7 @@ final class PostgresDatabase: HubDatabase {
                 return isWanted
             }
         } while isWanted && count == 500
-        try write("CLOSE stream", [])
+        try connection.send("CLOSE stream", [])
     }
 
     func changes() throws(DatabaseError) -> Int {
@@ -145,6 +201,8 @@ final class PostgresDatabase: HubDatabase {
             }
         try write("UPDATE hub_schema SET oldest_reader = ? WHERE oldest_reader < ?", [version, version])
     }
+
+    var roundTrips: Int { connection.roundTrips }
 
     /// The server's administrator has better figures.
     func size() throws(DatabaseError) -> DatabaseSize? { nil }

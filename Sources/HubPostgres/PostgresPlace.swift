@@ -19,6 +19,9 @@ package struct PostgresPlace: HubDatabasePlace {
         /// the others: the server then ends its connection. That is before the others refuse pushes that wait (``WriteHold``), and after
         /// the longest work between two statements, to decide about 1,000 mutations.
         package var idleMilliseconds = 4_000
+        /// The same for a transaction that has pushes and began with the lock, because decisions without it did not hold. The others wait
+        /// for its end.
+        package var idleWithPushesMilliseconds = 1_000
         /// For any answer: longer than the server's own limits.
         package var answerMilliseconds = 30_000
 
@@ -27,8 +30,15 @@ package struct PostgresPlace: HubDatabasePlace {
 
     package var patience = Patience()
     #if ABLATIONS
-        /// For tests: `false` does not lock the hub's row, to prove that the tests would detect it.
-        package var locksHub = true
+        /// For tests: a mistake in ``PostgresDatabase/commit(_:)``, to prove that the tests would detect it.
+        package enum Ablation: Sendable {
+            /// Commit numbers are taken before the lock.
+            case numbersBeforeLock
+            /// What the decision rests on is not compared.
+            case nothingCompared
+        }
+
+        package var ablation: Ablation?
     #endif
 
     /// - Parameter url: `postgres://user@host:5432/name?sslmode=verify-full`, as libpq reads it (PostgreSQL 15, 34.1.1.2). Passwords belong
@@ -64,7 +74,7 @@ package struct PostgresPlace: HubDatabasePlace {
     package func open() throws(DatabaseError) -> any HubDatabase {
         let database = PostgresDatabase(try connect())
         #if ABLATIONS
-            database.locksHub = locksHub
+            database.ablation = ablation
         #endif
         // A standby accepts connections and reads. The hub would answer nothing but 503 over it, and call itself ready.
         guard try database.number("SELECT CASE WHEN pg_is_in_recovery() THEN 1 ELSE 0 END") == 0 else {

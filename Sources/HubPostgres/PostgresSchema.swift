@@ -22,7 +22,12 @@ enum PostgresSchema {
     /// The first version whose programs use the entity settings of the database. Older ones are locked out as soon as a command has applied
     /// any: they would go on under other rules.
     static let withEntitySettings: Int64 = 9
+    /// The first version whose programs read the newest commit from `commit_log`. Older ones are locked out from this step on: they would
+    /// give out the numbers of `hub.head` once more.
+    static let withCommitLog: Int64 = 11
     static let oldestReader = "SELECT oldest_reader FROM hub_schema"
+    /// Fails for a program that is too old (SQLSTATE 22012), without an answer that is awaited.
+    static let guardOfReader = "SELECT 1 / (CASE WHEN oldest_reader <= \(version) THEN 1 ELSE 0 END) FROM hub_schema"
 
     static let steps: [[String]] = [
         [
@@ -250,6 +255,26 @@ enum PostgresSchema {
             """
         ],
         retention,
+        // From here on `hub.head`, `hub.linked` and the counters of `hub` are those of the moment of this step. The lock lets the last
+        // transaction of an older program end first; the next one of it finds itself locked out.
+        [
+            "SELECT one FROM hub WHERE one = 1 FOR UPDATE",
+            """
+            CREATE TABLE IF NOT EXISTS commit_log(
+              n BIGINT PRIMARY KEY,
+              head BIGINT NOT NULL CHECK (head >= 0),
+              linked BIGINT NOT NULL,
+              granted BIGINT NOT NULL,
+              applied BIGINT NOT NULL, duplicates BIGINT NOT NULL, conflicts BIGINT NOT NULL, rejected BIGINT NOT NULL,
+              retried BIGINT NOT NULL)
+            """,
+            """
+            INSERT INTO commit_log(n, head, linked, granted, applied, duplicates, conflicts, rejected, retried)
+            SELECT 1, head, linked, 1, applied, duplicates, conflicts, rejected, retried FROM hub
+            WHERE NOT EXISTS (SELECT 1 FROM commit_log)
+            """,
+            "UPDATE hub_schema SET oldest_reader = 13 WHERE oldest_reader < 13",
+        ],
     ]
 
     /// What housekeeping knows of its earlier runs. A program of before removes no events, so it may run beside this one.

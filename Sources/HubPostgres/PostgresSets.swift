@@ -16,22 +16,28 @@ enum PostgresSets {
     static func lookUp(_ lookUp: LookUp) -> String {
         if lookUp.kinds.isEmpty { return "SELECT r.*, 1 AS n FROM (\(lookUp.sql)) AS r" }
         let names = lookUp.kinds.indices.map { "v\($0 + 1)" }.joined(separator: ", ")
-        var sql = lookUp.sql
-        for index in lookUp.kinds.indices.reversed() { sql = sql.replacing("?\(index + 1)", with: "u.v\(index + 1)") }
+        let sql = replacing(lookUp.sql, lookUp.kinds.count)
         return """
             SELECT r.*, u.n FROM unnest(\(arrays(lookUp.kinds))) WITH ORDINALITY AS u(\(names), n)
             CROSS JOIN LATERAL (\(sql) OFFSET 0) AS r
             """
     }
 
+    /// The values of a set are columns of `u`.
+    static func replacing(_ sql: String, _ count: Int) -> String {
+        var sql = sql
+        for index in (0..<count).reversed() { sql = sql.replacing("?\(index + 1)", with: "u.v\(index + 1)") }
+        return sql
+    }
+
     private static func arrays(_ kinds: [ColumnKind]) -> String {
         kinds.enumerated().map { "$\($0 + 1)::\(type(of: $1))[]" }.joined(separator: ", ")
     }
 
-    private static func type(of kind: ColumnKind) -> String {
+    static func type(of kind: ColumnKind) -> String {
         switch kind {
-        case .int: "bigint"
-        case .text: "text"
+        case .int, .commit: "bigint"
+        case .text, .stamps: "text"
         case .bytes: "bytea"
         }
     }
@@ -60,6 +66,14 @@ enum PostgresSets {
 /// Cache of statements that were derived from single ones.
 struct SetStatements {
     private var texts: [String: String] = [:]
+    private var numbers: [String: Int] = [:]
+
+    /// A short name of a statement.
+    mutating func number(of single: String) -> Int {
+        if let number = numbers[single] { return number }
+        numbers[single] = numbers.count
+        return numbers.count - 1
+    }
 
     mutating func text(of single: String, _ make: () -> String) -> String {
         if let text = texts[single] { return text }

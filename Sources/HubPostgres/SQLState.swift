@@ -4,8 +4,9 @@ import HubServer
 enum SQLState {
     static func kind(of state: String) -> DatabaseError.Kind {
         switch state {
-        // Serialization failure, deadlock: the same transaction can succeed next time.
-        case "40001", "40P01": .contended
+        // Serialization failure, deadlock: the same transaction can succeed next time. A division by zero is the failure of a comparison
+        // (``PostgresBurst``).
+        case "40001", "40P01", "22012": .contended
         // Lock not available, and statement timeout, which here means waiting.
         case "55P03", "57014": .busy
         case "53100": .full

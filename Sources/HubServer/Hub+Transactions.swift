@@ -4,7 +4,7 @@ import SyncCore
 extension Hub {
     /// Records the commit numbers and verdicts of a push; they count once the transaction is committed.
     func advance(to head: Int64, adding counted: HubCounters) throws(DatabaseError) {
-        if !store.noteAdvance(to: head, adding: counted) { try writeAdvance(to: head, adding: counted) }
+        if !store.noteAdvance(to: head, adding: counted) { try writeAdvance(to: head, from: state.head, adding: counted) }
         if state.linked == state.head { state.linked = head }
         state.head = head
         state.counters.add(counted)
@@ -12,16 +12,17 @@ extension Hub {
 
     /// Writes the changes that the requests of a turn have made so far.
     func flush() throws(DatabaseError) {
+        let before = store.group?.head ?? state.head
         guard let writes = try store.flush(), let head = writes.head else { return }
-        try writeAdvance(to: head, adding: writes.counters)
+        try writeAdvance(to: head, from: before, adding: writes.counters)
     }
 
-    private func writeAdvance(to head: Int64, adding counted: HubCounters) throws(DatabaseError) {
-        try store.advance(to: head, adding: counted)
+    private func writeAdvance(to head: Int64, from before: Int64, adding counted: HubCounters) throws(DatabaseError) {
+        try store.advance(to: head, from: before, adding: counted)
         // The row was deleted while the hub runs: its content is still known here.
         if !store.database.isShared, try store.database.changes() == 0 {
             try store.create(state)
-            try store.advance(to: head, adding: counted)
+            try store.advance(to: head, from: state.head, adding: counted)
         }
     }
 
@@ -92,6 +93,12 @@ extension Hub {
     }
 
     func commit() throws(DatabaseError) {
+        try reachCommit()
+        try store.database.commit()
+        settleCommit()
+    }
+
+    func reachCommit() throws(DatabaseError) {
         #if ABLATIONS
             // The server must have executed everything before this point.
             if beforeCommit != nil { try store.database.settle() }
@@ -99,7 +106,9 @@ extension Hub {
                 throw DatabaseError(.other, doing: "commit", detail: "the process died, says the test")
             }
         #endif
-        try store.database.commit()
+    }
+
+    func settleCommit() {
         settleShelf(committed: true)
         settleAdoption(committed: true)
         mustReload = false

@@ -83,6 +83,8 @@ package final class Hub {
     #if ABLATIONS
         /// For tests: called before each commit; `false` stands for a process that dies there. The hub answers 503 then.
         package var beforeCommit: (() -> Bool)?
+        /// For tests: no request is decided without the lock of the hub.
+        package var locksFirst = false
         /// The share of each device at its request before the present one.
         var sharesBefore: [DeviceID: DeviceAccess] = [:]
     #endif
@@ -153,13 +155,14 @@ package final class Hub {
         }
     }
 
-    /// Answers writing requests in one transaction, unless others write for longer than a moment.
+    /// Answers writing requests in few transactions, unless others write for longer than a moment.
     ///
-    /// - Returns: `nil` when they do. Nothing has happened then: the caller answers the waiting reads, and tries again.
+    /// - Returns: The answers of the first requests. Nothing has happened with those that follow: the caller answers the waiting reads, and
+    ///   tries again. `nil`: there is no answer yet.
     package func handleIfFree(_ requests: [HubRequest], at now: Timestamp) -> [HubResponse]? {
         if isDown { reopen(at: now) }
         let turn = take(requests, .writingIfFree, at: now)
-        return turn.isHeld ? nil : turn.responses
+        return turn.isHeld && turn.responses.isEmpty ? nil : turn.responses
     }
 
     /// Refuses requests for which ``handleIfFree(_:at:)`` has failed for too long.
@@ -177,23 +180,42 @@ package final class Hub {
 
     private struct Turn {
         var responses: [HubResponse]
-        /// Others wrote meanwhile, and no request was answered.
+        /// Others wrote meanwhile, and the requests without a response are as if they had not come.
         var isHeld = false
     }
 
     /// - Parameter writing: The way in which writing transactions begin.
     private func take(_ requests: [HubRequest], _ writing: TransactionPurpose, at now: Timestamp) -> Turn {
         if requests.isEmpty { return Turn(responses: []) }
-        let requests = readingBodies(of: requests)
+        var requests = readingBodies(of: requests)
+        var turn = Turn(responses: [])
+        while !turn.isHeld, turn.responses.count < requests.count {
+            let start = turn.responses.count
+            let isDecided = mayDecide(requests[start])
+            let end = isDecided ? endOfDecision(from: start, in: &requests) : endOfLocked(from: start, in: requests)
+            let part = take(Array(requests[start..<end]), writing, deciding: isDecided, at: now)
+            turn.responses += part.responses
+            turn.isHeld = part.isHeld
+            for index in start..<end { requests[index].push = nil }
+        }
+        return turn
+    }
+
+    /// - Parameter deciding: The requests are decided without the lock of the hub, as long as no other hub comes in between.
+    private func take(_ requests: [HubRequest], _ writing: TransactionPurpose, deciding: Bool, at now: Timestamp) -> Turn {
         var responses: [HubResponse] = []
         var (tries, histories) = (0, 0)
+        var needsLock = !deciding
         latest = now
         while true {
             let before = state
             var isCommitting = false
             tries += 1
+            let isDecided = !needsLock && tries <= Hub.decisionsMax
             do throws(DatabaseError) {
-                responses = try attempt(requests, writing, &isCommitting, at: now)
+                responses =
+                    isDecided
+                    ? try decide(requests, writing, &isCommitting, at: now) : try attempt(requests, writing, &isCommitting, at: now)
                 guard let evidence = witness.take() else { break }
                 // Nothing of it was committed. In the new history the evidence proves nothing any more, so this ends.
                 state = before
@@ -205,10 +227,12 @@ package final class Hub {
                 continue
             } catch {
                 witness.found = nil
-                // A caller that will try again has nothing to report yet.
-                let isHeld = writing == .writingIfFree && error.kind == .busy && !isCommitting
+                needsLock = store.takeNeedOfLock() || needsLock
+                // A caller that will try again has nothing to report yet. A decision that waits for the lock has not begun to commit.
+                let isHeld = writing == .writingIfFree && error.kind == .busy && (!isCommitting || isDecided)
                 let isOfOne = requests.count > 1 && mayBeOfOne(error, isCommitting)
-                abandon(error, isReported: !isHeld && !isOfOne)
+                let isOvertaken = isDecided && error.kind == .contended
+                abandon(error, isReported: !isHeld && !isOfOne && !isOvertaken)
                 state = before
                 if isHeld { return Turn(responses: [], isHeld: true) }
                 // One request fails their common transaction, so each runs alone and the others succeed.
@@ -227,7 +251,7 @@ package final class Hub {
 
     private func alone(_ request: HubRequest, at now: Timestamp) -> [HubResponse] {
         if isDown { reopen(at: now) }
-        return take([request], .writing, at: now).responses
+        return take([request], .writing, deciding: false, at: now).responses
     }
 
     private func attempt(
@@ -251,7 +275,7 @@ package final class Hub {
         while start < waiting.count {
             let end = writes ? endOfGroup(from: start, in: &waiting) : waiting.count
             if writes {
-                store.openGroup()
+                store.openGroup(head: state.head)
                 try readAhead(Array(waiting[start..<end]), at: now)
             }
             for index in start..<end {
@@ -298,14 +322,14 @@ package final class Hub {
     private static let historiesMax = 3
 
     /// Runs one request; its failure undoes its own writes only.
-    private func isolated(_ request: HubRequest, alone: Bool, at now: Timestamp) throws(DatabaseError) -> HubResponse {
+    func isolated(_ request: HubRequest, alone: Bool, at now: Timestamp) throws(DatabaseError) -> HubResponse {
         // A request outside the group must see all writes: it may read any table.
         guard Endpoint.find(request.path)?.writesInGroup == true else {
             let isGrouping = store.group != nil
             try flush()
             store.closeGroup()
             let response = try savepointed(request, alone: alone, at: now)
-            if isGrouping { store.openGroup() }
+            if isGrouping { store.openGroup(head: state.head) }
             return response
         }
         let before = state
@@ -436,11 +460,18 @@ package final class Hub {
             if let replica = caller.replica {
                 let seq = try store.replica(caller.device, replica)?.maxSeq ?? 0
                 headers.deviceSeq = seq
-                if response.givesReceipt { headers.receipt = receipt(for: caller, seq: seq) }
+                if response.givesReceipt { headers.receipt = receipt(for: caller, seq: seq, head: state.head) }
                 headers.twins = try twins(of: caller.device, replica, at: now)
             }
         }
-        return Hub.finish(response, headers, at: now)
+        var finished = Hub.finish(response, headers, at: now)
+        if let caller, store.isDeciding {
+            var preliminary = response.preliminary ?? Preliminary(.problem, head: state.head)
+            preliminary.caller = headers.receipt == nil ? nil : caller
+            preliminary.seq = headers.deviceSeq ?? 0
+            finished.preliminary = preliminary
+        }
+        return finished
     }
 
     static func finish(_ response: HubResponse, _ headers: HubHeaders = HubHeaders(), at now: Timestamp) -> HubResponse {

@@ -34,6 +34,7 @@ struct WriteHoldTests {
         let bench = try HubBench(place: place)
         _ = try bench.verdict(Sent("k-1", .create, id: "a-1"))
         let other = try HubBench(seed: 2, place: place)
+        other.hub.locksFirst = true
         var reported = 0
         bench.hub.report = { _ in reported += 1 }
         let push = Self.push("k-2", "a-2")

@@ -120,7 +120,7 @@ extension Hub {
     func settleLinks() throws(DatabaseError) {
         guard state.linked < state.head else { return }
         try store.relink(after: state.linked) { (name, record) throws(DatabaseError) in try proven(name, record) }
-        try store.database.run("UPDATE hub SET linked = head")
+        try store.noteLinked()
         state.linked = state.head
     }
 

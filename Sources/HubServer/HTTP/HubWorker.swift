@@ -354,6 +354,8 @@ final class HubWorker: @unchecked Sendable {
         if let responses = hub.handleIfFree(requests, at: environment.time.now().wall) {
             hold = nil
             serve(writes, responses)
+            guard responses.count < writes.count else { return true }
+            putBack(Array(writes[responses.count...]))
             return true
         }
         let hold = WriteHold(after: hold, triedFrom: start, to: .now())
@@ -365,6 +367,17 @@ final class HubWorker: @unchecked Sendable {
         }
         inbox.withLock { $0.writes.insert(contentsOf: writes, at: 0) }
         return false
+    }
+
+    /// Puts writes that were not reached into the next turn.
+    private func putBack(_ writes: [Job]) {
+        let isFirst = inbox.withLock { inbox in
+            inbox.writes.insert(contentsOf: writes, at: 0)
+            let isFirst = !inbox.isAwaited
+            inbox.isAwaited = true
+            return isFirst
+        }
+        if isFirst { loop.execute { self.turn() } }
     }
 
     private func serve(_ jobs: [Job], _ responses: [HubResponse]) {

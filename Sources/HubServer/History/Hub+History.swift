@@ -79,7 +79,9 @@ extension Hub {
             cause: .receipt, position: receipt.position, device: receipt.device, replica: receipt.replica, seq: receipt.seq)
         if receipt.position.epoch != state.epoch { return lineage.knowsHistory(of: receipt.position) ? nil : evidence }
         let isAboutCaller = receipt.device == caller.device && receipt.replica == caller.replica
-        guard !lineage.includes(receipt.position, head: state.head) || isAboutCaller && row?.maxSeq ?? 0 < receipt.seq else { return nil }
+        // The numbers of a decision without the lock are preliminary: no device has seen one of them.
+        let head = store.group?.basis?.head ?? state.head
+        guard !lineage.includes(receipt.position, head: head) || isAboutCaller && row?.maxSeq ?? 0 < receipt.seq else { return nil }
         return evidence
     }
 
@@ -106,10 +108,12 @@ extension Hub {
     }
 
     /// The receipt that a device shows with its next requests, as of the answer's transaction.
-    func receipt(for caller: HubGate.Caller, seq: Int64) -> String? {
+    ///
+    /// - Parameter head: The newest commit number of that transaction.
+    func receipt(for caller: HubGate.Caller, seq: Int64, head: Int64) -> String? {
         caller.replica.map {
             Receipt(
-                position: HubPosition(epoch: state.epoch, opening: state.opening, head: state.head), device: caller.device,
+                position: HubPosition(epoch: state.epoch, opening: state.opening, head: head), device: caller.device,
                 replica: $0, seq: seq
             ).text(secret: state.secret)
         }

@@ -62,7 +62,7 @@ extension Hub {
     private func publish(
         _ slice: [PublishedLines.Line], to entity: EntityName, at now: Timestamp
     ) throws(DatabaseError) -> PublishedLines.Fault? {
-        store.openGroup()
+        store.openGroup(head: state.head)
         try store.readAhead(Set(slice.map { RecordName(entity, $0.id) }).sorted())
         for line in slice {
             let name = RecordName(entity, line.id)

@@ -101,6 +101,8 @@ package struct HubResponse: Sendable {
     var interest: PullInterest?
     /// The answer has verdicts or records, so the device gets the hub's position, signed (``Receipt``).
     var givesReceipt = false
+    /// The commit numbers in it are those of a decision without the lock of the hub; `nil`: they are final.
+    var preliminary: Preliminary?
 
     package init(status: Int, headers: HTTPHeaders = [:], body: [UInt8] = []) {
         self.status = status

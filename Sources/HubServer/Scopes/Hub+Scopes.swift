@@ -5,7 +5,11 @@ extension Hub {
     /// The scopes and roles of a device as the present transaction sees them; `nil` where the hub shares nothing out.
     func share(of device: DeviceID) throws(DatabaseError) -> DeviceAccess? {
         guard settings.sharesOut else { return nil }
-        if store.group?.changesGrants == true { try flush() }
+        if store.group?.changesGrants == true {
+            // What was gathered is not read back.
+            if store.isDeciding { throw store.lockNeeded("a grant that the same transaction changes") }
+            try flush()
+        }
         var grants: [Grants] = settings.tokens?.grants(of: device).map { [$0] } ?? []
         if !settings.access.sources.isEmpty { grants += try store.recordGrants(of: device).map { Grants($0) } }
         var access = settings.access

@@ -102,7 +102,7 @@ extension HubStore {
 
     static let scopeStatement = RowStatement(
         "record_scope",
-        ["entity": .text, "scope": .int, "id": .text, "since": .int, "version": .int, "state": .int, "at_ms": .int],
+        ["entity": .text, "scope": .int, "id": .text, "since": .commit, "version": .commit, "state": .int, "at_ms": .int],
         conflict: """
             ON CONFLICT(entity, scope, id) DO UPDATE SET version = excluded.version, state = excluded.state, at_ms = excluded.at_ms
             """)
@@ -133,9 +133,12 @@ extension HubStore {
 
     /// The scopes that records grant to a device.
     func recordGrants(of device: DeviceID) throws(DatabaseError) -> [Scope] {
-        try database.all(
-            "SELECT field, value FROM record_grant WHERE device = ? LIMIT ?", .text(device.text), .int(Int64(DeviceAccess.grantsMax))
-        ) { Scope($0.text(0), $0.text(1)) }
+        group?.facts?.readsGrants = true
+        return try covered { () throws(DatabaseError) in
+            try database.all(
+                "SELECT field, value FROM record_grant WHERE device = ? LIMIT ?", .text(device.text), .int(Int64(DeviceAccess.grantsMax))
+            ) { Scope($0.text(0), $0.text(1)) }
+        }
     }
 
     /// The rows of several scopes after a place, in the order of their commits: up to `limit`, each record once.

@@ -20,6 +20,12 @@ package protocol HubDatabase: AnyObject {
     func begin(_ purpose: TransactionPurpose) throws(DatabaseError)
     /// When this returns, the writes survive a power cut. When it throws, their state is unknown.
     func commit() throws(DatabaseError)
+    /// Ends a transaction that began as ``TransactionPurpose/deciding``: locks the hub, compares what the decision rests on, and commits
+    /// what was gathered, with commit numbers from the one that was locked.
+    ///
+    /// - Returns: The difference between the commit numbers that were given out and those that were decided with.
+    /// - Throws: `.contended` when the decision does not hold any more, and `.busy` when the lock is not free. Nothing was written then.
+    func commit(_ decision: Decision) throws(DatabaseError) -> Int64
     func rollback() throws(DatabaseError)
 
     /// Runs one statement that has no values and whose rows do not matter.
@@ -45,6 +51,19 @@ package protocol HubDatabase: AnyObject {
     func require(_ feature: DatabaseFeature) throws(DatabaseError)
     /// The space of the rows, as far as this engine reports it.
     func size() throws(DatabaseError) -> DatabaseSize?
+    /// Number of statements with rows in the present transaction, if that is one which decides.
+    var reads: Int { get }
+    /// Number of times that an answer of another machine was awaited.
+    var roundTrips: Int { get }
+}
+
+extension HubDatabase {
+    package func commit(_ decision: Decision) throws(DatabaseError) -> Int64 {
+        throw DatabaseError(.other, doing: "commit", detail: "this database has no decisions without the lock")
+    }
+
+    package var reads: Int { 0 }
+    package var roundTrips: Int { 0 }
 }
 
 /// A use of the database that programs of earlier versions would overlook.
@@ -71,6 +90,9 @@ package enum TransactionPurpose: Sendable {
     /// Removes rows that no decision rests on: on a server beside transactions that write, without a commit number and without waiting for
     /// the row of the hub. With a file like ``writing``.
     case removing
+    /// Decides without the lock of the hub, over a snapshot: writes are gathered, and executed by ``HubDatabase/commit(_:)``. Nothing that
+    /// was gathered is read back. Only for a database that is shared.
+    case deciding
 
     package static let busyMilliseconds = 500
 }
@@ -84,11 +106,14 @@ package struct SQLSpelling: Sendable {
     package var isFeedByExpression: Bool
     /// Number of changes of the book of tokens; 0 where the database does not keep it.
     package var tokens: String
+    /// The newest commit is the newest row of `commit_log`, and the row of `hub` is only locked. Otherwise it is in the row of `hub`.
+    package var keepsLog: Bool
 
-    package init(byFeed: String, isFeedByExpression: Bool, tokens: String) {
+    package init(byFeed: String, isFeedByExpression: Bool, tokens: String, keepsLog: Bool) {
         self.byFeed = byFeed
         self.isFeedByExpression = isFeedByExpression
         self.tokens = tokens
+        self.keepsLog = keepsLog
     }
 }
 

@@ -45,8 +45,13 @@ extension HubStore {
         let known = group?.view(of: device)
         if let known, known.knows(replica) { return known }
         var view = DeviceView()
-        try database.answer(HubStore.questions([(device, replica)])) { question, _, row in HubStore.add(row, of: question, to: &view) }
+        try covered { () throws(DatabaseError) in
+            try database.answer(HubStore.questions([(device, replica)])) { question, _, row in
+                HubStore.add(row, of: question, to: &view)
+            }
+        }
         if let replica { view.asked.insert(replica) }
+        group?.facts?.add(device, view)
         if var known {
             // The changes of this transaction take precedence.
             for (id, row) in view.replicas where known.replicas[id] == nil { known.replicas[id] = row }

@@ -15,7 +15,11 @@ extension HubStore {
     func key(_ device: DeviceID, _ key: MutationKey) throws(DatabaseError) -> KeyRow? {
         let name = WriteGroup.KeyName(device: device, key: key)
         if let known = group?.key(name) { return known }
-        return try database.first(HubStore.keyQuery.sql, .text(device.text), .text(key.text)) { HubStore.keyRow(key, $0) }
+        let row = try covered { () throws(DatabaseError) in
+            try database.first(HubStore.keyQuery.sql, .text(device.text), .text(key.text)) { HubStore.keyRow(key, $0) }
+        }
+        group?.facts?.add(name, row)
+        return row
     }
 
     private static let keyQuery = LookUp(

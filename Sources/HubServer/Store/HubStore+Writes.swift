@@ -2,7 +2,8 @@ import SyncCore
 
 // Writing of rows: those of all requests of a transaction together, one statement for each table.
 extension HubStore {
-    func openGroup() { group = WriteGroup() }
+    /// - Parameter basis: The state of the hub, for a decision without its lock.
+    func openGroup(head: Int64, deciding basis: DecisionBasis? = nil) { group = WriteGroup(head: head, basis: basis) }
 
     func closeGroup() { group = nil }
 
@@ -31,6 +32,7 @@ extension HubStore {
     /// - Returns: The written changes.
     func flush() throws(DatabaseError) -> WriteGroup.Writes? {
         guard let writes = group?.takeWrites() else { return nil }
+        if let head = writes.head { group?.head = head }
         try write(writes)
         return writes
     }
@@ -126,8 +128,9 @@ extension HubStore {
         static let record = RowStatement(
             "record",
             [
-                "entity": .text, "id": .text, "version": .int, "data": .text, "hlc": .text, "writer": .text, "exceptions": .text,
-                "origin_key": .text, "updated_at_ms": .int, "author": .text, "additions": .text, "kept": .text, "kept_version": .int,
+                "entity": .text, "id": .text, "version": .commit, "data": .text, "hlc": .text, "writer": .text, "exceptions": .stamps,
+                "origin_key": .text, "updated_at_ms": .int, "author": .text, "additions": .stamps, "kept": .text,
+                "kept_version": .commit,
                 "scopes": .text,
             ],
             conflict: """
@@ -137,7 +140,7 @@ extension HubStore {
                 kept = excluded.kept, kept_version = excluded.kept_version, scopes = excluded.scopes
                 """)
         private static let keyColumns: KeyValuePairs<String, ColumnKind> = [
-            "device": .text, "key": .text, "fingerprint": .bytes, "seq": .int, "status": .int, "version": .int, "payload": .text,
+            "device": .text, "key": .text, "fingerprint": .bytes, "seq": .int, "status": .int, "version": .commit, "payload": .text,
             "at_ms": .int,
         ]
         static let key = RowStatement("mutation_key", keyColumns)
@@ -145,12 +148,12 @@ extension HubStore {
             "mutation_key", keyColumns,
             conflict: "ON CONFLICT(device, key) DO UPDATE SET status = 0, version = excluded.version, payload = NULL")
         static let refusal = RowStatement(
-            "refused_create", ["device": .text, "entity": .text, "id": .text, "version": .int, "at_ms": .int],
+            "refused_create", ["device": .text, "entity": .text, "id": .text, "version": .commit, "at_ms": .int],
             conflict: "ON CONFLICT(device, entity, id) DO UPDATE SET version = excluded.version, at_ms = excluded.at_ms")
         static let loss = RowStatement(
             "lost_value",
             [
-                "entity": .text, "id": .text, "field": .text, "value": .text, "version": .int, "hlc": .text, "writer": .text,
+                "entity": .text, "id": .text, "field": .text, "value": .text, "version": .commit, "hlc": .text, "writer": .text,
                 "author": .text, "at_ms": .int,
             ])
     }

@@ -3,7 +3,7 @@ import SyncCore
 /// The rows of the hub's database as values. It knows SQL and the columns, and decides nothing.
 final class HubStore {
     let database: any HubDatabase
-    private let hubQuery: String
+    let hubQuery: LookUp
     private let feedQuery: String
     let newestQuery: LookUp
     let scopeFeedQuery: LookUp
@@ -22,15 +22,15 @@ final class HubStore {
     var totals: [EntityName: (count: Int64, head: Int64)] = [:]
     /// Holds back the writes of a transaction's requests; `nil`: all rows are written at once.
     var group: WriteGroup?
+    /// Number of reads of the present decision that ``WriteGroup/Facts`` or ``DecisionBasis`` cover.
+    private var coveredReads = 0
+    /// The present decision cannot be made without the lock of the hub.
+    private(set) var needsLock = false
 
     init(_ database: any HubDatabase, ablations: Ablations = .none) {
         self.database = database
         self.ablations = ablations
-        hubQuery = """
-            SELECT epoch, secret, head, applied, duplicates, conflicts, rejected, retried, \(database.spelling.tokens),
-              (SELECT tag FROM lineage WHERE n = (SELECT max(n) FROM lineage)), (SELECT max(generation) FROM scope_index),
-              (\(HubStore.versionMarkQuery)), \(HubStore.entityMark), linked FROM hub
-            """
+        hubQuery = HubStore.hubQuery(database.spelling)
         let ofScope = "FROM record_scope WHERE \(database.spelling.feedEntity()) = ?1 AND scope = ?2 AND (version, id) > (?3, ?4)"
         let scopeRows = "SELECT id, version, state \(ofScope)"
         scopeFeedQuery = LookUp(
@@ -102,16 +102,38 @@ final class HubStore {
         var entities = ""
         /// The newest commit whose links of records and files are stored; below ``head`` a program wrote that does not know them.
         var linked: Int64 = 0
+        /// Numbers of the newest transaction that wrote, and of the newest one that changed the scopes that records grant; 0 where the
+        /// database does not number them.
+        var log: Int64 = 0
+        var granted: Int64 = 0
+
+        /// Differs whenever anything of this row differs that decisions read, except the numbers. A server makes it, too
+        /// (``CommitLog/identity(_:)``).
+        var identity: String { "\(epoch) \(opening) \(tokens) \(scopes) \(versions) \(entities)" }
+
+        var basis: DecisionBasis { DecisionBasis(log: log, head: head, granted: granted, identity: identity) }
     }
 
-    func hub() throws(DatabaseError) -> HubRow? {
-        let hub = try database.first(hubQuery) {
-            HubRow(
-                epoch: $0.text(0), secret: $0.blob(1), head: $0.int(2), counters: HubCounters(row: $0, from: 3),
-                tokens: $0.int(8), opening: $0.optionalText(9) ?? "", scopes: $0.optionalInt(10) ?? 0,
-                versions: $0.int(11), entities: $0.optionalText(12) ?? "",
-                linked: $0.int(13))
-        }
+    private static func hubQuery(_ spelling: SQLSpelling) -> LookUp {
+        LookUp(
+            """
+            SELECT hub.epoch, hub.secret, c.head, c.applied, c.duplicates, c.conflicts, c.rejected, c.retried, \(spelling.tokens),
+              (SELECT tag FROM lineage WHERE n = (SELECT max(n) FROM lineage)), (SELECT max(generation) FROM scope_index),
+              (\(HubStore.versionMarkQuery)), \(HubStore.entityMark), c.linked, \(spelling.keepsLog ? "c.n, c.granted" : "0, 0")
+            FROM hub CROSS JOIN (\(spelling.keepsLog ? CommitLog.newest : "SELECT * FROM hub")) AS c
+            """)
+    }
+
+    func hub() throws(DatabaseError) -> HubRow? { try checked(try database.first(hubQuery.sql) { HubStore.hubRow($0) }) }
+
+    static func hubRow(_ row: any DatabaseRow) -> HubRow {
+        HubRow(
+            epoch: row.text(0), secret: row.blob(1), head: row.int(2), counters: HubCounters(row: row, from: 3),
+            tokens: row.int(8), opening: row.optionalText(9) ?? "", scopes: row.optionalInt(10) ?? 0,
+            versions: row.int(11), entities: row.optionalText(12) ?? "", linked: row.int(13), log: row.int(14), granted: row.int(15))
+    }
+
+    func checked(_ hub: HubRow?) throws(DatabaseError) -> HubRow? {
         if let hub { scopeCodes.use(hub.secret) }
         // A number that commits cannot have reached has no successor either, and devices accept no larger number.
         if let hub, !(0...(1 << 53)).contains(hub.head) {
@@ -124,13 +146,20 @@ final class HubStore {
         try database.run(
             "INSERT INTO hub(one, epoch, secret, head) VALUES(1, ?, ?, ?) ON CONFLICT(one) DO NOTHING", .text(hub.epoch), .blob(hub.secret),
             .int(hub.head))
+        if database.spelling.keepsLog { try database.run(CommitLog.first, .int(hub.head)) }
     }
 
     func setEpoch(_ epoch: String, head: Int64) throws(DatabaseError) {
-        try database.run("UPDATE hub SET epoch = ?, head = ?", .text(epoch), .int(head))
+        guard database.spelling.keepsLog else {
+            return try database.run("UPDATE hub SET epoch = ?, head = ?", .text(epoch), .int(head))
+        }
+        try database.run("UPDATE hub SET epoch = ?", .text(epoch))
+        try database.run(CommitLog.restart, .int(head))
     }
 
-    func advance(to head: Int64, adding counted: HubCounters) throws(DatabaseError) {
+    /// - Parameter before: The newest commit number of the database, within the present transaction.
+    func advance(to head: Int64, from before: Int64, adding counted: HubCounters) throws(DatabaseError) {
+        if database.spelling.keepsLog { return try database.write(CommitLog.advance, CommitLog.values(head - before, counted)) }
         try database.run(
             """
             UPDATE hub SET head = ?1, linked = CASE WHEN linked = head THEN ?1 ELSE linked END,
@@ -138,6 +167,40 @@ final class HubStore {
             rejected = rejected + ?5, retried = retried + ?6
             """, .int(head), .int(counted.applied), .int(counted.duplicates), .int(counted.conflicts),
             .int(counted.rejected), .int(counted.retried))
+    }
+
+    /// The links of records and files are those of the newest commit from now on.
+    func noteLinked() throws(DatabaseError) {
+        try database.run(database.spelling.keepsLog ? CommitLog.linked : "UPDATE hub SET linked = head")
+    }
+
+    // MARK: Decisions without the lock
+
+    /// The present transaction decides without the lock of the hub.
+    var isDeciding: Bool { group?.basis != nil }
+
+    /// Reads rows whose state is among the facts of a decision.
+    func covered<T>(_ body: () throws(DatabaseError) -> T) throws(DatabaseError) -> T {
+        let before = database.reads
+        let result = try body()
+        coveredReads += database.reads - before
+        return result
+    }
+
+    /// All reads of the present transaction so far are covered by ``DecisionBasis`` and the rows that were read ahead.
+    func coverReads() { coveredReads = database.reads }
+
+    var hasUncoveredReads: Bool { database.reads != coveredReads }
+
+    /// Ends a decision that needs the lock after all.
+    func lockNeeded(_ cause: String) -> DatabaseError {
+        needsLock = true
+        return DatabaseError(.contended, doing: "decide without the lock", detail: cause)
+    }
+
+    func takeNeedOfLock() -> Bool {
+        defer { needsLock = false }
+        return needsLock
     }
 
     // MARK: Records
@@ -166,9 +229,13 @@ final class HubStore {
 
     func record(_ name: RecordName) throws(DatabaseError) -> RecordRow? {
         if let known = group?.record(name) { return known }
-        return try database.first(HubStore.recordQuery.sql, .text(name.entity.text), .text(name.id.text)) {
-            recordRow($0, of: name.entity, hasKept: true)
+        let row = try covered { () throws(DatabaseError) in
+            try database.first(HubStore.recordQuery.sql, .text(name.entity.text), .text(name.id.text)) {
+                recordRow($0, of: name.entity, hasKept: true)
+            }
         }
+        group?.facts?.add(name, row)
+        return row
     }
 
     private static let recordQuery = LookUp("SELECT \(HubStore.recordColumns) FROM record WHERE entity = ?1 AND id = ?2", [.text, .text])
@@ -187,11 +254,14 @@ final class HubStore {
     ) throws(DatabaseError) {
         let kept = record.kept?.data.json
         let mayName = [data, kept].contains { $0.map { Placeholder.mayBe(in: $0) } ?? false }
+        let head = group?.basis?.head
         let row: [DatabaseValue] = [
             .text(name.entity.text), .text(name.id.text), .int(record.version), DatabaseValue(data),
             .text(record.stamp.hlc.description), .text(record.stamp.writer.text),
-            DatabaseValue(StampColumn.text(record.kept?.stamps ?? record.exceptions)), .text(originKey), .int(now.milliseconds),
-            DatabaseValue(record.stamp.author), DatabaseValue(StampColumn.text(record.kept?.additions ?? record.additions)),
+            DatabaseValue(StampColumn.text(record.kept?.stamps ?? record.exceptions, preliminaryAbove: head)), .text(originKey),
+            .int(now.milliseconds),
+            DatabaseValue(record.stamp.author),
+            DatabaseValue(StampColumn.text(record.kept?.additions ?? record.additions, preliminaryAbove: head)),
             DatabaseValue(kept), DatabaseValue(record.kept == nil ? nil : record.version),
             DatabaseValue(scopes.flatMap { ScopesColumn.text($0.after) }),
         ]
@@ -350,7 +420,10 @@ final class HubStore {
     /// Cursors below this have missed a deletion that is forgotten by now; 0 when there is none.
     func horizon(_ entity: EntityName) throws(DatabaseError) -> Int64 {
         if let known = group?.horizon(entity) { return known }
-        let horizon = try database.first(HubStore.horizonQuery.sql, .text(entity.text)) { $0.int(0) } ?? 0
+        let horizon = try covered { () throws(DatabaseError) in
+            try database.first(HubStore.horizonQuery.sql, .text(entity.text)) { $0.int(0) } ?? 0
+        }
+        group?.facts?.add(entity, horizon: horizon)
         group?.request.seen.horizons[entity] = horizon
         return horizon
     }
@@ -369,11 +442,16 @@ final class HubStore {
 
     /// The newest commit when the device's creation of the record was refused; `nil`: it never was.
     func refusal(_ name: RecordName, of device: DeviceID) throws(DatabaseError) -> Int64? {
-        if let known = group?.refusal(WriteGroup.RefusalName(device: device, record: name)) { return known }
-        return try database.first(
-            "SELECT version FROM refused_create WHERE device = ? AND entity = ? AND id = ?", .text(device.text), .text(name.entity.text),
-            .text(name.id.text)
-        ) { $0.int(0) }
+        let refusal = WriteGroup.RefusalName(device: device, record: name)
+        if let known = group?.refusal(refusal) { return known }
+        let version = try covered { () throws(DatabaseError) in
+            try database.first(
+                "SELECT version FROM refused_create WHERE device = ? AND entity = ? AND id = ?", .text(device.text),
+                .text(name.entity.text), .text(name.id.text)
+            ) { $0.int(0) }
+        }
+        group?.facts?.add(refusal, version: version)
+        return version
     }
 
     func putRefusal(_ name: RecordName, of device: DeviceID, version: Int64, at now: Timestamp) throws(DatabaseError) {

@@ -1,6 +1,9 @@
 /// The type of a column of a ``RowStatement``, or of a value of a ``LookUp``.
 package enum ColumnKind: Sendable {
     case int, text, bytes
+    /// A commit number, and a text with commit numbers as ``StampColumn`` writes it. Those that a decision without the lock gives out
+    /// (``Decision``) become final when they are written.
+    case commit, stamps
 }
 
 /// A statement that writes rows of one table; each engine writes many of them at once in its cheapest way.

@@ -20,7 +20,7 @@ final class SQLiteDatabase: HubDatabase {
         func openForReading() throws(DatabaseError) -> any HubDatabase { try SQLiteSchema.openForReading(self) }
     }
 
-    let spelling = SQLSpelling(byFeed: " INDEXED BY record_feed", isFeedByExpression: false, tokens: "0")
+    let spelling = SQLSpelling(byFeed: " INDEXED BY record_feed", isFeedByExpression: false, tokens: "0", keepsLog: false)
     var isShared: Bool { false }
 
     private let connection: SQLiteConnection

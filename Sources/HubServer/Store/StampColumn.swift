@@ -3,20 +3,24 @@ import SyncCore
 /// The stamps of fields as JSON: `{"notes":[90102,"0199c3f2a1b4-0007-9f2c11ab","gw-17"]}`. Optional parts follow: the author; the commits
 /// up to which it includes, and has replaced, the values of other writers; the time of most members of an object that is merged, and the
 /// times of the others by name. The stamps of additions are `{"tags":[["urgent",90102,…]]}`. NULL when there are none.
+///
+/// Commit numbers that a decision without the lock of the hub gives out are preliminary. They stand between two characters U+0001, which
+/// JSON text does not contain, and the database writes the final ones in their places (``ColumnKind/stamps``).
 enum StampColumn {
-    static func text(_ exceptions: [JSONString: VersionedRecord.Stamp]) -> String? {
+    /// - Parameter head: Commit numbers above it are preliminary; `nil`: none is.
+    static func text(_ exceptions: [JSONString: VersionedRecord.Stamp], preliminaryAbove head: Int64? = nil) -> String? {
         if exceptions.isEmpty { return nil }
         var writer = JSONWriter()
         writer.object { writer in
             for (field, stamp) in exceptions.sorted(by: { precedesInBytes($0.key.text, $1.key.text) }) {
                 writer.name(field)
-                writer.array { write(stamp, to: &$0) }
+                writer.array { write(stamp, to: &$0, head) }
             }
         }
         return String(decoding: writer.bytes, as: UTF8.self)
     }
 
-    static func text(_ additions: [JSONString: [JSON: VersionedRecord.Stamp]]) -> String? {
+    static func text(_ additions: [JSONString: [JSON: VersionedRecord.Stamp]], preliminaryAbove head: Int64? = nil) -> String? {
         if additions.isEmpty { return nil }
         var writer = JSONWriter()
         writer.object { writer in
@@ -26,7 +30,7 @@ enum StampColumn {
                     for (element, stamp) in stamps.sorted(by: { $0.key.json < $1.key.json }) {
                         writer.array { writer in
                             writer.value(element)
-                            write(stamp, to: &writer)
+                            write(stamp, to: &writer, head)
                         }
                     }
                 }
@@ -35,15 +39,18 @@ enum StampColumn {
         return String(decoding: writer.bytes, as: UTF8.self)
     }
 
-    private static func write(_ stamp: VersionedRecord.Stamp, to writer: inout JSONWriter) {
-        writer.int(stamp.version)
+    private static func write(_ stamp: VersionedRecord.Stamp, to writer: inout JSONWriter, _ head: Int64?) {
+        func write(commit: Int64) {
+            if let head, commit > head { writer.raw("\u{1}\(commit)\u{1}") } else { writer.int(commit) }
+        }
+        write(commit: stamp.version)
         writer.string(stamp.hlc.description)
         writer.string(stamp.writer.text)
         // Each part needs those before it; empty parts at the end are left out.
         let parts = stamp.members != nil || stamp.replaced > 0 ? 3 : stamp.foreign > 0 ? 2 : stamp.author != nil ? 1 : 0
         if parts > 0 { if let author = stamp.author { writer.string(author) } else { writer.null() } }
-        if parts > 1 { writer.int(stamp.foreign) }
-        if parts > 2 { writer.int(stamp.replaced) }
+        if parts > 1 { write(commit: stamp.foreign) }
+        if parts > 2 { write(commit: stamp.replaced) }
         guard let members = stamp.members else { return }
         writer.string(members.rest.description)
         writer.object { writer in

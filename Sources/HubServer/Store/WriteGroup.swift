@@ -7,6 +7,17 @@ import SyncCore
 struct WriteGroup {
     private(set) var done = Layer()
     var request = Layer()
+    /// The newest commit number in the database.
+    var head: Int64
+    /// For a decision without the lock of the hub: the state that it rests on, and the rows as they were read.
+    let basis: DecisionBasis?
+    var facts: Facts?
+
+    init(head: Int64, basis: DecisionBasis? = nil) {
+        self.head = head
+        self.basis = basis
+        facts = basis == nil ? nil : Facts()
+    }
 
     mutating func change(at now: Timestamp, _ body: (inout Layer) -> Void) {
         request.writes.at = now
@@ -57,6 +68,7 @@ struct WriteGroup {
     /// Adds rows that were read before the first request.
     mutating func readAhead(_ seen: Seen) {
         done.seen.take(seen)
+        facts?.add(seen)
     }
 
     /// Only for a test build, which has deleted keys.

@@ -41,13 +41,18 @@ extension Hub {
     /// Asks a database that is a round trip away for the rows that the requests name.
     func readAhead(_ requests: [HubRequest], at now: Timestamp) throws(DatabaseError) {
         guard store.database.isShared else { return }
+        try store.readAhead(wanted(by: requests, at: now))
+    }
+
+    /// The rows that the requests name.
+    func wanted(by requests: [HubRequest], at now: Timestamp) -> WantedRows {
         let grouped = requests.filter { Endpoint.find($0.path)?.writesInGroup == true }
         var wanted = WantedRows()
         for (request, caller) in known(grouped, at: now) {
             wanted.add(caller.device, caller.replica)
             wanted.add(request.push?.items ?? [], of: caller.device)
         }
-        try store.readAhead(wanted)
+        return wanted
     }
 
     /// Devices and databases of the requests.
@@ -109,8 +114,24 @@ struct WantedRows {
 extension HubStore {
     /// Reads rows all at once, for a group that has written nothing yet.
     func readAhead(_ wanted: WantedRows) throws(DatabaseError) {
+        guard !wanted.replicas.isEmpty else { return }
+        group?.readAhead(try read(wanted, with: []) { _, _ in })
+    }
+
+    /// Reads the row of the hub, and the rows for a group, in the present transaction, which decides without the lock of the hub.
+    ///
+    /// - Returns: `nil`: there is no hub.
+    func hub(with wanted: WantedRows) throws(DatabaseError) -> (row: HubRow, seen: WriteGroup.Seen)? {
+        var hub: HubRow?
+        let seen = try read(wanted, with: [Question(hubQuery)]) { _, row in hub = HubStore.hubRow(row) }
+        return try checked(hub).map { ($0, seen) }
+    }
+
+    /// - Parameter others: Questions that are asked with them; `body` receives the index of one and a row of its answer.
+    private func read(
+        _ wanted: WantedRows, with others: [Question], _ body: (Int, any DatabaseRow) -> Void
+    ) throws(DatabaseError) -> WriteGroup.Seen {
         let callers = wanted.replicas.flatMap { device, replicas in replicas.map { (device: device, replica: $0) } }
-        guard !callers.isEmpty else { return }
         let (keys, records, entities) = (Array(wanted.keys), Array(wanted.records), Array(wanted.entities))
         var seen = WriteGroup.Seen(asking: callers)
         for key in keys { seen.keys.updateValue(nil, forKey: key) }
@@ -119,15 +140,16 @@ extension HubStore {
         let questions =
             HubStore.questions(callers) + [
                 HubStore.question(keys), HubStore.question(records), Question(HubStore.horizonQuery, entities.map { [.text($0.text)] }),
-            ]
+            ] + others
         try database.answer(questions) { question, set, row in
             switch question {
+            case 5...: body(question - 5, row)
             case 0, 1: HubStore.add(row, of: question, to: &seen.views[callers[set].device, default: DeviceView()])
             case 2: seen.keys.updateValue(HubStore.keyRow(keys[set].key, row), forKey: keys[set])
             case 3: seen.records.updateValue(record(records[set], from: row), forKey: records[set])
             default: seen.horizons[entities[set]] = row.int(0)
             }
         }
-        group?.readAhead(seen)
+        return seen
     }
 }

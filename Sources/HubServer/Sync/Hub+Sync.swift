@@ -35,7 +35,9 @@ extension Hub {
             limits: settings.limits,
             spread: settings.spread)
         response.share = caller.share?.told
-        return HubResponse(json: HelloMessages.response(response))
+        var answer = HubResponse(json: HelloMessages.response(response))
+        if store.isDeciding { answer.preliminary = Preliminary(.hello(response), head: state.head) }
+        return answer
     }
 
     private static let capabilities = ["groups", VerifyMessages.capability, UnreadableRecords.capability, EntityList.capability]
@@ -75,6 +77,7 @@ extension Hub {
             try noteWaiting(request, caller, settled: batch.counters.settled, at: now)
             var response = HubResponse(json: PushMessages.response(head: state.head, results: results))
             response.givesReceipt = true
+            if store.isDeciding { response.preliminary = Preliminary(.push(results), head: state.head) }
             return response
         }
     }

@@ -95,7 +95,7 @@ extension Hub {
         try readScopes()
         try checkVersions()
         if settings.keepsTokens { try readTokens() }
-        store.openGroup()
+        store.openGroup(head: row.head)
         defer { store.closeGroup() }
         try store.readAhead(of: callers(of: requests, at: now), in: HubPosition(epoch: row.epoch, opening: row.opening, head: row.head))
         var responses: [HubResponse] = []

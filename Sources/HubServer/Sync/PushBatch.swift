@@ -212,6 +212,9 @@ struct PushBatch {
         _ mutation: IncomingMutation, _ key: MutationKey, _ rules: EntityRules, commit: Int64
     ) throws(DatabaseError) -> PushResult {
         var mutation = mutation
+        if store.isDeciding, mutation.baseVersion > store.group?.basis?.head ?? 0 {
+            throw store.lockNeeded("whether this history has reached version \(mutation.baseVersion)")
+        }
         // A version that this history has not reached belongs to another one: it says nothing here.
         let isForeign = mutation.baseVersion > headBefore
         if isForeign {

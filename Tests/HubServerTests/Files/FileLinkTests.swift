@@ -184,7 +184,8 @@ struct FileLinkTests {
         let content = Self.contents[0]
         func forget() throws {
             try rows.run("DELETE FROM record_file")
-            try rows.run("UPDATE hub SET linked = linked - 2")
+            let newest = Engine.current == .sqlite ? "hub" : "commit_log"
+            try rows.run("UPDATE \(newest) SET linked = linked - 2")
         }
         var stand: FileStand? = try FileStand(at: rows.place, files: files)
         func prepare(_ stand: FileStand) throws {
