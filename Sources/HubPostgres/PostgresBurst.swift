@@ -161,8 +161,8 @@ extension PostgresSets {
             case .stamps:
                 """
                 CASE WHEN strpos(\(column), chr(1)) > 0 THEN (
-                SELECT string_agg(CASE WHEN p.n % 2 = 0 THEN CAST(CAST(p.part AS BIGINT) + h.shift AS TEXT) ELSE p.part END, '' ORDER BY p.n)
-                FROM unnest(string_to_array(\(column), chr(1))) WITH ORDINALITY AS p(part, n)) ELSE \(column) END
+                SELECT string_agg(CASE WHEN p.n % 2 = 0 THEN CAST(CAST(p.t AS BIGINT) + h.shift AS TEXT) ELSE p.t END, '' ORDER BY p.n)
+                FROM unnest(string_to_array(\(column), chr(1))) WITH ORDINALITY AS p(t, n)) ELSE \(column) END
                 """
             }
         }

@@ -6,9 +6,11 @@ import HubServer
 /// Two versions of the program may run side by side while replicas are replaced one after the other. A step therefore only adds: a table, a
 /// column that may be NULL or has a default, an index. `hub_schema` has the version of the tables, and the oldest program that can still
 /// work with them. A program that is older than that refuses to work at its next transaction, not only at its next start. A step that
-/// removes something raises `oldest_reader`, one release after its last use.
+/// removes something raises `oldest_reader`, one release after its last use. Step 11 is the one exception: it moves the newest commit
+/// number, and no program of before may write beside it.
 ///
-/// The tables are those of SQLite (``HubServer``'s `SQLiteSchema`, where they are explained), and one more:
+/// The tables are those of SQLite (``HubServer``'s `SQLiteSchema`, where they are explained), and two more:
+/// - `commit_log`: the newest commit number, and the counters (``CommitLog``).
 /// - `token`: the book of tokens, one row an entry; `entry` is NULL when it was removed. `changed` is the version of the book.
 ///
 /// Names and identifiers are ordered by their bytes (`COLLATE "C"`), as everywhere in the protocol: a listing in the order of the
@@ -273,7 +275,7 @@ enum PostgresSchema {
             SELECT 1, head, linked, 1, applied, duplicates, conflicts, rejected, retried FROM hub
             WHERE NOT EXISTS (SELECT 1 FROM commit_log)
             """,
-            "UPDATE hub_schema SET oldest_reader = 13 WHERE oldest_reader < 13",
+            "UPDATE hub_schema SET oldest_reader = \(withCommitLog) WHERE oldest_reader < \(withCommitLog)",
         ],
     ]
 

@@ -16,10 +16,12 @@ import SyncCore
 // | what decisions read | compared by |
 // |---|---|
 // | history, openings, tokens, scopes, schemas, entity settings | ``DecisionBasis/identity`` |
-// | records (also those that are referred to), keys (also those that are depended on or superseded), devices, their databases, forgotten deletions, refused creations | a fact for each row |
+// | records and keys, also those that are referred to, depended on or superseded | a fact for each row |
+// | devices, their databases, forgotten deletions, refused creations | a fact for each row |
 // | scopes that records grant | ``DecisionBasis/granted`` |
 // | files and their links, and anything else | nothing else may have been written (``Decision/isExact``) |
-// | counters; the text of an earlier rejection; returns of a device's other databases | nothing: they decide nothing, or only when a device is asked once more |
+// | counters, the text of an earlier rejection | nothing: they decide nothing |
+// | returns of databases of a device that were not read | nothing: they decide whether it is told once more to take a new id |
 extension Hub {
     /// Largest number of decisions without the lock about the same requests; then the lock comes first.
     static let decisionsMax = 2
