@@ -101,7 +101,14 @@ final class PostgresDatabase: HubDatabase {
         try write("COMMIT", [])
         try write("BEGIN TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE", [])
         if decision.isBrief, connection.knowsLockTimeout { try write(PostgresDatabase.briefLock, []) }
-        let head = try burst.send(decision, connection, &setStatements)
+        let head: Int64?
+        do throws(DatabaseError) {
+            head = try burst.send(decision, connection, &setStatements)
+        } catch {
+            // A key that another hub has written meanwhile: keys that are written are not compared before.
+            guard error.isOfUniqueness else { throw error }
+            throw DatabaseError(.contended, doing: error.doing, detail: error.detail)
+        }
         try settleCommit()
         guard let head else { throw DatabaseError(.contended, doing: "COMMIT", detail: "the row of the hub is missing") }
         return head - decision.basis.head

@@ -1,5 +1,10 @@
 import HubServer
 
+extension DatabaseError {
+    /// A row with the key of another one was to be inserted (SQLSTATE 23505).
+    var isOfUniqueness: Bool { kind == .other && detail.hasSuffix("(23505)") }
+}
+
 /// The meaning of an SQLSTATE of five characters for the hub (PostgreSQL 15, appendix A).
 enum SQLState {
     static func kind(of state: String) -> DatabaseError.Kind {

@@ -36,7 +36,7 @@ extension Hub {
 
     /// The requests of one decision: a group (``ReadPush``).
     func endOfDecision(from start: Int, in requests: inout [HubRequest]) -> Int {
-        let limit = endOfGroup(from: start, in: &requests)
+        let limit = endOfGroup(from: start, in: &requests, most: ReadPush.decidedMax)
         return requests[start..<limit].firstIndex { !mayDecide($0) } ?? limit
     }
 
@@ -98,10 +98,11 @@ extension Hub {
         }
         var decision = Decision(basis: basis)
         decision.isExact = store.hasUncoveredReads
-        decision.facts = group.facts?.all ?? []
         decision.readsGrants = group.facts?.readsGrants ?? false
         decision.isBrief = isBrief
-        guard let writes = try store.flush() else { return decision }
+        let writes = try store.flush()
+        decision.facts = group.facts?.all(for: writes) ?? []
+        guard let writes else { return decision }
         decision.changesGrants = !writes.grants.isEmpty
         decision.count = (writes.head ?? basis.head) - basis.head
         decision.counters = writes.counters

@@ -53,7 +53,9 @@ package struct RowFacts {
 extension WriteGroup {
     /// The state of rows when they were read for a decision without the lock: what is compared before its writes.
     struct Facts {
-        fileprivate var sets: [Kind: [[DatabaseValue]]] = [:]
+        private var sets: [Kind: [[DatabaseValue]]] = [:]
+        /// Keys that were not there. Most of them are written, and fail by themselves when another hub was faster.
+        private var absentKeys: [KeyName] = []
         var readsGrants = false
 
         enum Kind: Int, CaseIterable {
@@ -62,8 +64,22 @@ extension WriteGroup {
 
         mutating func add(_ kind: Kind, _ values: [DatabaseValue]) { sets[kind, default: []].append(values) }
 
-        var all: [RowFacts] {
-            Kind.allCases.compactMap { kind in sets[kind].map { RowFacts(fact: Facts.fact(kind), sets: $0) } }
+        /// - Parameter row: `nil`: there is no such row. The payload is left out: only repeated answers show it.
+        mutating func add(_ name: KeyName, _ row: HubStore.KeyRow?) {
+            guard let row else { return absentKeys.append(name) }
+            add(.key, Facts.row(name, row.version * 4 + StatusColumn.number(row.status)))
+        }
+
+        private static func row(_ name: KeyName, _ state: Int64) -> [DatabaseValue] {
+            [.text(name.device.text), .text(name.key.text), .int(state)]
+        }
+
+        /// - Parameter writes: The writes of the decision.
+        func all(for writes: Writes?) -> [RowFacts] {
+            var sets = sets
+            let missing = absentKeys.filter { writes?.keys[$0] == nil }
+            if !missing.isEmpty { sets[.key, default: []] += missing.map { Facts.row($0, -1) } }
+            return Kind.allCases.compactMap { kind in sets[kind].map { RowFacts(fact: Facts.fact(kind), sets: $0) } }
         }
 
         /// The name of a row, and then what it was: a text or a number that stands for all that decisions use of it.
@@ -98,12 +114,6 @@ extension WriteGroup.Facts {
     /// - Parameter row: `nil`: there is no such row. The same holds below.
     mutating func add(_ name: RecordName, _ row: HubStore.RecordRow?) {
         add(.record, [.text(name.entity.text), .text(name.id.text), .int(row?.version ?? 0)])
-    }
-
-    /// The payload is left out: only repeated answers show it.
-    mutating func add(_ name: WriteGroup.KeyName, _ row: HubStore.KeyRow?) {
-        let state = row.map { $0.version * 4 + StatusColumn.number($0.status) } ?? -1
-        add(.key, [.text(name.device.text), .text(name.key.text), .int(state)])
     }
 
     /// The databases of the device that were asked for by name, and those with returns.

@@ -57,15 +57,6 @@ package protocol HubDatabase: AnyObject {
     var roundTrips: Int { get }
 }
 
-extension HubDatabase {
-    package func commit(_ decision: Decision) throws(DatabaseError) -> Int64 {
-        throw DatabaseError(.other, doing: "commit", detail: "this database has no decisions without the lock")
-    }
-
-    package var reads: Int { 0 }
-    package var roundTrips: Int { 0 }
-}
-
 /// A use of the database that programs of earlier versions would overlook.
 package enum DatabaseFeature: Sendable {
     case scopes, versions, entitySettings

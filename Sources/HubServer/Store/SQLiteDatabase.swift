@@ -114,6 +114,13 @@ final class SQLiteDatabase: HubDatabase {
 
     func commit() throws(DatabaseError) { try execute("COMMIT") }
 
+    func commit(_ decision: Decision) throws(DatabaseError) -> Int64 {
+        throw DatabaseError(.other, doing: "commit", detail: "a file has one writer, which decides with the lock")
+    }
+
+    var reads: Int { 0 }
+    var roundTrips: Int { 0 }
+
     func rollback() throws(DatabaseError) { try execute("ROLLBACK") }
 
     private func step(

@@ -26,13 +26,15 @@ extension Hub {
     }
 
     /// Reads the bodies of the requests that are answered from one group, and says where the next group begins.
-    func endOfGroup(from start: Int, in requests: inout [HubRequest]) -> Int {
+    ///
+    /// - Parameter most: Largest number of mutations of several pushes.
+    func endOfGroup(from start: Int, in requests: inout [HubRequest], most: Int = ReadPush.mutationsMax) -> Int {
         var (end, mutations, bytes) = (start, 0, 0)
         while end < requests.count {
             readBody(of: &requests[end])
             mutations += requests[end].push?.items.count ?? 0
             bytes += requests[end].push?.bytes ?? 0
-            if end > start, mutations > ReadPush.mutationsMax || bytes > ReadPush.bytesMax { break }
+            if end > start, mutations > most || bytes > ReadPush.bytesMax { break }
             end += 1
         }
         return end
@@ -82,6 +84,8 @@ struct ReadPush: Sendable {
 
     /// Limits of the pushes of one group, unless it is one push: the rows that they read and write are in memory at one time.
     static let mutationsMax = 1_000
+    /// The same for a decision without the lock of the hub, which has a commit of its own: usual pushes of one turn share it.
+    static let decidedMax = 2_000
     static let bytesMax = 8 << 20
 
     var items: [IncomingItem] {

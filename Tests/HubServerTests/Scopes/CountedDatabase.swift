@@ -54,6 +54,16 @@ final class CountedDatabase: HubDatabase {
         try inner.commit()
     }
 
+    /// What a decision compares before its commit is asked, too.
+    func commit(_ decision: Decision) throws(DatabaseError) -> Int64 {
+        for facts in decision.facts { log.add(WorkLog.Entry(sql: facts.fact.isPast, sets: facts.sets.count)) }
+        log.add(WorkLog.Entry(sql: decision.isExact ? "commit alone" : "commit"))
+        return try inner.commit(decision)
+    }
+
+    var reads: Int { inner.reads }
+    var roundTrips: Int { inner.roundTrips }
+
     func rollback() throws(DatabaseError) {
         log.add(WorkLog.Entry(sql: "rollback"))
         try inner.rollback()
