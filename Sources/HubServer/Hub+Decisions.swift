@@ -6,12 +6,12 @@ import SyncCore
 // decision rests on, writes, and commits. A hub that stops or is slow therefore holds nothing that others wait for: what the lock covers
 // is at the server already when it is taken.
 //
-// **Why it is right.** All transactions that write take the lock, and each of them has a number in `commit_log`. If that number is the one
-// of the snapshot, nothing has changed, and the decision is the one that would have been made under the lock. Otherwise each row that it
-// has read is compared (``WriteGroup/Facts``), and the state of the hub (``DecisionBasis``). The commit numbers that it has given out are
-// then too low, all by the same difference: rows and answers get the final ones. No comparison of a decision has another result for that,
-// because every number that a device or a row can name is at most the newest one of the snapshot; a device that names another one is
-// decided with the lock.
+// **Why it is right.** All transactions that write take the lock, but for the removal of old events, on which no decision rests. Each of
+// them has a number in `commit_log`. If that number is the one of the snapshot, nothing has changed, and the decision is the one that
+// would have been made under the lock. Otherwise each row that it has read is compared (``WriteGroup/Facts``), and the state of the hub
+// (``DecisionBasis``). The commit numbers that it has given out are then too low, all by the same difference: rows and answers get the
+// final ones. No comparison of a decision has another result for that, because every number that a device or a row can name is at most
+// the newest one of the snapshot; a device that names another one is decided with the lock.
 //
 // | what decisions read | compared by |
 // |---|---|
