@@ -53,8 +53,8 @@ struct PostgresPlanTests {
             let words = statement.split(separator: " ").first.map(String.init) ?? ""
             guard ["SELECT", "INSERT", "UPDATE", "DELETE", "WITH"].contains(words) else { continue }
             // What a decision sends before its statements is in settings, which a plan looks at.
-            for part in statement.split(separator: "current_setting('").dropFirst() {
-                let name = String(part.prefix { $0 != "'" })
+            for part in statement.split(separator: "current_setting('agenthub.").dropFirst() {
+                let name = "agenthub." + part.prefix { $0 != "'" }
                 let value = ["agenthub.base", "agenthub.shift", "agenthub.same"].contains(name) ? "0" : "{}"
                 _ = try database.text("SELECT set_config('\(name)', '\(value)', false)")
             }
