@@ -134,6 +134,8 @@ struct PostgresPlanTests {
             _ = bench.push([Sent("\(name)-1", .create, id: name), Sent("\(name)-2", seq: 2, .update, id: name)], device: device)
             _ = bench.push([Sent("\(name)-3", seq: 3, .update, id: "nothing-\(name)")], device: device)
         }
+        // A key that is known.
+        _ = bench.push([Sent("\(name)-1", .create, id: name)])
         _ = try bench.pull([("audits", nil)])
         _ = try bench.list(SnapshotRequest(entity: "audits", after: nil, limit: 10))
         // A file that records show, and one that none does.
