@@ -1,6 +1,7 @@
 """Plain delivery: changes of every kind over deaths, cut lines and lost answers, each exactly once."""
 import http.client, random, threading
 
+from processes import until
 from stand import Site
 
 ENTITIES = """\
@@ -114,7 +115,9 @@ def run(report, hub_programs, fleet, engine=None, replica=None, steps=40):
             devices = [site.device(programs, f"d-{number}") for number, programs in enumerate(fleet, 1)]
             site.hub.publish("work_orders", {id: {"title": id} for id in SHARED})
             site.settle()
-            if replica: site.add_replica(replica, ENTITIES)
+            if replica:
+                site.add_replica(replica, ENTITIES)
+                if replica.keeps_log and not hub_programs.keeps_log: lock_out(report, site, replica)
             expected = Expected()
             authors = [Author(device, expected, generator) for device in devices]
             for step in range(steps):
@@ -126,6 +129,15 @@ def run(report, hub_programs, fleet, engine=None, replica=None, steps=40):
             judge(report, site, expected, authors)
         except Exception as error:
             report.broke(error, site.logs())
+
+
+def lock_out(report, site, replica):
+    """The database is one that hubs of before would damage: they stop serving, say why, and are replaced."""
+    earlier = site.hubs[0]
+    until("the hub of before is locked out", lambda: not earlier.is_ready())
+    report.holds("the log of the hub of before says why it is locked out", earlier.log, lambda text: "a newer agenthub uses it" in text,
+                 "a newer agenthub uses it", "agenthub: listening")
+    earlier.restart(replica)
 
 
 def trouble(generator, site, step):

@@ -89,6 +89,11 @@ class Programs:
     def refuses_who_keeps(self): return self.knows("agenthub", "agent-too-old")
 
     @property
+    def keeps_log(self):
+        """Whether a hub on PostgreSQL counts its commits in a table of their own. Older hubs are locked out of such a database."""
+        return self.knows("agenthub", "commit_log")
+
+    @property
     def fetches_files(self): return "\n  fetch " in self.help("agentctl", "blobs")
 
     def abilities(self):
@@ -96,5 +101,5 @@ class Programs:
         names = {"scopes": self.has_scopes, "grant": self.has_grants, "entities apply": self.has_apply,
                  "versions at the hub": self.has_versions,
                  "versions at the agent": self.agent_has_versions, "blobs fetch": self.fetches_files,
-                 "Sync-Can": self.lets_go}
+                 "Sync-Can": self.lets_go, "log of commits": self.keeps_log}
         return ", ".join(f"{'' if has else 'no '}{name}" for name, has in names.items())
