@@ -90,6 +90,7 @@ struct SecurityTableTests {
         Row(from: "a writer of documents or names", phrases: []),
         Row(from: "a thief of the device", phrases: []),
         Row(from: "a copier of the card", phrases: []),
+        Row(from: "a device that has lost a scope", phrases: []),
         Row(from: "root on the machine", phrases: []),
     ]
 

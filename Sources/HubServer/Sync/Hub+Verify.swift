@@ -32,7 +32,9 @@ extension Feed {
     mutating func answer(_ request: VerifyRequest) throws(DatabaseError) -> Result<VerifyResponse, Problem> {
         switch try position(StreamPosition(entity: request.entity, cursor: request.cursor)) {
         case .failure(let problem): return .failure(problem)
-        case .success:
+        case .success(let cursor):
+            // The agent would list the buckets that differ, and keep what it does not find there.
+            if let share = cursor.share, try isKept(share, upTo: cursor.seq, of: cursor.entity) { return .failure(Feed.agentTooOld) }
             var digest = EntityDigest()
             if let scopes = scopes(of: request.entity), !ablations.contains(.digestsOfAll) {
                 try store.versions(request.entity, in: scopes.codes) { id, version in digest.add(id, version: version) }

@@ -318,14 +318,14 @@ struct DecisionTests {
         try bench.server.query(
             """
             UPDATE hub SET head = c.head, linked = c.linked, applied = c.applied FROM (SELECT * FROM commit_log ORDER BY n DESC LIMIT 1) c;
-            DROP TABLE commit_log; UPDATE hub_schema SET version = 10, oldest_reader = 1
+            DROP TABLE commit_log; UPDATE hub_schema SET version = 12, oldest_reader = 1
             """, schema: bench.schema)
         let workers = (0..<3).map { index in Worker { try bench.hub(seed: UInt64(index)).hub.head } }
         #expect(try workers.map { try $0.join() } == [3, 3, 3])
         let hub = try bench.hub()
         #expect(try hub.verdict(Sent("k-4", seq: 4, .create, id: "a-4")).version == 4)
         #expect(try hub.hub.stats().counters.applied == 4)
-        #expect(try bench.server.query("SELECT oldest_reader FROM hub_schema", schema: bench.schema) == [["11"]])
+        #expect(try bench.server.query("SELECT oldest_reader FROM hub_schema", schema: bench.schema) == [["13"]])
     }
 
     @Test("The log keeps its newest rows, and the row of the hub is never written")

@@ -192,6 +192,7 @@ struct PostgresPlanTests {
             INSERT INTO replica(device, id, first_seen_ms, last_seen_ms) SELECT 'd-' || n, 'r', 1, 1 FROM generate_series(1, 3000) n;
             INSERT INTO refused_create(device, entity, id, version, at_ms)
             SELECT 'd-' || n, 'audits', 'r', 1, 1795208400000 + n FROM generate_series(1, 3000) n;
+            INSERT INTO device_keeping(device, entity, since_ms) SELECT 'd-' || n, 'audits', 1 FROM generate_series(1, 3000) n;
             INSERT INTO blob_wait(digest, entity, record_id)
             SELECT lpad(to_hex(n), 64, 'cd'), 'work_orders', 'r-' || n FROM generate_series(1, 3000) n;
             INSERT INTO record_file(digest, entity, id, shown, namer)
