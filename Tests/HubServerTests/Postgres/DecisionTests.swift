@@ -75,7 +75,9 @@ struct DecisionTests {
             (0..<8).map { index in
                 var headers: HTTPHeaders = [:]
                 HubRequestHeaders(device: DeviceID(trusted: "d-\(index)"), replica: "r").write(to: &headers)
-                let sent = [Sent("\(name)-1", .create, id: "\(name)-\(index)"), Sent("\(name)-2", seq: 2, .create, id: "\(name)-also-\(index)")]
+                let sent = [
+                    Sent("\(name)-1", .create, id: "\(name)-\(index)"), Sent("\(name)-2", seq: 2, .create, id: "\(name)-also-\(index)"),
+                ]
                 let body: JSON = ["mutations": .array(sent.map { .object($0.json) })]
                 return HubRequest("POST", "/v1/sync/push", headers: headers, body: body.bytes)
             }
@@ -298,7 +300,8 @@ struct DecisionTests {
             default: data = [field: .int(number)]
             }
             let id = ids.randomElement(using: &random) ?? ""
-            let action: MutationAction = [.create, .update, .update, .update, .update, .update, .delete].randomElement(using: &random) ?? .update
+            let action: MutationAction =
+                [.create, .update, .update, .update, .update, .update, .delete].randomElement(using: &random) ?? .update
             return Sent(
                 "\(name)-\(index)", seq: Int64(round * 10 + index + 1), action, id: id,
                 data: action == .delete ? nil : .object(data), ops: action == .delete ? [] : ops,
