@@ -170,6 +170,9 @@ package struct Scenario: Sendable, Hashable {
             faults.formUnion([.hubRestore, .link])
             faults.subtract([.portal, .auth, .restore, .clone, .poison, .collect, .rollback])
             (agents, operations, records, pullInterval) = (3, 60, 8, .seconds(20))
+        case .lostScopesKept:
+            // An operator takes a scope from a device that has records of it, and no group grants it again.
+            (agents, sharesOut, usesGroups) = (3, true, false)
         case .newSchemasUnseen:
             // A device takes a newer version over while pages of the former one are under way to it.
             faults = [.delay]

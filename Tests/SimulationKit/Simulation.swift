@@ -133,6 +133,7 @@ package final class Simulation {
 
     package func run() throws(Broken) {
         if scenario.countsByRecord { count("histories with versions by record") }
+        if scenario.keeps { count("histories with keep") }
         try beginSharing()
         try beginSchemas()
         for agent in agents { plan(.starts(agent: agent.index), in: chance(upTo: .seconds(2))) }

@@ -20,7 +20,7 @@ struct AblationTests {
     private static let rare: [Ablation] = [
         .cursorAtEnd, .sentCoalesced, .conflictLosesBase, .mergeForgotten, .requeueAboveHighest, .markIgnored, .unofferedIsDeleted,
         .coalescedInDoubt, .storedReadAsInput, .removalBeatsAddition, .versionsAsPlaces, .membersByArrival, .membersByField,
-        .newSchemasUnseen,
+        .newSchemasUnseen, .lostScopesKept,
     ]
 
     /// Number of histories that are led to the moments of one rule.

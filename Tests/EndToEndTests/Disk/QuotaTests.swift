@@ -52,6 +52,10 @@ extension EndToEnd {
                     break
                 }
                 #expect(last < 2_000)
+                // A measurement that was made before may take the room again. Then the next refusal releases it.
+                for _ in 0..<100 where access(ballast, F_OK) == 0 {
+                    if try await refusal(last + 1, at: stand) == nil { last += 1 }
+                }
                 #expect(access(ballast, F_OK) != 0)
                 #expect(try await stand.client.status().value.database.state == .diskFull)
                 #expect(try await stand.client.record(RecordName(Self.orders, RecordID(trusted: "wo-1"))).status == 200)
