@@ -99,7 +99,7 @@ extension EndToEnd {
         private static let wan = Namespaces.Cable.wan
         private static let isLong = ProcessInfo.processInfo.environment["EDGE_SYNC_LONG"] != nil
 
-        /// EDGE_SYNC_LONG: 200 MB and 20 cuts, some two minutes.
+        /// EDGE_SYNC_LONG: 200 MB and 20 cuts, about eleven minutes.
         private static let bytes = isLong ? 200_000_000 : 20_000_000
         private static let cuts = isLong ? 20 : 4
 
