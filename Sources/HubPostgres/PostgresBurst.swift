@@ -38,7 +38,7 @@ struct PostgresBurst {
     ) throws(DatabaseError) -> Int64? {
         let comparisons = try stage(decision.facts, connection, &statements)
         let writing = try stageWrites(connection, &statements)
-        // What follows is small, and should leave in one piece.
+        // The short statements that follow should leave in one piece.
         try connection.flush()
         let before = connection.sentCount
         var position = 0

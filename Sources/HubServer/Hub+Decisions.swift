@@ -54,13 +54,7 @@ extension Hub {
         try beginDecision(of: requests, at: now)
         var responses: [HubResponse] = []
         for request in requests { responses.append(try isolated(request, alone: requests.count == 1, at: now)) }
-        if witness.found != nil {
-            store.closeGroup()
-            try store.database.rollback()
-            settleShelf(committed: false)
-            notices = []
-            return []
-        }
+        if try givesUpForEvidence() { return [] }
         let decision = try endDecision(isBrief: writing == .writingIfFree)
         store.closeGroup()
         isCommitting = true

@@ -283,13 +283,7 @@ package final class Hub {
                 waiting[index].push = nil
             }
             start = end
-            if witness.found != nil {
-                store.closeGroup()
-                try store.database.rollback()
-                settleShelf(committed: false)
-                notices = []
-                return []
-            }
+            if try givesUpForEvidence() { return [] }
             try flush()
             store.closeGroup()
         }
@@ -320,6 +314,18 @@ package final class Hub {
     static let triesMax = 5
     /// Largest number of new histories for one transaction; one is normal.
     private static let historiesMax = 3
+
+    /// Gives up the present transaction when a request of it has carried evidence (``HubWitness``).
+    ///
+    /// - Returns: `true`: nothing of it was committed.
+    func givesUpForEvidence() throws(DatabaseError) -> Bool {
+        guard witness.found != nil else { return false }
+        store.closeGroup()
+        try store.database.rollback()
+        settleShelf(committed: false)
+        notices = []
+        return true
+    }
 
     /// Runs one request; its failure undoes its own writes only.
     func isolated(_ request: HubRequest, alone: Bool, at now: Timestamp) throws(DatabaseError) -> HubResponse {

@@ -37,7 +37,7 @@ struct EventWalk: Hashable, Sendable {
     /// Events that were accepted before this time go.
     let before: Timestamp
     let now: Timestamp
-    /// Events of later commits stay: somebody has yet to read them.
+    /// Events of later commits stay: a consumer has yet to read them.
     let upTo: Int64
     /// The next page begins behind this place.
     private(set) var from = Place.start

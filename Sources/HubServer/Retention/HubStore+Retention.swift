@@ -105,7 +105,8 @@ extension HubStore {
 
     /// Removes the oldest events of an entity, with their links to files. The keys of their mutations stay.
     ///
-    /// The horizon rises, so that the entity may become one of records later: whoever has copies of the removed ones lists anew then.
+    /// The horizon rises, so that the entity may become one of records later: devices that have copies of the removed ones list anew
+    /// then.
     ///
     /// - Parameter rows: The first events in the order of commits: all up to the last of them.
     /// - Throws: `.contended` when they are not the same any more. The caller gives up the transaction, and may read them again.
@@ -187,7 +188,7 @@ extension HubStore {
     }
 }
 
-/// What housekeeping has done with the events of an entity.
+/// The work of housekeeping on the events of an entity.
 package struct EventRetention: Hashable, Sendable {
     /// The rule of the newest run.
     package var keep: Duration

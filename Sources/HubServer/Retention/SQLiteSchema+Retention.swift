@@ -2,8 +2,8 @@ extension SQLiteSchema {
     /// What housekeeping has to know of its earlier runs.
     ///
     /// - `retention_clock`: the hub's time, as far as events are removed by it (``RetentionClock``).
-    /// - `event_retention`: by entity, the rule of the newest run, the events that it removed, and those of all runs. `has_more` is 1 where a
-    ///   run ended before it was through.
+    /// - `event_retention`: by entity, the rule of the newest run, the events that it removed, and those of all runs. `has_more` is 1 where
+    ///   a run ended before it was through.
     static let retention = """
         CREATE TABLE IF NOT EXISTS retention_clock(
           one INTEGER PRIMARY KEY CHECK(one = 1), believed_ms INTEGER, doubted_ms INTEGER, seen_ms INTEGER

@@ -4,8 +4,8 @@ import SyncCore
 // records back would have no effect and leave no trace, so the hub refuses instead, and tells its operator.
 
 extension Feed {
-    /// Records that leave in one place of a feed, and that every agent lets go. An agent counts up to 50 from all places of one pull together:
-    /// those of lost scopes, and those that were moved.
+    /// Records that leave in one place of a feed, and that every agent lets go. An agent counts up to 50 from all places of one pull
+    /// together: those of lost scopes, and those that were moved.
     static let lettingGoMax = 25
     /// Rows of a feed in which records that leave are counted. Above the largest page, so that a fifth of them is never reached by pages
     /// that pass one by one.
@@ -30,8 +30,8 @@ extension Feed {
         return leaving > Feed.lettingGoMax && rows.contains(where: \.isRevoked)
     }
 
-    /// Returns whether the agent would keep records of the scopes that the device has lost. Counts from the first of them on, so that all pages
-    /// get one answer. A record that is still in another scope of the device counts, too.
+    /// Returns whether the agent would keep records of the scopes that the device has lost. Counts from the first of them on, so that all
+    /// pages get one answer. A record that is still in another scope of the device counts, too.
     func isKept(_ share: CursorShare, upTo seq: Int64, of entity: EntityName) throws(DatabaseError) -> Bool {
         if letsGo || share.lost.isEmpty { return false }
         let found = try store.lostScopes(
@@ -48,7 +48,8 @@ extension Feed {
 }
 
 extension Hub {
-    /// Notes a refusal for the operator, unless it is another one or is known. A hub that only reads leaves the request to the one that writes.
+    /// Notes a refusal for the operator, unless it is another one or is known. A hub that only reads leaves the request to the one that
+    /// writes.
     func noteKeeping(_ problem: Problem, _ device: DeviceID, _ entity: EntityName) throws(DatabaseError) {
         guard problem.code == Problem.agentTooOld, keeping[device] == nil, try !store.keeps(device) else { return }
         if onlyReads { throw DatabaseError(.readOnly, doing: "note that a device needs an update", detail: "it only reads") }
