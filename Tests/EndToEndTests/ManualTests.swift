@@ -24,12 +24,13 @@ extension EndToEnd {
         }
 
         @Test(
-            "Every command of the page First form prints what the page shows",
-            .enabled(if: python != nil && path(of: "jq") != nil && path(of: "curl") != nil))
-        func firstForm() async throws {
-            let page = Self.root + "/deploy/docs/first-form.md"
+            "Every command of the pages that lead through a fleet prints what the page shows",
+            .enabled(if: python != nil && path(of: "jq") != nil && path(of: "curl") != nil),
+            arguments: ["first-form", "two-customers"])
+        func walks(_ page: String) async throws {
             let output = try await Child.run(
-                [Self.python ?? "", Self.root + "/deploy/lib/try-page", page, Self.binaries], in: NSTemporaryDirectory())
+                [Self.python ?? "", Self.root + "/deploy/lib/try-page", Self.root + "/deploy/docs/\(page).md", Self.binaries],
+                in: NSTemporaryDirectory())
             #expect(output.status == 0, "\(output.text + output.talk)")
             #expect(output.text.contains("no difference"))
         }

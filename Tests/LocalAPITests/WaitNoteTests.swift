@@ -38,7 +38,7 @@ import Testing
                 says: "it is kept on flash; the hub refused it: status must be one of open, closed: agentctl rejected "
                     + "show k-1"),
             Enqueued(
-                state: "held", says: "it is kept on flash; somebody has to decide: agentctl rejected show k-1"),
+                state: "held", says: "it is kept on flash; a person has to decide; see: agentctl rejected show k-1"),
             Enqueued(state: "expired", says: "it was not sent, and will not be: expired"),
         ])
     func enqueued(_ example: Enqueued) throws {

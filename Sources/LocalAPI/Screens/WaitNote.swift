@@ -11,7 +11,7 @@ package enum WaitNote {
         let text: String
         switch MutationState(name: answer.state) {
         case .rejected?, .failed?, .held?:
-            text = "it is kept on flash; \(why?.sentence ?? "somebody has to decide"): agentctl rejected show \(answer.id)"
+            text = "it is kept on flash; \(why?.sentence ?? "a person has to decide"); see: agentctl rejected show \(answer.id)"
         case .cancelled?, .discarded?, .expired?: text = "it was not sent, and will not be: \(answer.state)"
         case .done?, .resolved?, .coalesced?, .superseded?: text = "it is settled: \(answer.state)"
         case .pending?, .inFlight?, .conflicted?, nil:

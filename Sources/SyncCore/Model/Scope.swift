@@ -159,7 +159,7 @@ package struct WriteDecision: Sendable {
             case .own: scopes.contains { $0.value == share.device.text }
             case .role(let role): share.roles.contains(role)
             }
-        return isAllowed ? nil : forbidden("the field \(field) may be changed only by: \(right.text)")
+        return isAllowed ? nil : forbidden("only \(right.holder) may change the field \(field)")
     }
 
     private func forbidden(_ detail: String) -> Problem { Problem("forbidden", status: 403, detail: detail) }
@@ -170,6 +170,16 @@ package enum FieldRight: Hashable, Sendable {
     case scope, own, nobody, everybody
     /// Devices with this role.
     case role(String)
+
+    /// Whom a refusal names.
+    fileprivate var holder: String {
+        switch self {
+        case .everybody, .scope: "a device that receives the record"
+        case .own: "the device that the record names"
+        case .nobody: "the hub"
+        case .role(let role): "a device with the role \(role)"
+        }
+    }
 
     /// Reads the word of a right, or the name of a role: 1 to 64 letters, digits, `-`, `_`, `.`, `:`.
     package init?(_ text: String) {

@@ -49,7 +49,7 @@ struct GrantCommand: ParsableCommand {
         }
         if let fault { throw fault }
         let there = grants.count - given.count
-        if !given.isEmpty { Say.error("granted \(given.map(\.text).joined(separator: ", ")) to \(device)") }
+        if !given.isEmpty { try Say.result("granted \(given.map(\.text).joined(separator: ", ")) to \(device)") }
         if there > 0 { Say.error("\(device) had \(there == 1 ? "one" : "\(there)") of them before") }
     }
 }
@@ -79,7 +79,7 @@ struct RevokeCommand: ParsableCommand {
                 if book.takeBack(grant.kind, from: device, at: now) { taken.append(grant) } else { missing.append(grant) }
             }
         }
-        if !taken.isEmpty { Say.error("took \(taken.map(\.text).joined(separator: ", ")) back from \(device)") }
+        if !taken.isEmpty { try Say.result("took \(taken.map(\.text).joined(separator: ", ")) back from \(device)") }
         guard missing.isEmpty else {
             throw Failure(
                 66,

@@ -138,13 +138,35 @@ struct EngineNewsTests {
         #expect(rig.asked == "loadStreams")
     }
 
-    @Test("An early answer without news, as a hub gives it that stops, is followed by one interval without a wait")
+    @Test(
+        "After an early answer without news, as a hub gives it that stops, the next pull waits soon; after a second one, an interval later")
     func early() {
         var rig = Self.waiting()
         rig.waited(Rig.pull(), after: .seconds(3))
         rig.idleEnd()
+        rig.pass(.seconds(31))
+        rig.beginWait()
+        #expect(rig.waitingPull != nil)
+        rig.waited(Rig.pull(), after: .seconds(3))
+        rig.idleEnd()
         rig.pass(.seconds(1_400))
         #expect(rig.waitingPull == nil && rig.asked == nil)
+    }
+
+    @Test("A hub that stops, is away for a while and comes back has its waiting pulls again, without an interval between them")
+    func restarted() {
+        var rig = Self.waiting()
+        rig.waited(Rig.pull(), after: .seconds(3))
+        rig.idleEnd()
+        rig.pass(.seconds(31))
+        rig.beginWait()
+        rig.cutWait(after: .milliseconds(5))
+        rig.pass(.seconds(31))
+        #expect(rig.engine.cycle != nil, "An ordinary cycle finds out whether the hub is there.")
+        rig.idleCycle()
+        rig.pass(.seconds(31))
+        rig.beginWait()
+        #expect(rig.waitingPull != nil)
     }
 
     @Test("A hub that answers without waiting is not asked to wait for an hour, and its answer counts")

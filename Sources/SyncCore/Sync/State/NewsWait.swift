@@ -38,6 +38,8 @@ package struct NewsWait: Hashable, Sendable {
     private(set) var seconds = WaitPreference.secondsMax
     private var doubts = 0
     private var complete = 0
+    /// Number of answers in a row that came early and without news.
+    private var early = 0
     /// No wait until the next change of the link.
     private(set) var hasGivenUp = false
     private var refusedUntil: Instant?
@@ -87,15 +89,19 @@ package struct NewsWait: Hashable, Sendable {
     ///
     /// - Parameters:
     ///   - isApplied: It knows such requests.
-    ///   - pause: Time until the next wait when it answered early without news, as a hub does that stops.
-    mutating func answered(isApplied: Bool, hasNews: Bool, after time: Duration, pause: Duration, at now: Instant) {
+    ///   - pause: Time until the next wait after the first early answer without news, as a hub gives it that stops: it may be back soon.
+    ///   - longPause: The same after a further one, because this hub does not let its clients wait.
+    mutating func answered(
+        isApplied: Bool, hasNews: Bool, after time: Duration, pause: Duration, longPause: Duration, at now: Instant
+    ) {
         doubts = 0
         guard isApplied else {
             refusedUntil = now.advanced(by: Self.refusalTime)
             return
         }
         let isComplete = time >= .seconds(Int64(seconds)) / 2
-        notBefore = now.advanced(by: hasNews || isComplete ? max(.zero, Self.spacing - time) : pause)
+        early = hasNews || isComplete ? 0 : early + 1
+        notBefore = now.advanced(by: early == 0 ? max(.zero, Self.spacing - time) : early == 1 ? pause : longPause)
         guard isComplete, !hasNews else { return }
         complete += 1
         if complete >= Self.provenAfter { (complete, seconds) = (0, min(WaitPreference.secondsMax, 2 * seconds)) }

@@ -67,7 +67,8 @@ extension SyncState {
         let mark = HubHeaders(reading: response.headers, now: now.wall).shareMark
         let hasNews = !pages.pages.isEmpty || !pages.errors.isEmpty || mark != memory.shareMark
         news.answered(
-            isApplied: applied != nil, hasNews: hasNews, after: time, pause: settings.policy.pullInterval, at: now.instant)
+            isApplied: applied != nil, hasNews: hasNews, after: time, pause: random.duration(from: .zero, to: hub.spread),
+            longPause: settings.policy.pullInterval, at: now.instant)
     }
 
     /// Handles the end of a waiting pull without a usable answer. Whatever it was, it does not count against the hub.
