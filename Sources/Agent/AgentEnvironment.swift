@@ -17,7 +17,7 @@ package struct AgentEnvironment: Sendable {
     package var seed: UInt64
     package var token: HubClient.TokenReader
     /// Reads a secret for the headers of an existing backend: from that path, or the systemd credential of that name.
-    package var secret: RestClient.SecretReader = { file in throw TransportError(.credentials, doing: "read \(file)", detail: "nobody can")
+    package var secret: RestClient.SecretReader = { file in throw TransportError(.credentials, doing: "read \(file)", detail: "no reader")
     }
     /// Free space on the file system of the state folder, bytes; `nil` when it is not known.
     package var freeBytes: @Sendable () -> Int64?

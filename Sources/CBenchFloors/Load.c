@@ -258,7 +258,7 @@ int bench_load_lines(const bench_load_plan *plan, bench_load_result *result, ben
     memcpy(out, head, length);
 
     uint64_t start = now_ns();
-    // Reads as it writes: who only wrote would fill the socket with answers that nobody takes.
+    // Reads as it writes. A client that only wrote would fill the socket with answers that it does not take.
     while (outcome == 0 && answer->state != ANSWER_DONE) {
         if (offset == length && !has_ended) {
             offset = 0;

@@ -71,7 +71,7 @@ int bench_start(
     return 0;
 }
 
-/// Whether the child has ended; it is not collected.
+/// Returns 1 when the child has ended. Does not collect it.
 static int has_ended(pid_t pid) {
     siginfo_t info = {0};
     return waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == pid;
@@ -162,7 +162,7 @@ static int remove_one(const char *path, const struct stat *status, int kind, str
     (void)status;
     (void)kind;
     (void)where;
-    // What cannot be removed stays; the walk goes on with the rest.
+    // A file that cannot be removed stays; the walk goes on with the rest.
     remove(path);
     return 0;
 }

@@ -1,4 +1,4 @@
-// How fast SQLite itself is at the agent's work: the same rows, the same PRAGMAs, nothing around them.
+// The speed of SQLite itself at the agent's work: the same rows, the same PRAGMAs, nothing around them.
 
 #include "Internal.h"
 
@@ -130,9 +130,9 @@ static int write_alone(
 
 // MARK: Group commit by many threads
 //
-// Whoever hands in a row while nobody commits becomes the leader: it takes all that wait (up to the limit), commits
-// them in one transaction, wakes their owners, and passes the lead to the first that came in meanwhile. No timer, no
-// extra thread.
+// A thread that hands in a row while no other one commits becomes the leader. It takes all waiting rows up to the limit, commits
+// them in one transaction, wakes their threads, and passes the lead to the first that came in meanwhile. That needs no timer and no
+// thread of its own.
 
 typedef struct waiter {
     uint64_t index;
@@ -146,7 +146,7 @@ typedef struct {
     waiter *first, *last;
     int has_leader;
     atomic_int has_failed;
-    /// The next row that nobody has taken: keys grow with time for the group as they do for the agent.
+    /// The next row that no thread has taken: keys grow with time for the group as they do for the agent.
     atomic_ullong next_row;
     writer *writer;
     const bench_sqlite_plan *plan;

@@ -20,9 +20,9 @@
 
 /// A TUN device of 1500 bytes MTU.
 #define PACKET_BYTES 1500
-/// What waits at an end of the link, as in a modem; more is dropped. 200 packets are 0.24 s at 10 Mbit/s.
+/// Most packets that wait at an end of the link, as in a modem; more are dropped. 200 packets are 0.24 s at 10 Mbit/s.
 #define QUEUE_PACKETS 200
-/// Those that are under way besides: all that a link of 100 Mbit/s and 100 ms can hold.
+/// Most packets that are under way besides: all that a link of 100 Mbit/s and 100 ms can hold.
 #define UNDERWAY_PACKETS 1024
 
 typedef struct packet {
@@ -72,7 +72,7 @@ static int open_tun(const char *name) {
     return -1;
 }
 
-/// Whether a NAT lets this packet pass: all but those of connections that it has forgotten.
+/// Returns 1 when the NAT lets this packet pass. It drops packets of connections that it has forgotten.
 static int passes(struct bench_wire *wire, const unsigned char *bytes, size_t size, uint64_t now) {
     size_t head = size >= 20 ? (size_t)(bytes[0] & 15) * 4 : 0;
     if (head < 20 || bytes[0] >> 4 != 4 || bytes[9] != IPPROTO_TCP || size < head + 14) return 1;

@@ -96,7 +96,7 @@ static int read_real(SealedFile *me, void *bytes, int count, sqlite3_int64 place
 }
 
 // Only ENOSPC of a write is SQLITE_FULL to SQLite. A quota and the largest size of a file are the end of the room as well, and
-// at a commit nobody can tell any more: SQLite forgets errno before the statement ends.
+// the cause is not known any more at a commit: SQLite forgets errno before the statement ends.
 static int as_room(int result) {
     if ((result & 0xFF) != SQLITE_IOERR || (errno != EDQUOT && errno != EFBIG && errno != ENOSPC)) return result;
     return SQLITE_FULL;
@@ -134,7 +134,7 @@ static int write_real(SealedFile *me, const void *bytes, int count, sqlite3_int6
     return result == SQLITE_OK ? result : as_room(result);
 }
 
-// What the file is made longer by without being written is read as zeros, which no seal agrees with.
+// Writes sealed pages up to `until`. Pages that a longer file has gained without a write are read as zeros, and no seal agrees with zeros.
 static int fill(SealedFile *me, sqlite3_int64 until) {
     if (until <= me->end) return SQLITE_OK;
     int result = me->real->pMethods->xFileSize(me->real, &me->end);
@@ -209,7 +209,7 @@ static int seal_traits(sqlite3_file *file) {
     return real_of(file)->pMethods->xDeviceCharacteristics(real_of(file)) & ~0x8000;
 }
 
-// Version 2: without mapped memory, which nobody could check.
+// Version 2: without mapped memory, because seals cannot be checked there.
 static const sqlite3_io_methods methods = {
     .iVersion = 2, .xClose = seal_close, .xRead = seal_read, .xWrite = seal_write, .xTruncate = seal_truncate,
     .xSync = seal_sync, .xFileSize = seal_size, .xLock = seal_lock, .xUnlock = seal_unlock,
@@ -250,7 +250,7 @@ int csqlite_register_sealing(void) {
     sqlite3_vfs *real = sqlite3_vfs_find(NULL);
     if (real == NULL) return SQLITE_ERROR;
     if (vfs.pAppData != NULL) return SQLITE_OK;
-    // Extensions are loaded by nobody here, so there is no way to them.
+    // These programs load no extensions, so the functions for them are absent.
     vfs = (sqlite3_vfs){
         .iVersion = 2, .szOsFile = (int)sizeof(SealedFile) + real->szOsFile, .mxPathname = real->mxPathname,
         .zName = CSQLITE_SEALING, .pAppData = real, .xOpen = seal_open, .xDelete = seal_delete, .xAccess = seal_access,

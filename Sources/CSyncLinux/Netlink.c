@@ -36,7 +36,7 @@ ssize_t csl_netlink_receive(int descriptor, void *buffer, size_t size, uint32_t 
     // MSG_TRUNC: the result is the datagram's own length, so that a cut one is noticed.
     do count = recvmsg(descriptor, &message, MSG_DONTWAIT | MSG_TRUNC); while (count < 0 && errno == EINTR);
     if (count < 0) return -errno;
-    // An address of another size is not a netlink peer's; nobody has this number.
+    // An address of another size is not a netlink peer's; no peer has this number.
     *sender = message.msg_namelen == sizeof address ? address.nl_pid : UINT32_MAX;
     *group = message.msg_namelen == sizeof address ? address.nl_groups : 0;
     return count;

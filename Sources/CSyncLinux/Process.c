@@ -53,7 +53,7 @@ _Static_assert(ATOMIC_INT_LOCK_FREE == 2 && ATOMIC_LLONG_LOCK_FREE == 2, "a sign
 static void note_signal(int number) {
     int before = errno;
     unsigned char byte = (unsigned char)number;
-    // Before the byte: whoever reads that finds the bit.
+    // Before the byte: the reader of the byte then finds the bit.
     atomic_fetch_or(&pending_signals, 1ULL << (number & 63));
     // The byte only wakes the reader. A full pipe will do that as well, so no kind of signal is lost behind many of another.
     ssize_t ignored = write(atomic_load(&signal_descriptor), &byte, 1);

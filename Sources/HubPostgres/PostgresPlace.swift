@@ -34,7 +34,7 @@ package struct PostgresPlace: HubDatabasePlace {
         package enum Ablation: Sendable {
             /// Commit numbers are taken before the lock.
             case numbersBeforeLock
-            /// What the decision rests on is not compared.
+            /// The rows on which the decision rests are not compared.
             case nothingCompared
         }
 

@@ -279,7 +279,7 @@ enum PostgresSchema {
         ],
     ]
 
-    /// What housekeeping knows of its earlier runs. A program of before removes no events, so it may run beside this one.
+    /// The facts about earlier runs that housekeeping needs. An older program removes no events, so it may run beside this one.
     private static let retention = [
         """
         CREATE TABLE IF NOT EXISTS retention_clock(

@@ -36,7 +36,7 @@ package enum Ablation: String, Sendable, CaseIterable {
     case removalBeatsAddition
     /// A deletion wins over a change that it has not seen, although changes should win.
     case unseenDeletionWins
-    /// Of two values of a member, the one that arrives last stays, whenever it was written.
+    /// The value of a member that arrives last stays, whenever it was written.
     case membersByArrival
     /// A member counts as written when its field was written last.
     case membersByField

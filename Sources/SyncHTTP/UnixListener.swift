@@ -62,7 +62,7 @@ struct UnixListener {
         }
         guard found.st_mode & S_IWOTH == 0 || found.st_mode & S_ISVTX != 0 else {
             throw HTTPServerError(
-                .badDirectory, doing: doing, detail: "everybody may write to \(directory) and could replace the socket")
+                .badDirectory, doing: doing, detail: "all users may write to \(directory) and could replace the socket")
         }
     }
 

@@ -16,7 +16,7 @@ enum EntitiesFile {
 
     /// Reads and checks a file.
     ///
-    /// - Parameter by: Who wants it to count, for people.
+    /// - Parameter by: The name of the person or program that applies it, for the history that operators read.
     static func read(_ path: String, by: String, at now: Timestamp) throws(ConfigurationErrors) -> EntityText {
         let file = ConfigurationFile.read(path)
         _ = try EntitySettings.readHub(file)
@@ -29,7 +29,7 @@ enum EntitiesFile {
 
     /// The difference of two texts; `nil` for the first: there was none.
     ///
-    /// - Throws: Where one cannot be read by this program.
+    /// - Throws: An error when this program cannot read one of the texts.
     static func difference(from old: EntityGeneration?, to new: EntityText) throws(ConfigurationErrors) -> EntityDifference {
         var before: EntityDifference.Settings?
         if let old { before = try EntitySettings.readHub(ConfigurationFile(name: "generation \(old.number)", text: old.text)) }

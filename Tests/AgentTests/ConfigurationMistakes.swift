@@ -289,7 +289,7 @@ enum ConfigurationMistakes {
             "2:9: access: a list is not accepted, expected at least one rule, or no such key for the usual ones"
         ),
         ("access: { user: root }", "2:9: access: a mapping is not accepted, expected a list"),
-        ("access: [{ role: read }]", "2:10: access[0]: names nobody, expected user or group"),
+        ("access: [{ role: read }]", "2:10: access[0]: names no user and no group, expected user or group"),
         (
             "access: [{ user: root, group: agentd, role: read }]",
             "2:10: access[0]: has user and group, expected one of them"

@@ -35,7 +35,7 @@ import Testing
                 state: "a_new_state", says: "it is safe on flash; agentctl mutations show k-1 tells how it goes"),
             Enqueued(
                 state: "rejected", why: why(sentence: "the hub refused it: status must be one of open, closed"),
-                says: "it is kept on flash; the hub refused it: status must be one of open, closed: agentctl rejected "
+                says: "it is kept on flash; the hub refused it: status must be one of open, closed; see: agentctl rejected "
                     + "show k-1"),
             Enqueued(
                 state: "held", says: "it is kept on flash; a person has to decide; see: agentctl rejected show k-1"),

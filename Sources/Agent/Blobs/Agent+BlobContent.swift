@@ -130,7 +130,7 @@ extension Agent {
         return waiter
     }
 
-    /// The file is here: everyone who waits for it gets it.
+    /// Sends a file that has arrived to all requests that wait for it.
     func serveBlobWaiters(_ digest: BlobDigest) {
         for waiter in blobs.waiters.removeValue(forKey: digest) ?? [] {
             waiter.timer.cancel()
@@ -210,7 +210,7 @@ extension Agent {
         tellStore { store, now throws(StoreError) in try store.useBlob(id, at: now) }
     }
 
-    // MARK: What is shown
+    // MARK: Answers about files
 
     func item(_ row: BlobRow, _ fetch: FetchState) -> BlobItem {
         let now = environment.time.now()

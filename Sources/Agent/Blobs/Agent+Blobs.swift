@@ -252,13 +252,13 @@ extension Agent {
         case .uploaded:
             return answer(
                 .settled,
-                row.isVerified ? "it is at the server, which has shown its digest" : "it is at the server; nobody has compared its digest")
+                row.isVerified ? "it is at the server, which has shown its digest" : "it is at the server; its digest was not compared")
         case .failed:
             return answer(
                 .parked, "it was set aside: " + (row.progress.error ?? "the server did not take it"),
                 change: ["on a new link, when the hub is found again, after a day, or with agentctl blobs retry \(row.id)"])
         case .missing:
-            return answer(.parked, "its bytes are gone: " + (row.progress.error ?? ""), change: ["when somebody adds the same file again"])
+            return answer(.parked, "its bytes are gone: " + (row.progress.error ?? ""), change: ["when the same file is added again"])
         case .pending, .uploading, .verifying: break
         }
         if blobs.uploader.active[row.id] != nil {

@@ -85,7 +85,7 @@ extension AccessRules {
 
     private static func check(_ written: Written, _ node: YAMLNode, _ reading: inout Reading) {
         switch (written.user, written.group) {
-        case (nil, nil): reading.report(node.position, problem: "names nobody", expected: "user or group")
+        case (nil, nil): reading.report(node.position, problem: "names no user and no group", expected: "user or group")
         case (_?, _?): reading.report(node.position, problem: "has user and group", expected: "one of them")
         case (let user?, nil):
             // The number stands for all users that the kernel cannot tell apart here.

@@ -102,7 +102,7 @@ package struct AgentConfiguration: Hashable, Sendable {
         package var windowsHold = WindowsHold.bulk
         package var waitForNews = WaitForNews.auto
 
-        /// Where a pull waits at the hub for news.
+        /// The situations in which a pull waits at the hub for news.
         package enum WaitForNews: String, Hashable, Sendable, CaseIterable {
             /// On a link that is not metered, with mains power or an ample battery.
             case auto

@@ -33,7 +33,7 @@ package struct ConfigurationSource: Hashable, Sendable {
             else { return nil }
             return ConfigurationError(
                 file: file.name,
-                problem: "its content is another one although nobody has written to it since it was last read: the disk has changed it",
+                problem: "its content has changed without a write since it was last read: the disk has changed it",
                 expected: "the file written anew, by saving it once")
         }
     }

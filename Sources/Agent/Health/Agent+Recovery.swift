@@ -108,7 +108,7 @@ extension Agent {
     func noteTwins(_ count: Int64) {
         guard count > 1 else {
             alarms.end("cloned_device")
-            log.notice("nobody else uses this device's name any more")
+            log.notice("no other database uses this device's name any more")
             return
         }
         raise(

@@ -75,7 +75,7 @@ extension Agent {
             let wall = environment.time.now().wall
             raise(
                 code,
-                "the hub's certificate is not valid at \(wall), which is what our clock shows, and nobody vouches for it: \(error.detail)")
+                "the hub's certificate is not valid at \(wall), by the local clock, which is not synchronized (\(error.detail)); check it: timedatectl")
         case .failure: return
         case .success: alarms.end(code)
         }

@@ -148,8 +148,8 @@ extension WhyAnswer {
                 command = "agentctl mutations retry \(id)"
             case .rejected: sentence = "the hub refused it\(problem)"
             case .failed: sentence = "it was set aside because it keeps failing alone\(problem)"
-            case .held: sentence = "it was set aside until somebody decides\(problem)"
-            case .conflicted: sentence = "its record has a conflict that somebody must resolve\(problem)"
+            case .held: sentence = "it was set aside until a person decides\(problem)"
+            case .conflicted: sentence = "its record has a conflict that a person must resolve\(problem)"
             case .expired: sentence = "its time to live ran out before it could be sent"
             case .pending, .cancelled, .discarded, .resolved, .superseded: sentence = "it is settled: \(state)"
             }

@@ -31,7 +31,7 @@ void bench_key(uint64_t index, char out[37]);
 
 // MARK: Floors
 
-/// What one run of a floor took.
+/// Rows and time of one run of a floor.
 typedef struct {
     uint64_t rows;
     uint64_t nanoseconds;
@@ -47,8 +47,7 @@ int bench_flash_floor(const char *folder, size_t count, uint64_t *each, bench_co
 typedef struct {
     const char *folder;
     uint64_t rows;
-    /// More than 1: that many threads hand in one row each and wait for its commit; whoever finds no leader commits for
-    /// all.
+    /// More than 1: that many threads hand in one row each and wait for its commit. A thread that finds no leader commits for all.
     int threads;
     /// Rows of a transaction; with several threads the most of a group.
     int rows_per_commit;
@@ -100,7 +99,7 @@ typedef struct {
     int user_count;
 } bench_load_plan;
 
-/// What became of a load. Only 201 counts as accepted.
+/// The answers to a load. Only 201 counts as accepted.
 typedef struct {
     uint64_t accepted;
     uint64_t refused;
@@ -125,7 +124,7 @@ int bench_call(
 
 typedef struct bench_relay bench_relay;
 
-/// What went through, both ways; the bytes are what TCP carried.
+/// The traffic of a relay, both ways; the bytes are those that TCP carried.
 typedef struct {
     uint64_t connections;
     uint64_t bytes_up;
@@ -162,8 +161,8 @@ typedef struct {
     uint64_t delay_ns;
     /// Each way, headers of IP included.
     uint64_t bits_per_second;
-    /// A TCP connection that carried nothing for so long is forgotten, as a NAT does: nothing of it passes any more, and nobody is
-    /// told. 0: never.
+    /// A TCP connection that carried nothing for so long is forgotten, as by a NAT: none of its packets passes any more, and neither
+    /// end is told. 0: never.
     uint64_t forgets_after_ns;
 } bench_wire_plan;
 

@@ -27,18 +27,18 @@
 /// Makes the name known; once in a process.
 int csqlite_register_sealing(void);
 
-/// Whether the 4,096 bytes of this page end with its seal.
+/// Returns 1 when the 4,096 bytes of this page end with its seal.
 ///
-/// - Parameter number: Of the page, from 1 on.
+/// - Parameter number: The number of the page, from 1 on.
 int csqlite_is_sealed(const void *page, unsigned int number);
 
-/// Whether this result of a call says that a page did not agree with its seal.
+/// Returns 1 for the result of a call that found a page which does not agree with its seal.
 static inline int csqlite_is_broken_seal(int result) { return result == SQLITE_IOERR_DATA; }
 
-/// Whether this result of a call says that the medium did not give what was to be read. SQLite itself takes that for damage.
+/// Returns 1 for the result of a call that could not read from the medium. SQLite itself takes that for damage.
 static inline int csqlite_is_failed_read(int result) { return result == SQLITE_IOERR_READ; }
 
-/// How many reads have failed so on this thread. A check of the whole file takes a page that it does not get for a damaged one.
+/// The number of reads that have failed so on this thread. A check of the whole file takes a page that it does not get for a damaged one.
 unsigned long csqlite_failed_reads(void);
 
 /// `SQLITE_IOERR_READ`.
@@ -50,7 +50,7 @@ int csqlite_reserve_seals(sqlite3 *database);
 /// Bytes that the open database has reserved at the end of its pages.
 int csqlite_reserved(sqlite3 *database);
 
-/// Whether what is read from the file of this connection is checked.
+/// Returns 1 when the pages that this connection reads from its file are checked by their seals.
 int csqlite_checks_seals(sqlite3 *database);
 
 #endif

@@ -17,7 +17,7 @@ bool csl_sha256_update(struct csl_sha256 *hash, const void *bytes, size_t count)
 bool csl_sha256_digest(const struct csl_sha256 *hash, unsigned char *digest);
 
 /// Opens `path`, relative to the folder `directory`, for reading: beneath it, through no link of any kind, without waiting
-/// for whoever is at the other end of a FIFO (openat2(2), Linux 5.6). Returns a descriptor, or -1 with errno set.
+/// for a process at the other end of a FIFO (openat2(2), Linux 5.6). Returns a descriptor, or -1 with errno set.
 int csl_open_beneath(int directory, const char *path);
 
 /// Makes the empty file `target` share all blocks of `source` (FICLONE, ioctl_ficlone(2)). Returns 0 or errno: most file
@@ -28,8 +28,8 @@ int csl_clone(int target, int source);
 /// changes nothing.
 void csl_close_without_rest(int socket);
 
-/// Should the process end before that, by whatever, what the kernel holds of this socket is thrown away with it: nobody waits for it, and
-/// nobody would count it.
+/// Makes the kernel throw away the unsent bytes of this socket when the process ends, for whatever reason. No caller waits for these bytes
+/// then, and no ledger would count them.
 void csl_end_without_rest(int socket);
 
 #endif

@@ -19,7 +19,7 @@
 #define SO_PEERGROUPS 59 // include/uapi/asm-generic/socket.h, since Linux 4.13
 #endif
 
-// As `struct ucred` of <linux/socket.h>.
+// The process at the other end of a Unix socket, as `struct ucred` of <linux/socket.h>.
 typedef struct sync_peer {
     int32_t pid;
     uint32_t uid;
@@ -77,7 +77,7 @@ static inline int sync_unix_listen(const char *path, uint32_t mode, int backlog)
     return -1;
 }
 
-// 0: somebody answers at `path`. -1 with ECONNREFUSED: nobody does. Other errors leave it open.
+// 0: a process listens at `path`. -1 with ECONNREFUSED: none does. Other errors leave it open.
 static inline int sync_unix_probe(const char *path) {
     struct sockaddr_un address;
     if (sync_unix_address(path, &address) != 0) return -1;

@@ -74,7 +74,7 @@ static inline CURLcode csl_message_result(const CURLMsg *message) {
     return message->data.result;
 }
 
-/// What a TLS handshake shall check early, and what it learned. Lives as long as the transfer that points to it.
+/// The early checks of a TLS handshake, and the facts that it learned. Lives as long as the transfer that points to it.
 struct csl_tls_watch {
     /// The name or address that the certificate must carry; NULL leaves the check to curl alone.
     const char *host;

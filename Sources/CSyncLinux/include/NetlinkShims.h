@@ -10,8 +10,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-// Numbers come from the kernel's headers above (enumerators, which Swift imports). What follows is what Swift cannot say:
-// struct sockaddr_nl with its flexible casts, and ancillary facts of recvmsg(2).
+// Numbers come from the kernel's headers above (enumerators, which Swift imports). The functions below do what Swift cannot express:
+// casts of struct sockaddr_nl, and ancillary facts of recvmsg(2).
 
 /// A netlink socket, close-on-exec and non-blocking, bound to the multicast groups of the mask.
 /// `receive_bytes`: SO_RCVBUF, 0 for the system's default. Returns a descriptor, or -errno.
@@ -26,7 +26,7 @@ int csl_netlink_send(int descriptor, const void *bytes, size_t size);
 
 /// eventfd(2), close-on-exec and non-blocking. Returns a descriptor, or -errno.
 int csl_event_open(void);
-/// Wakes whoever polls it.
+/// Wakes the threads that poll it.
 void csl_event_raise(int descriptor);
 /// Takes back all raises so far.
 void csl_event_clear(int descriptor);

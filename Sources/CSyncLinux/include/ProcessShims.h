@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-// What the Swift importer leaves out: variadic calls and those behind _GNU_SOURCE.
+// Calls that the Swift importer leaves out: variadic ones and those behind _GNU_SOURCE.
 
 /// f_type of statfs(2). Returns 0 or errno.
 int csl_file_system_magic(const char *path, uint32_t *magic);

@@ -4,8 +4,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/// What the kernel counted on one TCP connection since it was opened: payload bytes of TCP, so TLS is in them and
-/// TCP/IP headers are not.
+/// The kernel's counts of one TCP connection since it was opened. Bytes are payload of TCP, so they contain TLS and not the TCP/IP headers.
 struct csl_tcp_counts {
     uint64_t sent;                  ///< with repeats; one more than the payload once FIN is sent is possible
     uint64_t received;              ///< each byte once, in order: what came twice or was thrown away is not in it
@@ -19,10 +18,10 @@ struct csl_tcp_counts {
     uint32_t early_segments_in;     ///< those of them that came before an earlier one did
     uint32_t repeated_segments_out;
     uint32_t payload_in;            ///< of a full segment of the peer's, as far as it was seen
-    /// Of TCP and IP in front of each segment: 20 (IPv4) or 40 (IPv6) + 20 + 12 with timestamps (RFC 7323).
+    /// Headers of TCP and IP in front of each segment: 20 (IPv4) or 40 (IPv6) + 20 + 12 with timestamps (RFC 7323).
     uint32_t header_bytes;
-    /// What the SYN of each end has more than that: maximum segment size (4), scale of the window (4), and, where there are no
-    /// timestamps to share the room with, that selective acknowledgements are understood (4).
+    /// Bytes that the SYN of each end has more than that: maximum segment size (4), scale of the window (4), and the permission for
+    /// selective acknowledgements (4), which shares its room with timestamps when there are any.
     uint32_t more_in_syn;
     bool has_selective_acknowledgements;    ///< RFC 2018: 12 bytes more for one block, 8 for each further
     bool is_established;            ///< neither end has begun to close it
@@ -31,7 +30,7 @@ struct csl_tcp_counts {
 /// False when the socket is not TCP or the kernel (before 4.19) does not count.
 bool csl_tcp_counts(int socket, struct csl_tcp_counts *counts);
 
-/// How far the peer is with what was written to a TCP socket.
+/// The peer's progress with the bytes that were written to a TCP socket.
 struct csl_tcp_progress {
     uint64_t acknowledged;          ///< bytes since the connection was opened
     int32_t waiting;                ///< bytes that the kernel has and the peer has not acknowledged
@@ -40,7 +39,7 @@ struct csl_tcp_progress {
 /// False as csl_tcp_counts.
 bool csl_tcp_progress(int socket, struct csl_tcp_progress *progress);
 
-/// Whether this TCP socket connects these two ends; addresses as inet_ntop(3) writes them.
+/// Returns `true` when this TCP socket connects these two ends; addresses as inet_ntop(3) writes them.
 bool csl_is_tcp_between(int socket, const char *local, int local_port, const char *remote, int remote_port);
 
 #endif

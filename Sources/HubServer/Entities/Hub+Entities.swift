@@ -70,7 +70,7 @@ extension Hub {
         }
     }
 
-    /// - Returns: What becomes of settings for which nothing has to be written; `nil` for others.
+    /// - Returns: The outcome for settings that need no write; `nil` for others.
     private func look(at offer: Offer, _ decide: Decide) throws(DatabaseError) -> Result<EntityOutcome?, EntityFailure> {
         let newest = try store.newestEntities()
         let decided = decide(newest)

@@ -10,8 +10,8 @@ struct FileLink: Hashable, Comparable, Sendable {
 
 /// The state of a link after a change.
 enum FileLinkState: Hashable, Sendable {
-    /// The document names the file, and that gives no device a right to it: whoever wrote the digest there has not shown that it may read
-    /// the file. Its own upload shows it.
+    /// The document names the file, and that gives no device a right to it: the device that wrote the digest there has not shown that it
+    /// may read the file. Its own upload would show that.
     case named(by: DeviceID)
     /// Devices that receive the record may fetch the file.
     case shown

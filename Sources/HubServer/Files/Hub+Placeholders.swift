@@ -47,8 +47,8 @@ extension Hub {
         }
     }
 
-    /// The files that a document names since the present request. Whoever changes a record without naming a file says nothing of it:
-    /// otherwise a device that may read the file would hand it to the one that has put its digest there.
+    /// The files that a document names since the present request. A device that changes a record without naming a file vouches for none:
+    /// otherwise a device that may read the file would give access to the device that had put its digest there.
     private func newlyNamed(in data: JSONObject, of name: RecordName) -> Set<BlobDigest> {
         Placeholder.digests(in: data).filter { digest in
             if case .named = store.group?.request.writes.links[FileLink(digest: digest, record: name)] { true } else { false }
@@ -57,7 +57,7 @@ extension Hub {
 
     /// Returns whether the file is complete, and the device that writes its placeholder may know that.
     ///
-    /// - Parameter mayShow: Whether the device may read the file, where that was asked already.
+    /// - Parameter mayShow: `true` when the device may read the file; `nil` when that was not asked yet.
     private func isHere(
         _ digest: BlobDigest, for device: DeviceID, _ before: JSONObject?, _ mayShow: Bool?
     ) throws(DatabaseError) -> Bool {

@@ -117,7 +117,7 @@ extension HubStore {
     /// Makes the links of records anew that changed after a commit, in pages.
     ///
     /// - Parameters:
-    ///   - after: 0, or less in a database that somebody has edited: those of all records.
+    ///   - after: The commit. 0, or less in a database that was edited by hand, means all records.
     ///   - proven: Tells which of the files that a record names its devices may fetch.
     func relink(
         after: Int64, proven: (RecordName, VersionedRecord) throws(DatabaseError) -> Set<BlobDigest>

@@ -79,7 +79,7 @@ final class OperatorHandler: HTTPHandler {
         switch error.code {
         case .badPath: "choose a folder with a shorter path"
         case .addressInUse, .notASocket, .foreignSocket: "remove the file, and start the hub again"
-        case .badDirectory: "the folder must belong to the hub's user, and nobody else may write there"
+        case .badDirectory: "the folder must belong to the hub's user, and no other user may write there"
         case .unresolved, .notListening, .system: "start the hub again"
         }
     }

@@ -48,7 +48,8 @@ package struct HubDevice: Hashable, Sendable {
     package var twins: Int64 = 0
     /// Its newest report after an outage.
     package var reportedAt: Timestamp?
-    /// Since when it gets no records of an entity, because its agent would keep those that have left its share; `nil`: it gets them.
+    /// The time since which it gets no records of an entity, because its agent would keep those that have left its share; `nil` when it
+    /// gets them.
     package var keepingSince: Timestamp?
     package var keepingEntity: EntityName?
 

@@ -12,7 +12,7 @@ package struct HubGate: Sendable {
         var share: DeviceAccess?
         /// The versions of the schemas in which it writes and reads.
         var schemas = SchemaNumbers()
-        /// What its agent can do.
+        /// The abilities of its agent.
         var abilities: Set<AgentAbility> = []
     }
 

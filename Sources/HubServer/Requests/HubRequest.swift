@@ -17,7 +17,7 @@ package struct HubRequest: Sendable {
     var mayWait = false
     /// The body of a push, once it was read.
     var push: ReadPush?
-    /// Which half of a request that brings a file this is; `nil`: all of it, with its body.
+    /// The half that this is of a request that brings a file; `nil` for a whole request with its body.
     var fileStep: FileStep?
 
     enum FileStep: Sendable {

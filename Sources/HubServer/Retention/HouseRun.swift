@@ -13,7 +13,7 @@ package struct HouseRun: Sendable {
         case events(EventWalk, keep: Duration)
     }
 
-    /// What one slice did.
+    /// The result of one slice.
     struct Slice: Hashable, Sendable {
         var removed = 0
         /// The task as it goes on; `nil`: it is over.

@@ -1,5 +1,5 @@
 extension SQLiteSchema {
-    /// What housekeeping has to know of its earlier runs.
+    /// The facts about earlier runs that housekeeping needs.
     ///
     /// - `retention_clock`: the hub's time, as far as events are removed by it (``RetentionClock``).
     /// - `event_retention`: by entity, the rule of the newest run, the events that it removed, and those of all runs. `has_more` is 1 where

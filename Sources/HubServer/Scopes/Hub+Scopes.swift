@@ -1,12 +1,12 @@
 import SyncCore
 
-// Which device receives which record, and what it may change (PROTOCOL A16).
+// The records that a device receives, and the changes that it may make (PROTOCOL A16).
 extension Hub {
     /// The scopes and roles of a device as the present transaction sees them; `nil` where the hub shares nothing out.
     func share(of device: DeviceID) throws(DatabaseError) -> DeviceAccess? {
         guard settings.sharesOut else { return nil }
         if store.group?.changesGrants == true {
-            // What was gathered is not read back.
+            // Gathered writes are not visible to the reads below until they are flushed.
             if store.isDeciding { throw store.lockNeeded("a grant that the same transaction changes") }
             try flush()
         }

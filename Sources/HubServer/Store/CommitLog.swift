@@ -1,9 +1,9 @@
 /// Statements about the table `commit_log`, where the database keeps one (``SQLSpelling/keepsLog``).
 ///
 /// Each transaction that writes adds one row or more, with the lock of the row of `hub`. The newest row, found by its number, has the
-/// newest commit number and the counters. Rows are never updated: while somebody keeps a snapshot open, as a backup does, versions of an
-/// updated row could not be removed, and every transaction would walk through all of them. Each transaction removes the one row that is
-/// ``keptMax`` behind its own.
+/// newest commit number and the counters. Rows are never updated: while another session keeps a snapshot open, as a backup does,
+/// versions of an updated row could not be removed, and every transaction would walk through all of them. Each transaction removes the
+/// one row that is ``keptMax`` behind its own.
 package enum CommitLog {
     package static let newest = "SELECT * FROM commit_log ORDER BY n DESC LIMIT 1"
     /// Number of rows that are kept.

@@ -21,7 +21,7 @@ struct PushKeys {
 
     /// Notes the verdict about a mutation for its repeats, unless it is not final.
     ///
-    /// - Parameter state: What a test build repeats later in place of the present record.
+    /// - Parameter state: The record that a test build repeats later in place of the present one.
     mutating func settle(_ item: IncomingItem, _ verdict: PushResult.Verdict, _ ending: MutationFate.Ending, replaying state: JSON?) {
         var fate = MutationFate(fingerprint: item.fingerprint, ending: ending, version: 0, payload: nil)
         switch verdict {

@@ -30,7 +30,7 @@ package enum ControlAnswer {
         return LocalAnswer(200, contentType: "application/yaml", body: document)
     }
 
-    /// Where the package puts the reference, seen from the folder above the one that holds the program.
+    /// The path at which the package installs the reference, relative to the folder above the one that holds the program.
     package static let referencePath = "share/doc/edge-sync-agent/api/agent-v1.openapi.yaml"
 
     /// - Parameters:

@@ -33,7 +33,7 @@ package enum Route: Hashable, Sendable {
     case addBlob(BlobAddQuery)
     case blobs(BlobListQuery)
     case blob(BlobID)
-    /// - Parameter wait: How long the answer may wait for a file that comes from the hub; `nil`: not at all.
+    /// - Parameter wait: The longest wait of the answer for a file that comes from the hub; `nil`: no wait.
     case blobContent(BlobName, wait: Duration? = nil)
     /// Has a file come from the hub.
     case fetchBlob(BlobName)

@@ -225,7 +225,7 @@ package struct DownloadMachine: Hashable, Sendable, FileMachine {
         return nil
     }
 
-    /// - Returns: Whether the request was useful.
+    /// - Returns: `true` when the request was useful.
     private mutating func advance(_ request: Request, _ received: Received) -> Bool {
         spend(received)
         let gained = received.offset - request.offset

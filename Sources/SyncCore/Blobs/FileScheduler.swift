@@ -111,7 +111,7 @@ struct FileScheduler<Machine: FileMachine>: Sendable {
 
     // MARK: Link and server
 
-    /// - Returns: Whether the running requests lead nowhere any more, and have to be given up.
+    /// - Returns: `true` when the running requests have become useless and must be given up.
     mutating func adopt(_ terms: FileTerms, _ moment: Moment) -> Bool {
         self.terms = terms
         let situation = terms.situation

@@ -102,7 +102,7 @@ extension Doctor {
             guard let first = system.configurationFaults.first else { return .ok("only their owner can write them") }
             return .bad(first, fix: "chown root:root and chmod go-w that file and its folder")
         },
-        DoctorCheck("hub_url", why: "over plain HTTP everybody on the way can read and change the data and the token") { facts in
+        DoctorCheck("hub_url", why: "over plain HTTP the data and the token can be read and changed on their way") { facts in
             guard let configuration = facts.configuration, !configuration.hubURL.isEmpty else {
                 return .unknown("no hub is configured")
             }

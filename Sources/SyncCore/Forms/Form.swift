@@ -130,7 +130,7 @@ package struct FormJudgement: Hashable, Sendable {
     package var isComplete: Bool { holes.isEmpty && !isTooCostly }
 }
 
-/// Numbers of questions. Those that a condition hides do not count; those of a group count for each entry.
+/// Numbers of questions. A question that a condition hides does not count; a question of a group counts once for each entry.
 package struct FormCount: Hashable, Sendable {
     package var questions = 0
     package var answered = 0

@@ -2,7 +2,7 @@
 /// that the condition of its section names.
 enum FormOrder {
     /// - Parameter problem: Makes the error of a node and a text. Sections have the numbers after those of the questions.
-    /// - Throws: What `problem` makes, where a condition depends on itself.
+    /// - Throws: The error that `problem` makes, when a condition depends on itself.
     static func order(
         _ questions: [FormQuestion], _ sections: [FormSection], problem: (Int, String) -> Problem
     ) throws(Problem) -> [Int] {

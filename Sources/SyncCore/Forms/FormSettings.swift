@@ -13,7 +13,7 @@ package struct FormSettings: Hashable, Sendable {
     package var version: String?
     /// The member of the form's record that holds the form (``Form``).
     package var path: String
-    /// Where the answers are, if they are records of their own.
+    /// The place of the answers, if they are records of their own; `nil` when they are fields of the record.
     package var answers: Answers?
 
     package static let standardPath = "schema"

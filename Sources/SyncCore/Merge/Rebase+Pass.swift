@@ -44,7 +44,7 @@ extension Rebase {
 }
 
 extension Rebase.Pass {
-    // MARK: What the author had seen
+    // MARK: The state that the author had seen
 
     /// `true` when ``seen`` is the state that the author saw. It always is for a create: its base holds the state before the deletion, or
     /// there was no record.

@@ -34,7 +34,7 @@ extension Rebase.Pass {
             if !countsAgain(field, value, theirs) { drop(field) }
             return
         }
-        // Members are compared by their own times, which only the hub knows. What a create says of them applies to an empty object.
+        // Members are compared by their own times, which only the hub knows. The members of a create apply to an empty object.
         if local.content.action == .create, rules.strategy(of: field) == .merge, !hub.isLast, !hub.disputed.contains(field),
             value?.object != nil, theirs?.object != nil, !isOwn(field, theirs)
         {

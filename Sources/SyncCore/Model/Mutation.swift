@@ -25,7 +25,7 @@ package enum Priority: Int, Sendable, CaseIterable, Comparable {
     }
 }
 
-/// Where a mutation stands. Open states still ask for something. A terminal state is left in two cases: a retry makes
+/// The state of a mutation. Open states still ask for something. A terminal state is left in two cases: a retry makes
 /// `expired` into `resolved`, and another history of the hub that lacks the mutation makes `done` into `inFlight`.
 package enum MutationState: Int, Sendable, CaseIterable {
     /// It waits to be sent.

@@ -31,7 +31,7 @@ package struct Deferral: Hashable, Sendable {
             case .window: "it is outside the time window for this traffic"
             case .order: "an earlier mutation of the same record must go first"
             case .dependency: "a mutation that it depends on has not been accepted yet"
-            case .conflict: "its record has a conflict that somebody must resolve"
+            case .conflict: "its record has a conflict that a person must resolve"
             case .blobWait: "a file that it points to must be uploaded first"
             }
         }

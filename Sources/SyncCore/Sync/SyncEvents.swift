@@ -110,7 +110,7 @@ package enum SyncReport: Hashable, Sendable {
     /// In one history, the hub was at commit `said` and is at `now`: its database was replaced by an older copy. It is asked again. With
     /// `isHealing` it did not begin a new history, and this device offers it alone what it does not know.
     case hubWentBack(said: Int64, now: Int64, isHealing: Bool)
-    /// That history is ours now; `requeued` accepted mutations were not known to it and are offered again.
+    /// The agent now follows that history of the hub. It lacked `requeued` accepted mutations, which are offered again.
     case historyAdopted(epoch: String, requeued: Int)
     /// An entity was compared by digests; `differing` of its 256 buckets differ and are listed again.
     case compared(EntityName, differing: Int)

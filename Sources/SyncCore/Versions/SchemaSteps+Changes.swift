@@ -151,7 +151,7 @@ extension MutationContent {
         stamps[JSONString(field)] = stamps[JSONString(member.field)]
     }
 
-    /// Of two times the later one counts: a value is never older than one of its parts.
+    /// Moves the time of a field to another field. The later of two times counts: a value is never older than one of its parts.
     private mutating func moveStamp(_ field: String, to other: String) {
         guard let stamp = stamps.removeValue(forKey: JSONString(field)) else { return }
         stamps[JSONString(other)] = max(stamps[JSONString(other)] ?? stamp, stamp)

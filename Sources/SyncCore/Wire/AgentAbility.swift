@@ -1,7 +1,7 @@
-/// What the sender of a request can do beyond the first version of the protocol (PROTOCOL A1, `Sync-Can`).
+/// An ability of the sender of a request beyond the first version of the protocol (PROTOCOL A1, `Sync-Can`).
 ///
 /// An agent names all of its abilities with each request that reads. A hub skips names that it does not know, and an agent that names none
-/// is one of before the header.
+/// is older than the header.
 package enum AgentAbility: String, CaseIterable, Hashable, Sendable {
     /// It removes every record that leaves its share, however many leave at once. Agents without it take more than 50 for an accident of the
     /// hub, and keep them.

@@ -36,7 +36,7 @@ package struct Cursor: Hashable, Sendable {
     package var sub: RecordID?
     /// The opening of the hub's database that made this; empty in version 1.
     package var opening = ""
-    /// Where the entity has scopes: those of the device; `nil` in a cursor for all records.
+    /// The scopes of the device for an entity with scopes; `nil` in a cursor for all records.
     package var share: CursorShare?
 
     package init(

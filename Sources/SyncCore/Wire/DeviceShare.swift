@@ -18,7 +18,7 @@ package struct DeviceShare: Hashable, Sendable {
         self.roles = roles
     }
 
-    /// No scope has a value, so the device gets only records that belong to everybody.
+    /// `true` when no scope has a value, so the device gets only records that belong to all devices.
     package var isEmpty: Bool { scopes.allSatisfy(\.values.isEmpty) }
 
     /// The scopes and roles for people: `site s-3, s-4; role inspector`.

@@ -46,7 +46,7 @@ package struct HubRequestHeaders: Hashable, Sendable {
     package var receipt: String?
     /// The versions of the schemas in which the device writes and reads.
     package var schemas = SchemaNumbers()
-    /// What the sender can do; those of this program unless another one is played.
+    /// The abilities of the sender. They are those of this program, unless a test plays an older agent.
     package var abilities = AgentAbility.all
 
     package init(

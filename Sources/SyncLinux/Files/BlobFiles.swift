@@ -275,7 +275,7 @@ private final class IncomingFile: IncomingCopy {
         guard Int64(facts.st_size) == offset else {
             release()
             throw BlobError(
-                .io, doing: "go on with \(path)", detail: "somebody else has gone on with it: it has \(facts.st_size) bytes, not \(offset)")
+                .io, doing: "go on with \(path)", detail: "another process has gone on with it: it has \(facts.st_size) bytes, not \(offset)")
         }
     }
 
@@ -286,7 +286,7 @@ private final class IncomingFile: IncomingCopy {
         var named = stat()
         guard fstat(descriptor, &facts) == 0, lstat(path, &named) == 0, facts.st_ino == named.st_ino, facts.st_dev == named.st_dev else {
             release()
-            throw BlobError(.io, doing: "go on with \(path)", detail: "somebody else has finished or removed it")
+            throw BlobError(.io, doing: "go on with \(path)", detail: "another process has finished or removed it")
         }
         return facts
     }

@@ -116,7 +116,7 @@ extension Store {
 }
 
 extension MirrorRow {
-    /// The document is the hub's, and nothing waits for anybody.
+    /// `true` when the document is the hub's, and no change or decision is open.
     fileprivate func isSettled(ablations: Ablations) -> Bool {
         (status == .synced || ablations.contains(.openWorkDropped)) && base != nil && !isDeleted && baseVersion > 0 && gen >= 0
             && !isDamaged

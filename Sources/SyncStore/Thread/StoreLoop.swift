@@ -319,7 +319,7 @@ final class StoreLoop {
             // A read delays the checkpoint, and none takes longer than ``StoreReader/timeMax``.
             poll(nil, 0, 250)
         }
-        throw StoreError(.locked, doing: "write the log into the database", detail: "somebody reads from it for long")
+        throw StoreError(.locked, doing: "write the log into the database", detail: "another process has been reading from it for too long")
     }
 
     private static let rewrites = 12

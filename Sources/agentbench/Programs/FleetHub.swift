@@ -14,8 +14,8 @@ final class FleetHub {
 
     /// - Parameters:
     ///   - place: `--data FOLDER` or `--database URL`.
-    ///   - folder: For its log and the settings of the entities.
-    ///   - settings: Those settings.
+    ///   - folder: The folder for its log and the settings of the entities.
+    ///   - settings: The settings of the entities, as YAML.
     init(
         _ program: String, place: [String], in folder: String,
         settings: String = "entities:\n  readings: { kind: event }\n  forms: { kind: reference }\n"

@@ -61,7 +61,7 @@ enum RetryCondition: ExpressibleByArgument, Sendable {
         if argument.hasPrefix("reason=") {
             let name = String(argument.dropFirst("reason=".count))
             guard !name.isEmpty else { return nil }
-            // What a schema or a form refuses has this code.
+            // A change that a schema or a form refuses has this code.
             self = .reason(name == "schema" ? "validation" : name)
         } else {
             guard let condition = Condition(argument: argument) else { return nil }

@@ -202,7 +202,7 @@ struct PolicyPropertyTests {
             ], in: PolicyTableTests.online(), now: Self.now)
         #expect(plan.steps.map(\.item.id) == ["c", "n1", "n2", "b"])
         #expect(plan.waits.map(\.reason) == [Deferral(.conflict)])
-        #expect(plan.waits.map(\.sentence) == ["n3 waits because its record has a conflict that somebody must resolve"])
+        #expect(plan.waits.map(\.sentence) == ["n3 waits because its record has a conflict that a person must resolve"])
     }
 
     @Test("A file goes in part when the budget ends in the middle")

@@ -12,7 +12,7 @@ package enum CyclePhase: Hashable, Sendable {
     case closing(ClosePhase)
 }
 
-/// Where a cycle goes on after an answer.
+/// The phase in which a cycle goes on after an answer.
 enum NextPhase {
     /// The phase has asked for something and waits for the answer.
     case wait

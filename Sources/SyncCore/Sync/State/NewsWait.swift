@@ -83,7 +83,7 @@ package struct NewsWait: Hashable, Sendable {
     mutating func cycleBegan() { owesCycle = true }
     mutating func cycleSucceeded() { owesCycle = false }
 
-    // MARK: What was learned
+    // MARK: Facts from answers
 
     /// The hub has answered.
     ///

@@ -4,7 +4,7 @@ extension SyncState {
     /// this device are not any more.
     var isOutOfDate: Bool { !ablations.contains(.newSchemasUnseen) && (cycle.map { $0.schemas != settings.schemas } ?? false) }
 
-    /// Ends the cycle; the next one begins at once, and serves the same request. Whatever was sent is settled by it.
+    /// Ends the cycle; the next one begins at once, and serves the same request. It settles the mutations that were sent.
     mutating func beginAnew() -> NextPhase {
         cycle?.outcome.error = "the versions of the schemas have changed"
         cycle?.outcome.interruption = .schemasChanged

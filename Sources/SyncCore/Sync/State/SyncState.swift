@@ -153,8 +153,8 @@ struct SyncState: Sendable {
 
     /// Records what the headers of a hub's good answer show.
     ///
-    /// - Returns: Where the cycle goes on instead of using the content, because it belongs to another history of the hub or of this
-    ///   database.
+    /// - Returns: The phase that follows instead of the use of the content, when the content belongs to another history of the hub or
+    ///   of this database; `nil` when the content counts.
     mutating func believe(_ facts: HubHeaders, sent: Instant) -> NextPhase? {
         let hasForgotten = hasForgotten(facts)
         record(facts, sent: sent)
