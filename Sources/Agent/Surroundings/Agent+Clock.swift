@@ -75,7 +75,8 @@ extension Agent {
             let wall = environment.time.now().wall
             raise(
                 code,
-                "the hub's certificate is not valid at \(wall), by the local clock, which is not synchronized (\(error.detail)); check it: timedatectl")
+                "the local clock is not synchronized, and the hub's certificate is not valid at \(wall): \(error.detail); "
+                    + "check the clock: timedatectl")
         case .failure: return
         case .success: alarms.end(code)
         }

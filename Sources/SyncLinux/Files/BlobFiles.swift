@@ -275,7 +275,7 @@ private final class IncomingFile: IncomingCopy {
         guard Int64(facts.st_size) == offset else {
             release()
             throw BlobError(
-                .io, doing: "go on with \(path)", detail: "another process has gone on with it: it has \(facts.st_size) bytes, not \(offset)")
+                .io, doing: "go on with \(path)", detail: "another process has changed it: it has \(facts.st_size) bytes, not \(offset)")
         }
     }
 
