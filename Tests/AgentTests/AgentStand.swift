@@ -31,8 +31,8 @@ final class AgentStand: Sendable {
 
     /// - Parameters:
     ///   - settings: YAML laid over the stand's own configuration.
-    ///   - freeBytes: What the disk has left.
-    ///   - adjust: What else is otherwise around the agent.
+    ///   - freeBytes: Free space on the disk, bytes.
+    ///   - adjust: Further changes of the environment.
     static func start(
         _ settings: String = "", hub: LoopbackHub? = nil, in folder: String? = nil, freeBytes: Int64 = 1 << 40,
         adjust: (inout AgentEnvironment) -> Void = { _ in }
@@ -63,7 +63,7 @@ final class AgentStand: Sendable {
         }
     }
 
-    /// What a token that cannot be read says of itself.
+    /// The error of a token that cannot be read.
     struct NoToken: Error, CustomStringConvertible {
         var description: String { "read the token: no such file: /etc/agentd/token" }
     }
@@ -199,7 +199,7 @@ final class LoopbackHub: HTTPTransport {
         case losesAnswers
         /// No whole answer; the hub never sees the request.
         case fails(TransportError)
-        /// The hub does it, and somebody changes its answers to pushes.
+        /// The hub does it, and the results in its answers to pushes are changed on the way.
         case changesResults(@Sendable ([JSON]) -> [JSON])
         /// The hub does it, and its answer is changed on the way.
         case changes(@Sendable (HTTPRequest, inout HTTPResponse) -> Void)
@@ -224,7 +224,7 @@ final class LoopbackHub: HTTPTransport {
         state = Mutex(State(hub: Unguarded(hub: hub)))
     }
 
-    /// What the hub tells agents to work by from now on.
+    /// Sets the configuration that the hub sends to agents from now on.
     func offer(_ settings: JSONObject?) {
         state.withLock { $0.hub.hub.settings.config = settings.map { HubConfiguration($0) } }
     }
@@ -234,7 +234,7 @@ final class LoopbackHub: HTTPTransport {
         set { state.withLock { $0.weather = newValue } }
     }
 
-    /// What an agent did that no agent may do: see ``RepetitionOracle``.
+    /// Acts of the agent that are forbidden to all agents: see ``RepetitionOracle``.
     var complaints: [String] { state.withLock { $0.oracle.complaints } }
 
     /// Requests so far, in order.

@@ -7,7 +7,7 @@ import Testing
 /// Mistakes of apps and operators, with a whole agent behind the socket.
 @Suite("Bad input")
 struct BadInputTests {
-    // MARK: Who asks
+    // MARK: Callers
 
     struct Door: Sendable {
         var method: HTTPRequest.Method

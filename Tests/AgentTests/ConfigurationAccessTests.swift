@@ -8,7 +8,7 @@ struct ConfigurationAccessTests {
         var uid: UInt32
         var gid: UInt32
         var groups: [UInt32] = []
-        /// Role and app, `nil` for nobody.
+        /// Role and app of the caller; `nil` when it has no access.
         var access: String?
     }
 

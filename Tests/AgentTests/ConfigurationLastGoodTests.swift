@@ -46,7 +46,7 @@ struct ConfigurationLastGoodTests {
             ("hub:\n  url: https://h\nlgo: {}\n", .lastGood),
             ("# nothing\n", .lastGood),
             ("hub: [\n}\nx: 1\n", .lastGood),
-            // The end is missing, but what is there is right: nobody can know.
+            // The end is missing, but the rest is valid YAML, so the loss cannot be noticed.
             ("hub: { url: https://h }\nsync: { debounce: 1s }", .loaded),
         ])
     func decision(text: String, outcome: Outcome) throws {

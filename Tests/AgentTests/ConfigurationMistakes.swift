@@ -419,7 +419,7 @@ enum ConfigurationMistakes {
         ("store: { max_size: 8MB, ballast: 8MB }", "2:34: store.ballast: is not less than max_size"),
     ]
 
-    /// What the address says, and the message after `hub.url: `.
+    /// The address, and the message after `hub.url: `.
     static let addresses: [(String, String)] = [
         (
             "http://hub.example.com",

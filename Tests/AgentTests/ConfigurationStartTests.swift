@@ -4,7 +4,7 @@ import SyncCore
 import SyncYAML
 import Testing
 
-/// What becomes of each mistake in the configuration, at the first start, at a restart and at a reload.
+/// The outcome of each mistake in the configuration, at the first start, at a restart and at a reload.
 struct ConfigurationStartTests {
     private static let hub = "hub: { url: https://hub.example.com }\n"
     private static let nothing = ConfigurationFile(
@@ -70,7 +70,7 @@ struct ConfigurationStartTests {
             stand.outside.write(text)
             let answer = try await stand.send(.post, "/v1/config/reload")
             guard answer.status == 422 else {
-                // Of two files each may say where the hub is, so a few are right here.
+                // Here each of the two files may name the hub, so a few of the mistakes are none.
                 #expect(answer.status == 200 && text.hasPrefix("hub:"), "\(answer.status) for \(text)")
                 continue
             }

@@ -47,7 +47,7 @@ struct ConfigurationTrialRunTests {
     }
 
     private let disk = Disk()
-    /// Nobody answers there: the stand's hub is on port 9.
+    /// No hub answers there: the stand's hub is on port 9.
     private static let wrong = "hub: { url: \"http://127.0.0.1:8\" }\n"
 
     private func start(_ settings: String = "", window: Duration, in folder: String? = nil) async throws -> AgentStand {

@@ -54,7 +54,7 @@ struct DiagnoseTests {
         let text = String(decoding: archive, as: UTF8.self)
         for name in names { #expect(text.contains("agentd-gw-test/" + name)) }
         #expect(Self.leaks(archive) == [])
-        // What is said about them is there all the same.
+        // Facts about the records are there all the same.
         #expect(text.contains("\"rejected\": 1"))
         #expect(text.contains("validation"))
         #expect(text.contains("conf.d/test.yaml:1:"))

@@ -22,7 +22,7 @@ struct ChecklistTests {
         #expect(severity("durability") == .ok)
         #expect(severity("counters") == .ok)
         #expect(severity("backlog") == .ok)
-        // Nobody in this stand can look at the disk.
+        // This stand has no means to examine the disk.
         #expect(severity("disk") == .unknown)
         let status = try await stand.send(.get, "/v1/status")
         #expect(status["checklist"]?.object?["failed"]?.array?.contains("strategies") == true)

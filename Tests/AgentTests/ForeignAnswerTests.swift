@@ -5,7 +5,7 @@ import SyncLinux
 import Synchronization
 import Testing
 
-/// What answers in the hub's place decides neither about tokens nor about what can be read.
+/// A server in the hub's place must decide neither about tokens nor about readable records.
 @Suite("Something in the hub's place, and one bad stream")
 struct ForeignAnswerTests {
     /// Answers everything with one response.

@@ -104,7 +104,7 @@ struct HubTroubleTests {
         try await stand.stop()
     }
 
-    /// Credentials that were refused are not shown again because somebody asks, and who asks is told so at once.
+    /// A request for a sync does not send refused credentials again. The caller is told so at once.
     private func refusedUntilTheTokenIsNew(_ stand: AgentStand) async throws {
         let outcome = try await stand.sync()
         #expect(outcome["result"] == "deferred")
@@ -119,7 +119,7 @@ struct HubTroubleTests {
         var change: @Sendable ([JSON]) -> [JSON]
     }
 
-    /// A result under a key that nobody asked about.
+    /// A result under a key that the agent has not sent.
     private static let stranger: JSON = ["idempotency_key": "0199c3f2-0000-7000-8000-000000000000", "status": "accepted", "version": 7]
 
     @Test(
@@ -216,7 +216,7 @@ struct HubTroubleTests {
         let stand = try await AgentStand.start()
         _ = try await stand.enqueue(#"{"entity":"audits","record_id":"a-1","action":"create","data":{"a":1}}"#)
         try await stand.sync()
-        // Somebody else deletes it while this device is away.
+        // Another device deletes it while this one is away.
         let deleted = stand.hub.ask(
             "POST", "/v1/sync/push",
             body:

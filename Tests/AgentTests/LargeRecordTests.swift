@@ -3,7 +3,7 @@ import SyncCore
 import SyncStore
 import Testing
 
-/// Many changes of one large record wait, and somebody else has changed it too.
+/// Many changes of one large record wait, and another device has changed it too.
 @Suite("Large records")
 struct LargeRecordTests {
     private static let audits = EntityName(trusted: "audits")

@@ -32,7 +32,7 @@ struct LocalReferenceTests {
 
     private static func segments(_ path: String) -> [String] { path.split(separator: "/").map(String.init) }
 
-    /// Whether a path with real names is one of these with names in braces.
+    /// Returns whether a path with real names fits a template with names in braces.
     private static func matches(_ path: String, _ template: String) -> Bool {
         let (real, wanted) = (segments(path), segments(template))
         return real.count == wanted.count && zip(real, wanted).allSatisfy { $1.hasPrefix("{") || $0 == $1 }
@@ -75,7 +75,7 @@ struct LocalReferenceTests {
                 let route = try Route.parse(method: operation.method, target: path)
                 #expect(route.name == operation.name, "\(operation.method) \(operation.path)")
             } catch {
-                // What needs a parameter says so, and is there all the same.
+                // A route that lacks a parameter answers with an error of its own: it exists.
                 #expect(error.code != "not-found" && error.code != "method-not-allowed", "\(operation.method) \(operation.path): \(error)")
             }
         }

@@ -4,18 +4,18 @@ import SyncCore
 import SyncLinux
 import Testing
 
-/// Whatever holds the work back: `status`, `why`, `plan`, `links`, `readyz` and `doctor` say the same of it, and only what holds now.
+/// `status`, `why`, `plan`, `links`, `readyz` and `doctor` show the same cause for waiting work, and only one that holds now.
 @Suite("One present cause, and every view tells it")
 struct OneCauseTests {
     struct Obstacle: Sendable, CustomTestStringConvertible {
         var testDescription: String
         /// As `cause.code` says.
         var code: String
-        /// What stands in each sentence about it.
+        /// Text that each sentence about the cause contains.
         var words: String
         /// Checks of the doctor that find it.
         var checks: [String]
-        /// What stands in the command that each view names.
+        /// Text of the command that each view names.
         var command: String
         var weather: LoopbackHub.Weather
 
@@ -39,7 +39,7 @@ struct OneCauseTests {
         return .says(response)
     }
 
-    /// An answer of somebody else.
+    /// An HTML page, as a proxy or portal answers in the hub's place.
     private static func page(_ status: Int, _ headers: HTTPHeaders = [:]) -> LoopbackHub.Weather {
         var response = HTTPResponse(status: status, headers: headers, body: Array("<html>".utf8))
         if response.headers["Content-Type"] == nil { response.headers["Content-Type"] = "text/html" }
@@ -154,7 +154,7 @@ struct OneCauseTests {
         try await stand.stop()
     }
 
-    // MARK: What holds work back on our side
+    // MARK: Causes on this device
 
     @Test("Our own token cannot be read: the hub was never asked, and nobody says that it refuses us")
     func noToken() async throws {
@@ -243,7 +243,7 @@ struct OneCauseTests {
         if let hint = example.hint { #expect(try await stand.send(.put, "/v1/links/eth0", hint).status == 200) }
         let id = try await stand.enqueue(example.mutation)
         try await until("the cause") {
-            // Whether it fits into a budget is known once it was its turn.
+            // The budget is judged when the mutation's turn comes, so a cycle has to run first.
             if example.isReady { try await stand.sync(force: false) }
             return try await stand.send(.get, "/v1/status").json.flatMap { StatusDocument($0) }?.cause?.code == example.code
         }
@@ -261,7 +261,7 @@ struct OneCauseTests {
         return #""\#(text):00-\#(text):05""#
     }
 
-    // MARK: What is told beside it
+    // MARK: Facts that are shown beside the cause
 
     @Test("A disk that is full is no reason why sent work waits; status and doctor name it, and the app is told")
     func fullDisk() async throws {

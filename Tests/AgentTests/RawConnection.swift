@@ -42,7 +42,7 @@ final class RawConnection: Sendable {
 
     /// Sends as much of it as the kernel takes now.
     ///
-    /// - Returns: How many bytes that were.
+    /// - Returns: The number of bytes that the kernel took.
     func sendNow(_ bytes: ArraySlice<UInt8>) -> Int {
         var rest = bytes
         while !rest.isEmpty {

@@ -2,7 +2,7 @@ import LocalAPI
 import SyncCore
 import Testing
 
-/// Header fields that have one value: of two nobody can know which one was meant.
+/// Header fields that may have one value only: with two, the meant one is unknown.
 struct RepeatedFieldTests {
     @Test(
         "A field with one value that comes twice is refused by its name, and nothing is done, also when both say the same",

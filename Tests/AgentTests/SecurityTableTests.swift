@@ -14,7 +14,7 @@ struct SecurityTableTests {
     struct Row: Sendable, CustomTestStringConvertible {
         /// The beginning of its first cell.
         var from: String
-        /// What it says, with numbers from the code.
+        /// Texts that the row contains, with numbers from the code.
         var phrases: [String]
         /// Names with digits in them, which are no limits.
         var names: [String] = []
@@ -112,7 +112,7 @@ struct SecurityTableTests {
         "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "twelve", "twenty", "hundred", "thousand",
     ]
 
-    /// What a row says that the code does not, and the other way round.
+    /// Returns the differences between a row and the code, in both directions.
     static func differences(_ row: Row, in line: String) -> [String] {
         var found: [String] = []
         var rest = line

@@ -135,12 +135,12 @@ struct ServerConfigurationTests {
         #expect(fetched.count == 1)
         let version = HubConfiguration(Self.offer).version
         #expect(stand.hub.requests.last?.headers[HubHeader.config] == String(version))
-        // What the agent can do decides about what it reads, so it says that with whatever reads.
+        // The abilities of the agent decide what the hub shows it, so each request that reads names them.
         for request in stand.hub.requests where request.url.contains("/v1/sync/") {
             let isRead = ["hello", "pull", "snapshot", "verify"].contains { request.url.contains("/v1/sync/\($0)") }
             #expect(request.headers[HubHeader.can] == (isRead ? "revocations" : nil), "\(request.url)")
         }
-        // What the hub's operator sees of the device comes with the greeting and with each push.
+        // The facts about the device for the hub's operator come with the greeting and with each push.
         for path in ["/v1/sync/hello", "/v1/sync/push"] {
             let request = try #require(stand.hub.requests.last { $0.url.hasSuffix(path) })
             guard case .bytes(let body) = request.body else { throw Broken() }

@@ -94,7 +94,7 @@ extension EndToEnd {
 
                 let status = try await stand.client.status().value
                 #expect(status.outbox.enqueued == 1)
-                // Where only the pull is spoiled, the change itself may have gone before it.
+                // A change may reach the hub before the pull, and then a spoiled pull does not stop it.
                 let hasGone = example.path == Self.pull && status.outbox.count(.done) == 1
                 #expect(hasGone || status.outbox.count(.pending) + status.outbox.count(.inFlight) == 1)
                 #expect(status.outbox.isBalanced)
@@ -112,7 +112,7 @@ extension EndToEnd {
                 relay.use(nil)
                 let settled = try await stand.settle()
                 #expect(settled.outbox.count(.done) == 1)
-                // Where the change had gone before, the cycle that settles may be one that still meets what the nonsense has left.
+                // When the change had gone before, the settling cycle may still meet a state that the bad answer has left.
                 for _ in 0..<50 where try await stand.sync() != "ok" {}
                 #expect(try await stand.client.mutation(key).value.state == "done")
                 // Ours and the other device's: whatever the agent had to ask again took effect once.

@@ -53,7 +53,7 @@ extension EndToEnd {
                 let status = try await stand.status()
                 #expect(status.blobs?.reason == "metered")
                 let stopped = try await stand.blob(id).offset
-                // At most the piece that began while the kernel had told of the new route and nobody had read it yet.
+                // At most one piece: it began after the kernel's event about the new route and before the agent had read that event.
                 #expect(try await stand.network.sent(Self.modem).bytes - modem.bytes < Int64(ChunkSizer.largest))
 
                 try await stand.network.route(over: Self.wan)

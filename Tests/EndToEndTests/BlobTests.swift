@@ -30,7 +30,7 @@ extension EndToEnd {
                 try await stand.untilUploaded([item.id])
                 #expect(try stand.hubBytes(digest).map { SHA256.hash($0) } == digest.bytes)
                 _ = try await stand.settle()
-                // Where the record came after its file, the hub's change is news of the next pull.
+                // If the record came after its file, the hub's change of the placeholder comes with the next pull.
                 #expect(try await stand.sync() == "ok")
                 #expect(try await stand.photo("uploaded"))
                 let record = try #require(try await stand.hubRecords("audits").first)

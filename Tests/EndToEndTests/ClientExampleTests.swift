@@ -11,7 +11,7 @@ extension EndToEnd {
             /// As the fence in the manual says.
             var name: String
             var file: String
-            /// What runs it; the file's path follows, or stands where `FILE` is.
+            /// The commands that run it. The file's path follows each of them, or replaces `FILE`.
             var commands: [[String]]
             var program: String
 

@@ -134,7 +134,7 @@ extension EndToEnd {
             let gone = try await tom.mutation(renamed).value
             #expect(gone.state == "rejected" && gone.problem?.code == "deleted" && gone.data == #"{"name":"North yard"}"#)
 
-            // What he is shown.
+            // The neighbour's screens show the conflict.
             let status = try await neighbour.agentctl("status")
             #expect(
                 status.status == 3 && status.text.contains("CONFLICTS 1") && status.text.contains("agentctl conflicts show c-1"),
@@ -152,7 +152,7 @@ extension EndToEnd {
             let unclear = try await neighbour.agentctl("conflicts", "resolve", "c-1")
             #expect(unclear.status == 64)
 
-            // What he decides.
+            // The neighbour decides it.
             let decided = try await neighbour.agentctl(
                 "conflicts", "resolve", "c-1", "--value", #"finding="fail, agreed""#, "--expect", "\(conflict.remoteVersion)",
                 "--comment", "called Ines", "--author", "tom", "--json")

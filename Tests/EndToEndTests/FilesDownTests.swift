@@ -20,7 +20,7 @@ extension EndToEnd {
                     let (path, digest) = try stand.file("door.jpg", bytes: bytes)
                     let added = try await neighbour.agentctl("blobs", "add", path, "--for", "audits/a-1", "--field", "photo", "--watch")
                     #expect(added.status == 0, "\(added.talk)")
-                    // Where the record came after its file, the hub's change is news of the next pull.
+                    // If the record came after its file, the hub's change of the placeholder comes with the next pull.
                     try await neighbour.sync()
                     try await neighbour.sync()
                     #expect(try await stand.sync() == "ok")
@@ -110,7 +110,7 @@ extension EndToEnd {
                 let (path, digest) = try stand.file("large.bin", bytes: Self.bytes)
                 let added = try await stand.agentctl("blobs", "add", path, "--for", "work_orders/w-1", "--field", "film", "--watch")
                 #expect(added.status == 0, "\(added.talk)")
-                // Where the record came after its file, the hub's change is news of the next pull.
+                // If the record came after its file, the hub's change of the placeholder comes with the next pull.
                 for _ in 0..<2 {
                     let synced = try await stand.agentctl("sync", "--wait", "--force")
                     #expect(synced.status == 0, "\(synced.talk)")

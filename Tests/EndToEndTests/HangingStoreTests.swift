@@ -18,7 +18,7 @@ extension EndToEnd {
                 // Returns with the line in which the hub says where it listens.
                 try await stand.startHub()
                 if manner == .silent || manner == .begun {
-                    // What is left of the five seconds for the store. Otherwise the limits of a single request would end it later.
+                    // The store has the rest of the five seconds. Otherwise the limits of a single request would end it later.
                     let log = try String(contentsOfFile: "\(stand.folder)/hub.log", encoding: .utf8)
                     #expect(log.contains(/not done within [0-5](\.[0-9]+)? seconds/), "\(log)")
                 }

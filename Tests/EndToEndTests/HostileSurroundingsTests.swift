@@ -5,7 +5,7 @@ import SyncCore
 import Testing
 
 extension EndToEnd {
-    /// What the machine around the agent may do to it.
+    /// Hostile things that the machine around the agent may do to it.
     @Suite("Hostile surroundings")
     struct HostileSurroundingsTests {
         @Test(

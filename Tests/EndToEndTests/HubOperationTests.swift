@@ -83,7 +83,7 @@ extension EndToEnd {
             }
         }
 
-        /// Where the power went while a restore moved its files.
+        /// The moment of a power cut while a restore moved its files.
         enum Cut: String, CaseIterable { case beforeItCounts, nothingMoved, logAside, databaseAside, databaseInPlace }
 
         @Test("A restore that a power cut interrupted is the old hub or the new one, whatever it had come to", arguments: Cut.allCases)
@@ -95,7 +95,7 @@ extension EndToEnd {
                 #expect(try await hub(["backup", copy, "--data", data], stand).status == 0)
                 try await peer.create("work_orders", "wo-2", "{}", at: await stand.hubURL)
                 await stand.killHub()
-                // What a restore prepares, as it is when it counts: that of a restore into another folder.
+                // The prepared files of a restore are those of a restore into another folder.
                 #expect(try await hub(["restore", copy, "--data", whole], stand).status == 0)
                 let files = FileManager.default
                 let ready = data + (cut == .beforeItCounts ? "/restore.partial" : "/restore.ready"), aside = data + "/replaced-1"
@@ -235,7 +235,7 @@ extension EndToEnd {
                 #expect(try await hub(["lost", "--data", data], stand).text.isEmpty)
                 let url = await stand.hubURL
                 for id in ["wo-1", "wo-2"] {
-                    // Of equal stamps the first one stays.
+                    // The first of two equal stamps stays.
                     try await PlainPeer("first-\(id)", on: stand).create("work_orders", id, #"{"title":"theirs"}"#, at: url)
                     try await PlainPeer("second-\(id)", on: stand).create("work_orders", id, #"{"title":"\#(id) 1.10"}"#, at: url)
                 }
@@ -306,7 +306,7 @@ extension EndToEnd {
 extension AgentClient {
     /// Adds a file beside the records.
     ///
-    /// - Returns: How many files the hub will have.
+    /// - Returns: The number of files that the hub will have.
     fileprivate func addBlob(at stand: Stand, bytes: [UInt8]) async throws -> Int64 {
         let path = "\(stand.folder)/photo"
         try Data(bytes).write(to: URL(fileURLWithPath: path))

@@ -39,7 +39,7 @@ extension EndToEnd {
                 #expect(found["etc/credstore/hub-token"] == token + "\n" && found.count == 2, "\(found)")
                 var status = stat()
                 #expect(stat("\(place)/etc/credstore/hub-token", &status) == 0 && status.st_mode & 0o777 == 0o600)
-                // What it wrote is a configuration.
+                // The written file is a valid configuration.
                 try Stand.write("# The rest is in conf.d.\n", to: "\(place)/etc/agentd/agentd.yaml")
                 let checked = try await Child.run([Programs.agentd, "--check", "--config", "\(place)/etc/agentd/agentd.yaml"], in: place)
                 #expect(checked.status == 0, "\(checked.talk)")

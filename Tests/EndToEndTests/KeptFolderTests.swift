@@ -10,7 +10,7 @@ extension EndToEnd {
         /// One folder of `Kept`, made by the same steps each time: notes n-1 to n-3 and a reading at the hub, n-1 deleted, a refused note,
         /// a file, and while the sync was paused a change of n-2, one of n-3 and another reading.
         struct Kept: Sendable, CustomTestStringConvertible {
-            /// Of the agent's database.
+            /// The schema's number in the agent's database.
             var schema: Int
             /// The first programs had no files, and a hub without schemas that could refuse something.
             var isFirst: Bool { schema == 1 }

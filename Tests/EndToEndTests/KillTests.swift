@@ -72,8 +72,8 @@ extension EndToEnd {
             }
         }
 
-        /// What the hub shows at any moment holds the first changes of a record, each once and none skipped, and never
-        /// fewer than it showed before: with `n` at 3 it has `s1`, `s2` and `s3`, and no other.
+        /// Checks a shown record. It holds the first changes of the record, each once and none skipped, and never fewer than before: with
+        /// `n` at 3 it has `s1`, `s2` and `s3`, and no other.
         private func check(_ change: PlainPeer.Change, _ seen: inout [String: Int64], _ context: String) {
             let number = change.data["n"]?.int ?? 0
             #expect(steps(of: change.data) == Array(1...max(1, Int(number))), "\(change.id), \(context)")

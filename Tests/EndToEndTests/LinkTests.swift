@@ -73,7 +73,7 @@ extension EndToEnd {
                 try await stand.untilHubHas(1)
                 try await stand.enqueue(2, .normal)
                 try await stand.enqueue(3, .bulk)
-                // What the hub tells it to work by came with the first answer, and the hub was greeted anew with that.
+                // The hub's settings came with the first answer, and the agent greeted the hub again with them.
                 try await stand.until("both deferred, and no cycle ahead") { status in
                     let soon = SystemClocks().now().wall.advanced(by: .seconds(30))
                     return status.configuration.version == 2 && status.outbox.deferred.count == 2 && status.isResting

@@ -2,7 +2,7 @@ import Foundation
 import Testing
 
 extension EndToEnd {
-    /// What is written for people, and the clients for apps, held to the programs.
+    /// The manual and the clients for apps, compared with the programs.
     @Suite("Manual and clients")
     struct ManualTests {
         private static let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().appendingPathComponent("../..")

@@ -53,7 +53,7 @@ extension EndToEnd {
                 try await stand.untilUploaded([item.id])
                 #expect(try await stand.fetch(digest) == 200, "seed \(seed)")
                 #expect(try server.keys(place, "blobs/") == ["blobs/\(digest.hex.prefix(2))/\(digest.hex)"], "seed \(seed)")
-                // What a hub left that was killed between its answer and its broom, the next start finds.
+                // A hub that is killed between its answer and its tidying leaves objects behind. The next start finds them.
                 await stand.killHub()
                 try await stand.startHub()
                 try await server.untilEmpty(place, "partial/")

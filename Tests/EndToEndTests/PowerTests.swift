@@ -43,8 +43,8 @@ extension EndToEnd {
         @Test("The byte ledger of a full sync over TLS is within two per cent of what the interface counts")
         func ledger() async throws {
             try await FieldStand.with([.wan]) { stand in
-                // What is sent twice is up to the load of the machine, and of that the receiver does not know how much it was: a round
-                // with such segments may lack as much as they were. What is wrong with the ledger itself is wrong in each round.
+                // The load of the machine decides which segments are sent twice, and the receiver does not know their size. A round with
+                // such segments may lack as many bytes. A fault of the ledger itself shows in each round.
                 var shares: [Double] = []
                 var rounds: [String] = []
                 for round in 0..<5 where !shares.contains(where: { abs($0) <= 0.02 }) {
@@ -94,9 +94,9 @@ extension EndToEnd {
                 let interface = (try await stand.network.counters(.wan) - start).aboveEthernet
                 let ledger = try await counted(stand) - earlier
                 print("byte ledger \(ledger), interface \(interface): \(Double(ledger - interface) / Double(interface) * 100) % off")
-                // Of what a kill cut off the interface tells no more than its own count, with the frames of Ethernet; and the handful of
-                // segments that the kernels exchange after a kill are nobody's.
-                // Of segments that were sent again, which the load of the machine decides, the receiver does not know how many came.
+                // The interface counts traffic that a kill cut off with the frames of Ethernet. The few segments that the kernels exchange
+                // after a kill belong to no process. The load of the machine decides which segments are sent again, and the receiver does
+                // not know how many of them came.
                 let again = try await repeated(stand) - twice
                 let missing = max(0, min(interface - ledger, again * 1_500))
                 #expect(

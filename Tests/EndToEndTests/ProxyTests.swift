@@ -52,7 +52,7 @@ extension EndToEnd {
                 try await stand.showCredentials("pump:se:cret word")
                 _ = try await stand.agentctl("sync", "--force")
                 try await stand.untilHubHas(1)
-                // Neither the one secret nor the other is told to whoever reads the log.
+                // Neither secret is in the log.
                 #expect(await !stand.agentLog.contains("cret"))
             }
         }

@@ -27,7 +27,7 @@ extension EndToEnd {
                 #expect(output.status == 0 && output.text == "2,500 records of work_orders\n", "\(output.talk)")
                 for _ in 0..<50 where try await stand.agentctl("get", "work_orders", "w-2500").status != 0 { _ = try await stand.sync() }
                 #expect(try await stand.agentctl("get", "work_orders", "w-2500").status == 0)
-                // What the hub is told over its socket is there for the next command without a hub, too.
+                // A command without a hub sees the records that were published over the hub's socket.
                 await stand.stopHub()
                 #expect(!FileManager.default.fileExists(atPath: "\(stand.folder)/hub/hub.sock"))
                 let again = try await hub(["publish", "work_orders", try file([Self.order(1, "B")], stand)], stand)

@@ -4,7 +4,7 @@ import SyncCore
 import Testing
 
 extension EndToEnd {
-    /// A backend of somebody else that knows nothing of us, with ids, versions and rules of its own.
+    /// A foreign backend that does not know the agent, with ids, versions and rules of its own.
     @Suite(
         "An existing REST backend", .disabled(if: RestBackend.python == nil, "EDGE_SYNC_PYTHON names no Python with djangorestframework"))
     struct RestTests {
@@ -42,7 +42,7 @@ extension EndToEnd {
             try await stand.client.record(name(entity, id)).value.data.flatMap { try JSONReader.read($0).object }
         }
 
-        /// What the backend made has one id on both sides; of what an app made, nobody's name here is a number.
+        /// A record that the backend made has one id on both sides. A record that an app made has no number as its name here.
         private static func serverID(_ stand: Stand, _ entity: String, _ id: String) async throws -> Int64? {
             try await stand.client.record(name(entity, id)).value.serverID.flatMap { Int64($0) } ?? Int64(id)
         }
@@ -193,7 +193,8 @@ extension EndToEnd {
                 #expect(held.state == "held" && held.problem?.code == "outcome-unknown")
                 try await Self.compare(stand, backend, [("sites", "s-1"), ("orders", "o-1")])
 
-                // A count whose answer is lost: the backend has it, or somebody else's; nobody adds it again.
+                // A count whose answer is lost: the backend's number may contain it or the count of another client, so the agent does not
+                // add it again.
                 try await backend.faults([("PATCH", "/api/orders/", "reset-after", 1)])
                 let count = try await Self.write(stand, .update, "orders", "o-1", [:], [FieldOperation("visits", .increment, 1)])
                 try await Self.untilHeld(stand, count)
@@ -255,7 +256,7 @@ extension EndToEnd {
             }
         }
 
-        /// Syncs until nobody can find out what became of it.
+        /// Syncs until the outcome of the mutation cannot be found out any more and it is held.
         private static func untilHeld(_ stand: Stand, _ key: MutationKey) async throws {
             let end = ContinuousClock.now + .seconds(60)
             while ContinuousClock.now < end {

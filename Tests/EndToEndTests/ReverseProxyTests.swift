@@ -3,7 +3,7 @@ import SyncCore
 import Testing
 
 extension EndToEnd {
-    /// What stands before a hub in most data centres, with the settings that it is delivered with (the manual, *Its door*).
+    /// The proxies before a hub in most data centres, with their default settings (the manual, *Its door*).
     @Suite("Proxies before the hub")
     struct ReverseProxyTests {
         private static let entities = """

@@ -58,7 +58,7 @@ extension EndToEnd {
                 _ = try await stand.agentctl("enqueue", "work_orders", "wo-1", "--data", "{}")
                 for isAgent in [true, false] {
                     let pid = try #require(isAgent ? await stand.agentProcess : await stand.hubProcess)
-                    // To the last moment, and thousands of times a second. It ends when there is nobody any more to send it to.
+                    // To the last moment, and thousands of times a second. It ends with the process that it is sent to.
                     let flood = try Child(["/bin/sh", "-c", "while kill -TERM \(pid); do :; done"], log: "/dev/null")
                     let status = isAgent ? await stand.stopAgent() : await stand.stopHub()
                     _ = await flood.end()

@@ -50,7 +50,7 @@ extension EndToEnd {
             }
         }
 
-        /// What hexadecimal noise and the names around it are after gzip, some 5 bits a digit.
+        /// Size after gzip of hexadecimal noise, some 5 bits a digit, and of the names around it, bytes.
         private static func content(_ count: Int) -> Int { count * (padding * 5 / 8 + 60) }
 
         private static func patience(for count: Int, over line: Line) -> Duration {

@@ -5,7 +5,7 @@ import SyncCore
 import Testing
 
 extension EndToEnd {
-    /// Somebody tidies up in the folder of the socket while the agent is running.
+    /// The socket file, or its folder, is removed while the agent is running.
     @Suite("A socket file that is removed")
     struct SocketFileTests {
         /// An agent that never makes it anew stops the test here: the work of a loaded machine has no number of looks.

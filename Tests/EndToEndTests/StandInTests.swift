@@ -3,7 +3,7 @@ import SyncCore
 import Testing
 
 extension EndToEnd {
-    /// Somebody else where the hub should be.
+    /// Other servers at the address of the hub.
     @Suite("In the hub's place", .disabled(if: Namespaces.obstacle != nil, Comment(rawValue: Namespaces.obstacle ?? "")))
     struct StandInTests {
         @Test("A captive portal, and a machine that never answers, get neither work nor credentials; what waited goes when they are gone")
@@ -59,8 +59,8 @@ extension EndToEnd {
                 try await stand.untilHubHas(1)
                 try await stand.standIn("silence")
                 try await stand.enqueue(2, .critical)
-                // The hub's end already makes the link degraded, perhaps before anything reached the stand-in. Whether the mutation arrived
-                // is not known, so it counts as sent until the hub says.
+                // The hub's end already makes the link degraded, perhaps before anything reached the stand-in. The mutation may have
+                // arrived, so it counts as sent until the hub says.
                 let status = try await stand.until("a mutation sent to a hub that does not answer") {
                     $0.connectivity.state == "degraded" && $0.outbox.count(.inFlight) == 1
                 }

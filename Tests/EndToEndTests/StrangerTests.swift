@@ -7,8 +7,7 @@ import SyncLinux
 import Testing
 
 extension EndToEnd {
-    /// Callers that nobody knows, or that take more than their part, beside one that is known: with the real programs at their
-    /// own limits.
+    /// Unknown callers, and callers that take more than their part, beside a known one: with the real programs at their own limits.
     @Suite("Strangers at the real programs")
     struct StrangerTests {
         /// Ten times the connections that a hub has at one time. `EDGE_SYNC_STRANGERS` sets another number.

@@ -17,7 +17,7 @@ extension EndToEnd {
                     try Data(bytes).write(to: URL(fileURLWithPath: path))
                     let added = try await neighbour.agentctl("blobs", "add", path, "--for", "audits/a-1", "--field", "photo", "--watch")
                     #expect(added.status == 0, "\(added.talk)")
-                    // Where the record came after its file, the hub's change is news of the next pull.
+                    // If the record came after its file, the hub's change of the placeholder comes with the next pull.
                     try await neighbour.sync()
                     try await neighbour.sync()
                     #expect(try await stand.sync() == "ok")

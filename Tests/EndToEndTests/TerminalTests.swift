@@ -45,7 +45,7 @@ extension EndToEnd {
         static let hostile =
             "x\u{7F}\u{9B}31m\u{9D}0;title\u{9C}\u{202E}evil\u{2066}\u{2028}\u{2029}\u{200B}\u{200F}\u{FEFF}\u{AD}\u{E0041}\u{8}\u{1B}]0;t\u{7}y"
 
-        /// What may stand in an answer to a terminal, besides what shows: ends of lines, and colours.
+        /// Control characters in an answer to a terminal other than ends of lines and colours.
         static func findings(_ bytes: [UInt8]) -> [String] {
             var text = String(decoding: bytes, as: UTF8.self)
             text = text.replacing(/\u{1B}\[[0-9;]*m/, with: "")

@@ -5,7 +5,7 @@ import SyncLinux
 import Testing
 
 extension EndToEnd {
-    /// What months do to an agent and its hub: both with their real programs, all clocks of both moved together by a preload.
+    /// Months of an agent and its hub, with the real programs. A preload moves all clocks of both together.
     @Suite("A year")
     struct YearTests {
         private static func days(_ count: Int64) -> Duration { .seconds(count * 86_400) }
@@ -33,7 +33,7 @@ extension EndToEnd {
                     pass(Self.days(1))
                     try await year.work()
                 }
-                // The hub is away for a month. What may wait waits; what was to be given up after ten days is.
+                // The hub is away for a month. Mutations without a deadline wait; the one with a deadline of ten days has expired.
                 await stand.stopHub()
                 // A mutation in flight may have arrived, so the agent asks about it however old it is. Nothing else is sent before that.
                 year.expected.insert(try await year.enqueue())
@@ -59,14 +59,14 @@ extension EndToEnd {
                 try await stand.startAgent()
                 try await year.work()
 
-                // The machine sleeps for ten days, and nobody takes that for a cycle that stood still.
+                // The machine sleeps for ten days, and that does not count as a cycle that stood still.
                 stand.transport.closeIdleConnections()
                 gateway.suspend(Self.days(10))
                 server.pass(Self.days(10))
                 try await year.work()
                 #expect(try await stand.client.status().value.sync.stalls == 0)
 
-                // The clock of the gateway is back in 1970, and nobody keeps it right; work goes on, and its age is known.
+                // The clock of the gateway is back in 1970 and not synchronized. Work goes on, and its age is known.
                 let back = Self.days(56 * 365)
                 gateway.step(.zero - back, isSynchronised: false)
                 try await year.work(isWell: false)

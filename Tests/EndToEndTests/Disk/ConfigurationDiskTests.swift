@@ -56,7 +56,7 @@ extension EndToEnd {
                 try FileManager.default.copyItem(atPath: "\(place)/token", toPath: "\(disk.path)/token")
                 chmod("\(disk.path)/token", 0o600)
                 let environment = ["STATE_DIRECTORY": "\(disk.path)/agent"]
-                // What was written a moment before it is read has no stamp: the second start has.
+                // A file that was written a moment before the first start has no usable stamp. The second start has one.
                 for isFirst in [true, false] {
                     let agent = try await LoneAgent.start(in: disk.path, over: transport, environment: environment, configures: isFirst)
                     #expect(try await source(agent).source == "file")
@@ -73,7 +73,7 @@ extension EndToEnd {
                 #expect(found.source == "last_good" && found.isTold)
                 #expect(try await agent.client.status().value.agent.device == Stand.device)
                 #expect(await agent.child.stop() == 0)
-                // Somebody saves what he sees: that is an edit.
+                // A person saves the changed file: that is an edit.
                 try Data(flipped.utf8).write(to: URL(fileURLWithPath: "\(disk.path)/agentd.yaml"))
                 let edited = try await LoneAgent.start(in: disk.path, over: transport, environment: environment, configures: false)
                 #expect(try await source(edited).source == "file")

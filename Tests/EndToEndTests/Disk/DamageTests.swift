@@ -186,7 +186,7 @@ private final class DamageBench {
             await agent.child.stop(life == 0 ? SIGTERM : SIGKILL)
         }
         self.promises = promises
-        // And one that was ended in good order: nothing is looked at before somebody asks for it.
+        // After an end in good order, nothing is checked before a query reads it.
         try FileManager.default.createDirectory(atPath: "\(folder)/ended", withIntermediateDirectories: true)
         try FileManager.default.copyItem(atPath: base + "/agent", toPath: "\(folder)/ended/agent")
         let ended = try await LoneAgent.start(in: "\(folder)/ended", over: transport)

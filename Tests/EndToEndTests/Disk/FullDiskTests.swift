@@ -180,7 +180,7 @@ extension EndToEnd {
         func readOnly() async throws {
             try await withWaitingWork { stand, disk in
                 try disk.breakDown()
-                // Whether the first one was stored nobody knows; after it everybody does.
+                // It is not known whether the first one was stored; the refusals after it are certain.
                 let first = try #require(try await refusal(21, at: stand))
                 #expect(["outcome-unknown", "read-only"].contains(first), "\(first)")
                 #expect(try await refusal(22, at: stand) == "read-only")

@@ -92,12 +92,12 @@ final class SmallDisk {
         while unlink("\(path)/i\(number)") == 0 { number += 1 }
     }
 
-    /// What the kernel does when ext4 meets an error: read-only from now on, whoever has files open.
+    /// Does what the kernel does when ext4 meets an error: the file system is read-only from now on, also for open files.
     func breakDown() throws {
         guard Self.run(["mount", "-o", "remount,abort", path]) else { throw StandError("cannot let \(path) break down") }
     }
 
-    /// As the card's switch does it, whoever has files open for reading.
+    /// Remounts the file system, as the switch of a card does, even while files are open for reading.
     func remount(isReadOnly: Bool) throws {
         guard Self.run(["mount", "-o", isReadOnly ? "remount,ro" : "remount,rw", path]) else {
             throw StandError("cannot mount \(path) \(isReadOnly ? "read-only" : "for writing")")

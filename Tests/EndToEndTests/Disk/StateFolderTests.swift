@@ -5,7 +5,7 @@ import SyncCore
 import Testing
 
 extension EndToEnd {
-    /// Somebody tidies up in the state folder while the agent is running.
+    /// Files of the state folder are removed while the agent is running.
     @Suite("A state folder that is tidied up")
     struct StateFolderTests {
         private static let orders = EntityName(trusted: "work_orders")
@@ -38,7 +38,7 @@ extension EndToEnd {
                 let (photo, _) = try stand.file("photo.jpg", bytes: 30_000)
                 let added = try await stand.agentctl("blobs", "add", photo)
                 #expect(added.status == 0, "\(added.talk)")
-                // Nobody else can begin with what is there.
+                // A second agent cannot start with the same folder.
                 let second = try Child([Programs.agentd, "--config", "\(stand.folder)/agentd.yaml"], log: "\(stand.folder)/second.log")
                 #expect(await second.end() == 2)
                 await stand.killAgent()

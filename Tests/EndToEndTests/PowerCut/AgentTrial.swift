@@ -11,7 +11,7 @@ actor AgentTrial {
     private let folder: String
     private let transport: CurlTransport
     private var count = 0
-    /// What an agent may say about itself; a power cut alone is no reason for any.
+    /// Alarms that the agent may raise. A power cut alone is no reason for any.
     private let alarmsAllowed: Set<String>
 
     init(folder: String, alarmsAllowed: Set<String> = []) throws {
@@ -20,7 +20,7 @@ actor AgentTrial {
         transport = try CurlTransport(name: "trial", idleConnections: 2)
     }
 
-    /// - Returns: What is wrong; `nil` when all is well.
+    /// - Returns: The fault that was found; `nil` for none.
     func fault(of state: Disk.State, _ promises: Promises) async throws -> String? {
         count += 1
         let place = "\(folder)/\(count)"
@@ -34,8 +34,7 @@ actor AgentTrial {
     /// - Parameter mayLose: The disk itself was damaged: what is missing is no fault where the agent says that something is.
     func fault(in place: String, _ promises: Promises, mayLose: Bool = false) async throws -> String? {
         var alarms: Set<String> = []
-        // Damage may be met by a question, which ends the agent, and whoever supervises it starts it again. A start after
-        // the death that follows looks at everything.
+        // A query may meet damage, which ends the agent, and the service manager starts it again. That start looks at everything.
         for life in 1...(mayLose ? 2 : 1) {
             let agent: LoneAgent
             do {
@@ -76,7 +75,8 @@ actor AgentTrial {
         return (taken.status == 201 ? nil : "the agent takes nothing more: \(taken.status)", alarms)
     }
 
-    /// What an agent shows that knows of no damage has to be right. That it refuses to show it is an error that is thrown.
+    /// Returns the fault in the answers of an agent that knows of no damage: they have to be right. An agent that refuses to answer makes
+    /// this throw.
     private func faultInShown(_ client: AgentClient, _ promises: Promises) async throws -> String? {
         var query = MutationListQuery()
         query.limit = 1_000
@@ -176,7 +176,7 @@ actor AgentTrial {
 }
 
 extension BlobFiles {
-    /// Of the bytes that are there.
+    /// The digest of the bytes that are there, whatever the file's name says.
     func hash(_ digest: BlobDigest) throws -> BlobDigest {
         let reader = try read(digest)
         let hash = FileHash()

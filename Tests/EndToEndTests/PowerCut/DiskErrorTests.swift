@@ -86,7 +86,7 @@ protocol UnderErrors: Sendable {
     /// - Throws: ``EndedAtStart`` when it does not get ready.
     func work(in place: String, _ environment: [String: String], mustGoOn: Bool) async throws -> ErrorBench.Work
 
-    /// What is wrong afterwards, in a folder or with a state of the disk; `nil` when all is well.
+    /// Returns the fault afterwards, in a folder or with a state of the disk; `nil` for none.
     func fault(in place: String, _ promises: Promises) async throws -> String?
     func fault(of state: Disk.State, _ promises: Promises) async throws -> String?
 
@@ -114,7 +114,7 @@ final class ErrorBench {
         self.folder = folder
     }
 
-    /// How many calls of that kind a run without faults makes.
+    /// Returns the number of calls of that kind in a run without faults.
     func count(_ kind: EndToEnd.DiskErrorTests.Kind) async throws -> Int {
         let place = try await freshPlace()
         let watched = Interposer(root: "\(place)/\(program.name)", count: "\(place)/count")
@@ -127,10 +127,10 @@ final class ErrorBench {
         return line.count == 3 ? Int(line[kind.error == ENOSPC ? 2 : 1]) ?? 0 : 0
     }
 
-    /// It says that it cannot use the folder (73, 74), or begins anew (70), and whoever supervises it starts it again.
+    /// The program exits because it cannot use the folder (73, 74), or to begin anew (70), and the service manager starts it again.
     private static let ends: Set<Int32> = [70, 73, 74]
 
-    /// - Returns: What is wrong; `nil` when all is well.
+    /// - Returns: The fault that was found; `nil` for none.
     func run(_ fault: String) async throws -> String? {
         let place = try await freshPlace()
         defer { try? FileManager.default.removeItem(atPath: place) }
@@ -150,7 +150,7 @@ final class ErrorBench {
             promises = work.promises
         } catch let ended as EndedAtStart {
             guard Self.ends.contains(ended.status) else { return "at its start \(ended)" }
-            // What cannot be done without comes first: the folder is its own, and nobody else's (2 calls of `open`).
+            // The first two calls of `open` cannot be done without: they make sure that no other process uses the folder.
             let isNeeded = fault.hasPrefix("open:1:") || fault.hasPrefix("open:2:")
             if !fault.hasSuffix("sticky"), program.name == "agent", !isNeeded { return "one failed call at its start: \(ended)" }
         }

@@ -3,8 +3,8 @@ import LocalAPI
 import PowerCutKit
 import SyncCore
 
-/// What a gateway did to its disk, and said meanwhile, while files came down to it in two lives: ahead of any question, for an app that
-/// waits, and in a part that the first life leaves and the second one goes on with.
+/// The log of a gateway's disk, and its answers, while files came down to it in two lives: ahead of any question, for an app that waits,
+/// and in a part that the first life leaves and the second one continues.
 struct FetchRecording {
     /// Each ends with the end of the power.
     private(set) var lives: [IOLog] = []
@@ -33,7 +33,7 @@ struct FetchRecording {
                 small.append(try await bring(bytes, entity, neighbour, stand))
             }
             for number in 0..<Self.largeFiles { large.append(try await bring(Self.largeBytes + number, "audits", neighbour, stand)) }
-            // Where a record came after its file, the hub's change is news of the next pull.
+            // If the record came after its file, the hub's change of the placeholder comes with the next pull.
             try await neighbour.sync()
             try await neighbour.sync()
         } catch {
@@ -90,14 +90,15 @@ struct FetchRecording {
     private static func leavesPart(of digest: BlobDigest, on stand: Stand) async throws -> Bool {
         guard try await part(of: digest, on: stand) != nil else { return false }
         _ = try await stand.client.pause(PauseBody())
-        // The piece that was under way ends on its own; until then nothing holds the file up. What the piece brought is in the next answer.
+        // The piece that was under way ends on its own; until then nothing holds the file up. The bytes of the piece are in the next
+        // answer.
         while let part = try await part(of: digest, on: stand), !part.waits {}
         if let part = try await part(of: digest, on: stand), part.offset > 0 { return true }
         _ = try await stand.client.resume()
         return false
     }
 
-    /// - Returns: How much of a file is here, in bytes, and whether a reason keeps it from going on; `nil` for a file that is here.
+    /// - Returns: The bytes of a file that are here, and `waits` when a reason keeps it from going on; `nil` for a complete file.
     private static func part(of digest: BlobDigest, on stand: Stand) async throws -> (offset: Int64, waits: Bool)? {
         let asked = try await stand.get(digest, wait: nil)
         guard asked.status == 503 else { return nil }

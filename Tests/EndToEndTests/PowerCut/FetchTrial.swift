@@ -24,7 +24,7 @@ actor FetchTrial {
         transport = try CurlTransport(name: "trial", idleConnections: 2)
     }
 
-    /// - Returns: What is wrong; `nil` when all is well.
+    /// - Returns: The fault that was found; `nil` for none.
     func fault(of state: Disk.State, _ promises: Promises) async throws -> String? {
         count += 1
         let place = "\(folder)/\(count)"

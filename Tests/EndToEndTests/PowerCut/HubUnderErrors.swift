@@ -108,7 +108,7 @@ private final class Caller {
         ]
     }
 
-    /// - Returns: Whether there was a verdict for each.
+    /// - Returns: `true` when the answer had a verdict for each mutation.
     private func take(_ answer: HTTPResponse) -> Bool {
         guard let results = try? PushMessages.readResponse(answer.body).results, results.count == 2 else { return false }
         if let epoch = answer.headers["Sync-Epoch"] { promises.epoch = epoch }
@@ -162,7 +162,7 @@ private final class Caller {
         return false
     }
 
-    /// - Returns: `nil` when nobody answered.
+    /// - Returns: The answer; `nil` when none came.
     private func send(
         _ method: HTTPRequest.Method, _ path: String, _ body: [UInt8]? = nil, headers: [(String, String)] = []
     ) async -> HTTPResponse? {

@@ -20,7 +20,7 @@ struct LoneAgent {
         hub: String? = nil, entities: String = Recording.entities
     ) async throws -> LoneAgent {
         if configures { try configure(place, hub, entities) }
-        // How often it died before is not the question.
+        // Earlier deaths must not lead to safe mode.
         unlink("\(place)/agent/starts")
         // A path of its own: the end of one that was here before may still be on its way to the other.
         let readiness = try ReadinessSocket(path: "\(place)/n\(UInt16.random(in: .min ... .max))")
@@ -52,7 +52,7 @@ struct LoneAgent {
     }
 }
 
-/// The real hub on a folder of its own, with everybody welcome.
+/// The real hub on a folder of its own, open to all devices.
 struct LoneHub {
     let child: Child
     let url: String

@@ -3,7 +3,7 @@ import PowerCutKit
 
 /// Programs that are watched by `Tests/powercut` while they work.
 struct Interposer {
-    /// What it is about; a path of which nothing else is below.
+    /// The recorded folder. Nothing else may be below it.
     var root: String
     var log: String?
     /// `sync:3:5:once`; see `Tests/powercut/include/powercut.h`.
@@ -19,8 +19,8 @@ struct Interposer {
     }
 }
 
-/// What agent and hub did to their disks, and said meanwhile, in a few lives. Each log ends with the end of the power; the
-/// next one begins with what was on disk then.
+/// The logs of the disks of agent and hub, and their answers, in a few lives. Each log ends with the end of the power; the next one begins
+/// with what was on disk then.
 struct Recording {
     var agent: [IOLog] = []
     var hub: [IOLog] = []

@@ -39,7 +39,7 @@ extension EndToEnd {
             print("disk errors: agent and hub: \(call) fails with \(error == EIO ? "EIO" : "ENOSPC"): \(runs) runs over \(calls) calls")
         }
 
-        /// How many calls of that kind a run without faults makes.
+        /// Returns the number of calls of that kind in a run without faults.
         private func count(_ call: String) async throws -> Int {
             var count = 0
             try await prepared { stand in
@@ -93,7 +93,7 @@ extension EndToEnd {
             return work
         }
 
-        /// - Returns: What is wrong; `nil` when all is well.
+        /// - Returns: The fault that was found; `nil` for none.
         private func run(_ fault: String) async throws -> String? {
             var found: String?
             try await prepared { stand in

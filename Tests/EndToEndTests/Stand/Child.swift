@@ -57,7 +57,7 @@ final class Child: Sendable {
     }
 
     private func collect() {
-        // Seen, but not yet collected: until `status` is set nobody may take the number for another process.
+        // Seen, but not yet collected: until `status` is set the kernel must not give the number to another process.
         var information = siginfo_t()
         while waitid(P_PID, id_t(pid), &information, WEXITED | WNOWAIT) != 0, errno == EINTR {}
         let (status, actions) = state.withLock { state in
@@ -95,7 +95,7 @@ extension Child {
     }
 }
 
-/// A pipe for a program's standard output, read by a thread so that nobody's executor waits in `read`.
+/// A pipe for a program's standard output. A thread reads it, so that no executor waits in `read`.
 final class LinePipe: Sendable {
     /// For the program. The reader sees the end when the last copy of this is closed.
     let writingEnd: Int32

@@ -43,9 +43,9 @@ final class ClockWarp: Sendable {
         add([.wall: time, .boot: time])
     }
 
-    /// Somebody sets the wall clock.
+    /// Steps the wall clock, as a person or NTP does.
     ///
-    /// - Parameter isSynchronised: What the kernel says of it then.
+    /// - Parameter isSynchronised: The kernel's answer about the clock afterwards.
     func step(_ time: Duration, isSynchronised: Bool) {
         numbers.withLock { numbers in
             numbers.place[Place.unsynchronised.rawValue] = isSynchronised ? 0 : 1

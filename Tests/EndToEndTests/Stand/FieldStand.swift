@@ -6,7 +6,8 @@ import SyncLinux
 
 /// A hub and an agent in network namespaces of their own, with cables between them, and a power supply made of files.
 ///
-/// The hub speaks TLS, as it must to an agent that is not on its machine, and nothing else listens: port 80 is closed. What arrived is asked of the hub and of the kernel, never of the agent.
+/// The hub speaks TLS, as it must to an agent that is not on its machine, and nothing else listens: port 80 is closed. Tests ask the hub
+/// and the kernel what arrived, never the agent.
 actor FieldStand {
     let folder: String
     nonisolated let network: Namespaces
@@ -27,7 +28,7 @@ actor FieldStand {
     ///
     /// - Parameters:
     ///   - proxyManner: The agent reaches the hub through a proxy that behaves so.
-    ///   - rate: Of the link `wan`.
+    ///   - rate: Rate of the link `wan`, as tc(8) writes it.
     static func with(
         _ cables: [Namespaces.Cable], proxy proxyManner: SquidProxy.Manner? = nil, rate: String? = nil,
         _ body: (FieldStand) async throws -> Void
@@ -92,7 +93,7 @@ actor FieldStand {
         hub = nil
     }
 
-    /// Puts somebody else in the hub's place, on both ports (Tests/standin).
+    /// Puts the stand-in in the hub's place, on both ports (Tests/standin).
     func standIn(_ manner: String) async throws {
         await stopHub()
         standIn = try await start([Programs.standin, manner, "80", String(FieldStand.port)], log: "standin.log")
@@ -122,7 +123,7 @@ actor FieldStand {
         try write(text + "\n", to: "proxy-credentials")
     }
 
-    /// The agent trusts whoever opens its connections.
+    /// Lets the agent trust the proxy that opens its connections.
     func trustProxy() throws {
         let files = ["issuer.pem", SquidProxy.authority].map { (try? String(contentsOfFile: "\(folder)/\($0)", encoding: .utf8)) ?? "" }
         try write(files.joined(), to: "issuer.pem")
@@ -133,7 +134,7 @@ actor FieldStand {
 
     var agentLog: String { (try? String(contentsOfFile: "\(folder)/agent.log", encoding: .utf8)) ?? "" }
 
-    /// Everything that was sent to whoever stood in the hub's place.
+    /// Everything that was sent to the stand-in.
     var standInLog: String { (try? String(contentsOfFile: "\(folder)/standin.log", encoding: .utf8)) ?? "" }
 
     /// Starts a program in the yard and waits for its first line.
@@ -318,7 +319,7 @@ actor FieldStand {
 
         """
 
-    /// In the field's namespaces the agent and whoever started it are user 0.
+    /// In the field's namespaces the agent and the test are user 0.
     private var configuration: String {
         """
         hub:

@@ -42,7 +42,7 @@ actor Namespaces {
         case field, yard
     }
 
-    /// Where the hub is: on neither cable, so that a route decides which one leads there.
+    /// Address of the hub. It is on neither cable, so that a route decides which one leads there.
     static let hubAddress = "198.51.100.9"
 
     /// The obstacle to these tests on this machine, in a word; `nil`: none.
@@ -113,7 +113,7 @@ actor Namespaces {
         try await ip(
             "link add \(cable.name) address \(cable.hardware.near) gso_max_segs 1 type veth "
                 + "peer name \(cable.far) address \(cable.hardware.far) gso_max_segs 1 netns \(yardKeeper)")
-        // Where there is IPv6, its talk about itself would be counted as well.
+        // The kernel's own IPv6 messages would be counted as well.
         _ = try? await ip("link set \(cable.name) addrgenmode none")
         _ = try? await ip("link set \(cable.far) addrgenmode none", in: .yard)
         try await ip("addr add \(cable.gateway)/24 dev \(cable.far)", in: .yard)

@@ -1,7 +1,7 @@
 import Foundation
 import Glibc
 
-/// A folder that nobody else has.
+/// A folder for one test alone.
 enum NewFolder {
     /// - Parameter prefix: Its path but for six characters more.
     static func make(_ prefix: String) throws -> String {

@@ -1,8 +1,8 @@
 import SyncCore
 import SyncLinux
 
-/// Another device, as small as a device can be: it speaks the protocol by hand, so that the hub is also seen by
-/// somebody who shares no message code with the agent.
+/// Another device, as small as a device can be. It speaks the protocol by hand, so that a client without the agent's message code sees the
+/// hub, too.
 actor PlainPeer {
     /// A record as the feed shows it.
     struct Change: Sendable {

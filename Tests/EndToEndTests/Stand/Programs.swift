@@ -1,6 +1,6 @@
 import Foundation
 
-/// Where the built programs are: beside the test bundle, in the same build folder. The product's may be others: those in the folder
+/// Paths of the built programs: beside the test bundle, in the same build folder. The product's may be others: those in the folder
 /// `EDGE_SYNC_PROGRAMS`, built with optimisation or installed.
 enum Programs {
     static let agentd = product("agentd")
@@ -8,9 +8,9 @@ enum Programs {
     static let agenthub = product("agenthub")
     static let agentbench = product("agentbench")
     static let standin = neighbour("standin")
-    /// What sees the calls of a program, and lets them fail; `Tests/powercut`.
+    /// The preload that sees the calls of a program and lets them fail; `Tests/powercut`.
     static let interposer = neighbour("libpowercut.so")
-    /// What moves the clocks of a program; `Tests/CClockWarp`.
+    /// The preload that moves the clocks of a program; `Tests/CClockWarp`.
     static let clockWarp = neighbour("libclockwarp.so")
 
     private static func product(_ name: String) -> String {

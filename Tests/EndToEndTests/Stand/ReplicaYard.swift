@@ -9,7 +9,7 @@ actor ReplicaYard {
     private let database: String
     private let stand: Stand
     private var replicas: [Child?] = [nil, nil]
-    /// Those that the kernel gives to no connection, because each replica comes back to its own.
+    /// Ports that the kernel gives to no other connection, because each replica comes back to its own.
     private let ports: [UInt16]
     private var balancer: Child?
     private let listener: Int32
@@ -81,7 +81,7 @@ actor ReplicaYard {
         try PostgresServer.shared.get().backUp(schema: PostgresServer.schema(of: database))
     }
 
-    /// Puts a copy back while no replica runs. Nobody says so to the replicas that start then.
+    /// Puts a copy back while no replica runs. The replicas that start then are not told.
     func putBack(_ dump: String) async throws {
         for index in 0..<2 { await kill(index) }
         try PostgresServer.shared.get().restore(dump, schema: PostgresServer.schema(of: database))

@@ -2,11 +2,11 @@ import Foundation
 import Glibc
 import ProcessStand
 
-/// What a program held at its first quiet moment, and what it holds more than that when it is asked again.
+/// The resources of a program at its first quiet moment, and their growth since then.
 ///
-/// Each stand asks before it ends a program in good order, so that whatever the test did to it, what it took it has given back:
-/// descriptors by kind, threads by name, processes it started, memory, and temporary files. Where growth is how the program works,
-/// ``Allowance`` says so by number.
+/// Each stand asks before it ends a program in good order. So every test also checks that the program gives back what it took: descriptors
+/// by kind, threads by name, processes that it started, memory, and temporary files. ``Allowance`` has the numbers of growth that belongs
+/// to the work of a program.
 struct ResourceWatch: Sendable {
     /// The resources that may have grown since the first quiet moment.
     struct Allowance: Sendable {
@@ -67,7 +67,7 @@ struct ResourceWatch: Sendable {
 
     /// Asks until nothing is left over.
     ///
-    /// - Returns: What still is, in words; empty when all was given back.
+    /// - Returns: The leftover resources, in words; empty when all was given back.
     func leftOver() async throws -> [String] {
         let end = ContinuousClock.now + Self.patience
         while true {
@@ -123,7 +123,7 @@ struct ResourceWatch: Sendable {
 }
 
 extension ResourceWatch {
-    /// Of a program that a wrapper has not become: what holds what there cannot be told apart.
+    /// Returns whether the process runs the program itself. With a wrapper in between, their resources cannot be told apart.
     static func isProgram(_ process: pid_t, _ path: String) -> Bool {
         let target = try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/\(process)/exe")
         let same = try? FileManager.default.destinationOfSymbolicLink(atPath: path)

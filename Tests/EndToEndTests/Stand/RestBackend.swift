@@ -21,7 +21,7 @@ final class RestBackend: Sendable {
 
     private let child: Child
     private let transport: CurlTransport
-    /// Where the backend itself listens, and the relay before it.
+    /// Addresses of the backend itself, and of the relay before it.
     let direct: String
     let url: String
 
@@ -49,7 +49,8 @@ final class RestBackend: Sendable {
         await child.stop(SIGKILL)
     }
 
-    /// What the relay does from now on to requests of a method whose target contains a text, and to a share of all others.
+    /// Sets the faults that the relay injects from now on: into requests of a method whose target contains a text, and into a share of all
+    /// others.
     ///
     /// - Returns: Method, target, fault and `If-Match` of every request since the last time that it forgot.
     @discardableResult
@@ -84,7 +85,7 @@ final class RestBackend: Sendable {
         return rows
     }
 
-    /// Somebody else works with the backend.
+    /// Sends a request as another client of the backend.
     @discardableResult
     func call(_ method: HTTPRequest.Method, _ address: String, _ body: JSONObject?, _ headers: [(String, String)] = []) async throws
         -> HTTPResponse

@@ -15,7 +15,7 @@ struct SquidProxy {
     }
 
     private let child: Child
-    /// Its log; squid has nobody else to tell that it is ready.
+    /// Its log. Squid tells only there that it is ready.
     private let pipe: LinePipe
 
     private static let program = "/usr/sbin/squid"
@@ -33,7 +33,7 @@ struct SquidProxy {
     init(_ manner: Manner, in folder: String, _ network: Namespaces) async throws {
         try Stand.write(try await Self.configuration(manner, in: folder), to: "\(folder)/squid.conf")
         pipe = try LinePipe()
-        // It never works as root, and in the yard there is nobody else: there its user 0 is called 1.
+        // Squid refuses to work as root, and the yard has no other user. So its user 0 is called 1 there.
         child = try Child(
             ["/bin/sh", "-c", "exec \"$@\" 2>&1", "squid"] + network.entering(.yard) + [
                 "/usr/bin/unshare", "--user", "--map-user=1", "--map-group=1", Self.program, "-N", "-f", "\(folder)/squid.conf",

@@ -22,9 +22,9 @@ actor Stand {
     private var readiness: ReadinessSocket?
     /// One that the kernel gives to no connection, because the hub comes back to it after each stop.
     private let port: UInt16
-    /// Where the agent looks for the hub, if not at the hub itself.
+    /// The address at which the agent looks for the hub, such as a relay; `nil` for the hub itself.
     private var hubURLForAgent: String?
-    /// Where the agent brings its files, if not to the hub.
+    /// The address to which the agent brings its files; `nil` for the hub.
     var uploadURL: String?
     /// Laid over the environment of the agent, and of the hub, from its next start on.
     private var agentEnvironment: [String: String] = [:]
@@ -117,7 +117,7 @@ actor Stand {
             "hub", child.pid, .hub(data: "\(folder)/hub"), temporaryFilesIn: ["\(folder)/hub"])
     }
 
-    /// - Parameter keepsUploads: What an agent had begun to send when it was stopped waits at the hub for the rest.
+    /// - Parameter keepsUploads: Unfinished uploads of a stopped agent may wait at the hub for the rest.
     @discardableResult
     func stopHub(keepsUploads: Bool = false) async -> Int32? {
         await recordLeftOver(hubWatch, hub, except: keepsUploads ? "/blobs/incoming/" : nil)
@@ -192,10 +192,10 @@ actor Stand {
     /// Starts it and waits until it says that it is ready.
     ///
     /// - Parameters:
-    ///   - remembersDeaths: Whether it may know that it was killed before. Most tests kill it on purpose, and five deaths in a
-    ///     row are safe mode.
-    ///   - watchdog: What it is told of a watchdog.
-    ///   - wrapper: What it is started by: a program that becomes it, or that dies with it.
+    ///   - remembersDeaths: `true` when it may know that it was killed before. Most tests kill it on purpose, and five deaths in a row are
+    ///     safe mode.
+    ///   - watchdog: The interval of the watchdog that it is told.
+    ///   - wrapper: The command that starts it: a program that becomes it, or that dies with it.
     func startAgent(remembersDeaths: Bool = false, watchdog: Duration? = nil, wrapper: [String] = []) async throws {
         if !remembersDeaths { unlink("\(folder)/agent/starts") }
         let tokenFile = "\(folder)/token"
@@ -245,7 +245,7 @@ actor Stand {
         await withCheckedContinuation { waitingForAgent.append($0) }
     }
 
-    /// Lets everybody go on who waits for the agent, whether it came or will not come.
+    /// Resumes all tasks that wait for the agent, whether it came or will not come.
     func wakeWaiting() {
         for waiting in waitingForAgent { waiting.resume() }
         waitingForAgent = []
@@ -305,7 +305,7 @@ actor Stand {
         """
     }
 
-    // MARK: What the programs hold
+    // MARK: Resources of the programs
 
     /// Once it has answered, all its parts run.
     private func watchAgent(_ child: Child) async {
@@ -353,7 +353,7 @@ actor Stand {
         ["agent", "hub"].map { name in
             let text = (try? String(contentsOfFile: "\(folder)/\(name).log", encoding: .utf8)) ?? ""
             let lines = text.split(separator: "\n")
-            // Of a program that crashed, where; the registers that follow are of no use here.
+            // The place of a crash; the registers that follow are of no use here.
             let crash = lines.firstIndex { $0.hasPrefix("*** ") || $0.contains("Fatal error:") }.map { lines[$0...].prefix(60) } ?? []
             let end = (crash + lines.suffix(20)).map { "  " + $0.prefix(300) }
             return "the end of the \(name)'s log:\n" + end.joined(separator: "\n")

@@ -6,10 +6,9 @@ import SyncCore
 import SyncLinux
 import Synchronization
 
-/// Stands between agent and hub and lies: every request reaches the real hub, and what comes back is changed on the
-/// way.
+/// Stands between agent and hub and lies: every request reaches the real hub, and its answer is changed on the way back.
 ///
-/// One thread for each connection, one request on each: simple, and slow enough for nobody to mind.
+/// Each connection has a thread and carries one request. That is simple, and fast enough for the tests.
 final class TamperingRelay: Sendable {
     /// An answer on its way back.
     struct Answer: Sendable {
@@ -30,7 +29,7 @@ final class TamperingRelay: Sendable {
         }
     }
 
-    /// - Parameter path: Of the request, such as `/v1/sync/push`.
+    /// - Parameter path: Path of the request, such as `/v1/sync/push`.
     typealias Tamper = @Sendable (_ path: String, _ answer: Answer) -> Answer
 
     let port: UInt16

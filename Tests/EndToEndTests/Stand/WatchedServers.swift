@@ -2,8 +2,8 @@ import RepetitionOracle
 import Synchronization
 import Testing
 
-/// What the fake servers of the stand have seen of clients that repeat themselves without end (``RepetitionOracle``). Every
-/// stand looks at it when it is taken down, whatever its test is about.
+/// Clients that repeated themselves without end, as the fake servers of the stand have seen them (``RepetitionOracle``). Every stand looks
+/// at this when it is taken down, whatever its test is about.
 enum WatchedServers {
     private static let complaints = Mutex<[String]>([])
 
