@@ -36,7 +36,7 @@ struct UsageReservationTests {
             return value.begin(most, over: "wwan0", isRoaming: false, carried: { _ in carried })
         }
 
-        /// What a start counts after the agent was killed now, or after a power cut.
+        /// Returns the bytes that a start counts after the agent was killed now, or after a power cut.
         func found(afterPowerCut: Bool) -> Bytes {
             stored + (onFlash?.used(boot: afterPowerCut ? "c" : "b", now: carried) ?? Bytes())
         }

@@ -205,7 +205,7 @@ struct BlobDownloaderTests {
         #expect(rig.cancels == [running.id])
         #expect(effects.contains(.discard(running.job.id, running.job.digest)))
         #expect(rig.endings == [.failed(code: "not-shown", why: CutDownload.why, DownloadProgress())])
-        // What still comes of it is neither kept nor stored, and the next file has its place.
+        // Bytes of it that still come are neither kept nor stored, and the next file has its place.
         #expect(rig.serve(running, 50_000, cut: .cancelled).isEmpty && rig.saved.isEmpty)
         #expect(rig.open.map(\.job.id) == [BlobID(2)])
         rig.handle(.cut(CutDownload(BlobID(3), Rig.digest(3))))

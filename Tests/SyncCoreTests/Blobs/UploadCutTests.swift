@@ -21,7 +21,7 @@ struct UploadCutTests {
         var uploads = 0
         /// Bytes of the file that went over the link.
         var carried: Int64 = 0
-        /// Where the link breaks; `nil` once it has.
+        /// Offset at which the link breaks, bytes; `nil` once it has.
         var breaksAt: Int64?
         let cut: Cut
 

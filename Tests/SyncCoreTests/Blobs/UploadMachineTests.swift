@@ -24,7 +24,7 @@ struct UploadMachineTests {
         return HTTPResponse(status: status, headers: headers, body: Array(body.utf8))
     }
 
-    /// How the next request begins after an answer.
+    /// The next request after an answer.
     enum Then: Hashable { case lookUp, create, ask, send(Int64), verify, destroy, done(Bool), failed(String), wait(counts: Bool), refused }
 
     struct Row: Sendable {
@@ -32,9 +32,9 @@ struct UploadMachineTests {
         var state: State
         var server = hub
         var answer: Result<HTTPResponse, TransportError>
-        /// What is said of the answer.
+        /// The machine's conclusion from the answer.
         var now: Then
-        /// What is asked next, when anything is.
+        /// The next request; `nil` for none.
         var next: Then?
 
         init(
@@ -247,7 +247,7 @@ struct UploadMachineTests {
             return
         }
         #expect(code == "digest-mismatch")
-        // Whoever tries it again begins afresh.
+        // A retry begins afresh.
         machine.rearm()
         #expect(machine.request(Self.foreign, chunk: 1_000) == .create(with: nil))
     }

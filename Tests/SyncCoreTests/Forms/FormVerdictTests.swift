@@ -1,7 +1,7 @@
 import SyncCore
 import Testing
 
-/// What the form of a record says about a change, wherever the form comes from (PROTOCOL A12).
+/// The verdict of a record's form about a change, wherever the form comes from (PROTOCOL A12).
 @Suite("Changes and forms")
 struct FormVerdictTests {
     private static let rules: EntityRules = {

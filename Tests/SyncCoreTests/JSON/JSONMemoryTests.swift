@@ -1,7 +1,7 @@
 import SyncCore
 import Testing
 
-/// What a message may ask for besides its bytes.
+/// Memory that a message may cost besides its bytes.
 @Suite("Memory of messages")
 struct JSONMemoryTests {
     struct Case: Sendable, CustomTestStringConvertible {

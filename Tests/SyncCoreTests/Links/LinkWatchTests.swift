@@ -188,7 +188,7 @@ struct LinkWatchTests {
             }
             #expect(watch.uplink == announced)
             if let before, before <= .seconds(now) { #expect(watch.nextWake != before) }
-            // What is wanted and what is shown differ only while time decides between them.
+            // The wanted and the shown uplink differ only while a timer decides between them.
             if watch.nextWake == nil { #expect(watch.survey.uplink == watch.uplink) }
         }
     }

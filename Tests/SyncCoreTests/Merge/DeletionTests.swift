@@ -42,7 +42,7 @@ struct DeletionTests {
         "A create that says what had been seen is the same update, whether its author had pulled the deletion or not",
         arguments: [10, 30] as [Int64])
     func rebased(_ base: Int64) throws {
-        // Somebody changed it before it was deleted, and neither knew.
+        // Another device changed it before it was deleted, and neither had seen the other.
         var changed = Self.record
         let change = MutationContent(.update, data: ["due": "fri"], operations: [FieldOperation("visits", .increment, 2)])
         changed = try #require(HubMergeTests.merge(change, onto: changed, base: 10, by: Self.third, rules: Self.rules()).accepted?.record)
@@ -114,7 +114,7 @@ struct DeletionTests {
             #expect(whole.record?.data == changed.data)
             #expect(whole.lost.map(\.field) == ["$delete"] && whole.lost.map(\.stamp.writer) == [Self.third])
         }
-        // Who had seen the change deletes it, whatever the rule is.
+        // A device that had seen the change deletes the record, whatever the rule is.
         let seen = HubMergeTests.merge(MutationContent(.delete), onto: changed, base: 11, by: Self.third, rules: rules, commit: 12)
         #expect(seen.accepted?.record?.isDeleted == true && seen.accepted?.lost.isEmpty == true)
     }
@@ -216,7 +216,7 @@ struct DeletionTests {
             rules = Self.rules(example.onDeleted)
         }
         #expect(seen == .init(verdict: .stays, content: MutationContent(.delete)))
-        // Of what it had seen nobody can tell any more: that is for the hub to find out.
+        // The version that it had seen is not known any more, so the hub has to decide.
         let unknown = RebaseTests.decide(MutationContent(.delete), known: known, remote: remote) { rules, hubSide in
             rules = Self.rules(example.onDeleted)
             hubSide.isKnown = false
@@ -231,7 +231,7 @@ struct DeletionTests {
         #expect(Rebase.lost(of: local, merged: ["$delete"], in: ["title": 1], rules: Self.rules()).map(\.field) == ["$delete"])
     }
 
-    /// What a record holds after these, one after the other; what is refused changes nothing.
+    /// Returns the document after these changes, one after the other. A refused one changes nothing.
     private static func left(_ contents: [MutationContent], on record: VersionedRecord?, base: Int64, _ rules: EntityRules) -> JSONObject? {
         var present = record
         for (index, content) in contents.enumerated() {

@@ -48,7 +48,7 @@ struct DocumentLimitsTests {
             testDescription: "one field more than 2,048", content: .init(.update, data: ["new": 1]), before: fields(2_048), pointer: "/data"
         ),
         Case(testDescription: "one field for another", content: .init(.update, data: ["new": 1], unset: ["f0"]), before: fields(2_048)),
-        // Of an earlier version: what brings it no further is accepted.
+        // Documents of an earlier version: a change that takes them no further beyond the limits is accepted.
         Case(testDescription: "another field of a deep document", content: .init(.update, data: ["other": 1]), before: ["f": nested(33)]),
         Case(testDescription: "as deep as it was", content: .init(.update, data: ["f": nested(33)]), before: ["f": nested(33)]),
         Case(

@@ -16,7 +16,7 @@ struct FieldContestTests {
         let local: JSON?
         let remote: JSON?
         var isLater = false
-        /// Of members of the field, by their dotted names.
+        /// Rules of members of the field, by their dotted names.
         var members: [String: FieldStrategy] = [:]
         var maxLength: Int?
         let outcome: FieldContest.Outcome

@@ -35,11 +35,11 @@ struct HubMergeTests {
         return rules
     }
 
-    // MARK: What is contested
+    // MARK: Contests
 
     struct Contest: Sendable, CustomStringConvertible {
         let description: String
-        /// Who wrote the present value `1` last, in which commit.
+        /// The commit that wrote the present value `1` last, and its writer.
         let version: Int64
         let writer: DeviceID
         let sent: JSON
@@ -487,7 +487,7 @@ struct HubMergeTests {
         let later = try #require(Self.merge(content, onto: own, base: 0, rules: Self.rules(.merge)).accepted)
         #expect(later.record?.data == ["f": ["mine": 2, "theirs": 1]])
         #expect(later.merged == ["f"] && !later.isPlain)
-        // Of its own device, what a create finds is older, whatever the clock said.
+        // A value of the same device that a create finds is older, whatever the clock said.
         let unsynced = try #require(Self.merge(content, onto: own, base: 0, clock: .unsynced, rules: Self.rules(.merge)).accepted)
         #expect((unsynced.record ?? own).data == ["f": ["mine": writer == Self.mine ? 2 : 1, "theirs": 1]])
     }

@@ -29,8 +29,8 @@ struct MergeCase: CustomStringConvertible {
     private let members: [(name: String, rule: FieldStrategy?, kind: Kind)]
 
     /// - Parameters:
-    ///   - fields: From which up to three are taken.
-    ///   - members: What an object that is merged may have.
+    ///   - fields: Fields, of which up to three are taken.
+    ///   - members: Names of the members that a merged object may have.
     init(seed: UInt64, fields: [String]? = nil, isOdd: Bool = true, members: [String]? = nil) {
         self.seed = seed
         self.isOdd = isOdd
@@ -126,11 +126,11 @@ struct MergeCase: CustomStringConvertible {
         return object
     }
 
-    // MARK: What is sent
+    // MARK: Changes as they are sent
 
-    /// What makes `document` of the base.
+    /// Returns the change that makes `document` of the base.
     ///
-    /// - Parameter isPlain: As values, by somebody who knows nothing of rules; otherwise as agents say it.
+    /// - Parameter isPlain: `true` for plain values, as from a client that does not know the rules; `false` for the form that agents send.
     func content(_ document: JSONObject, isPlain: Bool) -> MutationContent { content(document, since: base, isPlain: isPlain) }
 
     /// The same of a record that was seen as something else.
@@ -178,7 +178,7 @@ struct MergeCase: CustomStringConvertible {
 }
 
 extension MutationContent {
-    /// What it says, in a line.
+    /// The change as text, in a line.
     var line: String {
         let operations = operations.map { " \($0.field) \($0.kind.rawValue) \($0.value.json)" }.joined()
         return "\(action.rawValue) \(JSON.object(data).json) unset \(unset)\(operations)"
@@ -203,7 +203,7 @@ struct Written {
 
     var place: String { path.joined(separator: ".") }
 
-    /// What makes `side` of `base`, as far down as the rules look.
+    /// Returns the writes that make `side` of `base`, as far down as the rules look.
     static func all(_ base: JSONObject, _ side: JSONObject, _ rules: EntityRules) -> [Written] {
         var names = side.names
         for name in base.names where side[name] == nil { names.append(name) }
@@ -224,7 +224,7 @@ struct Written {
             let known = base?.array ?? []
             var written: [Written] = []
             for element in side where !known.contains(element) { written.append(whole.about(element)) }
-            // Of a list that only grows, an element may be there twice, and none is taken out for good.
+            // An element may be twice in a list that only grows, and none is removed for good.
             let keys = side.map { SetElement.place(of: $0, in: "") }
             for element in known where rule == .set && !keys.contains(SetElement.place(of: element, in: "")) {
                 written.append(whole.about(element, isRemoval: true))
@@ -241,11 +241,11 @@ struct Written {
         return one
     }
 
-    // MARK: What became of it
+    // MARK: Results of a merge
 
     /// - Parameters:
-    ///   - beside: What the other side made of it.
-    ///   - isCreated: By a side that had seen nothing.
+    ///   - beside: The value of the other side.
+    ///   - isCreated: `true` for a create by a side that had seen nothing.
     func isIn(_ result: JSON?, beside: JSON?, isCreated: Bool) -> Bool {
         if let element {
             let list = result?.array ?? []
@@ -255,11 +255,11 @@ struct Written {
         switch (rule, side, result) {
         case (.append, .string(let side)?, _):
             let added = known?.text.flatMap { side.text.hasPrefix($0) ? String(side.text.dropFirst($0.count)) : nil } ?? side.text
-            // Where a list has taken the text's place, what is added becomes an element.
+            // Where a list has replaced the text, an added text becomes an element.
             return result?.text?.contains(added) ?? result?.array?.contains(.string(added)) ?? false
         case (.counter, _, _):
             guard let side = side?.int else { return false }
-            // What was ended by the other side counts from nothing.
+            // A counter that the other side has removed counts from 0.
             return result?.int == side + (beside?.int ?? 0) - (isCreated ? 0 : known?.int ?? 0)
         case (.max, _, _):
             guard let side = side?.int, let result = result?.int else { return false }
@@ -271,7 +271,7 @@ struct Written {
         }
     }
 
-    /// Whether a value that lost holds it: the very one, or an object or list around it.
+    /// Returns whether a lost value holds it: the value itself, or an object or list around it.
     func isIn(lost field: String, _ value: JSON?) -> Bool {
         if let element, field == SetElement.place(of: element, in: place) { return isRemoval ? value == nil : value == element }
         guard field == place || place.hasPrefix(field + ".") else { return false }

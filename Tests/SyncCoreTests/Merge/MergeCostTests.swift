@@ -2,17 +2,17 @@
     import SyncCore
     import Testing
 
-    /// Merges run on the one thread that writes, for everybody. What one of them costs is therefore bounded by the size of what was
-    /// sent and of what is there, never by their product, whoever sent it.
+    /// Merges of all devices run on the one thread that writes. So the cost of one merge is bounded by the sizes of the sent change and of
+    /// the stored record, never by their product.
     ///
     /// Cost is what ``JSONWork`` counts, not time. Each shape is measured at four sizes, each twice the one before.
     @Suite("The cost of merges and folds grows with their input")
     struct MergeCostTests {
-        /// Of one doubling. Linear is 2; a product is 4.
+        /// Largest growth of the cost for one doubling. Linear is 2; a product is 4.
         private static let growthMax = 2.5
         private static let sizes = [250, 500, 1_000, 2_000]
 
-        /// What two devices do to one record.
+        /// The changes that two devices make to one record.
         struct Shape: Sendable, CustomTestStringConvertible {
             var testDescription: String
             var rules: [String: FieldStrategy] = [:]
@@ -163,7 +163,7 @@
 
         @Test("A search in place of the index would be noticed")
         func control() throws {
-            // What a lookup was before there was an index.
+            // The lookup as it was before there was an index: it shows that the measure notices a product.
             func visits(_ size: Int) -> Int {
                 let object = Self.fields(size, 1)
                 return JSONWork.visits {

@@ -4,7 +4,7 @@ import Testing
 /// Random records, rules and changes of two sides. A failure shows its case whole, and the seed alone replays it.
 @Suite("Properties of merging")
 struct MergePropertyTests {
-    /// What both sides made of a record, and what became of it.
+    /// The documents of both sides, and the result of their merge.
     struct Meeting: CustomStringConvertible {
         struct Lost: Hashable {
             var isMine: Bool
@@ -18,12 +18,13 @@ struct MergePropertyTests {
         var theirs: JSONObject?
         var result: JSONObject?
         var lost: [Lost] = []
-        /// What people decide: nothing of it is lost yet.
+        /// Fields that people decide about. Their values are not lost yet.
         var disputed: Set<String> = []
-        /// Mine came as values of somebody who does not say what it had seen: then nothing is taken out by not being mentioned.
+        /// `true` when mine came as plain values without a base. Then an element that is missing in a value is not a removal.
         var isPlain = false
         var isCreated = false
-        /// The hub does not remember what was taken out of a set: whoever changes it at the same time adds it, for all it knows.
+        /// `true` when the hub does not remember the elements that were taken out of a set. Then a change at the same time counts as adding
+        /// one.
         var isForgotten = false
 
         init(_ example: MergeCase, mine: JSONObject?, theirs: JSONObject?) {
@@ -37,7 +38,7 @@ struct MergePropertyTests {
             lost += accepted.lost.map { Lost(isMine: $0.stamp.writer == MergeCase.mine, field: $0.field, value: $0.value) }
         }
 
-        /// What is wrong with it, if anything is.
+        /// The faults of the result; empty for none.
         var faults: [String] { missing(mine, beside: theirs, isMine: true) + missing(theirs, beside: mine, isMine: false) + superfluous }
 
         /// Values of a side that are nowhere.
@@ -65,7 +66,7 @@ struct MergePropertyTests {
         /// A field is taken out by name, except of a record that is created.
         private func isUnset(_ written: Written) -> Bool { written.path.count == 1 && written.element == nil && !isCreated }
 
-        /// What is told as lost and is there all the same, or is told twice.
+        /// Values that are listed as lost although they are there, or that are listed twice.
         private var superfluous: [String] {
             var faults: [String] = []
             if Set(lost).count != lost.count { faults.append("something is told twice") }
@@ -217,10 +218,10 @@ struct MergePropertyTests {
             guard first.verdict == .stays else { return nil }
             let again = Rebase.decide(
                 example.local(first.content, ms: ms), against: .init(known: there.data, record: there.hubRecord()), rules: example.rules)
-            // What was written is no news to this look, which is about the second one alone.
+            // The first result is the start of this check, which is about the second merge alone.
             var meeting = Meeting(example, mine: nil, theirs: nil)
             (meeting.mine, meeting.theirs, meeting.disputed) = (changed, there.data, Set(MergeCase.kinds.map(\.field)))
-            // What would change nothing need not go.
+            // A change that would change nothing need not be sent.
             let isWhole = again.verdict == .stays || again.verdict == .isSuperseded
             let isSame =
                 isWhole && again.lost.isEmpty && Fold.apply(again.content, to: there.data) == Fold.apply(first.content, to: there.data)

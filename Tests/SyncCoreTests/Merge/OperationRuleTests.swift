@@ -1,7 +1,7 @@
 import SyncCore
 import Testing
 
-/// What operations, and lists that are written whole, do under the rules of their fields: at the hub, and what the agent shows.
+/// Effects of operations, and of lists that are written whole, under the rules of their fields: at the hub, and in the view of the agent.
 @Suite("Operations under rules")
 struct OperationRuleTests {
     static let mine = HubMergeTests.mine, other = HubMergeTests.other
@@ -58,7 +58,7 @@ struct OperationRuleTests {
         }
         let seen = try Self.after([created, Step(removal, base: 11)], rules)
         #expect(seen.record?.data == ["f": ["y"]] && seen.merged.isEmpty && seen.lost.isEmpty)
-        // Of a list that goes over another one, only what is new in it.
+        // Only the new elements of a list that replaces another one count as added.
         let over = Step(MutationContent(.update, data: ["f": ["x", "z"]]), Self.other, base: 11)
         let old = try Self.after([created, over, Step(removal, base: 11)], rules)
         #expect(old.record?.data == ["f": ["z"]])
@@ -92,7 +92,7 @@ struct OperationRuleTests {
         #expect(known.record?.data == ["f": ["b", "c", "d"]] && known.merged == ["f"] && known.lost.isEmpty)
         let late = Step(MutationContent(.update, data: ["f": ["b", "d"]], base: ["f": ["a", "b"]]), base: 12)
         #expect(try Self.after([created, added, late], rules).record?.data == ["f": ["b", "c", "d"]])
-        // What was seen goes without a word.
+        // Elements that the author had seen are removed without being listed as lost.
         let seen = try Self.after([created, added, Step(MutationContent(.update, data: ["f": ["b", "d"]]), base: 12)], rules)
         #expect(seen.record?.data == ["f": ["b", "d"]] && seen.merged.isEmpty && seen.lost.isEmpty)
     }
@@ -145,7 +145,7 @@ struct OperationRuleTests {
         }
         let created = try Self.after([Step(MutationContent(.create, data: ["f": worse]), base: 0)], onto: record, rules)
         #expect(created.record?.data == ["f": 7] && created.kept == ["f": 7])
-        // Of another kind nothing can be said: it replaces what is there.
+        // A value of another type cannot be merged: it replaces the present one.
         #expect(
             try Self.after([Step(MutationContent(.update, data: ["f": "seven"]), base: 10)], onto: record, rules).record?.data == [
                 "f": "seven"

@@ -46,7 +46,7 @@ struct RebaseTests {
         let content = MutationContent(.update, data: ["o": ["x": 1, "b": 2]], base: ["o": ["x": 1]])
         let outcome = Self.decide(content, known: nil, remote: nil, fields: ["o": .merge]) { rules, _ in rules.onDeleted = .updateWins }
         #expect(outcome.content == MutationContent(.create, data: ["o": ["x": 1, "b": 2]], base: ["o": ["x": 1]]))
-        // Made anew by somebody else, who has changed that member.
+        // Another device has made the record anew and changed that member.
         let later = Self.decide(outcome.content, known: nil, remote: ["o": ["x": 9]], fields: ["o": .merge])
         #expect(later.content == MutationContent(.update, data: ["o": ["x": 1, "b": 2]], base: ["o": ["x": 1]]))
     }
@@ -82,7 +82,7 @@ struct RebaseTests {
 
     @Test("Who writes a value again later than somebody else changes it keeps it, as who changes it later would")
     func writtenAgain() {
-        // Somebody has written the 1 that was there once more.
+        // Another device has written the same 1 again.
         let earlier = Self.decide(Self.update(["f": 2]), known: ["f": 1], remote: ["f": 1], at: 100)
         #expect(earlier.verdict == .isSuperseded)
         #expect(earlier.lost == [.init(field: "f", side: .local, value: 2, strategy: .lww)])
@@ -175,7 +175,7 @@ struct RebaseTests {
                 if isOwn { hubSide.expected = ["o": [["mine": 1, "theirs": 1]]] }
             }
             #expect(outcome.verdict == .stays && outcome.content.action == .update)
-            // Who wrote a member of somebody else's later, the hub knows: it gets what was written, as made of nothing.
+            // Only the hub knows the times of members that other devices wrote. It gets the written members with an empty base.
             #expect(outcome.content.data == ["o": isOwn ? ["mine": 2, "theirs": 1] : ["mine": 2]])
             #expect(outcome.content.base == ["o": isOwn ? ["mine": 1, "theirs": 1] : [:]])
         }
@@ -377,7 +377,7 @@ struct RebaseTests {
         content.base = WireForm.bases(content, seen: seen, rules: rules)
         content = WireForm.of(content, seen: seen, rules: rules)
 
-        // At the hub: what somebody else made of the base in commit 2, then ours that had seen commit 1.
+        // At the hub: another device's change of the base in commit 2, then this device's change that had seen commit 1.
         let other = DeviceID(trusted: "other"), device = DeviceID(trusted: "gw-1")
         let first = VersionedRecord.Stamp(version: 1, hlc: HybridTime(milliseconds: 0, counter: 0, node: "1"), writer: other)
         let second = VersionedRecord.Stamp(version: 2, hlc: theirs, writer: other)

@@ -1,7 +1,8 @@
 import SyncCore
 import Testing
 
-/// Who wrote a field last, and when: what counts at the hub is when a value was written, not when it arrived or whether it was another.
+/// The stamp of a field is the time and device of its last write. The time of writing counts at the hub, not that of the arrival, and also
+/// for an equal value.
 @Suite("Stamps of fields")
 struct StampTests {
     static let rules = EntityRules()
@@ -72,7 +73,7 @@ struct StampTests {
         var rule: FieldStrategy
         var old: String
         var new: String
-        /// Of a device that had not seen the other's spelling, before it or after.
+        /// `true` when the spelling stays of a device that had not seen the other's: with the earlier, or with the later stamp.
         var isKept: (earlier: Bool, later: Bool)
     }
 

@@ -2,7 +2,7 @@ import Testing
 
 @testable import SyncCore
 
-/// What `agentctl undo` makes of a change, of what was there before, and of what is there now.
+/// The mutation that `agentctl undo` makes of a change, of the values before it, and of the present values.
 @Suite("Taking back what the hub has")
 struct TakeBackTests {
     struct Example: Sendable, CustomTestStringConvertible {

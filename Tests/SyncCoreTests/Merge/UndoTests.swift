@@ -9,7 +9,7 @@ struct UndoTests {
         var change: MutationContent
         var document: JSONObject
         var before: JSONObject
-        /// What comes of the change on top of `before`; `nil`: the document.
+        /// The result of the change on top of `before`; `nil`: the document.
         var again: JSONObject?
 
         var testDescription: String { what }

@@ -1,7 +1,7 @@
 import SyncCore
 import Testing
 
-/// What an app wrote becomes what it meant.
+/// A plain value under a rule with operations is sent as the operation that the app meant.
 @Suite("What goes on the wire")
 struct WireFormTests {
     struct Case: Sendable, CustomStringConvertible {
@@ -65,7 +65,7 @@ struct WireFormTests {
         } else {
             #expect(sent == content)
         }
-        // Whatever the form, the app sees what it wrote.
+        // The app sees the value that it wrote, in every form.
         let before = Fold.apply(content, to: seen), after = Fold.apply(sent, to: seen)
         if example.rule == .set {
             #expect(Set(before?["f"]?.array ?? []) == Set(after?["f"]?.array ?? []))

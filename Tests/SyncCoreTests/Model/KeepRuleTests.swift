@@ -74,7 +74,7 @@ struct KeepRuleTests {
         let old = Self.stamp(Self.wall.milliseconds - 400 * Self.day)
         #expect(KeepRule.changedAt(old, wall: nil, age: 5) == 5)
         #expect(KeepRule.changedAt(nil, wall: Self.wall, age: 5) == 5)
-        // The stamp of a clock that nobody trusted, one of 1970, and one that lies ahead.
+        // The stamp of an untrusted clock, one of 1970, and one that lies ahead.
         for milliseconds in [0, Self.day, Self.wall.milliseconds + Self.day] {
             #expect(KeepRule.changedAt(Self.stamp(milliseconds), wall: Self.wall, age: 5) == 5)
         }

@@ -172,7 +172,7 @@ struct CoalescingTests {
 
     struct TestFailure: Error {}
 
-    /// What counts of a record: its values, and when each was written, by whom.
+    /// Returns the relevant facts of a record: its values, and the time and writer of each.
     private static func outcome(_ record: VersionedRecord) -> String {
         func unordered(_ value: JSON) -> String {
             if let list = value.array { return list.map { unordered($0) }.sorted().joined(separator: ",") }

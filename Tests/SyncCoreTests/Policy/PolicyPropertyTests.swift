@@ -11,7 +11,7 @@ struct PolicyPropertyTests {
         Uplink(name: "eth0"), Uplink(name: "wwan0", isMetered: true),
         Uplink(name: "wwan0", isMetered: true, isRoaming: true),
     ]
-    /// Of 10 MB: from soft to hard.
+    /// Used bytes of a budget of 10 MB, from below soft to beyond hard.
     static let used = [0, 7_999_999, 8_000_000, 8_999_999, 9_000_000, 9_999_999, 10_000_000, .max]
     static let long = now.advanced(by: .seconds(-30 * 86_400))
 

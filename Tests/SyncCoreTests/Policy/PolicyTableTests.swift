@@ -106,7 +106,7 @@ struct PolicyTableTests {
         #expect(bulk.others.map(\.rule) == [.budget, .metered, .window])
         #expect(bulk.end == max(evening, tomorrow))
         #expect(bulk.also.count == 3 && bulk.also[0] == "the data budget of wwan0 does not allow it (until \(tomorrow))")
-        // What nothing else holds back is as before.
+        // Without another reason to wait, the decision is as before.
         situation.budgets = []
         let critical = Policy.explain(.critical, in: situation, now: Self.now)
         #expect(critical.others.isEmpty && critical.end == situation.retryAt)
@@ -125,7 +125,7 @@ struct PolicyTableTests {
         #expect(reasons(used(900)) == all(.budget, except: [.critical, .pull]))
         #expect(reasons(used(1_000)) == all(.budget))
         #expect(Policy.pullTerms(in: used(900), now: Self.now) == PullTerms(entities: .critical, interval: .seconds(120)))
-        // What does not fit is not begun, and force does not change that.
+        // A transfer that does not fit is not begun, and force does not change that.
         for isForced in [false, true] {
             var nearly = used(890)
             nearly.isForced = isForced
@@ -223,7 +223,7 @@ struct PolicyTableTests {
         }
         #expect(reasons(closed) == all(.window, except: [.critical, .normal, .pull]))
         #expect(Policy.decide(.bulk, in: closed, now: Self.now) == .defer(Deferral(.window, until: opens)))
-        // Satellite hours: there is no link at other times, or none that anybody wants to pay for.
+        // Satellite hours: at other times there is no link, or only one that is too expensive.
         var satellite = closed
         satellite.settings.windowsHoldAll = true
         #expect(reasons(satellite) == all(.window))

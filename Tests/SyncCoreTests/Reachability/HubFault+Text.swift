@@ -1,6 +1,6 @@
 import SyncCore
 
-/// Where a test looks at the words alone.
+/// For tests that look at the text of a fault alone.
 extension HubFault: ExpressibleByStringLiteral {
     public init(stringLiteral text: String) { self.init(.timedOut, text) }
 }

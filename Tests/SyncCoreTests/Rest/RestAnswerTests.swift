@@ -146,7 +146,7 @@ struct RestUncertaintyTests {
             Look(sent: ["a": nil], now: ["b": 2], .applied), Look(sent: ["a": 1], ifMatch: "e1", now: ["a": 0], etag: "e1", .notApplied),
             Look(sent: ["a": 1], ifMatch: "e1", now: ["a": 1], etag: "e2", .applied),
             Look(sent: ["a": 1], ifMatch: "e1", now: ["a": 5], etag: "e2", .moved),
-            // A count of 8 may be ours or somebody else's; of 7 it is nobody's; of 9 nobody knows.
+            // A count of 8 may be this agent's or another client's; at 7 nothing was counted; at 9 the cause is unknown.
             Look(sent: ["n": 8], before: ["n": 7], counts: true, ifMatch: "e1", now: ["n": 8], etag: "e2", .unclear),
             Look(sent: ["n": 8], before: ["n": 7], counts: true, ifMatch: "e1", now: ["n": 7], etag: "e2", .notApplied),
             Look(sent: ["n": 8], before: ["n": 7], counts: true, ifMatch: "e1", now: ["n": 9], etag: "e2", .unclear),

@@ -62,7 +62,7 @@ struct RestCircleTests {
             do throws(ReplyError) {
                 let page = try Self.read(entity, list, items, next: next, after: cursor)
                 #expect(page.hasMore)
-                // What is known of the run is in the cursor alone.
+                // The state of the run is in the cursor alone.
                 cursor = RestCursor(page.cursor)
             } catch {
                 said = "\(error)"

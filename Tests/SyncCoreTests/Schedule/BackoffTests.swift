@@ -67,7 +67,8 @@ struct BackoffTests {
 
     @Test("A fleet of 5,000 after 30 s of outage comes back spread out, not as one")
     func herd() {
-        // Each agent tries as its backoff says; the hub is dead until `back`. What counts is the worst second afterwards.
+        // Each agent tries as its backoff says; the hub is dead until `back`. The result is the number of requests in the worst second
+        // afterwards.
         func peak(_ delay: (Int, inout SeededRandom) -> Duration) -> Int {
             let back = 30.0
             var perSecond: [Int: Int] = [:]

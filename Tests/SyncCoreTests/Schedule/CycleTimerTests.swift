@@ -131,7 +131,7 @@ struct CycleTimerTests {
         wish(.requested(isForced: false), at: 101)
         #expect(timer.dueAt == Self.at(110))
         timer.began(now: Self.at(110))
-        // The next failure begins it anew: whoever asks all the time makes one attempt in ten seconds.
+        // The next failure begins it anew, so a caller that asks all the time causes one attempt in ten seconds.
         timer.holdBack(retryAt: Self.at(112), notBefore: nil, failedAt: Self.at(111))
         wish(.requested(isForced: false), at: 111)
         #expect(timer.dueAt == Self.at(112))

@@ -35,7 +35,7 @@ struct EngineHerd {
     /// Timers have this precision.
     private static let tick: Duration = .milliseconds(10)
     private static let ticksPerSecond = 100
-    /// After its return the hub has this long to find everybody.
+    /// Time in which all devices find the hub after its return, seconds.
     private static let patience = 3_600
     private static let wallAtStart = Timestamp(milliseconds: 1_795_208_645_000)
 
@@ -119,7 +119,7 @@ struct EngineHerd {
     }
 
     private mutating func wake(_ index: Int, _ at: Instant) {
-        // What is due now is due in the next tick.
+        // A wake-up that is due now happens in the next tick.
         let time = max(now + 1, Int((at.nanoseconds + Self.tick.nanoseconds - 1) / Self.tick.nanoseconds))
         devices[index].wakeAt = time
         if time < calendar.count { calendar[time].append(Int32(index)) }
@@ -129,7 +129,7 @@ struct EngineHerd {
         switch command {
         case .loadInFlight, .claim:
             let isClaim = if case .claim = command { true } else { false }
-            // What was claimed and not answered is in flight, and settled first.
+            // Mutations that were claimed without an answer are in flight, and settled first.
             let batch = devices[index].hasWork && (isClaim || devices[index].engine.maxSentSeq > 0) ? EngineRig.batch(1...1) : nil
             return .batch(batch, retryAt: nil)
         case .loadStreams: return .streams([EngineRig.position(EngineRig.works)])
@@ -141,7 +141,7 @@ struct EngineHerd {
             }
             return .resultsApplied(EngineRig.summary(done: results.count), next: nil)
         case .housekeep: return .housekept(more: false)
-        // What only happens to a hub or a database that went back.
+        // These commands follow only on a hub or a database that went back.
         default: return .done
         }
     }

@@ -42,7 +42,7 @@ struct Herd {
     private let plan: Plan
     private var random: SeededRandom
     private var devices: [Device]
-    /// Who acts in which step. Devices of one step act in the order in which they planned it.
+    /// The devices that act in each step, by index. Devices of one step act in the order in which they planned it.
     private var calendar: [[Int32]]
     private var served: [Int] = []
     private var requests = 0
@@ -72,7 +72,7 @@ struct Herd {
         var step = 0
         while served.count < plan.devices, step < calendar.count {
             var index = 0
-            // Whoever is due at once joins the step under way.
+            // A device that is due at once joins the step under way.
             while index < calendar[step].count {
                 act(Int(calendar[step][index]), at: step, isUp: step >= back)
                 index += 1

@@ -64,7 +64,7 @@ struct LinearPatternTests {
     @Test("What makes others run for ever is answered at once", arguments: ["^(a+)+$", "^(a|aa)*$", "^(a|a?)+$", "^(.*)*x$"])
     func isLinear(_ source: String) throws {
         let pattern = try #require(LinearPattern(source))
-        // 2^5000 ways to divide it, if anybody tried them one after the other.
+        // There are 2^5000 ways to divide the text, which a matcher that tries them one after the other would never finish.
         #expect(!pattern.matches(String(repeating: "a", count: 5_000) + "!"))
     }
 }

@@ -1,7 +1,7 @@
 import SyncCore
 import Testing
 
-/// What is refused when a schema is read, and with which words.
+/// Schemas that are refused when they are read, with the words of each refusal.
 @Suite("Schemas that are refused")
 struct SchemaReaderTests {
     private static func refusal(of json: JSON) -> Problem.Pointer? {

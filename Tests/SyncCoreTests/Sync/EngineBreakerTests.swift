@@ -1,7 +1,7 @@
 import SyncCore
 import Testing
 
-/// What the engine makes of a hub that is away for long (PROTOCOL G3), and of one that has few requests left for us (G2).
+/// The engine with a hub that is away for long (PROTOCOL G3), and with one that has few requests left for this device (G2).
 @Suite("Engine: breaker and rate")
 struct EngineBreakerTests {
     typealias Rig = EngineRig

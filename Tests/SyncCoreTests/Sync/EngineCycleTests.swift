@@ -1,7 +1,7 @@
 import SyncCore
 import Testing
 
-/// The steps of one cycle (PROTOCOL G0), with everybody answering as agreed.
+/// The steps of one cycle (PROTOCOL G0), with a store and a hub that answer as agreed.
 @Suite("Engine: one cycle, step by step")
 struct EngineCycleTests {
     typealias Rig = EngineRig
@@ -41,7 +41,7 @@ struct EngineCycleTests {
         #expect(rig.engine.memory.lastSuccess != nil)
     }
 
-    /// A device that nobody has told what to pull, after its hello.
+    /// A device without configured entities, after its hello.
     private static func untold(_ capabilities: [String] = [EntityList.capability]) -> Rig {
         var settings = SyncEngine.Settings()
         settings.pullsAll = true
@@ -400,7 +400,7 @@ struct EngineCycleTests {
     func newHead() {
         let batch = Rig.batch(1...1)
         var rig = Rig.pushing(batch)
-        // Ours is commit 12; somebody else's 11 came in between.
+        // This device's commit is 12; commit 11 of another device came in between.
         rig.answer(Rig.push(Rig.accepted(batch, from: 12), head: 12))
         rig.stored(.resultsApplied(Rig.summary(done: 1), next: nil))
         rig.keepHouse()
@@ -567,7 +567,7 @@ struct EngineCycleTests {
         rig.stored(.housekept(more: true))
         rig.stored(.done)
         #expect(rig.untilWake == .seconds(5))
-        // That needs no cycle.
+        // Housekeeping needs no cycle.
         rig.wake()
         #expect(rig.asked == "housekeep" && rig.engine.cycle == nil)
         rig.stored(.housekept(more: false))

@@ -1,7 +1,7 @@
 import SyncCore
 import Testing
 
-/// What follows from each way in which a call can go wrong (PROTOCOL A5, G2).
+/// The consequence of each way in which a call can go wrong (PROTOCOL A5, G2).
 @Suite("Engine: failures and backoff")
 struct EngineFailureTests {
     typealias Rig = EngineRig
@@ -514,7 +514,7 @@ struct EngineFailureTests {
         #expect(rig.asked == "remember", "the time of the last success, every ten minutes")
     }
 
-    // MARK: Answers that are late, or somebody else's
+    // MARK: Answers that are late, or belong to another call
 
     @Test("An answer to a call that nobody waits for is dropped")
     func lateAnswer() {

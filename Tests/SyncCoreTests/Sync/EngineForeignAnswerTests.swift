@@ -91,7 +91,7 @@ struct EngineForeignAnswerTests {
         // The store is asked for nothing but what the next attempt needs.
         let allowed: Set<String> = ["remember", "loadInFlight", "housekeep", "setAside"]
         if let asked = rig.asked { #expect(allowed.contains(asked) && rig.call == nil, "\(what): \(asked)") }
-        // Where a smaller request is tried, it is the same mutation alone, without an attempt that counts.
+        // A smaller request holds the same mutation alone, and its attempt does not count.
         if case .setAside(_, _, let counts)? = rig.command { #expect(!counts, "\(what)") }
         if rig.asked == "remember" { rig.stored(.done) }
         if let retryAt = engine.retryAt {

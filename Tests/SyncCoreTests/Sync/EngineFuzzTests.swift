@@ -65,7 +65,7 @@ struct EngineFuzzTests {
             case 9: rig.handle(.settings(SyncEngine.Settings()))
             case 10: rig.handle(.timer)
             case 11:
-                // An answer that nobody waits for.
+                // An answer to a call that is over.
                 let id = lateIDs.randomElement(using: &random) ?? 99_999
                 let before = rig.engine
                 rig.handle(.answered(id, .success(Rig.push([])), sent: rig.instant))

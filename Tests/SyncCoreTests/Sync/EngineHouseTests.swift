@@ -7,7 +7,7 @@ import Testing
 struct EngineHouseTests {
     private typealias Rig = EngineRig
 
-    /// What stands between the device and its hub.
+    /// An obstacle between the device and its hub.
     struct Hindrance: Sendable, CustomTestStringConvertible {
         var testDescription: String
         var rig: @Sendable () -> EngineRig
@@ -117,7 +117,7 @@ struct EngineHouseTests {
                     conditions: .offline, expiry: Instant(nanoseconds: 0))))
         #expect(rig.asked == "housekeep")
         rig.stored(.housekept(more: false, expiry: rig.instant.advanced(by: .seconds(7_200))))
-        // What the store says replaces what was known.
+        // The time that the store names replaces the known one.
         #expect(rig.untilWake == .seconds(7_200))
     }
 

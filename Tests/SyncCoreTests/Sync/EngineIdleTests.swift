@@ -1,8 +1,7 @@
 import SyncCore
 import Testing
 
-/// What an agent without work costs in a month, in requests: the manual multiplies them with the bytes that a network
-/// interface counted for each.
+/// The requests of an agent without work in a month. The manual multiplies them with the bytes that a network interface counted for each.
 @Suite("Engine: a month without work")
 struct EngineIdleTests {
     struct Month: Sendable, CustomTestStringConvertible {
@@ -27,7 +26,7 @@ struct EngineIdleTests {
             Month(
                 testDescription: "metered, with a critical entity", conditions: metered(unmeteredSeenAt: start),
                 criticalEntities: [EngineRig.works], pullsADay: 47...49),
-            // Nobody has seen an unmetered link for a day: everything is pulled, as often as that.
+            // No unmetered link was seen for a day: everything is pulled once a day.
             Month(
                 testDescription: "metered for ever", conditions: metered(unmeteredSeenAt: Timestamp(milliseconds: 0)),
                 pullsADay: 47...49),

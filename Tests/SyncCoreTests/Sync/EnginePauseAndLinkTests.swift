@@ -128,7 +128,7 @@ struct EnginePauseAndLinkTests {
         #expect(rig.asked == "remember")
         rig.stored(.done)
         #expect(rig.engine.cycle == nil)
-        // What watched over the cycle is of no use any more, and nothing else wakes anybody.
+        // The watchdog of the cycle is cleared, and no other wake-up is planned.
         #expect(rig.sleeps)
     }
 

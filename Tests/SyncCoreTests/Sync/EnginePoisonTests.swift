@@ -232,7 +232,7 @@ struct EnginePoisonTests {
         #expect(rig.call == nil)
         rig.keepHouse()
         rig.begin()
-        // Who is there is asked first.
+        // The hello comes first.
         #expect(rig.asked == "hello")
     }
 

@@ -99,7 +99,7 @@ struct EnginePolicyTests {
         #expect(why.reason == example.reason)
     }
 
-    // MARK: What a batch may hold
+    // MARK: Limits of a batch
 
     struct Limited: Sendable {
         var conditions: Conditions
@@ -145,7 +145,7 @@ struct EnginePolicyTests {
         #expect(limits.sizes == MutationSizes(example.sizes))
     }
 
-    // MARK: What does not fit
+    // MARK: Work that does not fit
 
     /// An engine whose claim left a mutation of that priority where it was, and the moment at which the budget begins anew.
     private static func withholding(_ priority: Priority, bytes: Int, used: Int, of limit: Int) -> (rig: Rig, resetsAt: Timestamp) {
@@ -357,7 +357,7 @@ struct EnginePolicyTests {
         #expect(rig.engine.cycle == nil)
         #expect(rig.wakeAt.map { rig.wall.advanced(by: rig.instant.duration(to: $0)) } == end)
         guard example.name != "window", example.name != "budget" else {
-            // Whoever watches these says that they changed; the wake-up is for the moment itself.
+            // Another part reports a change of these; the wake-up is for the moment itself.
             rig.wake()
             rig.handle(.conditions(Self.ethernet))
             rig.begin()

@@ -155,7 +155,7 @@ struct EngineReadingTests {
         #expect(world.rig.engine.heldStreams.isEmpty && world.rig.engine.memory.lastError == nil)
     }
 
-    /// What has nothing to do with the poison and did not go on.
+    /// Returns the streams and mutations without a fault that did not go on.
     private static func stopped(in world: EngineWorld) -> [String] {
         var found: [String] = []
         if world.accepted.count != Int(world.enqueued) { found.append("\(world.waiting) mutations wait") }
@@ -233,7 +233,7 @@ struct EngineReadingTests {
         var world = EngineWorld()
         world.spoil = { call, _ in call.kind == .pull ? answer.spoiled() : nil }
         world.run(.seconds(3_600))
-        // Whatever was enqueued before the last long wait has gone.
+        // All mutations that were enqueued before the last long wait were sent.
         #expect(world.accepted.count >= Int(world.enqueued) - 60, "\(world.accepted.count) of \(world.enqueued)")
         #expect(world.rejected == [])
     }

@@ -12,7 +12,7 @@ struct EngineRig {
     var engine: SyncEngine
     var instant: Instant
     var wall: Timestamp
-    /// What the latest event brought.
+    /// Effects of the latest event.
     private(set) var effects: [SyncEffect] = []
     private(set) var underWay: Job?
     /// Answers are handed over as they are, also one that is behind an earlier one.
@@ -21,12 +21,12 @@ struct EngineRig {
     private(set) var reports: [SyncReport] = []
     /// The wake-up that is planned.
     private(set) var wakeAt: Instant?
-    /// The probe that nobody has answered yet.
+    /// The probe without an answer so far.
     private(set) var probe: UInt64?
-    /// The pull that waits at the hub, and since when.
+    /// The pull that waits at the hub, and its start.
     private(set) var waitingPull: HubCall?
     private(set) var waitBegan = Instant(nanoseconds: 0)
-    /// What the hub of the test would see.
+    /// Watches for requests that repeat without end, as the hub of the test would see them.
     private(set) var oracle = RepetitionOracle()
 
     static let hub = "7f3a"
@@ -88,7 +88,7 @@ struct EngineRig {
         }
     }
 
-    /// What is under way will never be answered.
+    /// Forgets the job under way, as if its answer never came.
     mutating func abandon() {
         (underWay, job) = (nil, nil)
     }
@@ -174,7 +174,7 @@ struct EngineRig {
         handle(.answered(id, .failure(error), sent: sent), place)
     }
 
-    // MARK: What came out
+    // MARK: Effects
 
     /// The one job under way.
     var call: HubCall? {
@@ -220,7 +220,7 @@ struct EngineRig {
         return nil
     }
 
-    /// How long until the planned wake-up.
+    /// Time until the planned wake-up.
     var untilWake: Duration? { wakeAt.map { instant.duration(to: $0) } }
 
     /// Nothing but housekeeping is planned.

@@ -1,7 +1,7 @@
 import SyncCore
 import Testing
 
-/// What begins a cycle, and when (PROTOCOL G1).
+/// The triggers of a cycle, and their times (PROTOCOL G1).
 @Suite("Engine: triggers and wake-ups")
 struct EngineTriggerTests {
     typealias Rig = EngineRig
@@ -136,7 +136,7 @@ struct EngineTriggerTests {
         #expect(rig.asked == "loadInFlight")
         rig.handle(.requested(SyncRequest()))
         #expect(rig.effects.isEmpty)
-        // Who asks wants the news as well, so each of the two looks for streams to pull.
+        // A request for a sync asks for news as well, so each of the two cycles looks for streams to pull.
         rig.stored(.batch(nil, retryAt: nil))
         rig.stored(.streams([]))
         rig.stored(.batch(nil, retryAt: nil))
@@ -252,7 +252,7 @@ struct EngineTriggerTests {
     func overdueWake() throws {
         var rig = Rig.settled()
         rig.advance(.seconds(864_000))
-        // Nobody has told of the suspend. The pull is overdue, so there is a cycle with the first event.
+        // The engine was not told of the suspend. The pull is overdue, so there is a cycle with the first event.
         rig.handle(.enqueued(.normal))
         rig.idleCycle()
         #expect(try #require(rig.wakeAt) > rig.instant)

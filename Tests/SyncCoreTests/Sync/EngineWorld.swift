@@ -4,7 +4,7 @@ import Testing
 /// An engine with a store and a hub in memory, for as long as a test wants: an app that changes something every ten seconds,
 /// other devices that change every entity every ten seconds, and a hub whose answers the test may spoil.
 ///
-/// What it counts is progress: whatever is spoiled, everything else must go on.
+/// It counts progress: whatever is spoiled, everything else must go on.
 struct EngineWorld {
     enum Spoiled {
         case answer(HTTPResponse)
@@ -29,7 +29,7 @@ struct EngineWorld {
     var comparisons: Set<EntityName> = []
     private(set) var compared: [EntityName: Int] = [:]
     private var pending: [Int64] = []
-    /// Those that failed alone, and when each may go again.
+    /// Mutations that failed alone, and the time from which each may go again.
     private var aside: [(seq: Int64, at: Instant)] = []
     private var inFlight: [Int64] = []
     private(set) var rejected: [Int64] = []
@@ -47,7 +47,7 @@ struct EngineWorld {
         rig.start(memory: EngineMemory(epoch: EngineRig.hub))
     }
 
-    /// Whether the entity is here as the hub has it.
+    /// `true` when the entity is here as the hub has it.
     func isCaughtUp(_ entity: EntityName) -> Bool { cursors[entity] == heads[entity] && !listings.contains(entity) }
     var waiting: Int { pending.count + aside.count + inFlight.count }
 
@@ -161,7 +161,7 @@ struct EngineWorld {
         switch command {
         case .loadInFlight(let limits):
             let seqs = Array(inFlight.prefix(limits.mutations))
-            // What goes over the wire is what a settle is answered about.
+            // The mutations that go over the wire are those that the answer to a settle is about.
             rig.stored(.batch(seqs.isEmpty ? nil : batch(seqs), retryAt: nil))
         case .claim(let limits): rig.stored(.batch(claim(limits), retryAt: nil))
         case .applyResults(let results, let next, _):

@@ -131,7 +131,7 @@ struct LinkPaceTests {
         rig.stored(.batch(nil, retryAt: nil))
         rig.keepHouse()
         #expect(rig.engine.memory.failures == 0)
-        // Nobody is owed anything any more, and what is known to be fresh is not asked for again.
+        // No request is owed any more, and streams that are known to be fresh are not asked for again.
         rig.handle(.enqueued(.normal))
         rig.begin()
         #expect(rig.engine.cycle?.isRequested == false)

@@ -53,8 +53,8 @@ import Testing
         var world = ShapeWorld(seed: seed)
         var accepted = 0
         for _ in 0..<Self.rounds {
-            // Of two devices that change a field and a member at the same time, another one may win: the rules compare them differently.
-            // Nor is a map among the steps that gives one name to two values: what is equal afterwards is no contest.
+            // The steps contain no move between a field and a member: for two changes at the same time the rules compare fields and members
+            // differently. They also contain no map that gives one name to two values: equal values afterwards are no contest.
             let steps = world.steps(.any, isContested: true), rules = world.rules(), after = ShapeWorld.rules(rules, after: steps)
             var record = world.record(under: rules), converted = steps.convert(record)
             for number in 0..<3 {
