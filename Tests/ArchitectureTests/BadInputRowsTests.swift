@@ -86,7 +86,7 @@ private let rows: [(input: String, tests: [String])] = [
         ["CommandTests.absent", "AgentClientTests.nonsense", "AgentClientTests.unreachable"]
     ),
 
-    // MARK: What the kernel says
+    // MARK: Facts from the kernel
     (
         "supplies that come, go, are several or another's",
         ["PowerReaderTests.none", "PowerReaderTests.many", "PowerStateTests.rules"]

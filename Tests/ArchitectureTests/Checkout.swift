@@ -1,7 +1,7 @@
 import Foundation
 import Glibc
 
-/// The files of the checkout as text. Those of the programs are read once for all tests of this target.
+/// The files of the checkout as text. The files of the programs are read once for all tests of this target.
 enum Checkout {
     struct File: Sendable {
         /// From the root of the checkout.

@@ -229,7 +229,7 @@ struct ContractTests {
         var words: Set<String> = []
         for file in Checkout.sources where file.path.hasSuffix(".swift") {
             let bytes = file.text.utf8
-            // What stands between two quotation marks.
+            // The text between two quotation marks.
             for piece in bytes.split(separator: UInt8(ascii: "\""), omittingEmptySubsequences: false).dropFirst().dropLast() {
                 if isWord(piece) { words.insert(String(Substring(piece))) }
             }

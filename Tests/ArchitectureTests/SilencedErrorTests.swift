@@ -1,12 +1,12 @@
 import Foundation
 import Testing
 
-/// `try?` makes nothing of an error, and so may make damage look like absence: whoever writes one says why it may be. The reason stands
-/// on the line or right above it, also for several such lines in a row.
+/// `try?` turns an error into nothing, and so may make damage look like absence. Each one needs a comment with its reason. The reason
+/// stands on the line or right above it, also for several such lines in a row.
 private struct SilencedErrors {
     /// Lines with a `try?` that has no reason, from 1.
     var lines: [Int] = []
-    /// Those that have one.
+    /// Number of lines with a `try?` that has a reason.
     var judged = 0
 
     init(in text: String) {

@@ -188,7 +188,7 @@ static int mqtt_hello(line *line) {
     return mqtt_connect(line, name, 1);
 }
 
-/// Somebody must want the messages, or the broker keeps none: a session that stays, and is away.
+/// A broker without a subscriber keeps no messages. So this makes a session that stays subscribed and is away.
 static int mqtt_prepare(line *line) {
     static const char subscribe[] = {(char)0x82, 10, 0, 1, 0, 5, 'b', 'e', 'n', 'c', 'h', 1};
     char answer[5];

@@ -7,7 +7,7 @@ package struct ExampleMistake: Sendable {
     package var example: WorkedExample
     /// The sides that must notice it.
     package var sides: Set<WorkedExample.Side>
-    /// What is done is something else, too. Otherwise what came of the example without a mistake is what comes of this one.
+    /// `true` when the mistake changes the steps, too. Otherwise the result is that of the example without a mistake.
     package var isOfCourse: Bool
 }
 

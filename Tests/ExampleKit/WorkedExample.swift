@@ -78,7 +78,7 @@ package struct WorkedExample: Sendable, CustomStringConvertible {
         package var device: String
         package var at: Timestamp
         package var seen: Seen
-        /// Nobody knows whether its clock is right.
+        /// `true` when its clock is not synchronized.
         package var isUnsynced = false
         package var record = WorkedExample.record
         /// The change is of no use later.
@@ -189,7 +189,7 @@ extension String {
 }
 
 extension WorkedExample.Step {
-    /// Whether a change goes for it. A decision may leave nothing to send.
+    /// `true` when a change is sent for it. A decision may leave nothing to send.
     package var isSent: Bool {
         switch request {
         case .decide, .letGo: wire != nil

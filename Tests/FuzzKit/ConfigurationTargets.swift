@@ -3,8 +3,8 @@ import SyncCore
 import SyncYAML
 
 extension FuzzTarget {
-    /// The configuration file. What is accepted is kept as the last good copy and means the same when that is read; what is
-    /// refused is refused at a place of the file.
+    /// The configuration file. An accepted file is kept as the last good copy and means the same when that is read. A refusal names a place
+    /// of the file.
     static let configuration = FuzzTarget("configuration", lengthMax: 8_192) { bytes in
         let file = ConfigurationFile(name: "agentd.yaml", contents: .success(bytes))
         let loaded: LoadedConfiguration

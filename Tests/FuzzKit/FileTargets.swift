@@ -2,7 +2,7 @@ import SyncCore
 import SyncLinux
 
 extension FuzzTarget {
-    /// Header fields of tus, one a line. What is read writes back; no address leads to another origin.
+    /// Header fields of tus, one a line. A field that was read writes back to the same; no address leads to another origin.
     static let tus = FuzzTarget("tus", lengthMax: 2_048) { bytes in
         for line in bytes.split(separator: 10) {
             let text = line.asText
@@ -32,8 +32,8 @@ extension FuzzTarget {
         }
     }
 
-    /// A tus server's answers, one a line: `status,flags,offset,length,Location`. Whatever it says, only what a file has is
-    /// sent, nothing goes elsewhere, nothing is called verified without the digest, and no server is asked without end.
+    /// A tus server's answers, one a line: `status,flags,offset,length,Location`. Whatever the answers are, only bytes of the file are
+    /// sent, nothing goes to another origin, nothing is called verified without the digest, and no server is asked without end.
     static let tusAnswers = FuzzTarget("tus-answers", lengthMax: 4_096) { bytes in
         var rest = bytes[...]
         guard let kind = choice(&rest, of: 3) else { return }

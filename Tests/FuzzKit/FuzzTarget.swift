@@ -1,14 +1,14 @@
-/// One reader of bytes from outside, and what must hold whatever the bytes are.
+/// One reader of bytes from outside, and the claims that must hold for all bytes.
 ///
-/// That nothing traps is the least. Each target also claims something about what was read: that it writes back to the same,
-/// that it does not depend on where the bytes were cut, that a refusal left no trace, that a limit held. The same functions
-/// are called by libFuzzer (`deploy/fuzz`) and, with every entry of the corpus, by the tests.
+/// No target may trap. Each one also claims something about the value that was read: it writes back to the same, it does not depend on the
+/// places where the bytes were cut, a refusal left no trace, a limit held. The same functions are called by libFuzzer (`deploy/fuzz`) and,
+/// with every entry of the corpus, by the tests.
 package struct FuzzTarget: Sendable {
     /// Also the name of its folder in the corpus.
     package let name: String
     /// Longest input that is worth a try, bytes: long enough to pass each limit that a target makes small for it.
     package let lengthMax: Int
-    /// - Throws: ``Broken`` when a claim does not hold. Whether the bytes are accepted or refused is nobody's concern here.
+    /// - Throws: ``Broken`` when a claim does not hold. Acceptance and refusal of the bytes are equally good here.
     package let check: @Sendable ([UInt8]) throws -> Void
 
     init(_ name: String, lengthMax: Int = 4_096, check: @escaping @Sendable ([UInt8]) throws -> Void) {

@@ -2,7 +2,7 @@ import SyncCore
 import SyncLinux
 
 extension FuzzTarget {
-    /// Bodies of the hub's answers: the first byte says of which call. What is read is what the hub's own writer makes of it.
+    /// Bodies of the hub's answers: the first byte says of which call. The hub's own writer makes the same of the value that was read.
     static let hubAnswer = FuzzTarget("hub-answer", lengthMax: 8_192) { bytes in
         var rest = bytes[...]
         guard let kind = choice(&rest, of: 8) else { return }
@@ -66,7 +66,7 @@ extension FuzzTarget {
         _ = CaptivePortal(response)
     }
 
-    /// Bodies of requests as the hub reads them: the first byte says which. What is accepted is bounded.
+    /// Bodies of requests as the hub reads them: the first byte says which. An accepted request is bounded.
     static let hubRequest = FuzzTarget("hub-request", lengthMax: 8_192) { bytes in
         var rest = bytes[...]
         guard let kind = choice(&rest, of: 6) else { return }
@@ -109,10 +109,10 @@ extension FuzzTarget {
 
     private static func broken(_ words: String) -> Problem { Problem("broken", status: 0, detail: words) }
 
-    /// Cursors as they come back to the hub. What it takes it has written itself; nothing else opens.
+    /// Cursors as they come back to the hub. The hub opens only cursors that it has written itself.
     static let cursor = FuzzTarget("cursor", lengthMax: 700) { bytes in
         let text = bytes[...].asText
-        // Those of version 1 are read and written no more.
+        // Cursors of version 1 are read, but not written any more.
         if let read = try? Cursor.read(text, secret: secret, epoch: "e-1", from: device), Base64URL.decode(text)?.first == UInt8(ascii: "2")
         {
             try claim(read.text(secret: secret, for: device).utf8.elementsEqual(text.utf8), "\(text) is taken for \(read)")

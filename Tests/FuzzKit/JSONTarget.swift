@@ -1,8 +1,8 @@
 import SyncCore
 
 extension FuzzTarget {
-    /// The strict reader. What it takes is written back to the same value, numbers and strings as they were sent; what it
-    /// refuses is refused at a place within the text.
+    /// The strict reader. An accepted text is written back to the same value, numbers and strings as they were sent. A refusal names a
+    /// place within the text.
     static let json = FuzzTarget("json") { bytes in
         let value: JSON
         do throws(JSONError) {

@@ -42,7 +42,7 @@ extension FuzzTarget {
         try claim(Uevent(Array(written.utf8)[...]) == event, "\(event) became another")
     }
 
-    /// Values of `class/power_supply`: `NAME attribute value`, one a line. Whatever the gauges say, the charge is 0 to 100 and a
+    /// Values of `class/power_supply`: `NAME attribute value`, one a line. With all values of the gauges, the charge is 0 to 100 and a
     /// machine without a battery is on mains.
     static let sysfs = FuzzTarget("sysfs", lengthMax: 1_024) { bytes in
         var supplies: [String: [PowerSupplyReading.Attribute: PowerSupplyReading.Value]] = [:]

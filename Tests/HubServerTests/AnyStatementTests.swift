@@ -4,11 +4,11 @@ import SyncCore
 import SyncSQLite
 import Testing
 
-/// What an operator's hand may do to the database of a hub: every table emptied, every column of every table set to what no program
-/// would write. Tables and columns are asked from the database itself, so that a new one is tried without being named here.
+/// Edits by hand of a hub's database: every table emptied, every column of every table set to values that no program would write. The
+/// database names its tables and columns, so that a new one is tried without being named here.
 ///
-/// Nobody promises that what was deleted or edited is noticed (the manual, Security). But the hub lives, answers, and says what it cannot
-/// read; and what it accepts from then on is there.
+/// A deleted or edited row need not be noticed (the manual, Security). But the hub lives, answers, and reports rows that it cannot read,
+/// and changes that it accepts from then on are there.
 @Suite("Any statement of an operator's hand")
 struct AnyStatementTests {
     static let values =
@@ -68,7 +68,7 @@ struct AnyStatementTests {
     static let tables = texts(
         "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%' ORDER BY name", folder + "/hub.db")
 
-    /// - Returns: What a hub may not do.
+    /// - Returns: The forbidden behaviour of the hub, in sentences; empty for none.
     private static func exercise(_ bench: HubBench, _ round: Int) -> [String] {
         var found: [String] = []
         func note(_ what: String, _ response: HubResponse) {

@@ -194,7 +194,7 @@ struct ConformanceTests {
     struct Mistake: Sendable, CustomTestStringConvertible {
         var what: String
         var noticedBy: String
-        /// Of the entity; `nil`: it has none.
+        /// Rules of the entity; `nil`: it has none.
         var rules: EntityRules?
         var ablations: Ablations = .none
         var alter: @Sendable (inout HTTPRequest) -> Void = { _ in }

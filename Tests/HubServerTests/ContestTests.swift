@@ -2,7 +2,7 @@ import HubServer
 import SyncCore
 import Testing
 
-/// What the hub keeps of two sides that changed the same, over its own front door.
+/// Contests of two sides that changed the same, over the hub's requests.
 @Suite("Contests at the hub", .eachEngine)
 struct ContestTests {
     private static var bench: HubBench {

@@ -43,7 +43,7 @@ struct DeletionTests {
         let lost = try bench.hub.lostValues("audits", "a-1")
         #expect(lost.map(\.value.field) == ["$delete"] && lost.first?.value.stamp.writer == .two)
         #expect(lost.first?.json.object?["removed"] == true)
-        // What is remembered of its set came back with it: who has not seen the element does not take it out.
+        // The history of its set came back with it: a device that has not seen the element does not remove it.
         let remove = Sent("d-2", seq: 2, .update, ops: [["field": "tags", "op": "remove", "value": "x"]], base: 1, ms: 400)
         _ = try bench.verdict(remove, device: .two)
         #expect(try bench.data("audits", "a-1")?["tags"] == ["x"])

@@ -5,7 +5,7 @@ import Testing
 /// Stored documents are whole, or they are damage: never empty.
 @Suite("Documents at the hub", .eachEngine)
 struct DocumentTests {
-    /// What operations can build out of values that are all within the limits of input.
+    /// A document that operations build out of values which are all within the limits of input.
     struct Shape: Sendable, CustomTestStringConvertible {
         var testDescription: String
         var operation: FieldOperation
@@ -100,7 +100,7 @@ struct DocumentTests {
         ])
         #expect(results.map(\.verdict.word) == ["retry record-damaged", "retry record-damaged", "accepted"])
 
-        // What comes before it in the feed is handed out; then the stream stops, and the other one goes on.
+        // Records before it in the feed are handed out. Then the stream stops, and the other one goes on.
         let first = try bench.pull([("audits", nil), ("other", nil)])
         #expect(first.pages.map { $0.records.map(\.id.text) } == [["a-0"], ["o-1"]])
         let page = try #require(first.pages.first)
@@ -114,7 +114,7 @@ struct DocumentTests {
         #expect(told.errors.map(\.isDamage) == [true] && told.errors.first?.doing == "read the record audits/a-1", "\(told.errors)")
         #expect(String(decoding: bench.send("GET", "/metrics").body, as: UTF8.self).contains("\nagenthub_damaged_records 1\n"))
 
-        // An operator sees it without asking the hub that serves, also before anybody has asked for it: in sum, and by its name.
+        // An operator sees it without the hub that serves, also before a device has asked for it: in sum, and by its name.
         let inspector = try rows.inspector()
         #expect(try inspector.stats().damaged == nil && inspector.stats().json.object?["damaged"] == .null)
         let damaged = try #require(try inspector.stats(checksRecords: true).damaged)
@@ -125,7 +125,7 @@ struct DocumentTests {
         #expect(try inspector.stats(checksRecords: true).json.object?["damaged"]?.object?["records"] == 1)
         #expect(damaged.first.first?.json.object?["kind"] == "damaged")
 
-        // Who knows what that means gets everything else, in both forms, and is told what is missing.
+        // A device that understands unreadable records gets everything else, in both forms, with the names of the missing ones.
         let beside = try bench.pull([("audits", nil)], namesUnreadable: true)
         #expect(beside.pages.map { $0.records.map(\.id.text) } == [["a-0", "a-2"]] && beside.errors.isEmpty)
         #expect(beside.pages.map { $0.unreadable.map(\.text) } == [["a-1"]] && beside.pages.map(\.hasMore) == [false])

@@ -119,7 +119,7 @@ struct EnrolmentTests {
         try change { isKnown = $0.readmit(.one, until: bench.now.advanced(by: .seconds(86_400)), at: bench.now) }
         #expect(isKnown)
         let next = try granted(refresh(token))
-        // An answer that is lost locks nobody out.
+        // A lost answer does not lock the device out.
         let again = try granted(refresh(token))
         #expect(pull(next).status == 401)
         #expect(pull(again).status == 200)

@@ -4,7 +4,7 @@ import SyncCore
 import SyncSQLite
 import Testing
 
-/// A database that was replaced by an older copy, and nobody said so (PROTOCOL A6).
+/// A database that was replaced by an older copy without the command for it (PROTOCOL A6).
 @Suite("History of a hub", .eachEngine)
 struct HistoryTests {
     /// A push as an agent makes it, with the receipt that it kept.
@@ -240,7 +240,7 @@ struct HistoryTests {
         _ = try bench.verdict(Sent("k-1", seq: 1, .create, id: "r", data: ["a": 1]))
         _ = try bench.verdict(Sent("k-2", seq: 2, .delete, id: "r"))
         #expect(try bench.verdict(Sent("k-3", seq: 3, .update, id: "r", data: ["n": 1])).word == "retry dependency-missing")
-        // Of another one nothing says that it has seen a second creation.
+        // Nothing shows that another device has seen a second creation.
         #expect(try bench.verdict(Sent("x-2", seq: 2, .update, id: "r", data: ["n": 2]), device: .two).word == "rejected deleted")
         #expect(
             try bench.verdict(Sent("x-3", seq: 3, .create, id: "r", data: ["a": 2], base: bench.hub.head), device: .two).word == "accepted")
@@ -317,7 +317,7 @@ struct HistoryTests {
     }
 }
 
-/// What an operator's hand may do to the rows of a hub, while nobody serves it.
+/// Edits by hand of a hub's rows, while no hub serves them.
 @Suite("A hub's row changed by hand")
 struct HandMadeTests {
     @Test(
@@ -383,9 +383,9 @@ private final class TemporaryFolder {
         path = url.path
     }
 
-    deinit { try? FileManager.default.removeItem(atPath: path) }  // Left behind, it is in the way of nobody.
+    deinit { try? FileManager.default.removeItem(atPath: path) }  // A folder left behind does no harm.
 
-    /// What an operator's hand may do. The pages that it writes have their seals, or the hub would refuse them.
+    /// Runs SQL as an operator would by hand. The written pages have their seals, or the hub would refuse them.
     func run(_ sql: String, in file: String) throws {
         try SQLiteConnection(.writing("\(path)/\(file)")).execute(sql)
     }

@@ -8,7 +8,7 @@ import SyncCore
 final class HubBench {
     let hub: Hub
     private let place: Hub.Place
-    /// What the agents of the test can do.
+    /// Abilities of the agents of the test.
     var abilities = AgentAbility.all
     var now = Timestamp(milliseconds: 1_795_208_400_000)  // 2026-11-20T21:00:00Z
 

@@ -31,7 +31,7 @@ final class HubRows {
         for end in ["", "-wal", "-shm"] { try? FileManager.default.removeItem(atPath: file + end) }
     }
 
-    /// What an operator's command reads, past the hub that serves.
+    /// The reader of an operator's command, past the hub that serves.
     func inspector() throws -> HubInspector {
         if let file { return try HubInspector(file: file) }
         guard case .shared(let shared as PostgresPlace) = place else { throw Failure(what: "no place") }

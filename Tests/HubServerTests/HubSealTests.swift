@@ -14,7 +14,7 @@ final class HubSealTests {
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
     }
 
-    deinit { try? FileManager.default.removeItem(at: folder) }  // a folder left behind harms nobody
+    deinit { try? FileManager.default.removeItem(at: folder) }  // a folder left behind does no harm
 
     private var file: String { folder.appendingPathComponent("hub.db").path }
 

@@ -160,7 +160,7 @@ struct KeyTests {
         #expect(bench.send("POST", "/v1/sync/pull", ["streams": []]).headers["Sync-Device-Seq"] == "7")
         #expect(bench.send("POST", "/v1/sync/pull", ["streams": []], replica: "r-2").headers["Sync-Device-Seq"] == "0")
         #expect(bench.send("POST", "/v1/sync/pull", ["streams": []], replica: nil).headers["Sync-Device-Seq"] == nil)
-        // Of a mutation that is rejected the seq counts too: it was seen.
+        // The seq of a rejected mutation counts too, because the hub has seen it.
         #expect(bench.push([Sent("k-3", seq: 9, .update, id: "none")]).headers["Sync-Device-Seq"] == "9")
     }
 

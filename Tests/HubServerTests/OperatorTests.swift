@@ -132,7 +132,7 @@ struct OperatorTests {
         #expect(ask("/readyz").status == 503)
         #expect(ask("/healthz").status == 200)
         #expect(metrics(bench)["agenthub_database_up"] == "0")
-        // Nobody else's answer is spoiled by it, and the order stays.
+        // The answers of other requests are right, and the order stays.
         bench.hub.beforeCommit = nil
         var headers: HTTPHeaders = [:]
         HubRequestHeaders(device: .one, replica: "r-1").write(to: &headers)

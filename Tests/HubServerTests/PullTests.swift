@@ -35,7 +35,7 @@ struct PullTests {
         _ = try bench.verdicts([Sent("k-1", .create, id: "a"), Sent("k-2", seq: 2, .delete, id: "a")])
         let deletion = try #require(try bench.pull([("audits", cursor)]).pages.first?.deletions.first)
         #expect(deletion.id == "a" && deletion.version == 2)
-        // Who and when, for those who have to decide about it.
+        // Device and time, for people who have to decide about it.
         #expect(deletion.originDevice == DeviceID.one.text && deletion.hlc.flatMap { HybridTime($0) } != nil)
     }
 

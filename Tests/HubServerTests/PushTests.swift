@@ -69,7 +69,7 @@ struct PushTests {
         #expect(try bench.data("audits", "a-1")?.names == ["a", "b"])
     }
 
-    // MARK: What the device must be told
+    // MARK: Facts that the device must be told
 
     @Test("A create followed by updates in one batch costs no document in the answer, whatever base they name")
     func ownBatch() throws {
@@ -170,7 +170,7 @@ struct PushTests {
             Sent("k-4", seq: 4, .create, id: "a-2"),
         ]
         #expect(try bench.verdicts(batch).map(\.verdict.word) == ["conflict", "retry blocked-by-earlier", "accepted"])
-        // The answer was lost: the same again. What waits still waits.
+        // The answer was lost: the same again. The waiting mutation still waits.
         #expect(try bench.verdicts(batch).map(\.verdict.word) == ["duplicate", "retry blocked-by-earlier", "duplicate"])
         let again = try bench.verdicts([batch[0]])[0]
         #expect(again.notes.fields == ["finding"])
@@ -197,13 +197,13 @@ struct PushTests {
         let bench = try HubBench(rules: Self.manual)
         let child = Sent("child", seq: 9, .create, "responses", id: "r-1", dependsOn: ["parent"])
         #expect(try bench.verdict(child).word == "retry dependency-missing")
-        // A retry binds nobody: the same key goes through later.
+        // A retry is no verdict: the same key goes through later.
         #expect(try bench.verdicts([Sent("parent", .create), child]).map(\.verdict.word) == ["accepted", "accepted"])
 
         let rejected = Sent("bad", seq: 10, .create, id: "b").with("data", 5)
         let orphan = Sent("orphan", seq: 11, .create, "responses", id: "r-2", dependsOn: ["parent", "bad"])
         #expect(try bench.verdicts([rejected, orphan]).map(\.verdict.word) == ["rejected validation", "rejected parent-rejected"])
-        // Of an earlier batch, and of a device that asks again.
+        // The parent is in an earlier batch, or the device asks again.
         let late = Sent("late", seq: 12, .create, "responses", id: "r-3", dependsOn: ["bad"])
         #expect(try bench.verdict(late).word == "rejected parent-rejected")
         #expect(try bench.verdict(orphan).word == "duplicate")

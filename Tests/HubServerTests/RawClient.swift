@@ -9,7 +9,7 @@ final class RawClient: Sendable {
     private let descriptor: Int32
 
     /// - Parameters:
-    ///   - receiveBuffer: Bytes that the kernel takes for us while nobody reads.
+    ///   - receiveBuffer: Bytes that the kernel takes for the client while it does not read.
     ///   - source: The last two bytes of our address, 127.0.x.y.
     init(port: Int, receiveBuffer: Int32? = nil, source: UInt32? = nil) throws {
         descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)

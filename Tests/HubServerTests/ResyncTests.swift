@@ -151,7 +151,7 @@ struct ResyncTests {
         let newest = try #require(bench.push([Sent("k-2", seq: 2, .create, id: "a-2")]).headers[HubHeader.receipt])
         // The copy finds out that it is one, and goes on under an id of its own.
         #expect(hello("r-2", showing: nil).status == 200)
-        // Somebody puts the older state of the original back: it is asked to take a new id, too, and is no second machine.
+        // The older state of the original is put back. It is asked to take a new id, too, and is no second machine.
         let refused = hello("r-1", showing: older)
         #expect(refused.status == 409 && refused.headers["Sync-Twins"] == nil)
         // The original itself: both are alive, and both are told, each with its next word.

@@ -5,8 +5,8 @@ import SyncCore
 import SyncStore
 import Testing
 
-/// What one side may write, every other one must read: random changes with values, names, depths and counts at every limit go
-/// through an agent's store, over the wire and into the hub, and all that reads a document shows the same.
+/// Every side must read all that another one may write. Random changes with values, names, depths and counts at every limit go through an
+/// agent's store, over the wire and into the hub, and all readers of a document show the same.
 ///
 /// `ROUND_TRIPS=200 swift test --filter RoundTripTests` looks at more histories than the few that are tried each time.
 @Suite("Round trips at the limits", .eachEngine)

@@ -56,7 +56,7 @@ struct ServiceLimitTests {
                 let words = try await running.push([Sent("k-\(served)", seq: served, .create, id: "b-\(served)")]).map(\.verdict.word)
                 #expect(words == ["accepted"])
             } while running.service.connectionCount > 1
-            // What the kernels had taken is all that came of 16 answers of a megabyte and more.
+            // Of 16 answers of a megabyte and more, only the bytes in the buffers of the kernels have come.
             #expect(try first.utf8.count + client.rest().utf8.count < 16_000_000)
         }
     }
@@ -119,7 +119,7 @@ struct ServiceLimitTests {
             #expect(try await statuses() == [503, 503, 200])
             try wait(upTo: 256)
             #expect(try await statuses() == [503, 503, 503])
-            // Those that wait are served all the same.
+            // The waiting clients are served all the same.
             for client in waiting {
                 try client.send(#"{"mutations":[]}"#)
                 #expect(try client.read(to: "}").hasPrefix("HTTP/1.1 200 "))

@@ -103,7 +103,7 @@ struct ServiceTests {
             let record = try #require(try PullMessages.readResponse(page.body).pages.first?.records.first?.record)
             #expect(record.data == ["n": 600])
         }
-        // What was answered is in the file, and the log of the database was written back.
+        // All answered changes are in the file, and the log of the database was written back.
         let inspector = try HubInspector(file: file)
         #expect(try inspector.stats().counters.duplicates == 600)
         #expect((try? FileManager.default.attributesOfItem(atPath: file + "-wal")[.size] as? Int) ?? 0 == 0)

@@ -40,7 +40,7 @@ struct ShownRecordTests {
         _ = try bench.verdict(Sent("b-0", seq: 2, .create, id: "b", data: ["n": 0]), device: .two)
         let results = try bench.verdicts([
             Sent("k-1", seq: 2, .update, data: ["text": "mine"], base: 1),
-            // Somebody else's later value stands.
+            // A later value of another device stands.
             Sent("k-2", seq: 3, .update, data: ["n": 1], base: 1),
             Sent("k-3", seq: 4, .update, data: ["text": "yours"], base: 1),
             Sent("k-4", seq: 5, .update, id: "b", data: ["m": 1], base: 0),

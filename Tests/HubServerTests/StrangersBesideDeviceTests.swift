@@ -168,7 +168,7 @@ struct StrangersBesideDeviceTests {
         #expect((0..<2).map { _ in limit.begin(group(1), at: start + .milliseconds(500)) } == [true, false])
         for _ in 0..<100 { limit.giveBack(group(2)) }
         #expect((0..<4).map { _ in limit.begin(group(2), at: start) } == [true, true, true, false], "no more than at the start")
-        // Of addresses beyond those that are remembered none is refused, and those that are, are.
+        // Addresses beyond the remembered ones are not refused. The remembered ones still are.
         for number in 0..<UInt64(2 * HandshakeLimit.addressesMax) {
             #expect(limit.begin(group(1_000 + number), at: start + .milliseconds(500)) == true)
         }

@@ -71,7 +71,7 @@ struct WriteHoldTests {
             let request = PullRequest(
                 streams: [StreamPosition(entity: "audits", cursor: nil)], limit: 500, maxBytes: 1 << 20, maxSentSeq: 0)
             let pulled = try await running.send(.post, "/v1/sync/pull", body: PullMessages.request(request), device: .two)
-            // Nothing was released yet: whoever is served now did not wait for the push.
+            // The lock was not released yet, so this pull did not wait for the push.
             #expect(pulled.status == 200)
             try other.rollback()
             let results = try await late
@@ -90,7 +90,7 @@ struct WriteHoldTests {
         return HubRequest("POST", "/v1/sync/push", headers: headers, body: body.bytes)
     }
 
-    /// Of a database that two connections can share, and what does away with it.
+    /// Returns the place of a new database that two connections can share, and a function that removes it.
     private static func newPlace() throws -> (Hub.Place, remove: () -> Void) {
         guard Engine.current == .sqlite else { return (try Engine.current.newPlace(), {}) }
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent("hold-\(UUID().uuidString)")

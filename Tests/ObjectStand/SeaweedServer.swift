@@ -105,7 +105,7 @@ package final class SeaweedServer: Sendable {
             return running
         }
         guard let processes else { return }
-        // Collected by nobody else: the number is ours until here.
+        // No other code collects the process, so its number is valid until here.
         Glibc.kill(processes.server, SIGKILL)
         _ = write(processes.lifeline, "\n", 1)
         close(processes.lifeline)

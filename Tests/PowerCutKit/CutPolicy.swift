@@ -6,7 +6,7 @@ package enum CutPolicy: Hashable, Sendable, CaseIterable {
     case nothing
     /// All did, as after `kill -9`.
     case everything
-    /// Those up to a moment did.
+    /// The changes up to a moment are durable.
     case prefix
     /// Any of them.
     case subset
@@ -25,8 +25,8 @@ package enum CutPolicy: Hashable, Sendable, CaseIterable {
 
 /// When a name is on the medium.
 package enum NameRule: Hashable, Sendable, CaseIterable {
-    /// After the `fsync` of its folder, and no sooner: all that POSIX promises. What was not synced may be there or not, in
-    /// any combination.
+    /// After the `fsync` of its folder, and no sooner: all that POSIX promises. Changes that were not synced may be there or not, in any
+    /// combination.
     case strict
     /// ext4: changes of names go into one journal in their order, and an `fsync` of anything writes it out.
     case journal

@@ -2,12 +2,12 @@ import SyncCore
 
 /// The content that a medium must have, and may have, at one place of a log.
 ///
-/// Every change of content or names is kept in its order, with the mark whether a sync has covered it. A state that a cut can
-/// leave is all that was covered, and of the rest what a ``CutPolicy`` picks. What is covered up to the first change that is
-/// not is folded together, so that a long log costs no more than a short one.
+/// Every change of content or names is kept in its order, with the mark whether a sync has covered it. A state that a cut can leave is all
+/// that was covered, and of the rest what a ``CutPolicy`` picks. Covered changes before the first one that is not covered are folded
+/// together, so that a long log costs no more than a short one.
 package struct Disk {
     private let log: IOLog
-    /// How much of the log has happened.
+    /// Number of entries of the log that have happened.
     package private(set) var place = 0
 
     private var files: [File] = []
@@ -18,7 +18,7 @@ package struct Disk {
     private var seen: [String: Int] = [:]
     private var folders: Set<String> = [""]
     fileprivate var nameChanges: [NameChange] = []
-    /// Where the syncs began that have not returned.
+    /// The places in the log at which syncs began that have not returned.
     private var syncs: [UInt64: (place: Int, inode: UInt64, folder: String?)] = [:]
 
     private struct File {
@@ -42,7 +42,7 @@ package struct Disk {
         var kind: IOLog.Kind
         var path: String
         var target = ""
-        /// Whose name it is; `nil` for a folder.
+        /// The file that has the name; `nil` for a folder.
         var file: Int?
         var isStrictlyDurable = false
         var isInJournal = false
@@ -294,6 +294,6 @@ package struct Disk {
 }
 
 extension Disk.NameChange {
-    /// Whose sync makes it durable.
+    /// The folder whose sync makes it durable.
     fileprivate var folder: String { Disk.parents(of: target.isEmpty ? path : target)[0] }
 }

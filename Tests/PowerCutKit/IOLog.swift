@@ -14,7 +14,7 @@ package struct IOLog {
         package var inode: UInt64
         /// Relative to the folder, which itself is "".
         package var path: String
-        /// Where in ``IOLog/bytes`` the data stands.
+        /// The place of the data in ``IOLog/bytes``.
         package var data: Range<Int>
     }
 

@@ -1,6 +1,6 @@
 import Glibc
 
-/// TCP ports on loopback that nobody listens on, for programs that must be told theirs.
+/// TCP ports on loopback without a listener, for programs that must be told theirs.
 package enum FreePorts {
     /// Ports below those that the kernel gives to connections (ip_local_port_range begins at 32768): a program that is killed and
     /// started again must find its port free.

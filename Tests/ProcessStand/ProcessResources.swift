@@ -13,7 +13,7 @@ package struct ProcessResources: Sendable {
     /// Memory in use that is no file's (`RssAnon`), bytes.
     package var anonymousBytes: Int
 
-    /// The process has ended, whether or not somebody has collected it: it holds nothing.
+    /// The process has ended, collected or not, and holds no resources.
     package struct Ended: Error {}
 
     /// - Throws: ``Ended``, or why the kernel does not tell.

@@ -5,8 +5,8 @@ package struct SpawnFailure: Error, CustomStringConvertible {
     package let description: String
 }
 
-/// Starting programs. Foundation's `Process` takes one for running as long as anybody has a descriptor of its making, and what a
-/// server starts itself would keep it: so this is done by hand.
+/// Starting programs. Foundation's `Process` takes a program for running while any process has one of the descriptors that it made, and
+/// children of a server would keep one. So programs are started by hand here.
 package enum Spawn {
     /// - Parameters:
     ///   - environment: Beside our own.

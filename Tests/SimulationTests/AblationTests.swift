@@ -8,9 +8,9 @@ struct AblationTests {
     /// A rule that goes unnoticed for so many histories is not guarded.
     private static let seeds: Range<UInt64> = 1..<201
 
-    /// About the medium, which a history has none of: the test of power cuts notices it. What a database that returns unnoticed
-    /// does is asked for twice and harms nothing, so no history breaks: a test of the hub notices it.
-    /// ``ProgramTests`` compares joined edits with edits that go alone. The worked examples notice the rest.
+    /// About the medium, which a history has none of: the test of power cuts notices it. Requests about a database that returns unnoticed
+    /// are repeated without harm, so no history breaks: a test of the hub notices it. ``ProgramTests`` compares joined edits with edits
+    /// that go alone. The worked examples notice the rest.
     private static let elsewhere: Set<Ablation> = [
         .commitUnsynced, .returnIgnored, .joinedStampsLost, .takenBackUntold,
         .deadlinesJoined, .listsTorn, .deletedForgotten, .writtenAgainForgotten,

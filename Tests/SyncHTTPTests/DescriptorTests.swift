@@ -5,7 +5,8 @@ import ProcessStand
 import SyncHTTP
 import Testing
 
-/// Descriptors that clients attach to their bytes. Whatever they attach, to whatever bytes: what no request asked for is closed.
+/// Descriptors that clients attach to their bytes. The server closes all descriptors that no request asked for, whatever bytes they came
+/// with.
 struct DescriptorTests {
     /// Sends `text` with `count` descriptors attached to its first byte.
     private func send(_ text: String, with count: Int, of file: MarkedFile, to client: Client) throws {

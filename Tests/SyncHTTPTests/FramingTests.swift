@@ -5,7 +5,7 @@ private let post = "POST /a HTTP/1.1\r\nHost: a\r\n"
 private let chunked = post + "Transfer-Encoding: chunked\r\n\r\n"
 private let next = "GET /next HTTP/1.1\r\nHost: a\r\n\r\n"
 
-/// What is and what is not a request (RFC 9112), sent byte for byte over a real socket.
+/// Valid and invalid requests (RFC 9112), sent byte for byte over a real socket.
 struct FramingTests {
     struct Case: CustomTestStringConvertible {
         var testDescription: String

@@ -2,7 +2,7 @@ import Glibc
 import SyncHTTP
 import Testing
 
-/// Bytes that nobody thought of: whole requests, changed at random, cut at random.
+/// Unforeseen bytes: whole requests, changed at random, cut at random.
 struct HostileBytesTests {
     private static let seeds: [UInt64] = [1, 2, 3, 4]
 
@@ -39,7 +39,7 @@ struct HostileBytesTests {
         }
     }
 
-    /// Whatever the request was worth, what comes back is a row of whole answers and then the end.
+    /// The server answers every request with a row of whole answers and then the end.
     private func readAll(_ client: Client, _ comment: Comment) throws {
         while true {
             do {

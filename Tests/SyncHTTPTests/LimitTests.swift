@@ -86,7 +86,7 @@ struct LimitTests {
         try await withServer(admit: refuseNo) { surroundings in
             let client = try surroundings.client()
             try client.send("POST /no HTTP/1.1\r\nHost: a\r\nContent-Length: 10000000\r\n\r\n")
-            // Far more than the kernel's buffers: it only goes through because somebody reads it.
+            // The body is far larger than the kernel's buffers, so it only goes through if the server reads it.
             try client.send([UInt8](repeating: 0x78, count: 4_000_000))
             let answer = try client.answer()
             #expect(answer.status == 403)
@@ -146,7 +146,7 @@ struct LimitTests {
             try client.send("POST \(path) HTTP/1.1\r\n\(fields)\r\n")
             let answer = try client.answer()
             #expect(answer.status == status)
-            // Whether the body still comes cannot be known, so the connection is of no more use.
+            // The rest of the body may still come, so the connection cannot be used again.
             #expect(answer.headers["connection"] == "close")
             #expect(try client.isClosed())
         }

@@ -65,8 +65,7 @@ struct SocketFileTests {
     func firstMode() async throws {
         try await withDirectory { directory in
             let path = directory + "/a.sock"
-            // What the server begins with: before group and mode are set. Without the trick bind() makes it 0777 less
-            // the umask.
+            // The mode with which the server begins, before it sets group and mode. Without the trick bind() makes it 0777 less the umask.
             let descriptor = sync_unix_listen(path, 0o600, 1)
             #expect(descriptor >= 0)
             #expect(mode(path) == S_IFSOCK | 0o600)
@@ -114,7 +113,7 @@ struct SocketFileTests {
     func busySocket() async throws {
         try await withDirectory { directory in
             let path = directory + "/a.sock"
-            // Nobody accepts, and the queue is full after a few.
+            // The listener accepts no connection, and its queue is full after a few.
             let descriptor = sync_unix_listen(path, 0o600, 0)
             defer { close(descriptor) }
             var waiting: [Int32] = []
@@ -224,7 +223,7 @@ struct SocketFileTests {
         try await withDirectory { directory in
             let path = directory + "/a.sock"
             let descriptor = sync_unix_listen(path, 0o600, 8)
-            // Who connected before we started is served, too: that is what activation is for.
+            // A client that connected before the server started is served, too: activation exists for that.
             let early = try Client(path: path)
             try early.send("GET /early HTTP/1.1\r\nHost: a\r\n\r\n")
             try await withLoop { loops in

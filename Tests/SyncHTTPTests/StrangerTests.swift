@@ -3,7 +3,7 @@ import SyncHTTP
 import Synchronization
 import Testing
 
-/// What TCP clients may take before they have shown who they are, and what they cannot take away from those that have.
+/// The resources that unknown TCP clients may use, and those that they cannot take away from known ones.
 @Suite("Strangers")
 struct StrangerTests {
     /// Answers on `/known` as to a caller that has shown who it is.
@@ -88,7 +88,7 @@ struct StrangerTests {
             #expect(try Self.ask(new, "/known") == 200)
             #expect(try idle.isClosed())
             #expect(surroundings.server.counts.closedIdle == 1)
-            // Now all are busy: there is no room for anybody.
+            // Now all are busy, so there is no room for another connection.
             for client in [later, new] { try client.send("GET /known/slow HTTP/1.1\r\nHost: a\r\n\r\n") }
             let exchanges = await waiting.wait(for: 3)
             let refused = try surroundings.client().answer()
@@ -218,7 +218,7 @@ struct StrangerTests {
         #expect(pace.update(at: now, count: 0, isWaiting: true) == .seconds(60))
     }
 
-    // MARK: Bodies that nobody needs
+    // MARK: Bodies that are not needed
 
     @Test(
         "GET and HEAD with a body are refused from their head", arguments: ["GET", "HEAD"],

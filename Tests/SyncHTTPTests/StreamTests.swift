@@ -63,7 +63,7 @@ struct StreamTests {
                 }
                 return total
             }
-            // What fits the kernel's buffers and one read of ours, of the 50 MB.
+            // Only the part of the 50 MB that fits the kernel's buffers and one read of the server.
             #expect(try await fill() < 8_000_000)
             // Each piece that is asked for makes room, and no more is read for it than one more piece.
             for count in 1...5 {

@@ -14,7 +14,7 @@ struct Surroundings {
     let loop: any EventLoop
     let refusals: Log<String>
 
-    /// Whether the last connection closes; a closing takes a few turns of the loop after the exchange has ended.
+    /// Returns whether the last connection closes. That takes a few turns of the loop after the exchange has ended.
     func isLeft() async throws -> Bool {
         for _ in 0..<10_000 where server.connectionCount > 0 { try await turn() }
         return server.connectionCount == 0
@@ -47,8 +47,8 @@ enum Listening {
     case tcp
 }
 
-/// Starts a server, hands it to `body`, and takes everything away again. Whatever `body` did, the process holds as many
-/// descriptors of each kind open afterwards as before.
+/// Starts a server, hands it to `body`, and takes everything away again. Afterwards the process must hold as many descriptors of each kind
+/// as before.
 func withServer(
     on listening: Listening = .unix, limits: (inout HTTPServerLimits) -> Void = { _ in },
     configure: (inout HTTPServerConfiguration) -> Void = { _ in },
@@ -124,7 +124,7 @@ struct ClosureHandler: HTTPHandler {
     }
 }
 
-/// What happened, from any thread, in order, and a way to wait for it.
+/// A log of events from any thread, in order, and a way to wait for them.
 final class Log<Entry: Sendable>: Sendable {
     private struct State {
         var entries: [Entry] = []

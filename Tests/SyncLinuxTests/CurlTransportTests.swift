@@ -4,7 +4,7 @@ import SyncCore
 import SyncLinux
 import Testing
 
-/// What only `CurlTransport` has: a thread, idle connections to drop, an end.
+/// Properties of `CurlTransport` alone: a thread, idle connections to drop, an end.
 @Suite("CurlTransport")
 struct CurlTransportTests {
     @Test("An idle transport never wakes, also with kept connections, while another one works")
@@ -20,8 +20,8 @@ struct CurlTransportTests {
         let idle = try CurlTransport(name: "idle-curl"), other = try CurlTransport(name: "busy-curl")
         for _ in 1...3 { _ = try await idle.send(server.request()) }
 
-        // The thread needs a moment from its last answer to its sleep. Whatever wakes it regularly, at least every two
-        // seconds, shows in every round; what ended the last request shows in the first at most.
+        // The thread needs a moment from its last answer to its sleep. A regular wake-up, at least every two seconds, shows in every round.
+        // The end of the last request shows in the first at most.
         var counts: [Int] = [try switches(of: "idle-curl")]
         for _ in 1...2 {
             let error = try await other.failure(silent.request { $0.deadlines.total = .seconds(2) })

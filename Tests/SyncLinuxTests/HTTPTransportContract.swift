@@ -4,7 +4,7 @@ import SyncLinux
 import Synchronization
 import Testing
 
-/// What every transport promises: requests go out as they are, answers come in whole, one way or the other.
+/// The promises of every transport: requests go out as they are, and answers come in whole or as an error.
 @Suite("Any HTTP transport")
 struct HTTPTransportContract {
     // MARK: - Requests
@@ -389,7 +389,7 @@ struct HTTPTransportContract {
     @Test("Where nobody listens nothing is reached, and the error names the place", arguments: TransportCase.all)
     func unreachable(_ transport: TransportCase) async throws {
         let server = try CannedServer(nil)
-        // A bound port that does not listen refuses connections and belongs to nobody else meanwhile.
+        // A bound port that does not listen refuses connections, and no other process can take it.
         let url = server.url
         shutdown(server.listener, Int32(SHUT_RDWR))
         let transport = try transport.make()
@@ -520,7 +520,7 @@ struct HTTPTransportContract {
             let transport = try transport.make()
             var traffic: [Traffic] = []
             var tries = 0
-            // What the kernel sends once more counts, too, and on a busy machine it does so even without a loss.
+            // Repeated segments count, too, and on a busy machine the kernel repeats some even without a loss.
             repeat {
                 tries += 1
                 traffic = []

@@ -21,7 +21,7 @@ struct ProcessTests {
         }
         #expect(heard.withLock { $0 } == [.hangUp, .interrupt, .terminate])
         source.close()
-        // Whoever closes it is about to end: one more signal is neither heard nor does it change that end.
+        // A process that closes it is about to end: a further signal is not delivered and does not change that end.
         defer { for number in [SIGHUP, SIGINT, SIGTERM] { signal(number, SIG_DFL) } }
         for number in [SIGHUP, SIGINT, SIGTERM] {
             try #require(handler(of: number) == .other)
@@ -58,7 +58,7 @@ struct ProcessTests {
         terminated.wait()
         #expect(heard.withLock { $0[.hangUp] ?? 0 } >= 1 && heard.withLock { $0[.terminate] } == 1)
         source.close()
-        // What is pending for this thread goes without its default action.
+        // Signals that are pending for this thread are dropped without their default action.
         HangUp.unblock()
         for number in [SIGHUP, SIGINT, SIGTERM] { signal(number, SIG_DFL) }
     }
@@ -84,7 +84,7 @@ struct ProcessTests {
         getrlimit(__rlimit_resource_t(RLIMIT_CORE.rawValue), &limit)
         #expect(limit.rlim_cur == 0)
         #expect(limit.rlim_max == 0)
-        // The kernel gives the files of such a process to root and takes its memory from everybody else's reach.
+        // The kernel gives the files in /proc of such a process to root, and no other user can read its memory.
         let status = try String(contentsOfFile: "/proc/self/status", encoding: .utf8)
         #expect(status.contains("Pid:\t\(getpid())"))
         #expect(try LinuxFileCalls().facts(at: "/proc/\(getpid())/mem", for: .inspectFile).owner == 0)

@@ -61,7 +61,7 @@ struct SecretFilesTests {
             #expect(error.path == path)
             if !row.words.isEmpty { #expect(error.description.contains(row.words)) }
             #expect(!error.description.contains("s3cret"))
-            // What is not ours to know is not even read.
+            // A secret that is refused for its rights is not even read.
             if code == .exposed || code == .wrongOwner { #expect(!calls.steps.contains(.readFile)) }
         }
     }

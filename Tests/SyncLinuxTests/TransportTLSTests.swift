@@ -10,7 +10,7 @@ struct TransportTLSTests {
         var testDescription: String
         var names = "DNS:localhost,IP:127.0.0.1"
         var validity = CertificateAuthority.Validity.now
-        /// Of the server; the client trusts the first authority alone.
+        /// `true` when another authority issued the server's certificate; the client trusts the first one alone.
         var isIssuedByOther = false
         var trusts: Trust = .ca
         var host = "localhost"
@@ -72,7 +72,7 @@ struct TransportTLSTests {
             guard let code = row.code else {
                 let response = try await transport.send(request)
                 #expect(response.status == 200)
-                // What of the chain ends first is told with the first answer over a new connection.
+                // The first answer over a new connection has the earliest end of the certificates in the chain.
                 #expect(try #require(response.certificateEndsAt) > SystemClocks().now().wall)
                 return
             }
@@ -273,7 +273,7 @@ private final class Relay: @unchecked Sendable {
         while true {
             let bytes = from.receiveBytes(upTo: 64 << 10)
             if bytes.isEmpty { return }
-            // Before they are passed on: whoever gets them may ask for the count at once.
+            // Before they are passed on, because the receiver may ask for the count at once.
             counted.withLock { count(&$0, bytes.count) }
             to.send(bytes)
         }

@@ -127,7 +127,7 @@ private final class PrivateLoopback: @unchecked Sendable {
         return try value.get()
     }
 
-    /// Of all packets, in both directions: the loopback sends each of them once.
+    /// Bytes of all packets in both directions: the loopback sends each of them once.
     func carriedBytes() throws -> Int {
         let text = try String(contentsOfFile: "/proc/thread-self/net/dev", encoding: .utf8)
         let line = text.split(separator: "\n").first { $0.contains("lo:") }

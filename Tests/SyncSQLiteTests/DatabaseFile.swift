@@ -13,7 +13,7 @@ final class DatabaseFile {
     }
 
     deinit {
-        try? FileManager.default.removeItem(at: folder)  // a folder left behind harms nobody
+        try? FileManager.default.removeItem(at: folder)  // a folder left behind does no harm
     }
 
     /// The names of the files beside the database, and its own.

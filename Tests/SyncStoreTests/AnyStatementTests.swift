@@ -3,11 +3,11 @@ import SyncCore
 import SyncStore
 import Testing
 
-/// What an operator's hand may do to the database of an agent: every table emptied, every column of every table set to what no program
-/// would write. Tables and columns are asked from the database itself, so that a new one is tried without being named here.
+/// Edits by hand of an agent's database: every table emptied, every column of every table set to values that no program would write. The
+/// database names its tables and columns, so that a new one is tried without being named here.
 ///
-/// The store either says that it is damaged, and another one is made of it (``DatabaseRescue``); or it works, and what it accepts from
-/// then on is sent.
+/// Either the store reports that it is damaged, and another one is made of it (``DatabaseRescue``), or it works and sends all changes that
+/// it accepts from then on.
 @Suite("Any statement of an operator's hand, at the agent")
 struct AnyStatementTests {
     static let values =

@@ -203,7 +203,7 @@ struct BlobTests {
         #expect { try agent.store.removeBlob(blob.id, at: agent.now) } throws: { ($0 as? StoreError)?.problem?.status == 404 }
     }
 
-    /// How a record comes to show a file, and whether the file may go then without force.
+    /// A way in which a record comes to show a file, and whether the file may then be removed without force.
     struct Holder: Sendable, CustomTestStringConvertible {
         let testDescription: String
         var mayGo: Bool

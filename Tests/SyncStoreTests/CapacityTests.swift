@@ -14,7 +14,7 @@ struct CapacityTests {
         try agent.create("c1", priority: .critical)
         try agent.create("c2", priority: .critical)
         #expect(agent.refusal(TestAgent.mutation(.create, "c3", priority: .critical))?.code == "queue-full")
-        // What is settled makes room again.
+        // Settled mutations make room again.
         try agent.drain()
         try agent.create("x")
         #expect(try agent.store.verify() == [])

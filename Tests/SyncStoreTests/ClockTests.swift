@@ -7,7 +7,7 @@ import Testing
 struct ClockTests {
     /// Wall clocks that a box without a battery may show.
     static let walls: [Int64] = [0, -1, 4_294_967_295_000, 1_000_000_000_000]
-    /// What is true.
+    /// The true wall time, milliseconds since 1970-01-01 UTC.
     static let truth: Int64 = 1_795_216_800_000
 
     private func agent(wall: Int64, trusted: ClockTrust = .unsynced) throws -> TestAgent {

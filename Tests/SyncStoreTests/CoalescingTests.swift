@@ -169,7 +169,7 @@ struct StoreCoalescingTests {
     struct Case: CustomTestStringConvertible {
         var rule: String
         var rules: (inout EntityRules) -> Void = { _ in }
-        /// What comes between the two, or before the second.
+        /// Acts between the two, or before the second.
         var between: (TestAgent, Enqueued) throws -> Void = { _, _ in }
         var first = StoreCoalescingTests.edit(.create, ["v": 1])
         var second: (Enqueued) -> NewMutation = { _ in StoreCoalescingTests.edit() }

@@ -2,7 +2,7 @@ import SyncCore
 import SyncStore
 import Testing
 
-/// What waits for a person: how it comes about, what it keeps, how it ends (PROTOCOL C7, D, B5).
+/// Mutations that wait for a person: their beginning, the kept values and their end (PROTOCOL C7, D, B5).
 @Suite("Conflicts")
 struct ConflictTests {
     static let rules: RuleBook = {
@@ -40,7 +40,7 @@ struct ConflictTests {
             id, ConflictDecision(scope, comment: "seen", expectedRemoteVersion: version), by: ines, at: agent.now)
     }
 
-    // MARK: How it comes about
+    // MARK: Beginning of a conflict
 
     @Test("A set that was written whole behind a dispute over another field is still sent as what it adds")
     func setBehindDispute() throws {
@@ -128,7 +128,7 @@ struct ConflictTests {
         #expect(try agent.store.reads.journal(after: 0, limit: 1_000, filter: others).events.isEmpty)
     }
 
-    // MARK: What is decided without a person
+    // MARK: Decisions without a person
 
     struct Mechanical: Sendable, CustomStringConvertible {
         let description: String
@@ -218,7 +218,7 @@ struct ConflictTests {
             ]
         ).key
         _ = try agent.claim()
-        // Somebody else was there: they changed the size, the element, put "x" in again, and added to the rest.
+        // Another device has changed the size and the element, put "x" in again, and added to the rest.
         let record = HubRecord(
             version: 9,
             data: [
@@ -343,13 +343,13 @@ struct ConflictTests {
         #expect(sent.map(\.dependsOn) == ["[\"\(decided)\"]"])
     }
 
-    // MARK: How it ends
+    // MARK: End of a conflict
 
     struct Ending: Sendable, CustomStringConvertible {
         let description: String
         let scope: ConflictDecision.Scope
         let view: JSON
-        /// What goes to the hub; `nil`: nothing.
+        /// The change that goes to the hub; `nil`: none.
         let sent: JSONObject?
         let state: MutationState
     }

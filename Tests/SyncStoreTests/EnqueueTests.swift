@@ -10,7 +10,7 @@ struct EnqueueTests {
         /// Documents that the hub has sent before; `nil` means it never had the record.
         var base: JSONObject?
         var isDeletedAtHub = false
-        /// What goes out; `nil` means refused with the code.
+        /// The action that is sent; `nil` means refused with the code.
         var sent: MutationAction?
         var code: String?
         var view: String?

@@ -2,8 +2,8 @@ import ExampleKit
 import SyncCore
 import SyncStore
 
-/// Runs worked examples with the store of an agent whose server is an existing backend: one that knows whole documents, versions of
-/// them and `If-Match`. What other devices do is in the backend before this one sends.
+/// Runs worked examples with the store of an agent whose server is an existing backend: one that knows whole documents, versions of them
+/// and `If-Match`. Changes of other devices are in the backend before this one sends.
 struct ExampleBackend {
     /// The device that comes last is the agent; what the other one does just happens to the backend.
     static func failures(of example: WorkedExample, _ order: WorkedExample.Order) throws -> [String] {

@@ -2,7 +2,7 @@ import SyncCore
 import SyncStore
 import Testing
 
-/// What becomes of a change whose time is over, and of what rests on it (PROTOCOL B2, C5).
+/// The end of a change whose time is over, and of the changes that rest on it (PROTOCOL B2, C5).
 @Suite("Expiry")
 struct ExpiryTests {
     private func agent() throws -> TestAgent { try TestAgent(rules: TieTests.rules) }
@@ -46,7 +46,7 @@ struct ExpiryTests {
         try boot(agent, "boot-2", wall: truth.advanced(by: .seconds(days * 86_400)))
         _ = try agent.store.housekeep(at: agent.now)
         #expect(try agent.states([key]) == ["pending"])
-        // The same again, without anybody who knows the time.
+        // The same again, without a trusted clock.
         agent.wait(.seconds(60))
         try boot(agent, "boot-3", wall: truth.advanced(by: .seconds(days * 86_400 + 86_400)))
         _ = try agent.store.housekeep(at: agent.now)

@@ -27,7 +27,7 @@ final class FailingMedium: Sendable {
 
     deinit { Self.state.withLock { $0 = nil } }
 
-    /// How many calls on the file were made.
+    /// Number of calls on the file so far.
     var made: Int { Self.state.withLock { $0?.made ?? 0 } }
 
     /// - Returns: `errno` of the failure.

@@ -124,8 +124,8 @@ struct IdentifierTests {
         try folder.write(copy)
         agent = try agent.again(in: folder)
         try agent.store.adoptReplica(ReplicaID(trusted: "0199c3f3-0000-7000-8000-000000000001"), at: agent.now)
-        // The number of a mutation may come again there. What names it is its key, which holds 62 random bits as well, and the
-        // hub tells by keys.
+        // The number of a mutation may come again there. A mutation is named by its key, which also holds 62 random bits, and the hub
+        // compares keys.
         if kind.testDescription == "mutation" { highest = agent.store.lastSeq }
         try give("an older copy")
 

@@ -25,7 +25,7 @@ struct ListDisputeTests {
         let (agent, keys) = try agent()
         #expect(try agent.claim().isEmpty, "the list waits")
         let answer = try ConflictTests.resolve(agent, .all(.remote))
-        // Of the disputed change, what was not in dispute goes on.
+        // The fields of the disputed change that were not in dispute go on.
         #expect(answer.list == AtomicListFate(goOn: 3, wait: 0, letGo: 0, waitsFor: []))
         let batch = try agent.claim()
         #expect(batch.map(\.record.id.text) == ["a", "b", "c"] && batch.map(\.data).first == #"{"n":1}"#)

@@ -5,7 +5,7 @@ import SyncStore
 import Synchronization
 import Testing
 
-/// What the medium says and does not mean: an error that passes is no damage, and a quota is no failing disk.
+/// Errors of the medium that mean less than they say: an error that passes is no damage, and a quota is no failing disk.
 @Suite("The medium", .serialized)
 struct MediumTests {
     private func writer(

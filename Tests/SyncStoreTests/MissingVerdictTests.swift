@@ -56,7 +56,7 @@ struct MissingVerdictTests {
     func ofDeletion() throws {
         let agent = try Self.agentWithRecord()
         let deleted = try agent.delete("a-1"), created = try agent.create("a-1", ["new": true])
-        // They go one after the other; together only where nobody knows what was sent.
+        // They go one after the other, and together only when it is unknown which of them were sent.
         try agent.store.adoptReplica(ReplicaID(trusted: "another"), at: agent.now)
         #expect(try agent.inFlight().map(\.key) == [deleted.key, created.key])
         try agent.answer(.accepted(created.key, 7))

@@ -22,7 +22,7 @@ struct NaiveStore {
         /// The version of the record that it rests on.
         var baseVersion: Int64 = 0
 
-        /// What comes before it on its record is older than this.
+        /// Mutations before it on its record have a lower `seq` than this.
         var front: Int64 { group?.lowerBound ?? seq }
 
         init(
@@ -105,8 +105,8 @@ struct NaiveStore {
 
     // MARK: - Claim
 
-    /// What a claim must take, in order: chosen by priority and age, sent in the order of ``BatchPlace``. What would have to
-    /// stand behind something that it must follow is not chosen.
+    /// The mutations that a claim must take, in order: chosen by priority and age, sent in the order of ``BatchPlace``. A mutation is not
+    /// chosen when the batch would place it before another one that it must follow.
     func nextBatch(_ limits: BatchLimits) -> [Int64] {
         var taken: [Int64] = []
         while true {
@@ -185,7 +185,7 @@ struct NaiveStore {
             let mutation = mutations[index]
             switch result.verdict {
             case .accepted(let version, _, let record, _):
-                // What waits behind it takes what it wrote for no news.
+                // The mutations behind it have seen what it wrote, so its content is no news to them.
                 defer { mutations[index].state = .done }
                 guard let name = mutation.record, version > records[name]?.version ?? 0 else { break }
                 if let record {
@@ -197,7 +197,7 @@ struct NaiveStore {
                     records[name] = Record(base: computed, version: version)
                 }
             case .duplicate(_, let current):
-                // What waits behind it takes what it wrote for no news.
+                // The mutations behind it have seen what it wrote, so its content is no news to them.
                 if let name = mutation.record { install(current, name) }
                 mutations[index].state = .done
             case .conflict(let fields, let current):
@@ -254,7 +254,7 @@ struct NaiveStore {
             signature: .init(device: DeviceID(trusted: "gw-17"), at: Timestamp(milliseconds: 0), key: mutation.key))
     }
 
-    /// What waits for the record, one after the other, on what the hub has now.
+    /// Rebases the mutations that wait for the record, one after the other, on the hub's present document.
     private mutating func rebase(_ name: String, known: JSONObject?, onto remote: HubRecord?, _ asked: [String]) {
         var hubSide = Rebase.HubSide(known: known, record: remote)
         func noteAsked(_ fields: [String]) {

@@ -203,7 +203,7 @@ struct OpeningTests {
         #expect(agent.store.opening.lostTail == 2)
         #expect(agent.store.replica != replica)
         #expect(try agent.store.reads.facts(at: agent.now).tailLost == 2)
-        // What waited may have been sent in the lost time.
+        // Waiting mutations may have been sent in the lost time.
         #expect(try agent.store.reads.facts(at: agent.now).count(.inFlight) == 3)
         #expect(try agent.create("d").seq == 6, "the lost numbers were given to apps and are not given again")
         #expect(try agent.store.verify() == [])

@@ -2,7 +2,7 @@ import SyncCore
 import SyncStore
 import Testing
 
-/// What is done all the time may not cost more because more waits: no statement of it looks through a table, and none sorts.
+/// Frequent work must not cost more because more mutations wait: none of its statements scans a table, and none sorts.
 @Suite("Work in proportion")
 struct PlanTests {
     /// Every kind of hot work once, so that its statements are prepared.

@@ -73,7 +73,7 @@ private struct Walk {
         return mutation
     }
 
-    /// What the model holds of an accepted mutation.
+    /// Returns the content of an accepted mutation in the model.
     private func content(_ mutation: NewMutation, existed: Bool) -> MutationContent {
         let action: MutationAction =
             switch mutation.action {
@@ -186,7 +186,7 @@ private struct Walk {
         model.pull(id, old, data)
     }
 
-    /// Where nothing was left to decide, the store has gone on by itself, under a new key.
+    /// Conflicts without anything left to decide have gone on by themselves, under a new key.
     mutating func close() throws {
         let moot = model.moot
         model.moot = []

@@ -107,7 +107,7 @@ final class TemporaryFolder: Sendable {
     }
 
     deinit {
-        try? FileManager.default.removeItem(atPath: path)  // a folder left behind harms nobody
+        try? FileManager.default.removeItem(atPath: path)  // a folder left behind does no harm
     }
 
     var database: String { path + "/agent.db" }

@@ -3,7 +3,7 @@ import Testing
 
 @testable import SyncStore
 
-/// PROTOCOL B3: declared indexes. What a query answers is the same with and without them, whatever happens to the records.
+/// PROTOCOL B3: declared indexes. Answers of a query are the same with and without them, whatever happens to the records.
 @Suite("Indexes of the mirror")
 struct RecordIndexTests {
     private static let entity = EntityName(trusted: "audit")
@@ -285,7 +285,7 @@ struct RecordIndexTests {
             let told = try agent.store.reads.explain(query)
             #expect(told.way == .scan && told.suggestion == nil)
             shares += told.known.map(\.share)
-            // What changes meanwhile is in it, wherever the slices are.
+            // Records that change meanwhile are in the index, wherever the slices are.
             try agent.update("r\(shares.count)", ["due": -1])
         }
         #expect(shares.count == 3 && shares == shares.sorted() && shares.allSatisfy { $0 > 0 && $0 < 1 }, "\(shares)")

@@ -43,7 +43,7 @@ struct RescueTests {
             try agent.create("large", ["t": .string(String(repeating: "large ", count: 4_000))])
             agent.wait(.seconds(1))
             if closed { try agent.store.close(at: agent.now) }
-            // As a power cut leaves them: whoever closes a connection in good order moves the log into the file.
+            // Copied as a power cut leaves them: closing a connection in good order would move the log into the file.
             files = (folder.bytes(), folder.bytes("-wal"))
             replica = agent.store.replica
             now = agent.now
@@ -75,7 +75,7 @@ struct RescueTests {
             try folder.write(bytes)
         }
 
-        /// What an opening says; `nil` when it goes well.
+        /// The error of an opening; `nil` when it succeeds.
         func complaint() -> StoreError? {
             do throws(StoreError) {
                 _ = try Store(Database.open(path: folder.database), options, at: now)
@@ -145,8 +145,8 @@ struct RescueTests {
         #expect(wreck.complaint() != nil)
         let result = try wreck.rescue.run(reason: "cut", at: wreck.now)
         #expect(result.mutations > 0)
-        // The last number that was given out may have been in the part that is gone: what came after the last one that is
-        // known is nobody's to count, and never more than what is missing is said.
+        // The last number that was given out may have been in the lost part. Mutations after the last known one cannot be counted, so the
+        // result never names more than are missing.
         let missing = Int64(wreck.payloads.count) - result.mutations
         #expect((1...missing).contains(result.lost))
         #expect(result.mutations < Int64(wreck.payloads.count))

@@ -67,7 +67,7 @@ struct RestTests {
         _ = try Self.apply(agent, RestResult(child, .accepted(RestRemote(id: 5, etag: "e1", document: shown))))
         #expect(try agent.view("o-1") == #"{"id":5,"site":"s-1","title":""}"#)
         #expect(try agent.store.verify() == [])
-        // What is listed is the same record, under the name that it has here.
+        // The listed record is the same one, under the name that it has here.
         let summary = try agent.store.applyPull(
             Self.page("audit", [["id": 5, "site": 17, "title": "theirs"], ["id": 6, "site": 17]]), at: agent.now)
         #expect(summary.upserts == 2)

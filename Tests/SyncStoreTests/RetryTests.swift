@@ -2,7 +2,7 @@ import SyncCore
 import SyncStore
 import Testing
 
-/// What answers for a refused mutation (PROTOCOL B2, C5).
+/// Mutations that replace a refused one (PROTOCOL B2, C5).
 @Suite("Trying again")
 struct RetryTests {
     /// An update that rests on version 5 of `a`, refused after the hub had come to version 7.
@@ -34,7 +34,7 @@ struct RetryTests {
         #expect(sent.map(\.key) == [new.key] && sent.first?.baseVersion == 5)
         #expect(sent.first?.data == #"{"finding":"fail","note":"fixed"}"#)
         #expect(try agent.store.verify() == [])
-        // What came after it has seen all of it, and is none of its parts.
+        // The change after it has seen all of it, and is no part of it.
         let remote = HubRecord(version: 8, data: ["finding": "flagged", "note": "newest"])
         try agent.answer(.conflict(new.key, ["finding"], .record(remote)))
         let conflict = try #require(try agent.conflicts().first)
@@ -142,7 +142,7 @@ struct RetryTests {
         #expect(sent.allSatisfy { $0.group != nil && $0.group == sent[0].group })
         #expect(try agent.states(list) == ["resolved", "resolved"])
         #expect(try agent.store.verify() == [])
-        // What somebody has given up is no part of it any more.
+        // A discarded mutation is no part of it any more.
         try agent.answer(.rejected(sent[0].key), .rejected(sent[1].key))
         try agent.store.discard(sent[0].key, reason: "", uid: 0, at: agent.now)
         let alone = try agent.store.retry(sent[1].key, by: agent.app, at: agent.now)

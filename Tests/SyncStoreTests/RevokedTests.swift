@@ -79,7 +79,7 @@ struct RevokedTests {
         #expect(try agent.store.verify() == [])
     }
 
-    // Fault: readers of the feed of events go on showing the record, or show it as deleted for everybody.
+    // Fault: readers of the feed of events go on showing the record, or show it as deleted for all devices.
     @Test("Apps that follow the mirror are told once, with the reason")
     func events() throws {
         let agent = try TestAgent()
@@ -444,7 +444,7 @@ struct RevokedTests {
         #expect(try agent.store.verify() == [])
     }
 
-    // Fault: any of the above in an order that nobody thought of.
+    // Fault: any of the above in an unforeseen order.
     @Test("Whatever happens in whatever order, no work is lost and nothing that has left is shown", arguments: 0..<40)
     func anyOrder(_ seed: Int) throws {
         var random = SeededRandom(seed: UInt64(seed))
@@ -462,7 +462,7 @@ struct RevokedTests {
             case 0...2:
                 var mutations = [TestAgent.mutation(pick([.create, .update, .upsert, .delete]), id, ["finding": .int(version)])]
                 if random.next() % 3 == 0 { mutations.append(TestAgent.mutation(.upsert, pick(ids), ["note": .int(version)])) }
-                // What a record does not allow is refused, and leaves nothing.
+                // A mutation that the record does not allow is refused, and leaves nothing.
                 if let made = try? agent.list(mutations) { keys += made.map(\.key) }
             case 3...4:
                 inShare.insert(id)

@@ -27,7 +27,7 @@ struct SealTests {
         (1...bytes.count / Self.page).filter { csqlite_is_sealed(Array(bytes[($0 - 1) * Self.page..<$0 * Self.page]), UInt32($0)) == 0 }
     }
 
-    /// Whether a look at everything finds nothing wrong.
+    /// Returns whether a check of the whole file finds no fault.
     private func isSound(_ folder: TemporaryFolder) -> Bool {
         (try? StoreReads(database: Database.openReader(path: folder.database)).check().isEmpty) ?? false
     }

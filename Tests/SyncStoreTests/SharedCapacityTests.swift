@@ -2,7 +2,7 @@ import SyncCore
 import SyncStore
 import Testing
 
-/// Who pays where there is no room: an app for itself, what is overdue before what is not.
+/// The mutations that go when there is no room: an app's own ones, and overdue ones before others.
 @Suite("Capacity that apps share")
 struct SharedCapacityTests {
     private func requester(_ name: String, quota: Int? = nil) -> Requester {

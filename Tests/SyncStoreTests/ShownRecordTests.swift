@@ -71,7 +71,7 @@ struct ShownRecordTests {
     @Test("All at once or one by one: what waits comes to rest on the same, and asks for the same", arguments: [true, false])
     func sameAsOneByOne(_ isAtOnce: Bool) throws {
         let agent = try ConflictTests.agent()
-        // Own changes of a field that people decide about, and somebody else's of another one.
+        // This device's changes of a field that people decide about, and another device's change of another field.
         let seen = try #require(try agent.view("a").flatMap { try JSONReader.read($0).object })
         for value in ["one", "two", "three"] { try agent.update("a", ["finding": .string(value)]) }
         let waiting = try agent.update("a", ["finding": "four", "note": "mine"]).key
@@ -107,7 +107,7 @@ struct ShownRecordTests {
         _ = try agent.store.applyResults([shown(0, 10), shown(1, 11), .rejected(batch[2].key), shown(3, 12)], next: nil, at: agent.now)
         #expect(try document(agent) == ["v": 5, "other": 9])
         #expect(try agent.states(batch.map(\.key)) == ["done", "done", "rejected", "done"])
-        // What the last one shows is no news after that.
+        // The record that the last answer shows is no news after that.
         #expect(try agent.claim().map(\.baseVersion) == [11])
         #expect(try agent.store.verify() == [])
     }

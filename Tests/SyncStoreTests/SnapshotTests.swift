@@ -133,7 +133,7 @@ struct SnapshotTests {
         let before = try agent.create("0").key
         _ = try agent.claim()
         try agent.store.restartStreams([Self.audit], at: agent.now)
-        // Accepted and deleted again by somebody else, both before the listing begins.
+        // Accepted, and deleted again by another device, both before the listing begins.
         try agent.answer(.accepted(before, version))
         _ = try agent.store.applySnapshot(page([("c", version, ["v": 1])], hasMore: true), at: agent.now)
         // The listing has passed these ids when the hub tells of them.
@@ -289,7 +289,7 @@ struct SnapshotTests {
             var next = page(Array(rows.suffix(20)), version: 400)
             next.deletedTotal = 1_000
             let summary = try agent.store.applySnapshot(next, at: agent.now).summary
-            // Of a new history nothing was shown yet, so nothing counts as gone there.
+            // A new history has shown no record yet, so none counts as gone there.
             #expect(summary.deletions == 0 && (isHistory || summary.massDeletes == [Self.audit]), "\(isHistory)")
             #expect(try agent.store.verify() == [])
         }

@@ -375,7 +375,7 @@ struct StubTests {
         #expect(try agent.store.verify() == [])
     }
 
-    // Fault: an app that holds the etag of its last read is told that somebody has changed the record.
+    // Fault: an app that holds the etag of its last read is told that the record was changed.
     @Test("The etag of a record stays valid while its document is away, and after it is back")
     func etag() throws {
         let agent = try agent()

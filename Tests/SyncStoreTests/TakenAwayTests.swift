@@ -24,7 +24,7 @@ struct TakenAwayTests {
         return error.code
     }
 
-    /// How many records a fresh look at the path finds, as a start would see it.
+    /// Returns the number of records in the file at the path, as a start would see it.
     private func count(_ path: String) throws -> Int64 {
         #expect(Database.isWhole(path: path))
         return try RawDatabase(path).number("SELECT count(*) FROM payload") ?? 0

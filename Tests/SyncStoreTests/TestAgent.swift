@@ -8,7 +8,7 @@ final class TestAgent {
     var store: Store
     var now: Moment
     var options: StoreOptions
-    /// Of what the hub hands out; `nil` for a hub that stamps nothing.
+    /// Stamp of the records that the hub hands out; `nil` for a hub without stamps.
     var stamp: HybridTime?
     let app = Requester(app: AppName(trusted: "inspector"), uid: 1000)
 
@@ -180,7 +180,7 @@ final class TestAgent {
 
     func view(_ id: String) throws -> String? { try record(id)?.view }
 
-    /// What a plan says that keeps a mutation back.
+    /// Returns the reason in the plan for which a mutation waits.
     func blocked(_ key: MutationKey) throws -> Deferral? {
         try store.reads.waiting(limit: 1_000, at: now).first { $0.key == key }?.blockedBy
     }

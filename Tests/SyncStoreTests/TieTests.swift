@@ -77,7 +77,7 @@ struct TieTests {
         #expect(try agent.store.verify() == [])
     }
 
-    /// How many of these are in each state.
+    /// Returns the number of these mutations by state.
     private func tally(_ agent: TestAgent, _ keys: [MutationKey]) throws -> [String: Int] {
         try Dictionary(agent.states(keys).map { ($0, 1) }, uniquingKeysWith: +)
     }
@@ -100,7 +100,7 @@ struct TieTests {
         // The transaction of the verdict, or of the cancelling, does a slice.
         #expect(try tally(agent, children) == ["rejected": 1_000, "pending": 1_500] && agent.store.isFalling)
         #expect(try agent.store.verify() == [])
-        // Whoever comes next is not sent what is still to fall, and a new child falls at once where its parent waits for a person.
+        // The next claim does not contain mutations that are still to fall, and a new child falls at once if its parent waits for a person.
         let stranger = try site(agent, "x", .critical)
         if how == "refused" {
             #expect(try agent.enqueue(TestAgent.mutation(.create, "late", ["site": "s"], entity: "visit")).state == .rejected)
@@ -407,7 +407,7 @@ struct TieTests {
         let list = try agent.list([
             TestAgent.mutation(.update, "v", ["n": 1], entity: "visit"), TestAgent.mutation(.update, "w", ["n": 1], entity: "visit"),
         ]).map(\.key)
-        // Somebody else deletes the site and one of the visits. Here the site is made anew, in one list with a change of the other visit.
+        // Another device deletes the site and one of the visits. Here the site is made anew, in one list with a change of the other visit.
         try agent.pull([], deleted: [("s", 4)], entity: "site")
         let later = try agent.list([
             TestAgent.mutation(.create, "s", entity: "site"), TestAgent.mutation(.update, "v", ["n": 2], entity: "visit"),

@@ -6,7 +6,7 @@ import Testing
 
 @testable import SyncStore
 
-/// What a store's thread said, in order.
+/// The reports of a store's thread, in order.
 final class HeardIncidents: Sendable {
     private let state = Mutex<(words: [String], lost: Int)>(([], 0))
     /// The database can be used again.

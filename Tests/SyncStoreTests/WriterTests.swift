@@ -341,7 +341,7 @@ struct ReaderTests {
         }
         let fine: Bool = try settled { reader.read({ _, _ throws(StoreError) in true }, completion: $0) }.get()
         #expect(fine)
-        // What a query would cost is told all the same.
+        // The cost of a query is told all the same.
         var query = RecordQuery(EntityName(trusted: "audit"))
         query.sort = [RecordQuery.Sort(.version)]
         let costly = query

@@ -268,7 +268,7 @@ int ftruncate64(int descriptor, off_t length) {
 
 int ftruncate(int descriptor, off_t length) { return ftruncate64(descriptor, length); }
 
-/// None of these could be written down: whoever asks is told that the file system cannot do it, as many cannot.
+/// The recorder cannot log these requests. The program is told that the file system does not support them, as many do not.
 int ioctl(int descriptor, unsigned long request, ...) {
     BEHIND(int, ioctl, int, unsigned long, ...)
     va_list list;

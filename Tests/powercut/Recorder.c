@@ -57,7 +57,7 @@ static const char *relative(const char *path) {
     return path[root_bytes] == '/' ? path + root_bytes + 1 : NULL;
 }
 
-/// What the folder holds when the log begins, so that the log alone tells what it holds later.
+/// Logs the content of the folder at the start, so that the log alone tells its later content.
 static int note_found(const char *path, const struct stat *facts, int type, struct FTW *level) {
     (void)level;
     const char *name = relative(path);
@@ -132,7 +132,7 @@ int must_fail(enum call call, int may_need_room) {
     return 1;
 }
 
-/// What stood in a file before a write that no sync has covered yet; the newest first.
+/// The content of a file before a write that no sync has covered yet; the newest first.
 struct old_content {
     struct old_content *next;
     uint64_t inode, number;
@@ -156,7 +156,7 @@ void keep_content(int descriptor, uint64_t inode, off_t place, size_t count) {
     if (!fault.drops) return;
     struct old_content *old = calloc(1, sizeof *old + count);
     if (!old) abort();
-    // What lies beyond the end reads as zeros, and that is what a dropped page reads as.
+    // Bytes beyond the end read as zeros, as those of a dropped page do.
     int again = open_again(descriptor, O_RDONLY);
     if (syscall(SYS_pread64, again, old->bytes, count, place) < 0) abort();
     syscall(SYS_close, again);

@@ -23,23 +23,23 @@ int must_fail(enum call call, int may_need_room);
 void keep_content(int descriptor, uint64_t inode, off_t place, size_t count);
 /// With the lock held: a mark for ``settle_content``, to be taken when a sync begins.
 uint64_t content_mark(void);
-/// With the lock held: a sync that began at `mark` has ended. A failed one takes back what was written before it, as a kernel
-/// does that drops the pages it could not write (fsync(2)): whoever reads the file again sees the old content, and a later
-/// sync succeeds without it. The file keeps its length.
+/// With the lock held: a sync that began at `mark` has ended. A failed one takes back what was written before it, as a kernel does that
+/// drops the pages it could not write (fsync(2)): a later read of the file gives the old content, and a later sync succeeds without the new
+/// one. The file keeps its length.
 void settle_content(int descriptor, uint64_t inode, uint64_t mark, int has_failed);
 
-/// Where `path` is within the folder, as the log has it; NULL when it is elsewhere. `room` has PATH_MAX bytes.
+/// Returns the path within the folder, as the log has it; NULL when it is elsewhere. `room` has PATH_MAX bytes.
 const char *inside(int directory, const char *path, char *room);
 /// The same for an open folder.
 const char *inside_folder(int descriptor, char *room);
 
 /// With the lock held: from now on this file is one of the folder's.
 void remember_file(uint64_t inode);
-/// Whether the descriptor is of a regular file of the folder.
+/// Returns 1 when the descriptor is of a regular file of the folder.
 int is_file(int descriptor, struct stat *facts);
-/// Whether the descriptor is of a folder inside the folder, or of itself.
+/// Returns 1 when the descriptor is of the folder itself or of one inside it.
 int is_folder(int descriptor, struct stat *facts);
-/// Whether what is written to the descriptor leaves the program, and somebody writes it down.
+/// Returns 1 when bytes that are written to the descriptor leave the program, so that a reader may record them.
 int is_socket(int descriptor, struct stat *facts);
 
 #endif

@@ -4,9 +4,9 @@ import Glibc
 ///
 ///     standin page|redirect|empty|silence PORT…
 ///
-/// `page`, `redirect` and `empty` answer every request as captive portals do: a login page with 200, a redirect to one, the
-/// empty 204 that browsers look for. `silence` accepts and never says anything. It prints `ready` when it listens. What it
-/// was sent goes to standard error: a line with the port for each connection, then the head as it came.
+/// `page`, `redirect` and `empty` answer every request as captive portals do: a login page with 200, a redirect to one, the empty 204 that
+/// browsers look for. `silence` accepts and never says anything. It prints `ready` when it listens. Its input goes to standard error: a
+/// line with the port for each connection, then the head as it came.
 @main
 enum StandIn {
     /// A request's head is never longer here.
@@ -29,7 +29,7 @@ enum StandIn {
                 let connection = accept(entry.fd, nil, nil)
                 guard connection >= 0 else { continue }
                 write(2, "connection to \(ports[index])\n")
-                // Nobody closes those that are met with silence: they end with this process.
+                // Connections without an answer are not closed. They end with this process.
                 if let answer = manner.answer { serve(connection, answer) }
             }
         }

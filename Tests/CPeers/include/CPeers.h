@@ -11,7 +11,7 @@ typedef enum { BENCH_PEER_REDIS, BENCH_PEER_BEANSTALKD, BENCH_PEER_NATS, BENCH_P
 
 typedef struct {
     bench_peer peer;
-    /// Of 127.0.0.1.
+    /// Port of the broker at 127.0.0.1.
     uint16_t port;
     int connections;
     uint64_t requests;

@@ -58,7 +58,7 @@ final class ReadinessSocket: Sendable {
         private let state = Mutex(State())
         private static let linesMax = 10_000
 
-        /// Whether that line came. Lines before it are forgotten.
+        /// Waits for that line. Lines before it are forgotten.
         func line(_ wanted: String) async -> Bool {
             await withCheckedContinuation { continuation in
                 let came: Bool? = state.withLock { state in

@@ -1,8 +1,8 @@
 import ExampleKit
 import SyncCore
 
-/// What came of an example with agents and a hub, before anybody compares it with what the example says. One run serves for the example
-/// and for every mistake in what it says.
+/// The result of an example with agents and a hub, before it is compared with the example. One run serves for the example and for every
+/// mistake in it.
 struct ExampleEnding {
     /// A change as its device sent it.
     struct Sent {
@@ -10,7 +10,7 @@ struct ExampleEnding {
         var content: MutationContent
     }
 
-    /// What somebody who asked was answered in the end.
+    /// The final answer to a caller.
     struct Answered {
         var step: Int
         var answer: WorkedExample.Answer
@@ -39,7 +39,7 @@ struct ExampleEnding {
     var hub: Hub?
     var views: [View] = []
 
-    /// - Returns: What is not as the example says, in sentences.
+    /// - Returns: The differences from the example, in sentences.
     func failures(against example: WorkedExample, _ order: WorkedExample.Order) -> [String] {
         differences(from: example, order) + records(against: example.outcome(order))
     }

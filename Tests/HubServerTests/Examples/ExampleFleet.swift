@@ -7,7 +7,7 @@ import SyncStore
 /// Runs worked examples with the stores of real agents and a hub. The changes go into each store while it is offline. Then the
 /// devices meet the hub, one after the other.
 struct ExampleFleet {
-    /// How a device finds out about what came before it.
+    /// The way in which a device learns of earlier changes.
     enum Way: String, CaseIterable {
         /// It pulls first, so its store brings its changes onto what is there.
         case pull
@@ -24,12 +24,12 @@ struct ExampleFleet {
     static let entity: EntityName = "e"
     static let id = WorkedExample.record
 
-    /// - Returns: What is not as the example says, in sentences.
+    /// - Returns: The differences from the example, in sentences.
     func failures(of example: WorkedExample, _ order: WorkedExample.Order) throws -> [String] {
         try run(example, order).failures(against: example, order)
     }
 
-    /// Does what an example says that is done. What it says that comes of it has no part in this.
+    /// Performs the steps of an example. The results that the example expects have no part in this.
     func run(_ example: WorkedExample, _ order: WorkedExample.Order) throws -> ExampleEnding {
         let bench = try HubBench(rules: RuleBook([Self.entity: example.rules]), ablations: ablations)
         bench.now = ExampleHub.evening
@@ -135,7 +135,7 @@ private final class Device {
         var key: MutationKey? { if case .taken(let key) = answer { key } else { nil } }
     }
 
-    /// Time without a network. What is overdue by then expires, as it does in an agent that runs.
+    /// Time without a network. Mutations whose time runs out by then expire, as in a running agent.
     func rest(until wall: Timestamp) throws {
         wait(until: wall)
         _ = try store.housekeep(at: now)
@@ -218,7 +218,7 @@ private final class Device {
         }
     }
 
-    /// - Returns: What went, in its order.
+    /// - Returns: The sent mutations, in their order.
     func push(_ bench: HubBench) throws -> [OutgoingMutation] {
         hasSent = true
         var sent: [OutgoingMutation] = []
@@ -236,11 +236,11 @@ private final class Device {
 
     // MARK: Looking
 
-    /// What went for each change that was asked for, the first time.
+    /// Records the first sending of each requested change.
     func note(_ sent: [OutgoingMutation], in ending: inout ExampleEnding) throws {
         for mutation in sent {
             guard let index = asked.firstIndex(where: { $0.key == mutation.key }) else {
-                // What a retry makes of the other members of its list was asked for by nobody alone.
+                // A retry makes new mutations of the other members of its list. No caller asked for one of them alone.
                 continue
             }
             guard asked[index].sent == nil else { continue }
@@ -300,7 +300,7 @@ private final class Device {
         }
     }
 
-    /// What this device's audit trail says of values that were lost.
+    /// The lost values in this device's audit trail.
     var told: Set<ExampleFleet.Told> {
         get throws {
             let entries = try store.reads.audit(after: 0, limit: 1_000).items.filter { $0.verb == "lost" }

@@ -25,14 +25,14 @@ final class ExampleHub {
     static let evening = RFC3339.timestamp("2026-11-20T23:00:00Z") ?? Timestamp(milliseconds: 0)
     private static let morning = RFC3339.timestamp("2026-11-20T08:00:00Z") ?? Timestamp(milliseconds: 0)
 
-    /// What came of an example at the hub, before anybody compares it with what the example says.
+    /// The result of an example at the hub, before it is compared with the example.
     struct Ending {
         var isRecord: Bool
         var answers: [WorkedExample.Answer] = []
         var document: JSONObject?
         var lost: [WorkedExample.Lost] = []
 
-        /// - Returns: What is not as the example says, in sentences.
+        /// - Returns: The differences from the example, in sentences.
         func failures(against example: WorkedExample, _ order: WorkedExample.Order) -> [String] {
             var failures: [String] = []
             for (number, (step, found)) in zip(example.steps(order), answers).enumerated() {
@@ -53,7 +53,7 @@ final class ExampleHub {
         }
     }
 
-    /// - Returns: What is not as the example says, in sentences.
+    /// - Returns: The differences from the example, in sentences.
     func failures(of example: WorkedExample, _ order: WorkedExample.Order) throws -> [String] {
         guard let entity = entities[example.name] else { return ["no such example at this hub"] }
         return try run(example, order, entity).failures(against: example, order)
@@ -123,7 +123,7 @@ extension WorkedExample.Answer {
         }
     }
 
-    /// Of a sentence a part is enough.
+    /// A part of a sentence is enough.
     func isMet(by found: WorkedExample.Answer) -> Bool {
         switch (verdict, found.verdict) {
         case (.rejected(let code, let part), .rejected(let other, let detail)): code == other && (part.isEmpty || detail.contains(part))

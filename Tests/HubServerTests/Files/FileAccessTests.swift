@@ -240,7 +240,7 @@ struct FileAccessTests {
         #expect(String(decoding: beyond.body, as: UTF8.self).contains("malformed"))
         let same = stand.ask(digest, by: one, "HEAD", [("If-None-Match", tag)])
         #expect(same.status == 304 && same.headers["ETag"] == tag && same.body.isEmpty)
-        // Nobody learns by a condition what is there.
+        // A condition must not show a device which files are there.
         #expect(stand.ask(digest, by: two, "GET", [("If-None-Match", "*")]).status == 404)
         #expect(stand.ask(digest, by: two, "GET", [("Range", "bytes=500-")]).status == 404)
     }

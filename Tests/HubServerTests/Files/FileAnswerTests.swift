@@ -21,7 +21,7 @@ struct FileAnswerTests {
         Case(fields: [("Range", text)], size: size, answer: answer)
     }
 
-    // How a range is read is in `ByteRangeTests`.
+    // `ByteRangeTests` has the reading of ranges.
     static let ranges: [Case] = [
         range("bytes=10-19", .part(10..<20)), range("bytes=-1", .part(99..<100)), range("bytes=100-", .beyond),
         range("bytes=0-", of: 0, .beyond), range("bytes=0-1,5-6", .whole), range("", .whole),

@@ -112,7 +112,7 @@ struct BlobStorageContract {
             let blob = try storage.open(incoming: "a", at: 0)
             try blob.append(Array(bytes[..<3_000_000]))
             try blob.sync()
-            // Enough to fill a part, which nobody will ever ask for.
+            // Enough to fill a part, which will never be completed.
             try blob.append(Self.bytes(4_000_000, seed: 7))
         }
         let again = try place.storage().open(incoming: "a", at: 3_000_000)

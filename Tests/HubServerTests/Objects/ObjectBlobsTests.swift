@@ -161,7 +161,7 @@ struct ObjectBlobsTests {
         }
         #expect(blobs.isReachable == true)
         let store = store
-        // What one object cannot is no news of the store.
+        // A failure of one object says nothing about the store.
         store.fail { _, _ in .status(500) }
         #expect { try blobs.size(of: Self.digest) } throws: { ($0 as? BlobError)?.code == .away }
         #expect(blobs.isReachable == true && told.withLock { $0 } == ["busy"])

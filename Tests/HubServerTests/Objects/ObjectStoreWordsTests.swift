@@ -2,7 +2,7 @@ import HubServer
 import SyncCore
 import Testing
 
-/// What is read before anything is asked: places, credentials, the XML of answers.
+/// Readers that need no store: places, credentials, the XML of answers.
 @Suite("Words of an object store")
 struct ObjectStoreWordsTests {
     @Test(

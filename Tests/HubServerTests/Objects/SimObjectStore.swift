@@ -88,7 +88,7 @@ final class SimObjectStore: WaitingTransport {
         let query = (parts.count > 1 ? parts[1] : "").split(separator: "&").map {
             $0.split(separator: "=", omittingEmptySubsequences: false).map(String.init)
         }
-        // What curl signs as it is, and every store sorts before it compares.
+        // curl signs the query in its order, and every store sorts it before it compares, so the order must be right already.
         precondition(query.allSatisfy { $0.count == 2 } && query.map { $0[0] } == query.map { $0[0] }.sorted(), "\(request.url)")
         let arguments = Dictionary(uniqueKeysWithValues: query.map { ($0[0], $0[1].removingPercentEncoding ?? "") })
         let body: [UInt8] = if case .bytes(let bytes) = request.body { bytes } else { [] }

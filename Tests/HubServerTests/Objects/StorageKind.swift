@@ -5,8 +5,8 @@ import SyncCore
 import SyncLinux
 import Testing
 
-/// What a hub keeps files in. The contract is one, so the tests of it are one: a test with the trait `.eachStorage` runs once for
-/// each of these.
+/// The storage of a hub's files. The contract is one, so the tests of it are one: a test with the trait `.eachStorage` runs once for each
+/// of these.
 enum StorageKind: String, CaseIterable {
     /// SeaweedFS is a real store; the simulated one is there without it, and stricter.
     case folder, simulated, seaweed

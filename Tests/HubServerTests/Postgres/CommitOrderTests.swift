@@ -10,7 +10,7 @@ import Testing
 /// everything that must not happen, and proves with two planted mistakes that it would.
 @Suite("Order of commits under load", .needsPostgres)
 struct CommitOrderTests {
-    /// What devices were told.
+    /// The answers that devices got.
     private struct Told: Sendable {
         /// Acknowledged increments of each hot record, and its highest acknowledged version.
         var increments: [RecordID: Int] = [:]
@@ -100,7 +100,7 @@ struct CommitOrderTests {
         return told
     }
 
-    /// What a device holds that follows the feed in small pages until the writers are through.
+    /// Returns the records of a device that follows the feed in small pages until the writers are through.
     private static func follow(_ bench: ReplicaBench, _ index: Int, _ over: Over) throws -> Followed {
         let hub = try HubBench(rules: rules, seed: UInt64(index + 50), place: .shared(try PostgresPlace(bench.url)))
         var random = SeededRandom(seed: UInt64(index))

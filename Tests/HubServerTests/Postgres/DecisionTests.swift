@@ -6,8 +6,8 @@ import Testing
 
 @testable import HubServer
 
-/// Pushes are decided without the lock of the hub. Whatever another replica does between a decision and its commit, the answers and the
-/// rows are those of two pushes one after the other.
+/// Pushes are decided without the lock of the hub. Another replica may act between a decision and its commit. The answers and the rows must
+/// be those of two pushes one after the other.
 @Suite("Decisions without the lock", .needsPostgres)
 struct DecisionTests {
     /// Two hubs over one database that have begun to write.

@@ -5,8 +5,8 @@ import PostgresStand
 import SyncCore
 import Testing
 
-/// What a hub keeps its rows with. The contract is one, so the tests of it are one: a suite with the trait `.eachEngine` runs each
-/// of its tests once for each of these.
+/// The database of a hub's rows. The contract is one, so the tests of it are one: a suite with the trait `.eachEngine` runs each of its
+/// tests once for each of these.
 enum Engine: String, CaseIterable {
     case sqlite, postgres
 

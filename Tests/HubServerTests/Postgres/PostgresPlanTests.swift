@@ -6,8 +6,8 @@ import Testing
 
 @testable import HubServer
 
-/// How the server finds the rows that devices ask for. A plan is made without knowing the values, over tables that the server may know
-/// nothing of yet: in a new database, the first minute and the largest fleet meet.
+/// The ways in which the server finds the rows that devices ask for. A plan is made without the values, over tables whose statistics may be
+/// missing: the first minute of a new database may bring the largest fleet.
 @Suite("Plans of a server", .needsPostgres)
 struct PostgresPlanTests {
     /// Keeps the connection that a hub opens, so that a test can ask about its statements.
@@ -52,7 +52,7 @@ struct PostgresPlanTests {
         for (name, statement, count) in statements {
             let words = statement.split(separator: " ").first.map(String.init) ?? ""
             guard ["SELECT", "INSERT", "UPDATE", "DELETE", "WITH"].contains(words) else { continue }
-            // What a decision sends before its statements is in settings, which a plan looks at.
+            // A decision sends values in settings before its statements, and a plan depends on them.
             for part in statement.split(separator: "current_setting('agenthub.").dropFirst() {
                 let name = "agenthub." + part.prefix { $0 != "'" }
                 let value = ["agenthub.base", "agenthub.shift", "agenthub.same"].contains(name) ? "0" : "{}"
@@ -121,7 +121,7 @@ struct PostgresPlanTests {
         uses("record_scope_past", "at_ms < ") { $0.hasPrefix("SELECT entity, scope, id, version FROM record_scope") }
         uses("refused_create_past", "at_ms < ") { $0.hasPrefix("SELECT device, entity, id FROM refused_create") }
         uses("record_file_record", "(id = ") { $0.contains("digest FROM record_file WHERE entity = ") && $0.contains("unnest") }
-        // What was read is compared row by row, and never by a walk through the table.
+        // Rows that were read are compared one by one, never by a walk through the table.
         uses("record_pkey", "(entity = u.v1)") { $0.hasPrefix("SELECT 1 / ") && $0.contains("FROM record r") }
         uses("mutation_key_pkey", "(device = u.v1)") { $0.hasPrefix("SELECT 1 / ") && $0.contains("FROM mutation_key k") }
         uses("replica_pkey", "(device = ") { $0.contains("FROM replica WHERE device = ") && $0.contains("unnest") }

@@ -129,7 +129,7 @@ struct ServerFailureTests {
     func serializationFailures() throws {
         let bench = try ReplicaBench()
         let hub = try bench.hub()
-        // Sequences are not taken back with a transaction: the first two inserts fail, whoever tries.
+        // A rollback does not reset a sequence, so the first two inserts fail, on whatever connection.
         try bench.server.query(
             """
             CREATE SEQUENCE tries; CREATE FUNCTION meet() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN

@@ -3,7 +3,7 @@ import Testing
 
 @testable import HubServer
 
-/// What housekeeping decides, without a database.
+/// Decisions of housekeeping, without a database.
 @Suite("Retention of events: decisions")
 struct RetentionDecisionTests {
     private static let day: Duration = .seconds(86_400)

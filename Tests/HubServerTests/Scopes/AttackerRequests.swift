@@ -1,7 +1,8 @@
 import HubServer
 import SyncCore
 
-/// What an attacker can ask with one device's token. A route without a request here does not compile; a method without one fails a test.
+/// The requests that an attacker can make with one device's token. A route without a request here does not compile; a method without one
+/// fails a test.
 extension AttackerStand {
     func requests(_ endpoint: Endpoint, about subject: Subject) -> [Asked] {
         switch endpoint {

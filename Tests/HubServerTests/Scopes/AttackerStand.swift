@@ -3,8 +3,8 @@ import SyncCore
 
 /// A hub with the records of a victim, whose every name and value begins with a canary, and an attacker with a token of its own.
 ///
-/// Two stands are made alike, byte for byte: the times and the seeds are the same. What differs between the answers of two stands is
-/// therefore what differs between the requests.
+/// Two stands are made alike, byte for byte: the times and the seeds are the same. So the answers of two stands differ only by the
+/// requests.
 final class AttackerStand {
     /// Stands in every id, value, field, key and file of the victim.
     static let canary = "canary"
@@ -74,7 +74,7 @@ final class AttackerStand {
         return grants
     }
 
-    // MARK: What is there
+    // MARK: Records of the victim
 
     private func fill() throws {
         try victimWrites()

@@ -18,7 +18,7 @@ struct AttackerTests {
         }
     }
 
-    // MARK: What comes back
+    // MARK: Answers
 
     @Test("No answer has an id, a value, a field, a key, a file or a digest of the victim", arguments: Endpoint.allCases)
     func nothing(_ endpoint: Endpoint) throws {
@@ -88,7 +88,7 @@ struct AttackerTests {
         }
     }
 
-    // MARK: What is alike
+    // MARK: Equal answers
 
     @Test("An answer about what is the victim's and one about what never was are the same bytes", arguments: Endpoint.allCases)
     func alike(_ endpoint: Endpoint) throws {
@@ -121,8 +121,8 @@ struct AttackerTests {
         }
     }
 
-    /// A change looks its record up by the id, and finds the row or none. That it is there is no secret, as a create with that id tells it
-    /// by design (PROTOCOL A16): ids that nobody can guess keep it.
+    /// A change looks its record up by the id, and finds the row or none. The existence of a row is no secret, as a create with that id
+    /// tells it by design (PROTOCOL A16). Only ids that cannot be guessed hide it.
     private static func comparable(_ entries: [WorkLog.Entry], at endpoint: Endpoint) -> [WorkLog.Entry] {
         entries.map { entry in
             var entry = entry

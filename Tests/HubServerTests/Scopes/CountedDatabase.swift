@@ -1,6 +1,6 @@
 import HubServer
 
-/// What a hub has asked of its database: each statement, with the numbers of its sets of values and of the rows that came back.
+/// The statements that a hub has run, each with the numbers of its sets of values and of the rows that came back.
 final class WorkLog: @unchecked Sendable {
     // Unchecked: a hub in a test is called by one thread, and its database by no other one.
     struct Entry: Hashable, CustomStringConvertible {
@@ -54,7 +54,7 @@ final class CountedDatabase: HubDatabase {
         try inner.commit()
     }
 
-    /// What a decision compares before its commit is asked, too.
+    /// The facts that a decision compares before its commit are statements, too.
     func commit(_ decision: Decision) throws(DatabaseError) -> Int64 {
         for facts in decision.facts { log.add(WorkLog.Entry(sql: facts.fact.isPast, sets: facts.sets.count)) }
         log.add(WorkLog.Entry(sql: decision.isExact ? "commit alone" : "commit"))

@@ -114,7 +114,7 @@ struct OldAgentTests {
             bench.abilities = []
             #expect(try bench.verdict(Sent("k-1", .create, "work_orders", data: ["site": "s-1"])).word == "accepted")
             cursor = try bench.pull([(ScopeBench.orders, nil)]).pages.first?.cursor
-            // A hub without scopes refuses nobody.
+            // A hub without scopes refuses no device.
             #expect(try bench.pull([(ScopeBench.orders, cursor)]).errors.isEmpty && bench.send("GET", Self.listing).status == 200)
         }
         let shared = try HubBench(rules: Self.rules, place: rows.place)

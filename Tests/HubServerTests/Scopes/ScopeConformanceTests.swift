@@ -71,7 +71,7 @@ struct ScopeConformanceTests {
     private static func withFolder<T>(_ body: (String) async throws -> T) async throws -> T {
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent("scoped-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-        defer { try? FileManager.default.removeItem(at: folder) }  // What is left of a test disturbs no other one.
+        defer { try? FileManager.default.removeItem(at: folder) }  // A folder left behind does not disturb other tests.
         return try await body(folder.path)
     }
 
@@ -88,7 +88,7 @@ struct ScopeConformanceTests {
             let report = await Self.report(ConformanceTests.Wire(hub, countsByRecord: countsByRecord))
             let results = Self.ofScopes(report)
             #expect(results.count >= 30)
-            // A version that nobody was told is one of an older history for the server of counters, so the list has to wait there.
+            // For a server with counters, a version that no device was told belongs to an older history, so the list has to wait there.
             let left = results.filter { $0.outcome != .passed && !(countsByRecord && $0.name == "scope-list-forbidden") }
             #expect(left.isEmpty, "\(left)")
             #expect(Set(report.results.map(\.name)).count == report.results.count)

@@ -67,7 +67,7 @@ struct SchemaVersionTests {
         let after = try bench(rows, 2)
         let record = try #require(try page(after, Self.inSecond).records.first)
         #expect(record.record.data == ["site_id": "s-1", "severity": "low", "inspector": "unknown"] && record.record.version == 2)
-        // The time of the old field is that of the new one, and nobody has written what was filled in.
+        // The new field has the time of the old one, and a filled-in value has no writer.
         #expect(try after.verdict(Sent("k-3", .update, data: ["site": "older"], base: 0, ms: 50), device: .two).word == "accepted")
         #expect(try after.data("audits", "a-1")?["site"] == "s-1")
         #expect(try after.verdict(Sent("k-4", .update, data: ["severity": "major"], base: 2, ms: 400), device: .two).word == "accepted")
@@ -177,7 +177,7 @@ struct SchemaVersionTests {
         let news = try page(again, Self.inSecond, after: seen.cursor)
         #expect(news.records.map(\.record.data) == [["site_id": "s-1", "inspector": "unknown"]])
         #expect(news.records[0].record.version > seen.records[0].record.version)
-        // Nobody has written anything: a change of the record as it was meets no other one.
+        // The conversion counts as no write, so a change of the record as it was meets no other one.
         let late = Sent("k-3", .update, data: ["site": "s-2"], base: seen.records[0].record.version, ms: 400)
         #expect(try again.verdict(late, device: .two).word == "accepted")
     }

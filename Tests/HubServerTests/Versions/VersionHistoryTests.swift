@@ -119,7 +119,7 @@ struct VersionHistory {
         }
     }
 
-    /// - Parameter told: What has happened; shown with `VERSION_TRACE=1`.
+    /// - Parameter told: The events so far; shown with `VERSION_TRACE=1`.
     private func difference(_ what: String, _ told: [String]) -> Difference {
         let isTraced = ProcessInfo.processInfo.environment["VERSION_TRACE"] != nil
         return Difference(description: "history \(seed), \(what)" + (isTraced ? "\n" + told.joined(separator: "\n") : ""))
@@ -314,7 +314,7 @@ struct VersionHistory {
             }
         }
 
-        /// Everybody has the hub's version, and everything arrives.
+        /// Gives all devices the hub's version, and lets everything arrive.
         mutating func end(goesOn: Bool) throws {
             for device in stores.indices {
                 if goesOn { try takeOver(device) }

@@ -198,7 +198,7 @@ struct BlobFilesTests {
         let below = example.below.map { folder.path + "/" + $0 }
         let isTaken = (try? files.source(path: folder.path + "/" + example.path, below: below, ownedBy: geteuid())) != nil
         #expect(isTaken == example.isTaken, "\(example.what)")
-        // Root may name any file there; anybody else only his own.
+        // Root may name any file there; other users only their own files.
         let stranger = try? files.source(path: folder.path + "/drop/a.jpg", below: below, ownedBy: 4_242)
         #expect(stranger == nil)
     }

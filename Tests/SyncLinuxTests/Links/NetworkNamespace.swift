@@ -45,7 +45,7 @@ final class NetworkNamespace: @unchecked Sendable {
     private var pending: [UInt8] = []
     private(set) var tables: [Table] = []
 
-    /// - Parameter arguments: Of `linkspy`.
+    /// - Parameter arguments: Arguments of `linkspy`.
     init(in folder: String, _ arguments: [String] = []) throws {
         guard let flags = Self.flags else { throw Trouble(description: Self.obstacle ?? "no namespaces") }
         let programs = URL(fileURLWithPath: try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe"))

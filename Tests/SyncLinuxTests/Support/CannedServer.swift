@@ -253,7 +253,7 @@ final class CannedConnection: @unchecked Sendable {
         return Array(room.prefix(max(0, count)))
     }
 
-    /// - Returns: How many bytes came, at most `limit`; 0 when the peer closed.
+    /// - Returns: The number of bytes that came, at most `limit`; 0 when the peer closed.
     func receive(upTo limit: Int) -> Int {
         receiveBytes(upTo: limit).count
     }

@@ -6,7 +6,7 @@ import Synchronization
 final class FailingFiles: FileCalls {
     let failing: FileStep?
     let errno: Int32
-    /// What the file system is said to be, and whose the files are.
+    /// The type of the file system (`f_type` of statfs(2)), and the facts of its files as the test changes them.
     let magic: UInt32?
     let change: @Sendable (FileFacts, FileStep) -> FileFacts
     private let real = LinuxFileCalls()

@@ -2,7 +2,7 @@ import SyncLinux
 
 /// gzip as a peer would send it, right or wrong.
 enum Gzip {
-    /// What the project's own compressor makes; the tests of it compare with the `gzip` program.
+    /// Returns the output of the project's own compressor. Its tests compare it with the `gzip` program.
     static func compressed(_ bytes: [UInt8]) -> [UInt8] {
         ZlibCompressor().gzip(bytes) ?? stored(bytes)
     }

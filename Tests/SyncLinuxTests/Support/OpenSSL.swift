@@ -104,7 +104,7 @@ final class TLSServer: @unchecked Sendable {
     private let isSilent: Bool
 
     /// - Parameters:
-    ///   - directory: Where it runs; with `-WWW` the files that it serves.
+    ///   - directory: The folder in which it runs; with `-WWW` it serves the files there.
     ///   - isSilent: It reads and answers nothing.
     init(
         _ certificate: CertificateAuthority.Certificate, _ arguments: [String] = [], in directory: String? = nil, isSilent: Bool = false
