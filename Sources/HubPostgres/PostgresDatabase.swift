@@ -17,9 +17,9 @@ import HubServer
 /// lets one hanging transaction stop every pull. The remaining cost of the lock is that the replicas write one after the other; they read
 /// and decide beside each other.
 ///
-/// Old events are removed without the lock (`TransactionPurpose.removing`). They get no commit number, no feed has them, and a verdict rests
-/// on the key of its mutation, which stays. A writer that changes one of them meanwhile gives it a newer commit, and the removal, which
-/// names the commits, leaves it and begins anew.
+/// Old events are removed without the lock (`TransactionPurpose.removing`). They get no commit number, no feed has them, and a verdict
+/// rests on the key of its mutation, which stays. A writer that changes one of them meanwhile gives it a newer commit, and the removal,
+/// which names the commits, leaves it and begins anew.
 ///
 /// **Isolation.** Writers run READ COMMITTED: after they have the lock they read the newest state, and no other writer can change it.
 /// REPEATABLE READ would fix the snapshot when they begin to wait, and fail whenever another writer committed meanwhile. Readers run

@@ -6,9 +6,9 @@ import Testing
 extension EndToEnd {
     @Suite("Signals")
     struct SignalTests {
-        /// Becomes the agent. Beside it, a shell waits until the agent has put SIGHUP off (bit 0 of `SigBlk`), which is the first thing
-        /// that it does, and sends it then and again until it serves. It gives up when the agent would hear it without that. It is no child of
-        /// the agent, which would not collect it.
+        /// Becomes the agent. Beside it, a shell waits until the agent has blocked SIGHUP (bit 0 of `SigBlk`), which is its first act. The
+        /// shell then sends SIGHUP again and again until the agent serves. It gives up when the agent would get the signal without the
+        /// block. The shell is no child of the agent, which would not collect it.
         private static let earlyHangUps = [
             "/bin/sh", "-c",
             """

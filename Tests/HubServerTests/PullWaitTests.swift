@@ -162,8 +162,8 @@ struct PullWaitTests {
             let cursor = try await stand.cursor()
             let waiting = Task { try await stand.pull(cursor) }
             try await stand.waiting(1)
-            // The first of these takes the place of the connection that asked for the metrics, whose caller is unknown. The second finds two
-            // known ones, of which the waiting one has been idle for longer.
+            // The first of these takes the place of the connection that asked for the metrics, whose caller is unknown. The second finds
+            // two known ones, of which the waiting one has been idle for longer.
             let head = "GET /v1/sync/pull?entity=audits HTTP/1.1\r\nHost: hub\r\nSync-Version: 1\r\nSync-Device: gw-2\r\n\r\n"
             let first = try RawClient(port: stand.running.service.port)
             try first.send(head)

@@ -104,7 +104,8 @@ extension HubStore {
             ],
             conflict: """
                 ON CONFLICT(id) DO UPDATE SET
-                last_seen_ms = CASE WHEN excluded.last_seen_ms > device.last_seen_ms THEN excluded.last_seen_ms ELSE device.last_seen_ms END,
+                last_seen_ms = CASE WHEN excluded.last_seen_ms > device.last_seen_ms THEN excluded.last_seen_ms \
+                ELSE device.last_seen_ms END,
                 replica = coalesce(excluded.replica, device.replica), agent = coalesce(excluded.agent, device.agent),
                 platform = coalesce(excluded.platform, device.platform), config_seen = coalesce(excluded.config_seen, device.config_seen),
                 applied = device.applied + excluded.applied, duplicates = device.duplicates + excluded.duplicates,
@@ -123,7 +124,8 @@ extension HubStore {
                 max_seq = CASE WHEN excluded.max_seq > replica.max_seq THEN excluded.max_seq ELSE replica.max_seq END,
                 acked_seq = CASE WHEN excluded.acked_seq > replica.acked_seq THEN excluded.acked_seq ELSE replica.acked_seq END,
                 returns = replica.returns + excluded.returns,
-                last_seen_ms = CASE WHEN excluded.last_seen_ms > replica.last_seen_ms THEN excluded.last_seen_ms ELSE replica.last_seen_ms END
+                last_seen_ms = CASE WHEN excluded.last_seen_ms > replica.last_seen_ms THEN excluded.last_seen_ms \
+                ELSE replica.last_seen_ms END
                 """)
         static let record = RowStatement(
             "record",

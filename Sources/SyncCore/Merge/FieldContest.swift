@@ -6,11 +6,15 @@
 /// | `lww` | the higher stamp wins |
 /// | `server`, `client` | that side wins |
 /// | `merge` | two objects are brought together member by member (``ThreeWay``); otherwise as `lww` |
-/// | `append` | an addition goes behind the other text or list; of two texts that were both rewritten both stay, the local one below a line that names its author; of two lists the union |
+/// | `append` | an addition goes behind the other text or list; see below for rewritten ones |
 /// | `counter` | with the value that the local side had seen, the difference is added; otherwise as `lww` |
-/// | `set` | two lists: the union, without what the local side took out of the list that it had seen; an element that has other content by now stays |
+/// | `set` | the union of two lists; see below for removed elements |
 /// | `max`, `min` | the extremum, when the two can be compared; otherwise as `lww` |
 /// | `manual` | undecided |
+///
+/// Under `append` two texts that were both rewritten both stay, the local one below a line that names its author. Two rewritten lists
+/// become their union. Under `set` an element that the local side removed from the list that it had seen is not in the union, unless the
+/// element has other content by now.
 ///
 /// Agents turn plain values into operations where a rule has one (``WireForm``). So most contests of `counter`, `append`, `set`, `max` and
 /// `min` never come here; a value that was rewritten as a whole does.

@@ -3,8 +3,8 @@
 /// An agent names all of its abilities with each request that reads. A hub skips names that it does not know, and an agent that names none
 /// is older than the header.
 package enum AgentAbility: String, CaseIterable, Hashable, Sendable {
-    /// It removes every record that leaves its share, however many leave at once. Agents without it take more than 50 for an accident of the
-    /// hub, and keep them.
+    /// The agent removes every record that leaves its share, however many leave at once. Agents without it take more than 50 for an
+    /// accident of the hub, and keep them.
     case revocations
 
     /// The abilities of this program.

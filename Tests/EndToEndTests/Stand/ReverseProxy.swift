@@ -30,8 +30,8 @@ struct ReverseProxy {
                 events {}
                 http {
                     access_log off;
-                    client_body_temp_path \(folder)/nginx-body; proxy_temp_path \(folder)/nginx-proxy; fastcgi_temp_path \(folder)/nginx-fastcgi;
-                    uwsgi_temp_path \(folder)/nginx-uwsgi; scgi_temp_path \(folder)/nginx-scgi;
+                    client_body_temp_path \(folder)/nginx-body; proxy_temp_path \(folder)/nginx-proxy;
+                    fastcgi_temp_path \(folder)/nginx-fastcgi; uwsgi_temp_path \(folder)/nginx-uwsgi; scgi_temp_path \(folder)/nginx-scgi;
                     server { listen 127.0.0.1:\(port); location / { proxy_pass http://127.0.0.1:\(hub); } }
                 }
                 """

@@ -72,8 +72,8 @@ struct PostgresPlanTests {
         "device_keeping", "commit_log",
     ]
 
-    /// Statements that walk through a table on purpose: once for a hub whose own row is gone, for the `total` of a first page, once when the
-    /// scope fields of an entity have changed, and once a day for the texts of old rejections.
+    /// Statements that walk through a table on purpose: once for a hub whose own row is gone, for the `total` of a first page, once when
+    /// the scope fields of an entity have changed, and once a day for the texts of old rejections.
     private static func isRare(_ statement: String) -> Bool {
         statement.hasPrefix("SELECT coalesce(max(version), 0) FROM mutation_key") || statement.hasPrefix("SELECT count(*) FROM record")
             || statement.hasPrefix("DELETE FROM record_scope WHERE entity = ") && !statement.contains("scope = ")

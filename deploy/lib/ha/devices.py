@@ -126,7 +126,8 @@ class Puller(Device):
             for record in stream["records"]:
                 place = (stream["entity"], record["id"])
                 version, data = self.seen.get(place, (0, None))
-                if record["version"] < version: self.mistakes.append(f"{self.name}: {place} went from version {version} to {record['version']}")
+                if record["version"] < version:
+                    self.mistakes.append(f"{self.name}: {place} went from version {version} to {record['version']}")
                 self.seen[place] = (record["version"], record["data"])
         is_more = any(stream["has_more"] for stream in answer["streams"]) or answer.get("errors")
         if not is_more:

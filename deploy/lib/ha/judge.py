@@ -36,7 +36,8 @@ def judge(site, pushers, pullers, epoch):
 
     epochs = set(site.sql("SELECT epoch FROM hub")) | {found for device in (*pushers, *pullers) for found in device.epochs}
     causes = [line for line in site.sql("SELECT cause FROM lineage ORDER BY n") if line not in ("created", "opened")]
-    if epochs != {epoch} or causes: mistakes.append(f"new histories: {', '.join(causes) or 'unknown cause'}; epochs {', '.join(sorted(epochs))}")
+    if epochs != {epoch} or causes:
+        mistakes.append(f"new histories: {', '.join(causes) or 'unknown cause'}; epochs {', '.join(sorted(epochs))}")
     for puller in pullers:
         unseen = [place for place, (version, _, data) in records.items()
                   if place[0] in puller.ENTITIES and puller.seen.get(place) != (version, data)]

@@ -16,7 +16,9 @@ PASSWORD = "of-the-drill"
 def run(*words, **options):
     """Runs a command to its end. Its output is in the error if it fails."""
     ended = subprocess.run(words, capture_output=True, text=True, **options)
-    if ended.returncode: raise RuntimeError(f"{shlex.join(words)}: status {ended.returncode}: {(ended.stdout + ended.stderr).strip()[-600:]}")
+    if ended.returncode:
+        output = (ended.stdout + ended.stderr).strip()[-600:]
+        raise RuntimeError(f"{shlex.join(words)}: status {ended.returncode}: {output}")
     return ended.stdout
 
 
