@@ -86,7 +86,8 @@ extension HubStore {
     static let scopeLinkQuery = LookUp(
         """
         SELECT entity, id FROM record_file WHERE digest = ?1 AND entity = ?2 AND shown = 1
-        AND (SELECT s.state FROM record_scope s WHERE s.entity = ?2 AND s.scope = ?3 AND s.id = record_file.id) = 0 LIMIT \(shownMax)
+        AND (SELECT s.state FROM record_scope s WHERE s.entity = ?2 AND s.scope = ?3 AND s.id = record_file.id) = \
+        \(ScopeState.present.rawValue) LIMIT \(shownMax)
         """, [.text, .text, .int])
 
     /// The files that a record names, by the table; the value is `true` for those that its devices may fetch.

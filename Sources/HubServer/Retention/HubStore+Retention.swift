@@ -53,7 +53,8 @@ extension HubStore {
 
     static let oldTombstones =
         "SELECT entity, id, version FROM record WHERE data IS NULL AND updated_at_ms < ? ORDER BY updated_at_ms LIMIT ?"
-    static let pastScopes = "SELECT entity, scope, id, version FROM record_scope WHERE state <> 0 AND at_ms < ? ORDER BY at_ms LIMIT ?"
+    static let pastScopes =
+        "SELECT entity, scope, id, version FROM record_scope WHERE \(ScopeState.isPastInSQL) AND at_ms < ? ORDER BY at_ms LIMIT ?"
     static let oldRefusals = "SELECT device, entity, id FROM refused_create WHERE at_ms < ? ORDER BY at_ms LIMIT ?"
 
     /// Makes cursors that have not seen these commits expire.

@@ -54,6 +54,11 @@ enum ScopeState: Int64 {
     case deleted = 1
     /// The record has left the scope.
     case left = 2
+
+    /// Test of the column `record_scope.state` for records that are in the scope.
+    static let isPresentInSQL = "state = \(present.rawValue)"
+    /// The opposite test, as the index `record_scope_past` has it.
+    static let isPastInSQL = "state <> \(present.rawValue)"
 }
 
 /// A record in the feed of a scope.
@@ -235,7 +240,7 @@ extension HubStore {
     }
 
     static let scopeListingQuery = LookUp(
-        "SELECT id FROM record_scope WHERE entity = ?1 AND scope = ?2 AND id > ?3 AND state = 0 ORDER BY id LIMIT ?4",
+        "SELECT id FROM record_scope WHERE entity = ?1 AND scope = ?2 AND id > ?3 AND \(ScopeState.isPresentInSQL) ORDER BY id LIMIT ?4",
         [.text, .int, .text, .int])
 
     /// The rows of records by name, in the order of the names; without those that do not exist.
@@ -252,7 +257,8 @@ extension HubStore {
         var seen: Set<RecordID> = []
         for scope in scopes {
             try database.stream(
-                "SELECT id, version FROM record_scope WHERE entity = ? AND scope = ? AND state = 0", [.text(entity.text), .int(scope)]
+                "SELECT id, version FROM record_scope WHERE entity = ? AND scope = ? AND \(ScopeState.isPresentInSQL)",
+                [.text(entity.text), .int(scope)]
             ) { row in
                 let id = RecordID(trusted: row.text(0))
                 if scopes.count == 1 || seen.insert(id).inserted { body(id, row.int(1)) }
@@ -267,7 +273,8 @@ extension HubStore {
         for scope in scopes {
             let counted = try database.first(
                 """
-                SELECT coalesce(sum(CASE WHEN state = 0 THEN 1 ELSE 0 END), 0), coalesce(sum(CASE WHEN state = 0 THEN 0 ELSE 1 END), 0)
+                SELECT coalesce(sum(CASE WHEN \(ScopeState.isPresentInSQL) THEN 1 ELSE 0 END), 0), \
+                coalesce(sum(CASE WHEN \(ScopeState.isPresentInSQL) THEN 0 ELSE 1 END), 0)
                 FROM record_scope WHERE entity = ? AND scope = ?
                 """, .text(entity.text), .int(scope)
             ) { (present: $0.int(0), past: $0.int(1)) }

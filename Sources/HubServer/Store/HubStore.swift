@@ -34,7 +34,7 @@ final class HubStore {
         let ofScope = "FROM record_scope WHERE \(database.spelling.feedEntity()) = ?1 AND scope = ?2 AND (version, id) > (?3, ?4)"
         let scopeRows = "SELECT id, version, state \(ofScope)"
         scopeFeedQuery = LookUp(
-            "\(scopeRows) AND version <= ?5 AND (state = 0 OR version > ?6) ORDER BY version, id LIMIT ?7",
+            "\(scopeRows) AND version <= ?5 AND (\(ScopeState.isPresentInSQL) OR version > ?6) ORDER BY version, id LIMIT ?7",
             [.text, .int, .int, .text, .int, .int, .int])
         lostScopesQuery = LookUp(
             "\(scopeRows) AND since <= ?5 ORDER BY version, id LIMIT ?6", [.text, .int, .int, .text, .int, .int])
