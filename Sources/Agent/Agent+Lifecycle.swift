@@ -51,7 +51,7 @@ extension Agent {
             reader.openAgain()
             raise(
                 StatusDocument.Alarm.databaseRemoved,
-                "\(error.detail) while agentd was using it; what it held was written anew, and nothing is lost. Find out what "
+                "\(error.detail) while agentd was using it; its content was written again, and nothing is lost. Find out what "
                     + "removes files there")
         case .usableAgain(let opening):
             alarms.end(StatusDocument.Alarm.databaseRemoved)
@@ -80,8 +80,8 @@ extension Agent {
         if let rescue = opening.rescue { note(rescue) }
         if opening.lostTail > 0 { noteLostTail(opening.lostTail) }
         guard opening.wasUnclean else { return }
-        guard opening.needsCheck else { return log.notice("the last run did not end in good order; the database was checked and is whole") }
-        log.notice("the last run did not end in good order; the database is being checked")
+        guard opening.needsCheck else { return log.notice("the last run did not end cleanly; the database was checked and is whole") }
+        log.notice("the last run did not end cleanly; the database is being checked")
         reader.check { [self] result in
             assumeIsolated { $0.checked(result) }
         }

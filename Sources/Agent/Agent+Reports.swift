@@ -26,27 +26,27 @@ extension Agent {
         case .regressed(let hubSeq, let ours):
             raise(
                 "replica_regressed",
-                "this database is older than what the hub has seen of it (seq \(hubSeq), here \(ours)): "
+                "this database is an older copy: the hub has seen seq \(hubSeq) of it, and here it is \(ours); "
                     + "it was restored or copied; everything that waits is being settled again")
         case .epochChanged(let before, let after):
             raise("epoch_changed", "the hub has another history than before (epoch \(before), now \(after))")
         case .hubWentBack(let said, let now, let isHealing):
             raise(
                 "epoch_changed",
-                "the hub is behind what it said before (commit \(said), now \(now)): its database was replaced by an older copy; "
-                    + (isHealing ? "what it does not know is offered to it again" : "it is shown its own receipt"))
+                "the hub's database was replaced by an older copy (commit \(said) before, now \(now)); "
+                    + (isHealing ? "mutations that it lacks are sent to it again" : "it is shown its own receipt"))
         case .historyAdopted(let epoch, let requeued):
             raise(
                 "epoch_changed",
                 "the hub has another history now (epoch \(epoch)); it had forgotten \(requeued) accepted mutations, "
-                    + "which are offered to it again, and everything is listed afresh")
+                    + "which are sent to it again, and all records are listed again")
         case .compared(let entity, let differing):
             log.log(
                 level: differing == 0 ? .info : .warning, "compared with the hub",
                 metadata: ["entity": "\(entity)", "differing": "\(differing)"])
         case .twins(let count): noteTwins(count)
         case .streamsRestarted(let entities):
-            log.notice("listing afresh", metadata: ["entities": "\(entities.map(\.text).joined(separator: ","))"])
+            log.notice("all records are listed again", metadata: ["entities": "\(entities.map(\.text).joined(separator: ","))"])
         case .massDelete(let entities):
             raise(
                 "mass_delete",
@@ -55,7 +55,7 @@ extension Agent {
                     + "\(entities.map(\.text).joined(separator: ", ")), which were kept here")
         case .streamHeld(let entity, let detail, let isAlarm): noteHeld(entity, detail, isAlarm: isAlarm)
         case .streamResumed(let entity):
-            log.notice("read again", metadata: ["entity": "\(entity)"])
+            log.notice("the entity is read again", metadata: ["entity": "\(entity)"])
             if engine.heldStreams.isEmpty { alarms.end(Self.heldCode) }
         case .recordsLeftOut(let records): noteLeftOut(records)
         case .breaker(let before, let after):

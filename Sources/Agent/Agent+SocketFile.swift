@@ -23,13 +23,13 @@ extension Agent {
         switch news {
         case .isGone(let address, let error):
             let text =
-                "the file of the socket \(address) is gone, so that no app finds the agent, and it cannot be made anew (\(error)); "
+                "the file of the socket \(address) is gone, so that no app finds the agent, and it cannot be created again (\(error)); "
                 + "it is tried again every 30 seconds"
             raiseIfNew(StatusDocument.Alarm.socketRemoved, text)
         case .isBack(let address):
             raise(
                 StatusDocument.Alarm.socketRemoved,
-                "the file of the socket \(address) was removed while agentd was listening on it, and was made anew. Find out what removes "
+                "the file of the socket \(address) was removed while agentd was listening on it, and was created again. Find out what removes "
                     + "files there")
             // The event is in the log and the journal; an alarm would stay although the socket is back.
             alarms.end(StatusDocument.Alarm.socketRemoved)

@@ -37,7 +37,7 @@ enum Daemon {
                 case .stopped: return 0
                 case .configured:
                     // Credentials that came meanwhile are passed only at a start.
-                    Say.error("there is a configuration now; the service manager starts agentd anew")
+                    Say.error("there is a configuration now; the service manager restarts agentd")
                     return 0
                 case .outOfPatience: break
                 }

@@ -50,11 +50,11 @@ extension DaemonRunner {
         do throws(LinuxError) {
             environment.links = try netlink(start.configuration, log)
         } catch {
-            log.error("the links are not watched; one that costs nothing is assumed", metadata: ["error": "\(error)"])
+            log.error("the links cannot be watched; an unmetered link is assumed", metadata: ["error": "\(error)"])
             environment.linksUnwatched = "\(error)"
         }
         environment.power = SysfsPowerMonitor { error in
-            log.warning("changes of the power supply are not heard of; it is read every minute", metadata: ["error": "\(error)"])
+            log.warning("changes of the power supply cannot be watched; it is read every minute", metadata: ["error": "\(error)"])
         }
     }
 

@@ -26,7 +26,7 @@ extension DaemonRunner {
         let identity = IdentityFile(stateFolder: start.state.path)
         let known = identity.read()
         guard case .damaged(let error) = known else { return (identity, known.marker, nil) }
-        start.log.error("the identity file is damaged; it is written anew", metadata: ["error": "\(error)"])
+        start.log.error("the identity file is damaged; it is written again", metadata: ["error": "\(error)"])
         identity.moveAside()
         return (identity, known.marker, "\(error)")
     }
@@ -77,7 +77,7 @@ extension DaemonRunner {
         do throws(LinuxError) {
             return try ClockMonitor { loop.execute { box.agent?.assumeIsolated { $0.clockStepped() } } }
         } catch {
-            log.warning("steps of the clock are not heard of", metadata: ["error": "\(error)"])
+            log.warning("changes of the wall clock cannot be watched", metadata: ["error": "\(error)"])
             return nil
         }
     }

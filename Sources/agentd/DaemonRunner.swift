@@ -176,7 +176,7 @@ final class DaemonRunner {
         do throws(StoreError) {
             try writer.close()
         } catch {
-            log.error("the store was not closed in good order", metadata: ["error": "\(error)"])
+            log.error("the store was not closed cleanly", metadata: ["error": "\(error)"])
         }
         // The process ends next; the store is closed already, so the loop has no work left.
         try? group.syncShutdownGracefully()

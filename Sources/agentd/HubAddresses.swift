@@ -19,12 +19,12 @@ final class HubAddresses: Sendable {
                 switch result {
                 case .success(let addresses): answer(addresses, isLiteral)
                 case .failure(let error):
-                    log.info("the hub's name has no address now", metadata: ["error": "\(error)"])
+                    log.info("the hub's name cannot be resolved now", metadata: ["error": "\(error)"])
                     answer(nil, isLiteral)
                 }
             }
         } catch {
-            log.warning("the hub's name is not looked up", metadata: ["error": "\(error)"])
+            log.warning("the hub's name cannot be looked up", metadata: ["error": "\(error)"])
             answer(nil, false)
         }
     }

@@ -48,7 +48,7 @@ struct LastGoodFiles: Sendable {
             write(bytes, usual + ownName, log)
         } else {
             log.notice(
-                "no copy of the configuration is kept where a start looks for one: if the files get damaged, agentd cannot start",
+                "no copy of the configuration is kept in the usual state folder: if the files get damaged, agentd cannot start",
                 metadata: ["folder": "\(usual)", "expected": "store.path in that folder, or STATE_DIRECTORY set to an existing folder"])
         }
     }
@@ -57,7 +57,7 @@ struct LastGoodFiles: Sendable {
         do throws(LinuxError) {
             try DurableFiles(calls: LinuxFileCalls()).write(bytes, to: path)
         } catch {
-            log.warning("no copy of the configuration was kept", metadata: ["error": "\(error)"])
+            log.warning("the copy of the configuration was not stored", metadata: ["error": "\(error)"])
         }
     }
 

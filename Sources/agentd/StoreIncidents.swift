@@ -27,7 +27,7 @@ struct StoreIncidents: Sendable {
             do throws(LinuxError) {
                 try state.holdAgain()
             } catch {
-                log.error("the lock of the state folder was not taken anew", metadata: ["error": "\(error)"])
+                log.error("the lock of the state folder could not be taken again", metadata: ["error": "\(error)"])
             }
             vault.noteAgain(in: identity)
         case .fatal(let error):

@@ -35,7 +35,7 @@ struct TrialFiles: Sendable {
         do throws(LinuxError) {
             try DurableFiles(calls: LinuxFileCalls()).write(bytes, to: path)
         } catch {
-            log.warning("what is on trial was not written down", metadata: ["error": "\(error)"])
+            log.warning("the trial of the configuration was not stored", metadata: ["error": "\(error)"])
         }
     }
 }

@@ -34,8 +34,8 @@ struct OpeningNewsTests {
         var opening = StoreOpening()
         opening.wasUnclean = true
         await stand.agent.note(opening)
-        let told = lines.all.withLock { $0 }.filter { $0.contains("did not end in good order") }
-        #expect(told == ["the last run did not end in good order; the database was checked and is whole"])
+        let told = lines.all.withLock { $0 }.filter { $0.contains("did not end cleanly") }
+        #expect(told == ["the last run did not end cleanly; the database was checked and is whole"])
         try await stand.stop()
     }
 }

@@ -28,7 +28,7 @@ extension EndToEnd {
                 #expect(try await stand.settle().alarms.isEmpty)
                 #expect(try await stand.hubApplied() == 3)
                 let log = try String(contentsOfFile: "\(stand.folder)/agent.log", encoding: .utf8)
-                #expect(log.contains("socket_removed") && log.contains("was made anew"))
+                #expect(log.contains("socket_removed") && log.contains("was created again"))
                 await stand.stopAgent()
                 #expect(access(stand.socketPath, F_OK) != 0)
             }

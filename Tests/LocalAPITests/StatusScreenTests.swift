@@ -113,7 +113,7 @@ import Testing
             document.alarms = alarm.map { [.init(code: $0, detail: "x")] } ?? []
             return StatusScreen.render(document, now: StatusSamples.now, color: false)[3]
         }
-        #expect(work(nil).contains("the disk does not take writes"))
+        #expect(work(nil).contains("the disk refuses writes"))
         #expect(work("newer_schema").contains("a newer agentd has written the database"))
         #expect(work("foreign_database").contains("the database is another program's"))
     }

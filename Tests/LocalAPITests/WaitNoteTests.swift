@@ -30,9 +30,9 @@ import Testing
             Enqueued(
                 state: "in_flight", why: why(sentence: "the hub's answer is not there yet"),
                 says: "it is safe on flash; the hub's answer is not there yet"),
-            Enqueued(state: "pending", says: "it is safe on flash; agentctl mutations show k-1 tells how it goes"),
+            Enqueued(state: "pending", says: "it is safe on flash; agentctl mutations show k-1 shows its state"),
             Enqueued(
-                state: "a_new_state", says: "it is safe on flash; agentctl mutations show k-1 tells how it goes"),
+                state: "a_new_state", says: "it is safe on flash; agentctl mutations show k-1 shows its state"),
             Enqueued(
                 state: "rejected", why: why(sentence: "the hub refused it: status must be one of open, closed"),
                 says: "it is kept on flash; the hub refused it: status must be one of open, closed; see: agentctl rejected "

@@ -23,7 +23,7 @@ extension Agent {
             try store.audit(verb, target, uid: uid, json, at: now)
         } then: { agent, result in
             guard case .failure(let error) = result else { return }
-            agent.log.warning("a decision was not written down", metadata: ["verb": "\(verb)", "error": "\(error)"])
+            agent.log.warning("a decision is missing in the audit trail", metadata: ["verb": "\(verb)", "error": "\(error)"])
         }
     }
 }

@@ -142,8 +142,8 @@ extension Agent {
             assumeIsolated { agent in
                 switch answer {
                 case .failed(let detail):
-                    agent.log.error("the pause is not on disk", metadata: ["error": "\(detail)"])
-                    call.refuse(LocalProblem.readOnly.problem("it is in force, but the disk did not take it", retryAfter: 30))
+                    agent.log.error("the pause was not stored", metadata: ["error": "\(detail)"])
+                    call.refuse(LocalProblem.readOnly.problem("the pause is in force, but the disk refused to store it", retryAfter: 30))
                 default: call.answer(PauseAnswer(pause: pause).answer)
                 }
             }

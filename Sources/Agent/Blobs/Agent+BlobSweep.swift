@@ -111,7 +111,7 @@ extension Agent {
                 agent.blobs.hasParked = counts.failed > 0
                 agent.blobs.hasFailedDownloads = counts.fetchFailed > 0
                 let count = found.orphans.count
-                if count > 0 { agent.log.notice("files without a row were taken up again", metadata: ["count": "\(count)"]) }
+                if count > 0 { agent.log.notice("files without a row in the database got one again", metadata: ["count": "\(count)"]) }
                 if counts.missing > 0 { agent.log.error("files are missing", metadata: ["count": "\(counts.missing)"]) }
             }
             agent.loadBlobs(FilePace.window)

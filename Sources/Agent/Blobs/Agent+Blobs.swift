@@ -130,7 +130,7 @@ extension Agent {
                 call.answer(agent.item(row).answer(isNew: isNew))
                 guard row.state == .pending else { return }
                 if isNew {
-                    agent.log.info("a file came in", metadata: ["blob": "\(row.id)", "bytes": "\(size)", "app": "\(requester.app)"])
+                    agent.log.info("a file was added", metadata: ["blob": "\(row.id)", "bytes": "\(size)", "app": "\(requester.app)"])
                 }
                 agent.blobs.isInUse = true
                 agent.feed(blob: .added(row.job))
@@ -255,7 +255,7 @@ extension Agent {
                 row.isVerified ? "it is at the server, which has shown its digest" : "it is at the server; its digest was not compared")
         case .failed:
             return answer(
-                .parked, "it was set aside: " + (row.progress.error ?? "the server did not take it"),
+                .parked, "it was set aside: " + (row.progress.error ?? "the server refused it"),
                 change: ["on a new link, when the hub is found again, after a day, or with agentctl blobs retry \(row.id)"])
         case .missing:
             return answer(.parked, "its bytes are gone: " + (row.progress.error ?? ""), change: ["when the same file is added again"])

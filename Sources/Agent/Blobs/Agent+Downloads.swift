@@ -139,7 +139,7 @@ extension Agent {
 
     func removeCopies(_ digests: [BlobDigest]) {
         guard let folder = blobs.folder, !digests.isEmpty else { return }
-        log.info("files left this device to make room", metadata: ["count": "\(digests.count)"])
+        log.info("files were removed from this device to make room", metadata: ["count": "\(digests.count)"])
         removeFiles(digests, in: folder)
     }
 

@@ -131,7 +131,7 @@ extension Agent {
                 let reason: String
                 switch copy {
                 case .whole, .unknown: return agent.park(id, code, why, progress, json)
-                case .changed: reason = "its bytes on this device are not what they were"
+                case .changed: reason = "its bytes on this device have changed"
                 case .gone: reason = "its bytes are not on this device any more"
                 }
                 agent.lose(id, why: reason, note: note(.missing, progress.offset, reason))

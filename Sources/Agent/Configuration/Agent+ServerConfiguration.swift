@@ -85,7 +85,7 @@ extension Agent {
             try store.keepServerConfiguration(text, at: now)
         } then: { agent, result in
             guard case .failure(let error) = result else { return }
-            agent.log.warning("the hub's configuration was not kept", metadata: ["error": "\(error)"])
+            agent.log.warning("the hub's configuration was not stored", metadata: ["error": "\(error)"])
         }
     }
 

@@ -34,7 +34,7 @@ package struct ConfigurationSource: Hashable, Sendable {
             return ConfigurationError(
                 file: file.name,
                 problem: "its content has changed without a write since it was last read: the disk has changed it",
-                expected: "the file written anew, by saving it once")
+                expected: "the file saved once more")
         }
     }
 

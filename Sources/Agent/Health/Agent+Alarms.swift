@@ -23,7 +23,7 @@ extension Agent {
     func restoreAlarms(_ text: String?) {
         guard let text else { return }
         guard let earlier = AlarmHistory(text: text) else {
-            return log.warning("what was told before this start cannot be read and is forgotten")
+            return log.warning("the stored alarms cannot be read and are dropped")
         }
         if alarms.add(earlier) { keepAlarms() }
     }
@@ -51,6 +51,6 @@ extension Agent {
     }
 
     private func keepAlarms() {
-        keep(alarms.text, as: .alarms, loss: "an alarm was not written down; a restart forgets it")
+        keep(alarms.text, as: .alarms, loss: "an alarm was not stored; a restart forgets it")
     }
 }

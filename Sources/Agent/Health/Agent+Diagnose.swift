@@ -184,7 +184,7 @@ extension Agent {
         observe(answer)
         guard case .success(let response) = result, response.status == 202, answer.headers != nil else {
             diagnostics.ended(isSent: false, at: answer.at.instant)
-            return log.info("the hub did not take the diagnostics")
+            return log.info("the hub refused the diagnostics")
         }
         diagnostics.ended(isSent: true, at: answer.at.instant)
         log.info("diagnostics sent", metadata: ["up_bytes": "\(response.traffic.wireUp)"])

@@ -37,7 +37,7 @@ extension Agent {
                 (["result": "failed"], Int64(metrics.failedCycles)),
             ])
         page.family(
-            "agentd_bytes_total", .counter, "Bytes on the wire since the start, by link and by what they were for.",
+            "agentd_bytes_total", .counter, "Bytes on the wire since the start, by link and purpose.",
             metrics.bytes.sorted { $0.key < $1.key }.flatMap { series, bytes in
                 [("up", bytes.up), ("down", bytes.down)].map {
                     (["link": series.link, "class": series.purpose.rawValue, "dir": $0.0], $0.1)

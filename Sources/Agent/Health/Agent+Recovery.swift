@@ -53,7 +53,7 @@ extension Agent {
     /// Starts the state until ``note(_:)-(StoreOpening)``: the API is open, and every caller is asked to come again.
     package func beginRecovery(_ reason: String) {
         mode = .recovering
-        log.error("the database cannot be opened; what can be read of it goes into a new one", metadata: ["error": "\(reason)"])
+        log.error("the database cannot be opened; its readable rows go into a new one", metadata: ["error": "\(reason)"])
     }
 
     package func endRecovery() {
@@ -120,7 +120,7 @@ extension Agent {
     package func noteIdentityDamage(_ reason: String) {
         raise(
             "identity_damaged",
-            "identity.json could not be read (\(Printable.text(reason))) and was written anew from the database; look at the disk")
+            "identity.json could not be read (\(Printable.text(reason))) and was written again from the database; check the disk")
     }
 
     func noteLostTail(_ count: Int64) {
@@ -137,7 +137,7 @@ extension Agent {
                 agent.alarms.end("mass_delete")
                 agent.log.notice("deletions accepted", metadata: ["records": "\(count)", "uid": "\(uid)"])
                 agent.events.poke()
-            case .failure(let error): agent.log.error("the deletions were not done", metadata: ["error": "\(error)"])
+            case .failure(let error): agent.log.error("the deletions failed", metadata: ["error": "\(error)"])
             }
         }
     }

@@ -25,9 +25,10 @@ extension Agent {
             // Mutations that were made earlier in this boot can be dated as well.
             if isRight { try store.learn(ClockAnchor(wall: now, error: .milliseconds(500)), at: now) }
         } then: { agent, result in
-            agent.log.notice("the wall clock", metadata: ["trusted": "\(isRight)"])
+            let found = isRight ? "the clock is synchronized" : "the clock is not synchronized yet"
+            agent.log.notice("\(found)", metadata: ["trusted": "\(isRight)"])
             if case .failure(let error) = result {
-                agent.log.warning("what the time is was not written down", metadata: ["error": "\(error)"])
+                agent.log.warning("the time was not stored", metadata: ["error": "\(error)"])
             }
         }
     }
@@ -38,7 +39,7 @@ extension Agent {
         } then: { agent, result in
             guard case .failure(let error) = result else { return }
             agent.around.clock.forget()
-            agent.log.warning("what the time is was not written down", metadata: ["error": "\(error)"])
+            agent.log.warning("the time was not stored", metadata: ["error": "\(error)"])
         }
     }
 

@@ -35,7 +35,7 @@ extension Agent {
         guard let text, text.hasPrefix(environment.bootID + " ") else { return }
         let now = environment.time.now().instant
         guard let hints = LinkHints(text: String(text.dropFirst(environment.bootID.count + 1)), now: now) else {
-            return log.warning("what was said about links before this start cannot be read and is forgotten")
+            return log.warning("the stored hints about links cannot be read and are dropped")
         }
         perform(around.connectivity.restore(hints, now: now))
         tellConditions()
@@ -44,7 +44,7 @@ extension Agent {
     private func keepHints() {
         keep(
             environment.bootID + " " + around.connectivity.hints.text, as: .linkHints,
-            loss: "a hint about a link was not written down; a restart forgets it")
+            loss: "a hint about a link was not stored; a restart forgets it")
     }
 
     private func hear(_ hint: LinkHint, about name: LinkName, _ call: LocalCall) throws(Problem) {

@@ -60,7 +60,7 @@ extension Agent {
                     isTrusted: isClockTrusted), now: now.instant)
         }
         log.notice(
-            "the agent ended in the middle of its traffic; what may have moved is counted",
+            "the agent was killed during transfers; the bytes that may have moved are counted",
             metadata: ["link": "\(stored.link)", "up_bytes": "\(used.up)", "down_bytes": "\(used.down)"])
         storeUsage()
     }

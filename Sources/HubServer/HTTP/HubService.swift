@@ -189,7 +189,7 @@ package final class HubService: Sendable {
         do throws(HubError) {
             return try hub.reader()
         } catch {
-            log.warning("requests that only read share the connection that writes", metadata: ["error": "\(error)"])
+            log.warning("reads share the connection of the writer", metadata: ["error": "\(error)"])
             return nil
         }
     }

@@ -66,11 +66,11 @@ final class OperatorHandler: HTTPHandler {
         switch news {
         case .isBack(let address):
             log.warning(
-                "the file of the operators' socket was removed while the hub was listening on it, and was made anew",
+                "the file of the operators' socket was removed while the hub was listening on it, and was created again",
                 metadata: ["path": "\(address)", "hint": "find out what removes files there"])
         case .isGone(let address, let error):
             log.error(
-                "the file of the operators' socket is gone and cannot be made anew; it is tried again every 30 seconds",
+                "the file of the operators' socket is gone and cannot be created again; the hub retries every 30 seconds",
                 metadata: ["path": "\(address)", "error": "\(error)", "hint": "\(hint(for: error))"])
         }
     }

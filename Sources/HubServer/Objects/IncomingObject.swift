@@ -100,7 +100,7 @@ final class IncomingObject: IncomingBlob {
             let object = try store.get(key, atMost: Int(UploadCheckpoint.partBytes) + (1 << 20)) ?? []
             let own = Array(object.suffix(Int(piece.count)))
             guard own.count == piece.count, store.digest(own) == piece.digest else {
-                throw BlobError(.damaged, doing: "go on with an upload in \(store.place)", detail: "\(key) is not there or not what it was")
+                throw BlobError(.damaged, doing: "go on with an upload in \(store.place)", detail: "\(key) is missing or has changed")
             }
             bytes += own
         }
@@ -171,7 +171,7 @@ final class IncomingObject: IncomingBlob {
     }
 
     private func altered(_ what: String) -> BlobError {
-        BlobError(.altered, doing: "keep a blob in \(store.place)", detail: "\(what) is not what was written")
+        BlobError(.altered, doing: "keep a blob in \(store.place)", detail: "\(what) has changed since it was written")
     }
 
     func discard() {

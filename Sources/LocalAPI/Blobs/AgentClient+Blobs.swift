@@ -106,7 +106,7 @@ extension AgentClient {
         guard (200...299).contains(response.status) else { throw AgentError.refused(doing, problem(response)) }
         // Every fault of the answer is the same error.
         guard let json = try? JSONReader.read(response.body, limits: .answer), let value = read(json) else {
-            throw AgentError.badAnswer(doing, "the answer is not what it must be")
+            throw AgentError.badAnswer(doing, "the answer has an unexpected form")
         }
         return Reply(status: response.status, value: value, body: response.body)
     }

@@ -220,7 +220,7 @@ package struct AgentClient: Sendable {
         } catch {
             throw AgentError.badAnswer(doing, "the answer is not JSON: \(error)")
         }
-        guard let value = read(json) else { throw AgentError.badAnswer(doing, "the answer lacks what it must have") }
+        guard let value = read(json) else { throw AgentError.badAnswer(doing, "the answer lacks required members") }
         return Reply(status: response.status, value: value, body: response.body)
     }
 

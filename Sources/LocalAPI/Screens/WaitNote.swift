@@ -16,7 +16,7 @@ package enum WaitNote {
         case .done?, .resolved?, .coalesced?, .superseded?: text = "it is settled: \(answer.state)"
         case .pending?, .inFlight?, .conflicted?, nil:
             let reason = why.map { $0.sentence + until($0, now, offset) }
-            text = safe + "; " + (reason ?? "agentctl mutations show \(answer.id) tells how it goes")
+            text = safe + "; " + (reason ?? "agentctl mutations show \(answer.id) shows its state")
         }
         return PlainText.safe(text)
     }

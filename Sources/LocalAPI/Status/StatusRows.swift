@@ -84,7 +84,7 @@ struct StatusRows {
     private var readOnlyCause: String {
         let codes = document.alarms.map(\.code)
         if codes.contains("newer_schema") { return "a newer agentd has written the database" }
-        return codes.contains("foreign_database") ? "the database is another program's" : "the disk does not take writes"
+        return codes.contains("foreign_database") ? "the database is another program's" : "the disk refuses writes"
     }
 
     private var limit: String {

@@ -22,7 +22,7 @@ extension Doctor {
                 let often = deaths == 1 ? "once" : "\(deaths) times in a row"
                 return .warn("it died \(often) before this start", fix: "journalctl -u agentd -p err -n 50")
             }
-            return .ok("the run before this one ended in good order")
+            return .ok("the run before this one ended cleanly")
         },
         DoctorCheck("supervision", why: "without a service manager nothing restarts an agent that dies or hangs") { facts in
             guard let supervised = facts.system?.isSupervised else { return .unknown(noAgent) }
@@ -44,7 +44,7 @@ extension Doctor {
             }
             return .ok("\(limit) files may be open")
         },
-        DoctorCheck("alarms", why: "what the agent noticed about its data, its hub or its identity waits for a look") { facts in
+        DoctorCheck("alarms", why: "alarms about data, hub or identity wait for a person") { facts in
             guard let agent = facts.agent, agent.isRunning else { return .unknown(noAgent) }
             guard let first = agent.alarms.sorted(by: { $0.key < $1.key }).first else {
                 guard !agent.pastAlarms.isEmpty else { return .ok("none") }
@@ -70,7 +70,7 @@ extension Doctor {
     static let openFilesMin: Int64 = 128
 
     static let configurationChecks: [DoctorCheck] = [
-        DoctorCheck("configuration", why: "what the files say is not what the agent does") { facts in
+        DoctorCheck("configuration", why: "the agent uses other settings than the files have") { facts in
             guard let configuration = facts.configuration else { return .unknown("not read") }
             if configuration.isLastGood {
                 return .bad(
@@ -118,14 +118,14 @@ extension Doctor {
             guard let configuration = facts.configuration else { return .unknown("not read") }
             if !configuration.undocumented.isEmpty {
                 return .warn(
-                    "no strategy is written down for \(configuration.undocumented.joined(separator: ", ")); the later change wins, "
+                    "no strategy is declared for \(configuration.undocumented.joined(separator: ", ")); the later change wins, "
                         + "field by field",
                     fix: "give entities.NAME.strategy, or its fields, in the configuration")
             }
             if !configuration.unknownEntities.isEmpty {
                 return .note(
                     "not configured, and treated as records: \(configuration.unknownEntities.joined(separator: ", "))",
-                    fix: "name them under entities, or set strict_entities: true to refuse what is not named")
+                    fix: "name them under entities, or set strict_entities: true to refuse other entities")
             }
             return .ok("every entity has one")
         },

@@ -179,7 +179,7 @@ extension Doctor {
                 return .warn("on battery\(percent): the sync waits", fix: "charge it; power.allow_critical lets critical work through")
             }
         },
-        DoctorCheck("budget", why: "when the data budget is used up, work waits until it begins anew") { facts in
+        DoctorCheck("budget", why: "when the data budget is used up, work waits for its next period") { facts in
             guard let links = facts.links else { return .unknown(noAgent) }
             guard let tightest = links.budgets.max(by: { $0.percentUsed < $1.percentUsed }) else { return .ok("this link has none") }
             let again = tightest.resetsAt.map { ", begins again \($0)" } ?? ""
@@ -232,7 +232,7 @@ extension Doctor {
                 let when = work.lastErrorAt.map { " \(DurationText.rough($0.duration(to: facts.now))) ago" } ?? ""
                 error = "; \(work.failures) failed in a row, the last one\(when): \(lastError)"
             }
-            if age > limit { return .warn(text + error, fix: "agentctl sync --wait says what is in the way") }
+            if age > limit { return .warn(text + error, fix: "agentctl sync --wait names the obstacle") }
             return .ok(text + error)
         },
         DoctorCheck("pause", why: "while the sync is paused nothing leaves this machine") { facts in
@@ -241,7 +241,7 @@ extension Doctor {
             let until = pause.until.map { "until \($0)" } ?? "until it is resumed"
             return .warn("paused \(until)" + (pause.reason.isEmpty ? "" : ": \(pause.reason)"), fix: "agentctl resume")
         },
-        DoctorCheck("decisions", why: "what was refused or contested keeps its record apart until a person has decided") { facts in
+        DoctorCheck("decisions", why: "a record with a refused or disputed change differs from the hub until a person decides") { facts in
             guard let work = facts.work else { return .unknown("not looked at") }
             let found = [(work.conflicted, "in conflict"), (work.rejected, "rejected"), (work.parked, "set aside")].filter { $0.0 > 0 }
             guard !found.isEmpty else { return .ok("nothing waits for a person") }

@@ -6,7 +6,7 @@ extension Doctor {
             guard let fault = system.stateFault else { return .ok("\(system.stateFolder) is ours alone") }
             return .bad(fault, fix: "chown agentd:agentd \(system.stateFolder) && chmod 700 \(system.stateFolder)")
         },
-        DoctorCheck("file_system", why: "what is written there must still be there after a power cut") { facts in
+        DoctorCheck("file_system", why: "files there must survive a power cut") { facts in
             guard let system = facts.system else { return .unknown("not looked at") }
             if system.space?.isReadOnly == true {
                 return .bad(
@@ -18,7 +18,7 @@ extension Doctor {
                     "\(system.stateFolder) is on \(name), which does not keep it",
                     fix: "put store.path on a local disk (ext4, f2fs, btrfs, xfs)")
             }
-            return .ok("it keeps what is written")
+            return .ok("it survives power loss")
         },
         DoctorCheck("disk", why: "with a full disk nothing more is accepted") { facts in
             guard let space = facts.system?.space else { return .unknown("not looked at") }
@@ -45,7 +45,7 @@ extension Doctor {
             if space.freeInodes < 100 { return .bad(text, fix: fix) }
             return left < 5 ? .warn(text, fix: fix) : .ok(text)
         },
-        DoctorCheck("flash", why: "a worn card loses what it has acknowledged, and then stops taking writes") { facts in
+        DoctorCheck("flash", why: "a worn card loses acknowledged writes, and then refuses all writes") { facts in
             guard let flash = facts.system?.flash else { return .unknown("not looked at") }
             let name = flash.device ?? "the device"
             let fix = "replace \(name); what writes: iotop -oPa, and log.level, durability: relaxed for telemetry"
@@ -109,19 +109,19 @@ extension DoctorFacts.Flash {
 // Checks of the database.
 extension Doctor {
     static let storeChecks: [DoctorCheck] = [
-        DoctorCheck("database", why: "it holds what was accepted and not sent, and the local copy of the records") { facts in
+        DoctorCheck("database", why: "it holds accepted changes that were not sent, and the local copy of the records") { facts in
             guard let store = facts.store else { return .unknown("there is none, or it was not looked at") }
             if let fault = store.fault { return .bad(fault, fix: "journalctl -u agentd -p err -n 20; a newer agentd may have written it") }
             if store.isReadOnly { return .bad("it takes no writes", fix: "journalctl -u agentd -p err -n 20; dmesg | tail") }
             if store.integrity != "ok" {
                 return .bad(
                     "its check complains: \(store.integrity)",
-                    fix: "systemctl restart agentd: what is readable goes into a new one, the old one is kept")
+                    fix: "systemctl restart agentd: readable rows go into a new database, the old one is kept")
             }
             if let recovery = store.recovery { return .note(recovery, fix: "nothing more; look at the disk if it happens again") }
             return .ok("whole, \(SizeText.readable(store.bytes))")
         },
-        DoctorCheck("durability", why: "with less than synchronous=FULL a power cut takes what was acknowledged last") { facts in
+        DoctorCheck("durability", why: "with less than synchronous=FULL a power cut loses the last acknowledged changes") { facts in
             guard let synchronous = facts.store?.synchronous else { return .unknown(noAgent) }
             if synchronous == "full" { return .ok("synchronous \(synchronous)") }
             return .bad("synchronous \(synchronous)", fix: "install the released agentd again: it never sets anything else")

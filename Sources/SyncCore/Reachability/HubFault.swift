@@ -154,9 +154,9 @@ extension HubFault {
             return place.portal.map { "log in at \($0), from a browser in this network" } ?? "\(place.curl); ask who runs this network"
         case .otherServer, .wrongAddress: return "\(place.curl); then look at hub.url"
         case .incompatible: return "agentctl --version; update agentd, or the hub"
-        case .overloaded: return "agentctl status tells when it is tried again; if it lasts, ask the hub's operator"
+        case .overloaded: return "agentctl status shows the time of the next try; if it lasts, ask the hub's operator"
         case .failed, .nonsense: return "agentctl diagnose, and send the file to the hub's operator"
-        case .history: return "agentctl sync; agentctl status tells what was found"
+        case .history: return "agentctl sync; agentctl status shows the result"
         }
     }
 
@@ -168,7 +168,7 @@ extension HubFault {
                 "at the hub: agenthub token readmit \(words[index + 1].prefix { $0 != ")" && $0 != "," && $0 != ";" }); then: agentctl sync"
         }
         return
-            "at the hub: agenthub token add \(place.device); put what it prints into \(place.tokenFile ?? "hub.token_file"), then: "
+            "at the hub: agenthub token add \(place.device); put the printed token into \(place.tokenFile ?? "hub.token_file"), then: "
             + "agentctl sync"
     }
 }

@@ -68,7 +68,7 @@ package struct HubCall: Hashable, Sendable {
         case .pull: "pull from the hub"
         case .push: "push to the hub"
         case .snapshot: "list an entity of the hub"
-        case .known: "ask the hub what it knows"
+        case .known: "ask the hub which mutations it has"
         case .verify: "compare an entity with the hub"
         }
     }

@@ -206,7 +206,7 @@ package final class StateDirectory: Sendable {
         case .fit:
             return []
         case .volatile(let name):
-            return ["\(path) is on \(name): what is written there may be gone after a restart"]
+            return ["\(path) is on \(name): files there may be gone after a restart"]
         case .unfit(let name):
             throw LinuxError(
                 .unsuitable, doing: FileStep.inspectFileSystem.rawValue, path: path,

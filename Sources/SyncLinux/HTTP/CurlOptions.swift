@@ -60,7 +60,7 @@ func configure(
     options.setBody(request, memory)
     options.setCallbacks(context: context, ledger: ledger)
     if options.failure != CURLE_OK {
-        throw .malformed("curl does not take the request: \(String(cString: curl_easy_strerror(options.failure)))")
+        throw .malformed("curl refuses the request: \(String(cString: curl_easy_strerror(options.failure)))")
     }
 }
 

@@ -38,7 +38,7 @@ package struct HealPhase: Hashable, Sendable {
     private mutating func load(_ state: inout SyncState) -> NextPhase {
         guard !state.isHalted, state.limits != nil else { return state.halt() }
         if state.isOverBudget || state.pressure.hasNoRequestsLeft {
-            state.cycle?.outcome.error = "the hub has another history; it is being asked what it still knows"
+            state.cycle?.outcome.error = "the hub has another history; it is being asked which mutations it still has"
             state.wish(.again(at: state.pressure.nextRequestAt(state.now.instant)))
             return .close
         }
@@ -97,7 +97,7 @@ package struct HealPhase: Hashable, Sendable {
         state.durable.recordAsked(upTo: 0)
         // Two hubs that take turns at one address would be asked without end.
         guard let healed = state.cycle?.healed, healed < 2 else {
-            return Self.wait("the hub forgets what it knew while it is asked", &state)
+            return Self.wait("the hub lost mutations again while it was asked", &state)
         }
         state.cycle?.healed += 1
         return load(&state)

@@ -38,7 +38,7 @@ extension PullPhase {
                 let isRescoped = state.readings.rescoped.contains(entity)
                 let detail =
                     isRescoped
-                    ? "the scopes of this device have changed again" : "its cursor has expired again, although the feed was started anew"
+                    ? "the scopes of this device have changed again" : "its cursor has expired again, although the feed was restarted"
                 hold(entity, detail, isRescoped ? .error : .content, kind: .gone, until: .end, &state)
             }
         }

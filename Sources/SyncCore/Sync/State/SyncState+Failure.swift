@@ -36,12 +36,12 @@ extension SyncState {
 
     /// The hub accepted the request and left mutations without a verdict: their outcome is unknown, so they stay in flight.
     mutating func failUnanswered() -> NextPhase {
-        fail(HubReply.Refusal(.nonsense, "the hub's answer settled nothing of what was sent"))
+        fail(HubReply.Refusal(.nonsense, "the hub's answer settled none of the sent mutations"))
     }
 
     /// A backend's answer without results. One request is never too large a batch, so there is no search.
     mutating func failWithoutResults(_ refusal: HubReply.Refusal?) -> NextPhase {
-        fail(refusal ?? HubReply.Refusal(.nonsense, "nothing became known of what was sent"))
+        fail(refusal ?? HubReply.Refusal(.nonsense, "the outcome of the sent mutations is still unknown"))
     }
 
     /// The store failed: a full disk or a damaged page. Nothing was changed, so the cycle just ends; the store reports it in status. An
