@@ -136,7 +136,7 @@ struct AgentConflictTests {
         try await stand.stop()
     }
 
-    @Test("Who may not see the entity sees no conflict of it; who may only read decides nothing")
+    @Test("A caller without access to the entity sees no conflict of it, and a reader decides nothing")
     func roles() async throws {
         let stand = try await Self.disputed()
         stand.outside.write(

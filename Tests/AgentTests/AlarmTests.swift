@@ -6,7 +6,7 @@ import Testing
 
 @Suite("Alarms that are over")
 struct AlarmTests {
-    @Test("A hub that was replaced is told after everything has healed, also after a restart, until somebody acknowledges it")
+    @Test("A replaced hub stays an alarm after everything has healed, also after a restart, until a person acknowledges it")
     func untilAcknowledged() async throws {
         let stand = try await AgentStand.start()
         try await stand.sync()
@@ -40,7 +40,7 @@ struct AlarmTests {
         try await last.stop()
     }
 
-    @Test("What is told twice is kept once, what is no event is not kept, and nonsense in the database is no history")
+    @Test("An alarm that is raised twice is kept once, other texts are not kept, and nonsense in the database is no history")
     func history() throws {
         var alarms = AlarmHistory()
         let now = Timestamp(milliseconds: 1_000)

@@ -14,7 +14,7 @@ struct BackPressureTests {
         return (connection, body)
     }
 
-    @Test("Of a stream of tiny lines whose answers are not read, no more is accepted than the buffers of the socket and one piece")
+    @Test("A stream of tiny lines without a reader of the answers is accepted up to the socket's buffers and one piece")
     func unreadAnswers() async throws {
         let stand = try await AgentStand.start("entities: { readings: { kind: event } }\n")
         let (connection, body) = try begin(stand, lines: 600_000)

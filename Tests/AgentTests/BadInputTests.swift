@@ -45,7 +45,7 @@ struct BadInputTests {
     }
 
     @Test(
-        "Who may not ask is told so before the body is looked at, whatever is in it",
+        "A caller without the right is refused before the body is read, whatever is in it",
         arguments: [
             "not json", String(repeating: "x", count: 3 << 20),
         ])

@@ -13,7 +13,7 @@ struct ConfigurationAccessTests {
     }
 
     @Test(
-        "Without rules root and the agent itself are admin, the group agentd enqueues, all others are nobody",
+        "Without rules root and the agent itself are admin, the group agentd enqueues, and others have no access",
         arguments: [
             Peer(uid: 0, gid: 0, access: "admin uid:0"),
             Peer(uid: 991, gid: 991, access: "admin uid:991"),

@@ -120,7 +120,7 @@ struct ConfigurationLastGoodTests {
             name: "last-good.yaml", text: LastGoodConfiguration.text(loaded.configuration, sources: loaded.sources))
     }
 
-    @Test("Whichever bit the disk flips in a file that nobody has written, the last good one is taken, never the other one")
+    @Test("For every bit that the disk flips in an unwritten file, the last good one is taken, never the damaged one")
     func flippedBits() throws {
         let text = "hub: { url: https://h, device: dev-1 }\nsync: { debounce: 1s }\n"
         let kept = try kept(after: file(text))

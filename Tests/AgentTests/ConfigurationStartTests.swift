@@ -28,7 +28,7 @@ struct ConfigurationStartTests {
     @Test("There are many mistakes to try")
     func count() { #expect(Self.mistakes.count >= 140) }
 
-    @Test("At the first start each one is refused with its place; apps that ask are told it for half a minute, and nobody is left hanging")
+    @Test("At the first start each one is refused with its place; for half a minute every app that asks gets this answer")
     func first() throws {
         for text in Self.mistakes {
             let start = Self.start(text)

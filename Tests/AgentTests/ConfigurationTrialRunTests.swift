@@ -66,7 +66,7 @@ struct ConfigurationTrialRunTests {
         try await stand.send(.get, "/v1/status")["agent"]?.object?["hub"]?.text
     }
 
-    @Test("One that leads nowhere is taken back, loudly, and stays so over a restart until somebody asks again")
+    @Test("One that leads nowhere is taken back with an alarm, also over a restart, until a person asks again")
     func takenBack() async throws {
         // Without any time to answer: the first look ends the trial.
         let stand = try await start(window: .zero)

@@ -111,7 +111,7 @@ struct FilesDownTests {
         }
     }
 
-    @Test("The hub does not give it: the file is set aside and not asked for again, until somebody has it fetched")
+    @Test("The hub refuses it: the file is set aside and not asked for again until a caller has it fetched")
     func refused() async throws {
         try await Self.start { stand, shelf in
             shelf.says(404)

@@ -26,7 +26,7 @@ struct HealthTests {
     }
 
     @Test(
-        "What starts the count anew",
+        "Events that restart the count",
         arguments: [
             Start(what: "nothing was left", last: nil, deaths: 0),
             Start(what: "the last run lasted", last: "b 400000000000 4\n", deaths: 0),

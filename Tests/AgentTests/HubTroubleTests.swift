@@ -3,7 +3,7 @@ import LocalAPI
 import SyncCore
 import Testing
 
-@Suite("What the hub, or something in its place, may answer")
+@Suite("Answers of the hub, or of a server in its place")
 struct HubTroubleTests {
     struct Nonsense: Sendable, CustomTestStringConvertible {
         var testDescription: String
@@ -123,7 +123,7 @@ struct HubTroubleTests {
     private static let stranger: JSON = ["idempotency_key": "0199c3f2-0000-7000-8000-000000000000", "status": "accepted", "version": 7]
 
     @Test(
-        "Of an answer to a push each result counts for its own key only; what has none stays, and is settled later",
+        "Each result of a push counts for its own key only; mutations without one stay, and are settled later",
         arguments: [
             Changed(testDescription: "in another order", done: [true, true]) { $0.reversed() },
             Changed(testDescription: "with a stranger's among them", done: [true, true]) { results in [stranger] + results },
@@ -195,7 +195,7 @@ struct HubTroubleTests {
         try await stand.stop()
     }
 
-    @Test("An answer that is lost makes nobody apply anything twice")
+    @Test("A lost answer never leads to a second application")
     func lostAnswer() async throws {
         let stand = try await AgentStand.start("entities: { audits: { fields: { n: counter } } }\n")
         _ = try await stand.enqueue(#"{"entity":"audits","record_id":"a-1","action":"create","data":{"n":1}}"#)

@@ -122,7 +122,7 @@ struct OneCauseTests {
             fails(.clientCertificate, "TLS handshake", "alert certificate required")),
     ]
 
-    @Test("What is wrong with the way to the hub", arguments: hubAway)
+    @Test("Faults on the way to the hub", arguments: hubAway)
     func away(_ obstacle: Obstacle) async throws {
         let stand = try await Self.stand()
         let id = try await stand.enqueue(#"{"entity":"audits","record_id":"a-1","action":"create","data":{"n":1}}"#)
@@ -132,7 +132,7 @@ struct OneCauseTests {
         try await stand.stop()
     }
 
-    @Test("Of several that follow one another only the present one is told, and none when the hub answers")
+    @Test("Only the present one of several causes is shown, and none when the hub answers")
     func present() async throws {
         let stand = try await Self.stand()
         let id = try await stand.enqueue(#"{"entity":"audits","record_id":"a-1","action":"create","data":{"n":1}}"#)
@@ -156,7 +156,7 @@ struct OneCauseTests {
 
     // MARK: Causes on this device
 
-    @Test("Our own token cannot be read: the hub was never asked, and nobody says that it refuses us")
+    @Test("The token file cannot be read: the hub was never asked, and no view says that it refuses the device")
     func noToken() async throws {
         let stand = try await Self.stand { environment in
             environment.token = { throw AgentStand.NoToken() }
@@ -170,7 +170,7 @@ struct OneCauseTests {
         try await stand.stop()
     }
 
-    @Test("Somebody paused the sync")
+    @Test("The sync is paused")
     func paused() async throws {
         let stand = try await Self.stand()
         let id = try await stand.enqueue(#"{"entity":"audits","record_id":"a-1","action":"create","data":{"n":1}}"#)
@@ -206,7 +206,7 @@ struct OneCauseTests {
     }
 
     @Test(
-        "What holds work back although the hub would answer",
+        "Causes that hold work back although the hub would answer",
         arguments: [
             Surroundings(
                 testDescription: "no carrier", code: "offline", words: "no link has carrier", command: "ip -brief address",

@@ -34,7 +34,7 @@ struct RestConfigurationTests {
     }
 
     @Test(
-        "What entities and mapping say of each other is found at load, with its place",
+        "Contradictions of entities and mapping are found at load, with their place",
         arguments: [
             (
                 RestConfigurationTests.mapping + "hub: { url: https://hub.example.com }",
@@ -67,7 +67,7 @@ struct RestConfigurationTests {
         #expect(errors.contains { $0.hasSuffix(message) }, "\(errors)")
     }
 
-    @Test("What is written back reads as the same")
+    @Test("A mapping that is written back reads as the same")
     func roundTrip() throws {
         let configuration = try Self.load(Self.mapping).configuration
         let again = try Self.load(LastGoodConfiguration.text(configuration)).configuration

@@ -148,7 +148,7 @@ struct SecurityTableTests {
         #expect(try Self.table().count == Self.rows.count)
     }
 
-    @Test("A limit that was changed, and a number that nobody has looked up, would be seen")
+    @Test("A changed limit, and a number without a source in the code, would be seen")
     func control() {
         let row = Row(from: "x", phrases: ["for 20 s each"], names: ["TLS 1.2"])
         #expect(Self.differences(row, in: "| x | for 20 s each, TLS 1.2 | |") == [])

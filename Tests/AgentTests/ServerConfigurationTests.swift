@@ -6,7 +6,7 @@ import SyncYAML
 import Testing
 
 /// PROTOCOL A12 at the agent.
-@Suite("What the hub tells to work by")
+@Suite("Settings from the hub")
 struct ServerConfigurationTests {
     private static func read(_ json: String, files: String, release: String = "1.0") throws -> LoadedConfiguration {
         let server = try ServerConfiguration(Array(json.utf8), release: AgentRelease(release))
@@ -35,7 +35,7 @@ struct ServerConfigurationTests {
         #expect(origins["sync.full_sync"] == "default")
     }
 
-    @Test("What is locked stays as the files say, with all below it", arguments: ["sync.pull_interval", "sync"])
+    @Test("A locked key stays as the files say, with all below it", arguments: ["sync.pull_interval", "sync"])
     func locked(_ key: String) throws {
         let loaded = try Self.read(
             #"{"version":7,"sync":{"pull_interval":"5m","debounce":"9s"}}"#, files: Self.file + "locked: [\(key)]\n")
@@ -44,7 +44,7 @@ struct ServerConfigurationTests {
     }
 
     @Test(
-        "What it may not say, and what is wrong in itself or with the files, is refused as a whole",
+        "Forbidden keys, and settings that are wrong in themselves or with the files, are refused as a whole",
         arguments: [
             "", "[]", "{}", #"{"version":"1"}"#, #"{"version":1,"hub":{"url":"https://other.example"}}"#,
             #"{"version":1,"access":[]}"#, #"{"version":1,"socket":{"path":"/tmp/x"}}"#, #"{"version":1,"locked":[]}"#,
@@ -67,7 +67,7 @@ struct ServerConfigurationTests {
         #expect(rules?.kind == (isUnderstood ? .record : .reference))
     }
 
-    @Test("What a hub writes from its own file, the agent reads as the same rules")
+    @Test("The agent reads the rules that a hub writes from its own file as the same rules")
     func roundTrip() throws {
         let yaml = """
             strict_entities: true
@@ -158,7 +158,7 @@ struct ServerConfigurationTests {
         try await again.stop()
     }
 
-    @Test("What is no good leaves the old in force, is told, and is not asked for again and again")
+    @Test("Bad settings leave the old ones in force, are reported, and are not asked for again and again")
     func rejected() async throws {
         let stand = try await AgentStand.start()
         stand.hub.offer(Self.offer)

@@ -32,7 +32,7 @@ struct ShareTests {
         }
     }
 
-    @Test("Unsent work on it is explained, waits with what was refused, and goes when the record is back and somebody says so")
+    @Test("Unsent work on it is explained, waits among the refused changes, and is sent when the record is back and a person says so")
     func revoked() async throws {
         let stand = try await AgentStand.start("entities: { audits: { kind: record } }\n")
         try stand.hub.publish("audits", "a-1", ["finding": "open", "note": "n"])
@@ -68,7 +68,7 @@ struct ShareTests {
         try await stand.stop()
     }
 
-    @Test("What the hub refuses as forbidden is explained, with what would let it go")
+    @Test("A change that the hub forbids is explained, with the condition that would let it go")
     func forbidden() async throws {
         var rules = EntityRules()
         rules.kind = .reference

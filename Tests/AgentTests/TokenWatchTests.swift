@@ -5,7 +5,7 @@ import Testing
 
 @Suite("Watching over the token")
 struct TokenWatchTests {
-    @Test("A token that is put in place of a refused one is shown at once, without anybody who asks for a sync")
+    @Test("A token that replaces a refused one is sent at once, without a request for a sync")
     func replaced() async throws {
         let stand = try await AgentStand.start { $0.tokenLooks = .milliseconds(20) }
         stand.hub.weather = .changes { request, response in

@@ -40,7 +40,7 @@ extension EndToEnd {
             return try #require(blocks.first { $0.contains("inspection-7781-\(language)") }, "the manual has no example in \(language)")
         }
 
-        @Test("What the manual says to apps works as it stands, twice, and takes effect once", arguments: languages)
+        @Test("The manual's examples for apps work as printed, twice, and take effect once", arguments: languages)
         func runs(_ language: Language) async throws {
             let source = try Self.example(language.name)
             guard Self.path(of: language.program) != nil else {

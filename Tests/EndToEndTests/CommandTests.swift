@@ -161,7 +161,7 @@ extension EndToEnd {
             }
         }
 
-        @Test("What is deleted, unknown or not there is said, with the command that lists what is there")
+        @Test("A deleted, unknown or missing thing is named, with the command that lists the existing ones")
         func absentThings() async throws {
             try await Stand.with { stand in
                 #expect(try await stand.agentctl("enqueue", "work_orders", "wo-1", "--data", "{}", "--wait").status == 0)
@@ -213,7 +213,8 @@ extension EndToEnd {
             }
         }
 
-        @Test("Whoever may not open the socket is told who may, and how to become one of them", .enabled(if: geteuid() == 0))
+        @Test(
+            "A user without access to the socket is told which users have it, and how to become one of them", .enabled(if: geteuid() == 0))
         func forbidden() async throws {
             try await Stand.with { stand in
                 chmod(stand.folder, 0o755)

@@ -34,7 +34,7 @@ extension EndToEnd {
             }
         }
 
-        @Test("A photo that one gateway has brought is fetched by another that shows its record, and by nobody else")
+        @Test("A photo that one gateway has brought is fetched by another that shows its record, and by no other one")
         func twoGateways() async throws {
             try await Self.with(bytes: 3_000_000) { stand, neighbour, digest in
                 let asked = try await stand.get(digest, wait: nil)
@@ -60,7 +60,7 @@ extension EndToEnd {
             }
         }
 
-        @Test("With files: ahead a gateway has the file before anybody asks")
+        @Test("With files: ahead a gateway has the file before a request for it")
         func ahead() async throws {
             try await Self.with(bytes: 400_000, entities: "      audits: { kind: record, files: ahead }") { stand, _, digest in
                 let came = try await stand.get(digest, wait: "1m")

@@ -9,7 +9,7 @@ extension EndToEnd {
     @Suite("Hostile surroundings")
     struct HostileSurroundingsTests {
         @Test(
-            "A log that nobody reads, or that is closed, holds nothing up and gets nothing that is not for it",
+            "A log without a reader, or a closed one, holds nothing up and gets nothing that is not for it",
             arguments: [
                 // A pipe that is full, held open by this shell's own third descriptor.
                 #"mkfifo "$0/log" && exec 3<>"$0/log" && head -c 65536 /dev/zero >&3 && exec "$@" 2>&3"#,

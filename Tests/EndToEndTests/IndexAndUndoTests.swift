@@ -61,7 +61,7 @@ extension EndToEnd {
             }
         }
 
-        @Test("What the hub has is taken back by a new change; what somebody has changed since stays and is named")
+        @Test("A new change takes back what the hub has; fields that another device has changed since stay and are named")
         func undo() async throws {
             try await Stand.with(entities: Self.plain, hubEntities: Self.plain) { stand in
                 func change(_ data: String) async throws -> String {

@@ -52,7 +52,7 @@ extension EndToEnd {
         }
 
         @Test(
-            "What is not given in the right form is refused before anybody is asked",
+            "An argument of the wrong form is refused before any request",
             arguments: [["join"], ["join", "hub", "t"], ["join", "https://h", "a b"]])
         func usage(_ words: [String]) async throws {
             let refused = try await Child.run([Programs.agentctl] + words + ["--root", "/nonexistent"], in: "/tmp")

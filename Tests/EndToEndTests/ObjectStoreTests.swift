@@ -116,7 +116,7 @@ extension EndToEnd {
             }
         }
 
-        @Test("Credentials come from a file, if nobody else can read it")
+        @Test("Credentials come from a file that no other user can read")
         func file() async throws {
             let server = try SeaweedServer.shared.get()
             try await Stand.with(hub: false, agent: false) { stand in

@@ -63,7 +63,7 @@ extension EndToEnd {
             }
         }
 
-        @Test("The socket of a hub that was killed is in nobody's way")
+        @Test("The socket of a killed hub does not stop the next one")
         func killed() async throws {
             try await Stand.with(agent: false) { stand in
                 await stand.killHub()

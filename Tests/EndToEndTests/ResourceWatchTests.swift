@@ -8,7 +8,7 @@ import Testing
 
 extension EndToEnd {
     /// The watch itself: it finds what is planted, and an agent that was asked for too much has given all of it back.
-    @Suite("What programs hold")
+    @Suite("Resources of programs")
     struct ResourceWatchTests {
         @Test("A descriptor and a temporary file that a program does not give back are found and named")
         func planted() async throws {
@@ -29,7 +29,7 @@ extension EndToEnd {
             #expect(try watch.look().allSatisfy { !planted.contains($0) })
         }
 
-        @Test("A process that a program has started and that has not ended, or that nobody has collected, is found")
+        @Test("A process that a program has started and that has not ended, or was not collected, is found")
         func plantedChild() async throws {
             let folder = try NewFolder.make("/tmp/edge-sync")
             defer { try? FileManager.default.removeItem(atPath: folder) }

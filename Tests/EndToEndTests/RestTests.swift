@@ -170,7 +170,8 @@ extension EndToEnd {
             }
         }
 
-        @Test("Lost answers: repeated under a key, looked up, read, or held where nobody can know; a killed agent knows it still")
+        @Test(
+            "Lost answers: repeated under a key, looked up, read, or held when the outcome cannot be known; a killed agent remembers that")
         func lostAnswers() async throws {
             try await Self.with { stand, backend in
                 try await backend.faults([

@@ -90,7 +90,7 @@ extension EndToEnd {
             await manager.end()
         }
 
-        @Test("Before anybody has said where the hub is the agent runs, tells everybody that, and starts anew as soon as it is said")
+        @Test("Without a configured hub the agent runs and says so to all callers, and restarts as soon as one is configured")
         func unconfigured() async throws {
             try await with { manager in
                 try manager.write("# hub:\n#   url: https://hub.example.com\n")

@@ -14,7 +14,7 @@ extension EndToEnd {
             }
         }
 
-        @Test("After five deaths in a row the apps are served and the sync is paused, until somebody resumes it")
+        @Test("After five deaths in a row the apps are served and the sync is paused, until a person resumes it")
         func safeMode() async throws {
             try await Stand.with(agent: false) { stand in
                 for _ in 0..<5 {

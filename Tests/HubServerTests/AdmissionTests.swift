@@ -37,7 +37,7 @@ struct AdmissionTests {
         #expect(admission.take(rank: 0, bytes: 1, of: "gw-2") == .admitted)
     }
 
-    @Test("Who is refused hears when its turn may come, and not all hear the same")
+    @Test("A refused client is told when to come again, and not all get the same time")
     func waits() {
         var admission = Admission(random: SeededRandom(seed: 1))
         for number in 0..<256 { _ = admission.take(rank: 0, bytes: 0, of: Self.device(number)) }

@@ -130,7 +130,7 @@ struct ConformanceTests {
         await service.stop(within: .seconds(5))
     }
 
-    @Test("What is not offered is said, and no failure; without a token nothing about tokens is tried")
+    @Test("A capability that is not offered is named and is no failure; without a token no check of tokens runs")
     func optional() async throws {
         let hub = try Hub(try Engine.current.newPlace(), settings: Hub.Settings(), random: SeededRandom(seed: 1))
         let report = await Self.report(Wire(hub), token: nil, device: .one)

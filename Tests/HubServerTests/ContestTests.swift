@@ -77,7 +77,7 @@ struct ContestTests {
         #expect(record.record.fieldOrigins == ["finding": ["device": "gw-1", "author": "ines"]])
     }
 
-    @Test("What is remembered of texts and sets outlives a restart of the hub")
+    @Test("The history of texts and sets outlives a restart of the hub")
     func outlives() throws {
         var rules = EntityRules()
         rules.fields = ["tags": .set, "notes": .append]

@@ -49,7 +49,7 @@ struct DeletionTests {
         #expect(try bench.data("audits", "a-1")?["tags"] == ["x"])
     }
 
-    @Test("Nobody is shown what a tombstone keeps, and with the deletion it is forgotten")
+    @Test("No device is shown the values that a tombstone keeps, and they are forgotten with the deletion")
     func forgotten() throws {
         let bench = try Self.deleted()
         #expect(try bench.follow("audits").pages.flatMap(\.records).isEmpty)
@@ -65,7 +65,7 @@ struct DeletionTests {
         #expect(lost.map(\.value.field) == ["$rest"] && lost.first?.json.object?["removed"] == false)
     }
 
-    @Test("What a program of before has written since counts: it keeps nothing, and what was kept earlier is of another life")
+    @Test("Writes of an older program count: it keeps nothing, and values that were kept earlier belong to another life of the record")
     func besideOlder() throws {
         let rows = try HubRows()
         let bench = try Self.deleted(rows.place)
@@ -78,7 +78,7 @@ struct DeletionTests {
         #expect(record.data == ["title": "valve", "visits": 1] && merged == ["$rest"])
     }
 
-    @Test("What is kept and cannot be read is damage, not an empty record")
+    @Test("A kept document that cannot be read is damage, not an empty record")
     func damaged() throws {
         let rows = try HubRows()
         let bench = try Self.deleted(rows.place)
@@ -152,7 +152,7 @@ struct DeletionTests {
         }
     }
 
-    @Test("What the back office deletes comes back as well, and what it writes afterwards begins anew")
+    @Test("A record that the back office deletes comes back as well, and its later writes begin a new record")
     func publish() throws {
         let bench = try HubBench(rules: Self.rules)
         _ = try bench.verdict(Sent("k-1", .create, data: Self.first, ms: 100))
@@ -176,7 +176,7 @@ struct DeletionTests {
     }
 
     @Test(
-        "What was to be done with a record that the hub refused to make falls with it, in the same push and later",
+        "Changes of a record that the hub refused to create are refused with it, in the same push and later",
         arguments: [
             MutationAction.update, .delete,
         ])
@@ -198,7 +198,7 @@ struct DeletionTests {
         #expect(again.allSatisfy { if case .accepted = $0.verdict { true } else { false } }, "\(again)")
     }
 
-    @Test("What was made and deleted after the refusal is deleted, and not refused")
+    @Test("A record that was made and deleted after the refusal is deleted, and not refused")
     func refusedBefore() throws {
         var rules = EntityRules()
         rules.fields = ["visits": .counter]

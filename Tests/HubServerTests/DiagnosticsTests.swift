@@ -43,7 +43,7 @@ final class DiagnosticsTests {
     }
 
     @Test(
-        "What is not lines of objects is refused, and leaves nothing",
+        "A body that is not lines of objects is refused, and leaves nothing",
         arguments: ["", "x", "[1]", "{}\n{", "{\"a\":1}\n\"x\"\n", "{\"a\":1,\"a\":2}"])
     func malformed(_ text: String) throws {
         let bench = try HubBench(place: .file(file))

@@ -49,7 +49,7 @@ struct EnrolmentTests {
         #expect(pull(token).status == 200)
     }
 
-    @Test("A one-time token is no bearer token, and a device's token enrols nobody")
+    @Test("A one-time token is no bearer token, and a device's token enrols no device")
     func apart() throws {
         #expect(pull(oneTime).status == 401)
         let token = try granted(enrol(oneTime))
@@ -100,7 +100,7 @@ struct EnrolmentTests {
         #expect(HubHeaders(reading: pull(token).headers, now: bench.now).tokenRefreshAt == nil)
     }
 
-    @Test("A token that ended longer ago than the grace lets nobody in, until an operator readmits the device")
+    @Test("A token that ended longer ago than the grace is refused, until an operator readmits the device")
     func readmitted() throws {
         let first = try granted(enrol(oneTime))
         let token = try granted(refresh(first))

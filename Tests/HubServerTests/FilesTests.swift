@@ -158,7 +158,7 @@ struct FilesTests {
         #expect(patch(place, at: 0, Self.bytes).headers[Tus.reprDigest] == Self.digest(Self.bytes).field)
     }
 
-    @Test("An upload ends with its owner's word, or when nobody went on with it")
+    @Test("An upload ends by its owner's request, or when it was not continued")
     func ends() throws {
         let place = try create()
         #expect(patch(place, at: 0, Self.bytes[..<10]).status == 204)
@@ -238,7 +238,7 @@ struct FilesTests {
         try bench.data("audits", id)?["photo"]?.object?["state"]?.text
     }
 
-    @Test("The record first, then the file: the placeholder flips as a change that everybody pulls")
+    @Test("The record first, then the file: the placeholder flips as a change that all devices pull")
     func recordFirst() throws {
         guard case .accepted = try bench.verdict(Sent("k-1", .create, data: ["photo": placeholder, "n": 1])) else {
             Issue.record("the record was not taken")

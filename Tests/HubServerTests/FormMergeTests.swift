@@ -45,7 +45,7 @@ struct FormMergeTests {
         return problem
     }
 
-    @Test("Of two changes that are right alone and wrong together, the later one is rejected by name")
+    @Test("The later one of two changes that are right alone and wrong together is rejected by name")
     func together() throws {
         let bench = try Self.bench()
         let created = try Self.version(try bench.verdict(Sent("k-1", .create, data: .object(Self.draft))))
@@ -76,7 +76,7 @@ struct FormMergeTests {
         _ = try Self.version(try bench.verdict(Sent("k-1", .create, data: .object(record))))
     }
 
-    @Test("A form that nobody could fill in is not published")
+    @Test("A form that cannot be completed is not published")
     func published() throws {
         let bench = try Self.bench()
         let error = #expect(throws: HubError.self) {

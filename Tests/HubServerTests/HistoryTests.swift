@@ -138,7 +138,7 @@ struct HistoryTests {
         #expect(bench.hub.epoch == epoch)
     }
 
-    @Test("What is only claimed moves nobody's history: a base version beyond the head is counted and told, once for a device")
+    @Test("A claim alone changes no history: a base version beyond the head is counted and reported, once for a device")
     func claims() throws {
         let bench = try HubBench()
         var told: [HubNotice] = []
@@ -232,7 +232,7 @@ struct HistoryTests {
         #expect(refused.code == "deleted")
     }
 
-    @Test("Who deleted a record and changes it later waits in a new history for whoever made it anew")
+    @Test("A device that deleted a record and changes it later waits, in a new history, for the device that made it anew")
     func waitsForSecondMaker() throws {
         let bench = try HubBench()
         _ = try bench.verdict(Sent("x-1", .create, id: "x"), device: .two)
@@ -306,7 +306,7 @@ struct HistoryTests {
         #expect(bench.push([Sent("k-3", seq: 0, .create, id: "c")]).status == 200)
     }
 
-    @Test("A hello that names another device or database than its headers is refused, and nobody's row changes")
+    @Test("A hello that names another device or database than its headers is refused, and no row changes")
     func otherName() throws {
         let bench = try HubBench()
         #expect(bench.send("POST", "/v1/sync/hello", ["device_id": "gw-2"]).status == 400)

@@ -128,7 +128,7 @@ final class HubSealTests {
         return try statement.step() ? Int(statement.int(0)) : nil
     }
 
-    @Test("That the header no longer speaks of seals is damage", arguments: [0, 4, 16])
+    @Test("A header without the mark of seals is damage", arguments: [0, 4, 16])
     func header(_ reserved: UInt8) throws {
         try closedHub()
         var bytes = try bytes(file)

@@ -180,7 +180,7 @@ struct KeyTests {
         #expect(bench.push([Sent("k-2", seq: 1, .create, id: "b")], maxSent: 1, replica: "r-2").status == 200)
     }
 
-    @Test("Of a device that does not say how far it had come, a new key below an acknowledged seq tells")
+    @Test("A new key below an acknowledged seq detects a return of a device that does not send its own position")
     func regressedByAck() throws {
         let bench = try HubBench()
         _ = bench.push([Sent("k-1", seq: 1, .create), Sent("k-2", seq: 2, .create, id: "b")])

@@ -4,7 +4,7 @@ import SyncCore
 import Testing
 
 /// The observations of an operator, and the data that a hub drops by itself.
-@Suite("What an operator sees", .eachEngine)
+@Suite("The views of an operator", .eachEngine)
 struct OperatorTests {
     private func hello(_ bench: HubBench, _ device: DeviceID, waiting: String?) -> HubResponse {
         bench.send(
@@ -34,7 +34,7 @@ struct OperatorTests {
         #expect(try bench.hub.devices("nobody", at: bench.now).isEmpty)
     }
 
-    @Test("What a push settles waits no more; what is told to come again does")
+    @Test("Mutations that a push settles wait no more; those with a retry do")
     func backlog() throws {
         let bench = try HubBench()
         let orphan = Sent("k-3", seq: 3, .create, id: "a-3", dependsOn: ["k-9"])
@@ -74,7 +74,7 @@ struct OperatorTests {
 
     // MARK: Retention
 
-    @Test("What is kept for so many days goes when they are over, and the metrics say how much")
+    @Test("Values with a number of days are removed when these are over, and the metrics count them")
     func retention() throws {
         let bench = try HubBench()
         bench.hub.settings.retention.deletions = .seconds(30 * 86_400)
@@ -192,7 +192,7 @@ final class HubBackupTests {
 
     enum Damage: CaseIterable { case page, cut, foreign, empty, newer }
 
-    @Test("What is damaged, foreign or of a newer version is no backup", arguments: Damage.allCases)
+    @Test("A damaged or foreign folder, or one of a newer version, is no backup", arguments: Damage.allCases)
     func damaged(_ damage: Damage) throws {
         var bench: HubBench? = try HubBench(place: .file(path("hub.db")))
         for number in 1...200 {

@@ -105,7 +105,7 @@ struct PropertyTests {
         #expect(outcomes[0] == outcomes[1] && outcomes[1] == outcomes[2], "seed \(seed)")
     }
 
-    @Test("What a device works out from an answer is what the hub holds", arguments: 0..<16 as Range<UInt64>)
+    @Test("The record that a device derives from an answer is the hub's", arguments: 0..<16 as Range<UInt64>)
     func computable(_ seed: UInt64) throws {
         var work = Work(seed: seed)
         let bench = try HubBench(rules: Self.rules)
@@ -139,7 +139,8 @@ struct PropertyTests {
     }
 
     @Test(
-        "Whoever follows the feed, in pages of any size and whenever, ends up with what the hub holds", arguments: 0..<16 as Range<UInt64>)
+        "A device that follows the feed, in pages of any size and at any time, ends with the hub's records",
+        arguments: 0..<16 as Range<UInt64>)
     func feed(_ seed: UInt64) throws {
         var work = Work(seed: seed)
         let bench = try HubBench(rules: Self.rules)

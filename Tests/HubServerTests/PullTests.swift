@@ -39,7 +39,7 @@ struct PullTests {
         #expect(deletion.originDevice == DeviceID.one.text && deletion.hlc.flatMap { HybridTime($0) } != nil)
     }
 
-    @Test("Who asks is told which entities there are: those that have records, and those of the configuration, but no events")
+    @Test("A device that asks gets the names of the entities: those with records, and those of the configuration, but no events")
     func entities() throws {
         var rules = RuleBook()
         rules.entities[EntityName(trusted: "readings")] = {
@@ -128,7 +128,7 @@ struct PullTests {
         #expect(try bench.pull(entities.map { ($0, cursors[$0]) }).pages.isEmpty)
     }
 
-    @Test("What changes between two pages of a first sync is not missed, deletions included")
+    @Test("Changes between two pages of a first sync are not missed, deletions included")
     func movingFeed() throws {
         let bench = try Self.filled(6)
         let first = try #require(try bench.pull([("audits", nil)], limit: 3).pages.first)
@@ -238,7 +238,7 @@ struct PullTests {
         #expect(try counted(SnapshotRequest(entity: "other", after: nil, limit: 2)) == [0])
     }
 
-    @Test("Who creates a record anew whose deletion is forgotten is told what it is now: an old copy may still be there")
+    @Test("A device that recreates a record whose deletion is forgotten gets the present record: an old copy may still be there")
     func createOverForgotten() throws {
         let bench = try HubBench()
         _ = try bench.verdict(Sent("k", .create, data: ["old": true]), device: .two)

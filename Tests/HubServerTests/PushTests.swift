@@ -160,7 +160,7 @@ struct PushTests {
         #expect(bench.hub.head == 2)
     }
 
-    @Test("What follows a conflict on the same record waits, what concerns other records goes on")
+    @Test("Mutations after a conflict on the same record wait, those of other records go on")
     func blocked() throws {
         let bench = try HubBench(rules: Self.manual)
         _ = try bench.verdict(Sent("k-1", .create, data: ["finding": "a"]))
@@ -179,7 +179,7 @@ struct PushTests {
         #expect(try bench.verdicts(resolved).map(\.verdict.word) == ["accepted", "accepted"])
     }
 
-    @Test("What follows a rejection on the same record does not wait")
+    @Test("A mutation after a rejection on the same record does not wait")
     func rejectionDoesNotBlock() throws {
         let bench = try HubBench()
         _ = try bench.verdict(Sent("k-1", .create, data: ["n": 1]))
@@ -262,7 +262,7 @@ struct PushTests {
         #expect(try bench.data("audits", "a-1") == ["n": 3])
     }
 
-    @Test("A delete while somebody changed a manual field is a conflict about the deletion")
+    @Test("A delete beside a change of a manual field by another device is a conflict about the deletion")
     func deleteUpdate() throws {
         let bench = try HubBench(rules: Self.manual)
         _ = try bench.verdict(Sent("k-1", .create, data: ["finding": "a"]))

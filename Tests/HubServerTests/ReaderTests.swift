@@ -34,7 +34,7 @@ struct ReaderTests {
 
     private func page(_ response: HubResponse?) throws -> StreamPage? { try PullMessages.readResponse(#require(response).body).pages.first }
 
-    @Test("What was committed is read at once, as the hub itself says it")
+    @Test("Committed records are read at once, as the hub itself answers them")
     func reads() throws {
         #expect(try page(pull())?.records.isEmpty != false)
         #expect(try bench.verdict(Sent("k-1", .create)).word == "accepted")

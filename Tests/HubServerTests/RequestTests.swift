@@ -58,7 +58,7 @@ struct RequestTests {
     // MARK: Paths
 
     @Test(
-        "What is not there is 404, a wrong method 405 with the right ones",
+        "A missing path is 404, a wrong method 405 with the right ones",
         arguments: [
             ("GET", "/", 404, nil), ("GET", "/v1", 404, nil), ("POST", "/v1/sync/push/", 404, nil), ("GET", "/v1/sync/../probe", 404, nil),
             ("GET", "/v1/%70robe", 204, nil), ("GET", "/v1/probe%00", 404, nil), ("GET", "/v1/prob%zz", 404, nil),

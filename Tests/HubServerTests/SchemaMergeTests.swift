@@ -24,7 +24,7 @@ struct SchemaMergeTests {
         return version
     }
 
-    @Test("Of two changes that are right alone and wrong together, the later one is rejected by name")
+    @Test("The later one of two changes that are right alone and wrong together is rejected by name")
     func together() throws {
         let bench = try Self.bench()
         let created = try Self.version(try bench.verdict(Sent("k-1", .create, data: ["status": "open", "answer": "pass"])))

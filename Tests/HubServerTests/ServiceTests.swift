@@ -109,7 +109,7 @@ struct ServiceTests {
         #expect((try? FileManager.default.attributesOfItem(atPath: file + "-wal")[.size] as? Int) ?? 0 == 0)
     }
 
-    @Test("Answers are compressed for whoever asks, when it is worth it")
+    @Test("Answers are compressed for clients that accept it, when it is worth it")
     func compressedAnswers() async throws {
         try await Self.running { running in
             _ = try await running.push(
@@ -135,7 +135,7 @@ struct ServiceTests {
         }
     }
 
-    @Test("Who has no right is turned away before the body is read, and a body beyond the limit is not read either")
+    @Test("A client without a right is refused before the body is read, and a body beyond the limit is not read either")
     func earlyRefusals() async throws {
         var book = TokenBook()
         var random = SeededRandom(seed: 1)

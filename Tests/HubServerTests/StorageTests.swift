@@ -18,7 +18,7 @@ final class StorageTests {
 
     var file: String { folder.appendingPathComponent("hub.db").path }
 
-    @Test("What was answered is there after the process is gone, under the same history")
+    @Test("Answered changes are there after the process is gone, under the same history")
     func survives() throws {
         var bench: HubBench? = try HubBench(place: .file(file))
         let epoch = bench?.hub.epoch
@@ -110,7 +110,7 @@ final class StorageTests {
         #expect(#expect(throws: HubError.self) { try HubInspector(file: file) }?.code == .foreignDatabase)
     }
 
-    @Test("What has lost is listed with the newest last, of one record, of an entity or of all")
+    @Test("Lost values are listed with the newest last, of one record, of an entity or of all")
     func lost() throws {
         let bench = try HubBench(place: .file(file))
         for (index, id) in ["a", "b"].enumerated() {
@@ -188,7 +188,7 @@ final class StorageTests {
     }
 
     @Test(
-        "A damaged book lets nobody in, and names the line",
+        "A damaged book of tokens admits no device, and names the line",
         arguments: [
             "x", "{}", #"{"device":"a b","sha256":"00","created_at":"2026-11-20T21:00:00Z"}"#,
             #"{"device":"a","sha256":"zz","created_at":"2026-11-20T21:00:00Z"}"#,

@@ -180,7 +180,7 @@ struct TLSTests {
     }
 
     @Test(
-        "A device shows a token, a certificate of its own, or both; a certificate speaks for the device that it names, and for nobody else",
+        "A device shows a token, a certificate of its own, or both; a certificate is valid for the device that it names alone",
         arguments: [
             Client(testDescription: "neither", status: 401),
             Client(testDescription: "a token", hasToken: true, status: 200),
@@ -243,7 +243,7 @@ struct TLSTests {
     }
 
     @Test(
-        "Who speaks no TLS, or begins a handshake and falls silent, is cut off, and costs the others nothing",
+        "A client without TLS, or one that falls silent in a handshake, is cut off, and costs the others nothing",
         arguments: [
             "", "GET /healthz HTTP/1.1\r\nHost: hub\r\n\r\n", "\u{16}\u{3}\u{1}",
         ])

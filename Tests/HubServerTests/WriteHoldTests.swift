@@ -26,7 +26,7 @@ struct WriteHoldTests {
     }
 
     @Test(
-        "While somebody else writes, a push is put off and not reported, and a pull is answered; then the push goes through once",
+        "While another session writes, a push is put off without a report, and a pull is answered; then the push goes through once",
         .eachEngine)
     func putOff() throws {
         let (place, remove) = try Self.newPlace()

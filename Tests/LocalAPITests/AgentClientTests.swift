@@ -97,7 +97,7 @@ import Testing
         .init(answer.status, String(decoding: answer.body, as: UTF8.self))
     }
 
-    @Test("Who waits for an answer is not cut before it can come")
+    @Test("A caller that waits for an answer is not cut off before it can come")
     func patience() async throws {
         let agent = FakeAgent(
             .init(202, #"{"id":"k"}"#), .init(200, #"{"cycle":"c","result":"ok"}"#), .init(200, #"{"ok":true}"#))

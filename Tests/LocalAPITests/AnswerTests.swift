@@ -135,7 +135,7 @@ import Testing
     }
 
     @Test(
-        "Who waits for the verdict gets 201 when it is there, 202 when the time ran out",
+        "A caller that waits for the verdict gets 201 when it is there, 202 when the time ran out",
         arguments: MutationState.allCases)
     func waited(_ state: MutationState) {
         let isFinal = ![.pending, .inFlight, .conflicted].contains(state)
@@ -299,7 +299,7 @@ import Testing
     }
 
     @Test(
-        "What is too late is told by what it is too late for",
+        "A request that comes too late is told what has happened before it",
         arguments: [
             ("in_flight", "on its way"), ("done", "at the hub"), ("discarded", "nothing is left to do"),
             ("resolved", "nothing is left to do"),
@@ -310,7 +310,7 @@ import Testing
         #expect(LocalProblem.hint(Problem(try JSONReader.read(problem.localAnswer.body))).contains(says))
     }
 
-    @Test("Who is refused for want of room is told which setting it comes from")
+    @Test("A caller that is refused for want of room is told the setting of the limit")
     func settings() {
         let problem = LocalProblem.queueFull.problem("full", members: ["setting": "access[].quota_mutations"])
         #expect(LocalProblem.hint(problem) == "wait until the hub has taken some of it, or raise access[].quota_mutations")

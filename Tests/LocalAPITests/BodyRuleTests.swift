@@ -2,7 +2,7 @@ import LocalAPI
 import SyncCore
 import Testing
 
-@Suite("What a route takes as a body") struct BodyRuleTests {
+@Suite("Bodies of routes") struct BodyRuleTests {
     struct Case: Sendable, CustomTestStringConvertible {
         var rule: BodyRule
         var type: String?

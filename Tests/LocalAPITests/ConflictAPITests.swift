@@ -68,7 +68,7 @@ import Testing
         }
     }
 
-    @Test("What is decided about is shown whole; of a very long value it says how much is left out, and how to see it")
+    @Test("The disputed values are shown whole; a very long one shows how much is left out, and how to see it")
     func long() {
         let sentence = "The seal is worn on the left side, the bearing runs hot, and the guard has come loose in two of four places."
         var item = Self.item

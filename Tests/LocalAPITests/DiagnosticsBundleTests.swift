@@ -60,7 +60,7 @@ import Testing
         #expect(!text.contains("\"n\":0,"))
     }
 
-    @Test("Of a status neither records, portal, addresses nor refused values leave")
+    @Test("Records, portal, addresses and refused values of a status do not leave the device")
     func status() throws {
         for sample in StatusSamples.all {
             var document = sample.document

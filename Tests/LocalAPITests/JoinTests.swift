@@ -103,7 +103,7 @@ struct JoinTests {
     }
 
     @Test(
-        "Whatever is wrong is said with what to do about it",
+        "Every fault is shown with the remedy",
         arguments: [
             (["v1/probe": failed(.unresolved)], nil, "look at the name in the URL"),
             (["v1/probe": failed(.unreachable)], nil, "look at the URL, and at the network"),

@@ -58,7 +58,7 @@ import Testing
                 "validation: status must be one of open, in progress, waiting, closed or cancelled"))
     }
 
-    @Test("What is offered for a refused change is what works")
+    @Test("Only commands that work are offered for a refused change")
     func choices() {
         let id = "01a20560-1556-7776-8588-b00000000003"
         #expect(

@@ -32,7 +32,7 @@ import Testing
         #expect(mutation.size == body.utf8.count)
     }
 
-    @Test("What may be absent may be null, and means the same")
+    @Test("A member that may be absent may be null, and means the same")
     func nullIsAbsent() throws {
         let short = try read(#"{"entity":"e","action":"create"}"#)
         var long = try read(
@@ -165,7 +165,7 @@ import Testing
         Bad("null", .malformed, "", "an object"),
     ]
 
-    @Test("What is wrong is refused with its code, where it stands and what was expected", arguments: bad)
+    @Test("A fault is refused with its code, its place and the expected form", arguments: bad)
     func refuses(_ example: Bad) throws {
         let problem = try #require(throws: Problem.self) { try read(example.body) }
         #expect(problem.code == example.code.rawValue)

@@ -68,7 +68,7 @@ import Testing
         #expect(deferral["event"] == "when an unmetered link is up")
     }
 
-    @Test("What never happened says so, and what there is not yet is absent")
+    @Test("Times of events that never happened say so, and missing parts are absent")
     func absent() throws {
         let json = try #require(JSONReader.read(StatusSamples.fresh.answer.body).object)
         #expect(json["sync"]?.object?["last_success"] == .null)

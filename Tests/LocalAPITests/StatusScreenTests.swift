@@ -88,7 +88,7 @@ import Testing
         #expect(lines.contains { $0.contains("INTEGRITY") })
     }
 
-    @Test("What an alarm asks for is in sight, also on a full screen")
+    @Test("The command of an alarm is in sight, also on a full screen")
     func alarms() {
         let detail =
             "if the hub is right: agentctl sync --accept-deletions. It no longer has suspiciously many records of "

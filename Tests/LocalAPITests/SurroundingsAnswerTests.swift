@@ -168,7 +168,7 @@ import Testing
         }
     }
 
-    @Test("What is noted of a situation is what was judged by, and what is past is not held against it")
+    @Test("A situation holds the facts of the judgement, without those that are past")
     func situation() {
         var situation = Situation(
             reachability: .degraded, pause: .init(until: Samples.now, reason: "", uid: 0),
@@ -192,7 +192,7 @@ import Testing
         #expect(later.retryAt == nil)
     }
 
-    @Test("What the core decides is told as it decided it")
+    @Test("An answer shows the core's decision unchanged")
     func decided() throws {
         var situation = Situation(reachability: .online)
         situation.uplink = Uplink(name: "wwan0", isMetered: true)

@@ -2,7 +2,7 @@ import LocalAPI
 import SyncCore
 import Testing
 
-@Suite("What --wait says when the work has not ended") struct WaitNoteTests {
+@Suite("Texts of --wait when the work has not ended") struct WaitNoteTests {
     private static let now = StatusSamples.now
 
     struct Enqueued: Sendable, CustomTestStringConvertible {
@@ -133,7 +133,7 @@ import Testing
         #expect(WaitNote.sync(document, isForced: true, now: Self.now) == example.says)
     }
 
-    @Test("What a forced sync goes past is what the protocol says", arguments: Deferral.Reason.allCases)
+    @Test("A forced sync ignores exactly the limits that the protocol names", arguments: Deferral.Reason.allCases)
     func force(_ reason: Deferral.Reason) {
         let past: Set<Deferral.Reason> = [.backoff, .lowBattery, .batterySaver, .metered, .roaming, .window]
         #expect(WaitNote.yieldsToForce(reason.rawValue) == past.contains(reason))

@@ -36,7 +36,7 @@ struct ReplayTests {
         #expect(settings["SIMULATION_ABLATIONS"] == "keyPerAttempt")
     }
 
-    @Test("What is given as settings comes back from them")
+    @Test("Settings of a simulation are read back as given")
     func settingsAreWhole() throws {
         var scenario = Scenario(seed: 77, ablations: [.wakeLost, .sweepSkipped])
         scenario.faults = []

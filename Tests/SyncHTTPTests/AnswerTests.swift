@@ -22,7 +22,7 @@ struct AnswerTests {
         }
     }
 
-    @Test("Of pipelined requests only what a read brings is held; the rest waits in the kernel")
+    @Test("Only the pipelined requests of one read are held; the rest waits in the kernel")
     func pipeliningIsBounded() async throws {
         let exchanges = Log<HTTPExchange>()
         try await withServer(admit: { _ in .collect(limit: 10) { exchange, _ in exchanges.append(exchange) } }) {

@@ -63,7 +63,7 @@ struct SocketFileLossTests {
         }
     }
 
-    @Test("It does nothing while the file is in place, and leaves alone what somebody else has put there", arguments: [true, false])
+    @Test("It does nothing while the file is in place, and leaves a file of another program alone", arguments: [true, false])
     func leftAlone(isForeign: Bool) async throws {
         try await withServer(admit: echo) { surroundings in
             let server = surroundings.server

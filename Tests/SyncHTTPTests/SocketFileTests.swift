@@ -96,7 +96,7 @@ struct SocketFileTests {
         }
     }
 
-    @Test("A socket that somebody answers is left alone")
+    @Test("A socket with a listener is left alone")
     func liveSocket() async throws {
         try await withDirectory { directory in
             let path = directory + "/a.sock"
@@ -204,7 +204,7 @@ struct SocketFileTests {
         }
     }
 
-    @Test("A file that somebody else has put in the socket's place is not removed at the end")
+    @Test("A file that another program has put in the socket's place is not removed at the end")
     func replacedFile() async throws {
         try await withDirectory { directory in
             let path = directory + "/a.sock"

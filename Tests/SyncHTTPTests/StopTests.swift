@@ -4,7 +4,7 @@ import SyncHTTP
 import Testing
 
 struct StopTests {
-    @Test("A server that stops lets what runs end, closes what idles, and takes nobody new")
+    @Test("A server that stops lets running requests end, closes idle connections, and accepts no new ones")
     func graceful() async throws {
         let exchanges = Log<HTTPExchange>()
         try await withServer(admit: { request in

@@ -128,7 +128,7 @@ struct StrangerTests {
     }
 
     @Test(
-        "Of a Unix socket, some places are kept for users with fewer than two connections, and some for root",
+        "Some places of a Unix socket are kept for users with fewer than two connections, and some for root",
         arguments: [
             (own: 7, isRoot: false, places: 64), (2, false, 64), (1, false, 80), (0, false, 80), (0, true, 88), (7, true, 88),
         ])

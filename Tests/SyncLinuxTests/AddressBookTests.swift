@@ -20,7 +20,7 @@ struct AddressBookTests {
         }
     }
 
-    @Test("What was silent is left out for longer each time, what answers is not, and the only address never")
+    @Test("A silent address is left out for longer each time, an answering one is not, and the only address never")
     func marks() {
         var value = Try()
         // As long as no other address is known, it is all there is.
@@ -77,7 +77,7 @@ struct AddressBookTests {
         #expect(first == [true, false] && soon == first && second == [true, true])
     }
 
-    @Test("Of several addresses each has two seconds; of one, all the time there is; a server is no other")
+    @Test("Each of several addresses gets two seconds, a single one all the time, and each server has its own book")
     func patience() {
         var value = Try()
         _ = value.begin(3, "a|1", at(0))

@@ -157,7 +157,7 @@ struct CurlTransportTests {
         transport.close()
     }
 
-    @Test("A transport that nobody holds any more takes its thread and its connections with it")
+    @Test("A transport that is released ends its thread and its connections")
     func released() async throws {
         let isClosed = Gate()
         let server = try CannedServer { connection in

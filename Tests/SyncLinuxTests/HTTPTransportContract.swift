@@ -386,7 +386,7 @@ struct HTTPTransportContract {
         }
     }
 
-    @Test("Where nobody listens nothing is reached, and the error names the place", arguments: TransportCase.all)
+    @Test("Without a listener nothing is reached, and the error names the place", arguments: TransportCase.all)
     func unreachable(_ transport: TransportCase) async throws {
         let server = try CannedServer(nil)
         // A bound port that does not listen refuses connections, and no other process can take it.

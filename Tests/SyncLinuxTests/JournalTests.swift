@@ -29,7 +29,7 @@ struct JournalTests {
         }
     }
 
-    @Test("Where nobody listens, or nobody reads, nothing waits")
+    @Test("Without a listener, or a reader, nothing waits")
     func unheard() async throws {
         try await withTemporaryDirectory { directory in
             #expect(Journal(identifier: "agentd", socket: directory + "/none").send(priority: 6, message: "a", fields: []) == .isGone)

@@ -39,7 +39,7 @@ struct ReadinessNotifierTests {
         }
     }
 
-    @Test("Where nobody listens, or nobody reads, sending fails and does not wait")
+    @Test("Without a listener, or a reader, sending fails and does not wait")
     func unheard() async throws {
         try await withTemporaryDirectory { directory in
             let gone = try ReadinessNotifier(socket: directory + "/none", watchdogMicroseconds: nil, watchdogProcess: nil)

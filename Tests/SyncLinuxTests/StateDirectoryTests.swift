@@ -44,7 +44,7 @@ struct StateDirectoryTests {
         }
     }
 
-    @Test("A lock that nobody holds any more is taken, whatever it says in it")
+    @Test("A lock whose holder has ended is taken, whatever its content")
     func staleLock() async throws {
         try await withTemporaryDirectory { directory in
             makeFile(directory + "/lock", "4294967295 is dead\n")
@@ -69,7 +69,7 @@ struct StateDirectoryTests {
     }
 
     @Test(
-        "A directory that somebody else could use against us, or that does not keep what is written, is refused",
+        "A directory that another user could misuse, or that does not keep files, is refused",
         arguments: [
             Refusal(testDescription: "a file", code: .wrongKind, words: "a directory", prepare: { makeFile($0, "") }),
             Refusal(testDescription: "another user's", code: .wrongOwner, words: "found user 4242", owner: 4242),
@@ -182,7 +182,7 @@ struct StateDirectoryTests {
         }
     }
 
-    @Test("A directory that was removed, or put in place again by somebody else, is noticed")
+    @Test("A directory that was removed or replaced is noticed")
     func removed() async throws {
         try await withTemporaryDirectory { parent in
             let path = parent + "/state"

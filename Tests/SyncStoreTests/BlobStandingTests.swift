@@ -2,7 +2,7 @@ import SyncCore
 import SyncStore
 import Testing
 
-@Suite("What a row of a file says")
+@Suite("Sentences about the row of a file")
 struct BlobStandingTests {
     @Test("The way from the hub goes before the way to it, and bytes are here only where a file can have them")
     func standings() {

@@ -34,7 +34,7 @@ struct BlobTests {
 
     private let limits = BatchLimits(mutations: 50, bytes: 1 << 20)
 
-    @Test("The same bytes twice are one blob, whoever brings them")
+    @Test("The same bytes twice are one blob, whichever app brings them")
     func dedupe() throws {
         let agent = try TestAgent()
         let first = try add(agent, "a"), second = try add(agent, "a"), other = try add(agent, "b")

@@ -127,7 +127,7 @@ struct ChainTests {
         #expect(try agent.store.verify() == [])
     }
 
-    @Test("Of a parent's children, a claim looks at no more than its batch can hold")
+    @Test("A claim looks at no more of a parent's children than its batch can hold")
     func children() throws {
         func cost(_ count: Int) throws -> Int {
             let agent = try agent()

@@ -24,7 +24,7 @@ struct ClockTests {
         Int64(try #require(HybridTime(mutation.hlc)).milliseconds)
     }
 
-    @Test("What was made before anybody knew the time is dated when that is known, in its order", arguments: walls)
+    @Test("Mutations from before a known time are dated when the time is known, in their order", arguments: walls)
     func retro(_ wall: Int64) throws {
         let agent = try agent(wall: wall)
         let first = try agent.create("a").key
@@ -166,7 +166,7 @@ struct ClockTests {
         }
     }
 
-    @Test("A wall clock that somebody keeps right needs no hub")
+    @Test("A synchronized wall clock needs no hub")
     func trustedWall() throws {
         let agent = try agent(wall: Self.truth, trusted: .synced)
         try agent.create("a")

@@ -209,7 +209,7 @@ struct StoreCoalescingTests {
         Case(rule: "files belong to the newer one", second: { _ in changed(edit()) { $0.blobs = [["field": "photo", "blob": "b-1"]] } }),
     ]
 
-    @Test("What stays two", arguments: 0..<15)
+    @Test("Edits that stay two", arguments: 0..<15)
     func staysTwo(_ index: Int) throws {
         try #require(index < Self.cases.count)
         let example = Self.cases[index]

@@ -78,7 +78,7 @@ struct ConflictTests {
         #expect(try agent.store.verify() == [])
     }
 
-    @Test("Who wrote the hub's side, and when, is shown")
+    @Test("The writer and the time of the hub's side are shown")
     func who() throws {
         let agent = try Self.agent()
         try agent.update("a", ["finding": "fail"])
@@ -239,7 +239,7 @@ struct ConflictTests {
         #expect(told == [#"note "mine" lww"#, "form.size 2 lww", "tags[x] removal set", #"tags[t-1] {"id":"t-1","n":2} set"#])
     }
 
-    @Test("What was sent is frozen: a pull leaves it as it is, and does not ask about it")
+    @Test("A sent mutation is frozen: a pull leaves it as it is, and does not ask about it")
     func frozen() throws {
         let agent = try Self.agent()
         let key = try agent.update("a", ["finding": "fail"]).key
@@ -515,7 +515,7 @@ struct ConflictTests {
         #expect(try agent.store.verify() == [])
     }
 
-    @Test("The local side of a field that adds up goes as an addition, so that nobody else's is undone")
+    @Test("The local side of a field that adds up is sent as an addition, so that no other addition is undone")
     func localAddition() throws {
         let agent = try Self.agent()
         let key = try agent.update("a", ["visits": 5, "finding": "fail"]).key
@@ -562,7 +562,7 @@ struct ConflictTests {
         #expect(try agent.store.verify() == [])
     }
 
-    @Test("Who makes a record anew after deleting it has seen nothing of what the hub has")
+    @Test("A device that recreates a record after deleting it has seen nothing of the hub's record")
     func anew() throws {
         let agent = try Self.agent()
         try agent.enqueue(TestAgent.mutation(.delete, "a"))
@@ -589,7 +589,7 @@ struct ConflictTests {
         #expect(remote.at == Timestamp(milliseconds: Int64(stamp.milliseconds)))
     }
 
-    @Test("Changed here, deleted there: the record stays to be seen until somebody decides", arguments: [true, false])
+    @Test("Changed here, deleted there: the record stays visible until a person decides", arguments: [true, false])
     func updateDelete(_ keeps: Bool) throws {
         let agent = try Self.agent()
         try agent.update("a", ["finding": "fail"])

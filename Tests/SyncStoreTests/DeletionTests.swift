@@ -80,7 +80,7 @@ struct DeletionTests {
     }
 
     @Test(
-        "Of a record that the hub refused to make, an edit falls with the creation, whatever word a hub has for it, and goes with it again",
+        "An edit of a record that the hub refused to create falls with the creation, whatever the hub's code, and is retried with it",
         arguments: [
             Problem("deleted", status: 410, detail: "audit/a does not exist any more"),
             Problem("parent-rejected", status: 409, detail: "the mutation that creates audit/a was rejected"),
@@ -98,7 +98,7 @@ struct DeletionTests {
         #expect(try agent.store.verify() == [])
     }
 
-    @Test("Of a record that is to be deleted and made anew, an edit falls with the new creation, and is never offered without it")
+    @Test("An edit of a record that is deleted and recreated falls with the new creation, and is never sent without it")
     func refusedCreateAfterDeletion() throws {
         let agent = try TestAgent()
         try agent.pull([("a", 5, ["n": 1]), ("x", 5, ["n": 1])])

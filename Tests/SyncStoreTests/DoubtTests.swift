@@ -3,7 +3,7 @@ import SyncStore
 import Testing
 
 /// An older copy of the database was put back: what waits in it may have been sent since (PROTOCOL A6, C6).
-@Suite("What waited at a start")
+@Suite("Mutations that waited at a start")
 struct DoubtTests {
     private static func edit(_ action: NewMutation.Action = .update, _ id: String = "a", _ data: JSONObject = ["v": 2]) -> NewMutation {
         TestAgent.mutation(action, id, data, coalesces: true)

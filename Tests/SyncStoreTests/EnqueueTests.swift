@@ -199,7 +199,7 @@ struct EnqueueTests {
         #expect(try agent.store.verify() == [])
     }
 
-    @Test("An entity that nobody configured is a record, unless the book is strict; names end at their limit")
+    @Test("An entity without configuration is a record, unless the book is strict; names end at their limit")
     func unknownEntities() throws {
         let agent = try TestAgent()
         try agent.enqueue(TestAgent.mutation(.create, "x", ["v": 1], entity: "other"))

@@ -20,7 +20,7 @@ struct EntityTagTests {
 
     private func etag(_ agent: TestAgent, _ id: String = "a") throws -> String { try #require(try agent.record(id)?.etag) }
 
-    @Test("Of 300 writes that race in 15 rounds, one of each round is accepted, whatever the hub confirms meanwhile")
+    @Test("One write of each of 15 rounds with 300 racing writes is accepted, whatever the hub confirms meanwhile")
     func races() throws {
         let agent = try agent()
         var accepted = 0

@@ -232,7 +232,7 @@ struct HistoryTests {
         #expect(try agent.view("r17") == #"{"v":9}"#)
     }
 
-    @Test("How far the move to a new history has come, and when all was last pulled, outlives a restart")
+    @Test("The progress of the move to a new history, and the time of the last full pull, outlive a restart")
     func remembers() throws {
         let agent = try TestAgent()
         var memory = EngineMemory(epoch: "old")

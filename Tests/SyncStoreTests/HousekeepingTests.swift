@@ -130,7 +130,7 @@ struct HousekeepingTests {
         #expect(try reader.number("SELECT count(*) FROM record") == 3)
     }
 
-    @Test("Who decided what is kept")
+    @Test("Decisions are kept with their author")
     func audit() throws {
         let folder = try TemporaryFolder()
         let agent = try TestAgent(in: folder)

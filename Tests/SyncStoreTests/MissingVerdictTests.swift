@@ -30,7 +30,7 @@ struct MissingVerdictTests {
         #expect(try agent.store.verify() == [])
     }
 
-    @Test("Of an atomic list, whose members share one version, the record is what the hub says in the end", arguments: [0, 1])
+    @Test("A record of an atomic list, whose members share one version, ends as the hub says", arguments: [0, 1])
     func ofAtomicList(_ missing: Int) throws {
         let agent = try Self.agentWithRecord()
         let keys = try agent.list([Self.append("a-1", "first"), Self.append("a-1", "second")]).map(\.key)
@@ -41,7 +41,7 @@ struct MissingVerdictTests {
         try Self.expectBoth(agent, version: 6)
     }
 
-    @Test("Of an older mutation of the record, the record is what the hub says in the end")
+    @Test("A record with an older mutation ends as the hub says")
     func ofOlderMutation() throws {
         let agent = try Self.agentWithRecord()
         let first = try agent.enqueue(Self.append("a-1", "first")), second = try agent.enqueue(Self.append("a-1", "second"))
@@ -52,7 +52,7 @@ struct MissingVerdictTests {
         try Self.expectBoth(agent, version: 7)
     }
 
-    @Test("Of a deletion before a new creation, nothing of the old record stays")
+    @Test("Nothing of the old record stays after a deletion before a new creation")
     func ofDeletion() throws {
         let agent = try Self.agentWithRecord()
         let deleted = try agent.delete("a-1"), created = try agent.create("a-1", ["new": true])

@@ -2,7 +2,7 @@ import SyncCore
 import SyncStore
 import Testing
 
-@Suite("What an existing backend is sent, and what becomes of it")
+@Suite("Requests to an existing backend, and their outcomes")
 struct RestTests {
     private static let rules: RuleBook = {
         var order = EntityRules()

@@ -43,7 +43,7 @@ struct RetryTests {
         #expect(try agent.state(later) == .pending)
     }
 
-    @Test("One that creates, or whose record nobody else has changed, rests on what is here")
+    @Test("A retry that creates, or whose record no other device has changed, rests on the local record")
     func restsOnPresent() throws {
         let agent = try ConflictTests.agent()
         let update = try agent.update("a", ["finding": "fail"]).key
@@ -87,7 +87,7 @@ struct RetryTests {
             data: #"{"note":"mine","finding":"pass"}"#, view: ["note": "mine", "finding": "pass"]),
     ]
 
-    @Test("Of a field that is fixed, nothing is left of what was asked for before", arguments: fixes)
+    @Test("A fixed field keeps nothing of the former request", arguments: fixes)
     func fixed(_ example: Fix) throws {
         let (agent, key) = try refused(example.change)
         let new = try agent.store.retry(key, fix: example.fix, by: agent.app, at: agent.now)

@@ -73,7 +73,7 @@ struct SealTests {
         #expect(!isSound(folder), "half a page")
     }
 
-    @Test("That the header no longer speaks of seals is damage", arguments: [0, 4, 16])
+    @Test("A header without the mark of seals is damage", arguments: [0, 4, 16])
     func header(_ reserved: UInt8) throws {
         let folder = try TemporaryFolder()
         let agent = try closed(folder)
@@ -83,7 +83,7 @@ struct SealTests {
         #expect(StoreError.code { _ = try Store(Database.open(path: folder.database), agent.options, at: agent.now) } == .corrupt)
     }
 
-    @Test("Damage that a read meets is told to whoever can do something about it")
+    @Test("Damage that a read meets is reported to the store's owner")
     func reader() throws {
         let folder = try TemporaryFolder()
         let agent = try closed(folder)

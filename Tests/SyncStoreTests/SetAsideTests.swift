@@ -27,7 +27,7 @@ struct SetAsideTests {
         #expect(try agent.store.verify() == [])
     }
 
-    @Test("An atomic list is parked as a whole, and each member is listed until somebody tries again")
+    @Test("An atomic list is parked as a whole, and each member is listed until a retry")
     func parkedList() throws {
         let agent = try TestAgent()
         let keys = try agent.list([

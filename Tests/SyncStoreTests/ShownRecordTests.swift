@@ -31,7 +31,7 @@ struct ShownRecordTests {
         _ = try agent.store.applyResults(results, next: nil, at: agent.now)
     }
 
-    @Test("Fifty verdicts that show what somebody else wrote cost about what one costs, with thousands waiting behind them")
+    @Test("Fifty verdicts that show another device's record cost about as much as one, with thousands waiting behind them")
     func once() throws {
         func cost(_ count: Int) throws -> Int {
             let agent = try agent(waiting: 1_000)

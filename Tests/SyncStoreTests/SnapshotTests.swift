@@ -211,7 +211,7 @@ struct SnapshotTests {
         return agent
     }
 
-    @Test("A listing that would remove suspiciously much removes nothing until somebody accepts it")
+    @Test("A listing that would remove suspiciously much removes nothing until a person accepts it")
     func massDelete() throws {
         let agent = try guarded(300)
         try agent.store.restartStreams([Self.audit], at: agent.now)
@@ -249,7 +249,7 @@ struct SnapshotTests {
     }
 
     @Test(
-        "What the hub says it deleted in good order is turnover, and asks nobody; what it does not explain is kept",
+        "Deletions that the hub explains are turnover and need no decision; unexplained ones keep the records",
         arguments: [(70, true), (299, true), (60, true), (10, false), (5, false), (nil, false)] as [(Int64?, Bool)])
     func turnover(_ deleted: Int64?, _ isOrdinary: Bool) throws {
         let (agent, rows) = try listed(100, deletedTotal: 5)
@@ -295,7 +295,7 @@ struct SnapshotTests {
         }
     }
 
-    @Test("Of a feed the deletions of one day count: what was replaced over weeks asks nobody", arguments: [1, 10])
+    @Test("The deletions of one day of a feed count: a replacement over weeks needs no decision", arguments: [1, 10])
     func turnoverByFeed(_ days: Int) throws {
         let agent = try guarded(300)
         let day: UInt64 = 86_400_000

@@ -58,7 +58,7 @@ struct StoreUndoTests {
         #expect(try agent.store.verify() == [])
     }
 
-    @Test("What somebody has changed since then stays, and a trial changes nothing")
+    @Test("Fields that were changed since then stay, and a trial changes nothing")
     func others() throws {
         let agent = try TestAgent(rules: Self.rules)
         try agent.pull([("a", 5, ["v": 1, "w": 1])])

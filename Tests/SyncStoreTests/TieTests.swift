@@ -118,7 +118,7 @@ struct TieTests {
         #expect(!agent.store.isFalling)
     }
 
-    @Test("Who retries what still takes others along has them wait for the new one, those that fell and those that did not yet")
+    @Test("A retry of a mutation that still takes others along makes them wait for the new one, fallen or not")
     func retryWhileFalling() throws {
         let agent = try TestAgent(rules: Self.rules, capacity: TestAgent.capacity(1_000_000))
         let parent = try site(agent)
@@ -174,7 +174,7 @@ struct TieTests {
         #expect(try agent.store.verify() == [])
     }
 
-    @Test("A parent that the hub has, or that nobody creates here, is not waited for")
+    @Test("A child does not wait for a parent that the hub has, or that is not created here")
     func knownParents() throws {
         let agent = try agent()
         try agent.pull([("s", 3, [:])], entity: "site")
@@ -357,7 +357,7 @@ struct TieTests {
         #expect(try agent.claim().map(\.key) == [urgent])
     }
 
-    @Test("Nobody waits in a circle")
+    @Test("No mutations wait in a circle")
     func circles() throws {
         let agent = try agent()
         // The child waits for a parent that depends on the child.
@@ -595,7 +595,7 @@ struct TieTests {
         #expect(try agent.store.verify() == [])
     }
 
-    @Test("A creation that somebody else made unnecessary lets its children go")
+    @Test("A creation that another device made unnecessary lets its children go")
     func madeByOthers() throws {
         let agent = try agent()
         let parent = try site(agent)

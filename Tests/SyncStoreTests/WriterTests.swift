@@ -119,7 +119,7 @@ struct WriterTests {
         return children
     }
 
-    @Test("A read that contradicts itself ends the use of the database, and whoever waited hears that nothing was stored")
+    @Test("A read that contradicts itself ends the use of the database, and waiting callers hear that nothing was stored")
     func contradicts() throws {
         let folder = try TemporaryFolder()
         let (heard, fault) = (HeardIncidents(), Fault())
@@ -351,7 +351,7 @@ struct ReaderTests {
         #expect(told.isCutOff && told.way == .scan)
     }
 
-    @Test("When nobody reads, the memory of what was read is given back, and the next read is answered as before")
+    @Test("Without readers the memory of earlier reads is given back, and the next read is answered as before")
     func quiet() throws {
         let folder = try TemporaryFolder()
         let agent = try TestAgent(in: folder)

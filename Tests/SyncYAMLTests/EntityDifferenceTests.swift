@@ -39,7 +39,7 @@ struct EntityDifferenceTests {
         #expect(try Self.lines(old, old).isEmpty)
     }
 
-    @Test("Whoever lets events go is told that they go for good")
+    @Test("A shorter time for events is reported with a warning that they go for good")
     func keep() throws {
         let (old, new) = ("entities: { log: { kind: event } }", "entities: { log: { kind: event, keep: 400d } }")
         #expect(

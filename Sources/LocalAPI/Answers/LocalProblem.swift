@@ -131,7 +131,8 @@ package enum LocalProblem: String, Sendable, CaseIterable {
         switch state {
         case .inFlight: return known.hint
         case .done: return "it is at the hub: `agentctl undo` takes it back"
-        case .pending: return "it waits to be sent: `agentctl mutations cancel` takes it back if it was never sent; `agentctl why`"
+        case .pending:
+            return "it waits to be sent: `agentctl why` shows the reason, `agentctl mutations cancel` takes it back if it was never sent"
         case .conflicted: return "`agentctl conflicts` lists the decisions that wait"
         case .rejected, .failed, .held: return "`agentctl rejected show` lists the possible decisions"
         case .coalesced, .superseded: return "it is part of another change by now: `agentctl mutations show` names it"

@@ -46,7 +46,7 @@ extension EndToEnd {
         }
 
         @Test(
-            "A bit that the disk flips in the configuration is told, and the last good one is in force, until somebody writes the file",
+            "A bit that the disk flips in the configuration is reported, and the last good one is in force until the file is written",
             .enabled(if: SmallDisk.obstacleOfExt4 == nil, "needs an ext4 of its own: \(SmallDisk.obstacleOfExt4 ?? "")"))
         func flipped() async throws {
             try await with { place, transport in

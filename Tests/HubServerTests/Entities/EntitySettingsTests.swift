@@ -83,7 +83,7 @@ struct EntitySettingsTests {
         #expect(try bench.accepts("b", "k-3"))
     }
 
-    @Test("Settings whose transaction fails are nobody's, and the hub goes on with those before")
+    @Test("Settings whose transaction fails are not in force, and the hub continues with those before")
     func failing() throws {
         let rows = try HubRows()
         let bench = try HubBench(file: T.audits("a", scope: "site"), place: rows.place)

@@ -58,7 +58,7 @@ struct FileAccessTests {
         #expect(try !stand.mayFetch(content, two) && stand.mayFetch(content, one))
     }
 
-    @Test("Of two records that show a file one is enough")
+    @Test("One of two records that show a file is enough")
     func twoRecords() throws {
         fleet.grant(two, "site", "s-1")
         try show()
@@ -106,7 +106,7 @@ struct FileAccessTests {
         #expect(try stand.mayFetch(own, three) && !stand.mayFetch(content, three) && !stand.mayFetch(content, two))
     }
 
-    @Test("A device that may read a file does not hand it to whoever has put its digest into a record, by changing that record")
+    @Test("A device that may read a file and changes a record does not give the file to the device that had put its digest there")
     func deputy() throws {
         fleet.grant(one, "site", "s-2")
         fleet.grant(two, "site", "s-2")

@@ -4,7 +4,7 @@ import Testing
 @testable import HubServer
 
 /// PROTOCOL H2: what a request for a file asks of it, decided from its header fields alone (RFC 9110, sections 13 and 14).
-@Suite("What a request asks of a file")
+@Suite("Requests for parts of a file")
 struct FileAnswerTests {
     private static let tag = "\"sha256:ab\""
 

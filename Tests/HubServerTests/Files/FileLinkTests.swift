@@ -181,7 +181,7 @@ struct FileLinkTests {
         #expect(try stand.mayFetch(stolen, reader))
     }
 
-    @Test("What a program of before writes beside this one gets its links before the next answer about a file")
+    @Test("Records that an older program writes beside this one get their links before the next answer about a file")
     func besideOlder() throws {
         let rows = try HubRows()
         let files = try StorageKind.folder.make()

@@ -7,7 +7,7 @@ import Testing
 /// Two versions of the program over one database, and several that start at once.
 @Suite("Schema on a server", .needsPostgres)
 struct PostgresSchemaTests {
-    @Test("Of several replicas that start at once on an empty database one makes the tables, and all agree on the history")
+    @Test("One of several replicas that start at once on an empty database makes the tables, and all agree on the history")
     func startTogether() throws {
         let bench = try ReplicaBench()
         let workers = (0..<6).map { index in Worker { try bench.hub(seed: UInt64(index)).hub.epoch } }
@@ -31,7 +31,7 @@ struct PostgresSchemaTests {
         #expect(try running.verdict(Sent("k-3", seq: 3, .create, id: "a-3")).word == "accepted")
     }
 
-    @Test("Tables of somebody else are refused and left as they were")
+    @Test("Tables of another program are refused and left as they were")
     func foreign() throws {
         let bench = try ReplicaBench()
         try bench.server.query("CREATE TABLE record(mine TEXT); INSERT INTO record VALUES('here')", schema: bench.schema)

@@ -69,7 +69,7 @@ struct ReplicaTests {
         #expect(try bench.hub(seed: 3, tokens: TokenBook()).hub.tokens() == (try a.hub.tokens()), "one that starts later reads the same")
     }
 
-    @Test("A change of the tokens that is not committed is nobody's")
+    @Test("A change of the tokens that is not committed has no effect on any replica")
     func tokensRolledBack() throws {
         let bench = try ReplicaBench()
         let (a, b) = (try bench.hub(tokens: TokenBook()), try bench.hub(tokens: TokenBook()))

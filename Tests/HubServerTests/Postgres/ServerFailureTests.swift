@@ -12,7 +12,7 @@ struct ServerFailureTests {
         SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'agenthub'
         """
 
-    @Test("A connection that was cut between two requests is made anew, and nobody notices")
+    @Test("A connection that was cut between two requests is made again, and no device notices")
     func idleConnection() throws {
         let bench = try ReplicaBench()
         let hub = try bench.hub()
@@ -145,7 +145,7 @@ struct ServerFailureTests {
         #expect(hub.hub.head == 1)
     }
 
-    @Test("What the server refuses of one request does not touch the others of its transaction")
+    @Test("A request that the server refuses does not affect the others of its transaction")
     func isolated() throws {
         let bench = try ReplicaBench()
         let hub = try bench.hub()

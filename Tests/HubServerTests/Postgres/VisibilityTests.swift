@@ -63,7 +63,7 @@ struct VisibilityTests {
         #expect(records.map(\.id.text) == ["slow", "quick"] && records.map(\.record.version) == [1, 2])
     }
 
-    @Test("Of many writers on several replicas, some of them slow, a reader gets every number, once and in order")
+    @Test("With many writers on several replicas, some of them slow, a reader gets every number, once and in order")
     func manyWriters() throws {
         let bench = try ReplicaBench()
         let reader = try bench.hub()

@@ -42,7 +42,7 @@ struct PublishTests {
         #expect(pages.flatMap(\.records).count == count && Set(pages.flatMap(\.records).map(\.record.version)).count == count)
     }
 
-    @Test("Of two lines about one record the later one counts; a line without data deletes; empty lines are skipped")
+    @Test("The later of two lines about one record counts; a line without data deletes; empty lines are skipped")
     func order() throws {
         let bench = try HubBench()
         let text = [Self.form(1), "", Self.form(1, "B") + "\r", "  ", Self.form(2), #"{"id":"f-2"}"#, #"{"id":"f-3","data":null}"#, ""]
@@ -57,7 +57,7 @@ struct PublishTests {
         #expect(record.stamps[JSONString("title")]?.version == 2 && record.stamps[JSONString("n")]?.version == 6)
     }
 
-    @Test("What is wrong with one line leaves nothing behind, and is named with the line of the file")
+    @Test("A fault in one line leaves nothing behind, and is named with the line of the file")
     func whole() throws {
         let bench = try HubBench()
         var reported: [HubError] = []

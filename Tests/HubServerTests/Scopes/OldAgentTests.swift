@@ -75,7 +75,7 @@ struct OldAgentTests {
         #expect(fleet.ids(one) == ["b"] && fleet.mirrors[one]?.revoked.count == 60 && fleet.leaks.isEmpty)
     }
 
-    @Test("What every agent lets go is sent to every agent, and so is what a device gains")
+    @Test("Records that every agent removes are sent to every agent, and so are records that a device gains")
     func smallLoss() throws {
         let fleet = try fleet(holding: Feed.lettingGoMax)
         fleet.revoke(one, "site", "s-1")

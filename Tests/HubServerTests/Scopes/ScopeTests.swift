@@ -159,7 +159,7 @@ struct ScopeTests {
         #expect(fleet.mirrors[one]?.listings == 0 && fleet.leaks.isEmpty)
     }
 
-    @Test("What came into a lost scope after it was lost is not told, not even by its id")
+    @Test("A record that came into a lost scope after it was lost is not shown, not even by its id")
     func nothingAfterTheLoss() throws {
         let fleet = try ScopeBench()
         fleet.grant(one, "site", "s-1")

@@ -101,7 +101,7 @@ struct SchemaVersionTests {
         #expect(try open.verdict(Sent("k-1", .create, data: ["site": "s-1"])).word == "accepted")
     }
 
-    @Test("A mutation may name a version of its own, and one that nobody knows waits")
+    @Test("A mutation may name a version of its own, and waits if the hub does not know it")
     func namedVersion() throws {
         let rows = try HubRows()
         let bench = try bench(rows, 2)
@@ -120,7 +120,7 @@ struct SchemaVersionTests {
         #expect(bench.send("POST", "/v1/sync/pull", ["streams": []], headers: [("Schema", "audits:2")]).status == 400)
     }
 
-    @Test("What contradicts the present schema is rejected by name")
+    @Test("A change that contradicts the present schema is rejected by name")
     func contradiction() throws {
         let bench = try bench(try HubRows(), 2)
         guard case .rejected(let problem, _) = try bench.verdict(Sent("k-1", .create, data: ["site": "s-1", "severity": "huge"])) else {

@@ -76,7 +76,7 @@ struct BlobDownloaderTests {
         var endings: [BlobDownloader.Ending] { effects.compactMap { if case .end(_, let ending) = $0 { ending } else { nil } } }
     }
 
-    @Test("What somebody waits for comes first, then the smallest rest, and three at a time; one on a metered link")
+    @Test("Files with a waiting request come first, then the smallest rest, and three at a time; one on a metered link")
     func order() {
         var rig = Rig()
         rig.load(

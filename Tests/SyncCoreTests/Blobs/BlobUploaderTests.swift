@@ -86,7 +86,7 @@ struct BlobUploaderTests {
         var ended: [BlobID] { effects.compactMap { if case .end(let id, _) = $0 { id } else { nil } } }
     }
 
-    @Test("What a critical mutation shows goes first, then the smallest rest, and three at a time")
+    @Test("Files of critical mutations go first, then the smallest rest, and three at a time")
     func order() {
         var rig = Rig()
         rig.load(

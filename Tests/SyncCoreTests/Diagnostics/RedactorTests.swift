@@ -1,7 +1,7 @@
 import SyncCore
 import Testing
 
-@Suite("What may leave the site")
+@Suite("Values that may leave the site")
 struct RedactorTests {
     private static let mark = Redactor.mark
 

@@ -22,7 +22,7 @@ struct HostileFormTests {
     }
 
     @Test(
-        "What is too large is refused",
+        "A form that is too large is refused",
         arguments: [
             Case(
                 testDescription: "many questions", form: form(list(2_001) { ["id": .string("q\($0)"), "type": "text"] }),

@@ -49,7 +49,7 @@ struct JSONMemoryTests {
         #expect(try JSONReader.read(text + "}", limits: .answer).object?.count == number)
     }
 
-    @Test("What this program has stored is read whatever its names, depth and counts are")
+    @Test("Documents that this program has stored are read with all names, depths and counts")
     func stored() throws {
         let name = String(repeating: "\u{1}", count: 30_000)
         let deep = (0..<100).reduce(JSON.object([name: 1])) { value, _ in [value] }

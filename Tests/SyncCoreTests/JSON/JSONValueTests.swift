@@ -4,7 +4,7 @@ import Testing
 @Suite("JSON values and writer")
 struct JSONValueTests {
     @Test(
-        "What was sent comes back byte for byte",
+        "A sent value comes back byte for byte",
         arguments: [
             "9007199254740993", "1.10", "-0", "1E400", "1e-400", "0.1e1", "123456789012345678901234567890.5",
             #""\u0041\/\n""#, "\"e\u{301}\"", "\"\u{212B}\"", "\"\u{202E}abc\"", #"{"b":1,"a":{"z":[1.0,"x"],"y":null}}"#,

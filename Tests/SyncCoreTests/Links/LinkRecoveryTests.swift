@@ -49,7 +49,7 @@ struct LinkRecoveryTests {
         #expect(runs(["eth0", "wwan3"], uplink: nil) == ["/sbin/eth0 eth0", "/sbin/eth* eth*", "/sbin/wwan* wwan3"])
     }
 
-    @Test("Without a program nothing is run and nobody wakes")
+    @Test("Without a program nothing runs and no wake-up is planned")
     func none() {
         var recovery = LinkRecovery()
         #expect(recovery.look(.offline, [.sample("eth0")], links: ["eth0"], uplink: nil, now: .seconds(0)).isEmpty)

@@ -59,7 +59,7 @@ struct DeletionTests {
         #expect(untouched.record?.data == ["title": "valve", "due": "fri", "visits": 6])
     }
 
-    @Test("Who knew of the deletion begins anew; who knew nothing of a record meets what it was")
+    @Test("A create that has seen the deletion begins a new record; one that knew nothing of it meets the old record")
     func anew() throws {
         let tombstone = try Self.deleted()
         let content = MutationContent(.create, data: ["title": "new"])
@@ -136,7 +136,7 @@ struct DeletionTests {
         "$blob": .string("sha256:" + String(repeating: "a", count: 64)), "size": 1, "type": "image/jpeg", "state": "pending",
     ]
 
-    @Test("That a file has arrived is nobody's change; what the back office wrote is one")
+    @Test("The arrival of a file is no change by a device; a write of the back office is one")
     func files() throws {
         var arrived = Self.waiting.object ?? [:]
         arrived["state"] = "uploaded"
@@ -157,7 +157,7 @@ struct DeletionTests {
         #expect(rebased.verdict == .stays)
     }
 
-    @Test("Of a record whose document is forgotten comes back what the change carries, and that is said")
+    @Test("A record whose document is forgotten comes back with the fields of the change, and the answer says so")
     func forgotten() throws {
         let tombstone = VersionedRecord(deleted: HubMergeTests.stamp(10, ms: 500, Self.other), keeping: nil)
         for record in [tombstone, nil] {
@@ -177,7 +177,7 @@ struct DeletionTests {
     }
 
     @Test(
-        "What people decide, changed before the deletion by somebody else, is asked about once: who brings the record back has the last word"
+        "A manual field that was changed before the deletion is asked about once; the device that brings the record back decides"
     )
     func people() throws {
         let change = MutationContent(.update, data: ["finding": "theirs"])
@@ -224,7 +224,7 @@ struct DeletionTests {
         #expect(unknown == .init(verdict: .stays, content: MutationContent(.delete)))
     }
 
-    @Test("What gave way at the hub is told from its answer")
+    @Test("Values that gave way at the hub are reported from its answer")
     func told() {
         let local = Rebase.Local(
             record: RebaseTests.record, content: MutationContent(.delete), hlc: nil, signature: FieldContestTests.signature)

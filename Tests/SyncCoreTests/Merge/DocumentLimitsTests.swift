@@ -63,7 +63,7 @@ struct DocumentLimitsTests {
             testDescription: "more fields than it had", content: .init(.update, data: ["new": 2]), before: fields(5_000), pointer: "/data"),
     ]
 
-    @Test("What a change makes of its document is within the limits, or refused with a pointer", arguments: cases)
+    @Test("The document after a change is within the limits, or the change is refused with a pointer", arguments: cases)
     func limits(_ example: Case) throws {
         let result = try #require(Fold.apply(example.content, to: example.before))
         let problem = DocumentLimits.fault(of: example.content, in: result, over: example.before, at: "/m")
@@ -71,7 +71,7 @@ struct DocumentLimitsTests {
         #expect(problem?.status ?? 422 == 422)
     }
 
-    @Test("What is within the limits is read by every reader, stored and as a message", arguments: cases.filter { $0.pointer == nil })
+    @Test("A document within the limits is read by every reader, stored and as a message", arguments: cases.filter { $0.pointer == nil })
     func isReadable(_ example: Case) throws {
         let result = JSON.object(try #require(Fold.apply(example.content, to: example.before)))
         #expect(try JSONReader.read(result.json, limits: .stored) == result)

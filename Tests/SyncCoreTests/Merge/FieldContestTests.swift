@@ -177,7 +177,7 @@ struct FieldContestTests {
             description: "what cannot be compared", rule: .min, local: 7, remote: "z", isLater: true, lost: [loss("f", .remote, "z", .min)]),
     ]
 
-    @Test("What a contest throws away is told, and nothing else", arguments: losers)
+    @Test("The losing value of a contest is reported, and nothing else", arguments: losers)
     func tellsLosers(_ example: Loser) {
         var rules = EntityRules()
         rules.fields = ["f": example.rule].merging(example.members) { first, _ in first }

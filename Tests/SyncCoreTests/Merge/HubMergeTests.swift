@@ -48,7 +48,7 @@ struct HubMergeTests {
     }
 
     @Test(
-        "A field is contested when a newer commit of somebody else gave it another value",
+        "A field is contested when a newer commit of another device gave it another value",
         arguments: [
             Contest(description: "newer, other, different", version: 8, writer: other, sent: 2, base: 7, isContested: true),
             Contest(description: "just seen", version: 8, writer: other, sent: 2, base: 8, isContested: false),
@@ -78,7 +78,7 @@ struct HubMergeTests {
         #expect(!accepted.isPlain)
     }
 
-    @Test("A field that nobody ever wrote is not contested, a field that somebody removed is")
+    @Test("A field that was never written is not contested, a removed field is")
     func absentFields() throws {
         let removed = Self.record(["g": 1], exceptions: [JSONString("f"): Self.stamp(8, ms: 500, Self.other)])
         let rules = Self.rules(.manual)
@@ -237,7 +237,7 @@ struct HubMergeTests {
         #expect(outcome.problem == "validation")
     }
 
-    @Test("What loses a contest is told, with who wrote it")
+    @Test("The loser of a contest is reported, with its writer")
     func lost() throws {
         let update = MutationContent(.update, data: ["f": "l"])
         let wins = try #require(Self.merge(update, onto: Self.record(["f": "r"])).accepted)
@@ -247,7 +247,7 @@ struct HubMergeTests {
         #expect(try #require(Self.merge(update, onto: Self.record(["f": "r"]), base: 10).accepted).lost.isEmpty)
     }
 
-    @Test("Of a set, what lost has the writer of the element; a removal that lost has none of its value")
+    @Test("A lost element of a set has the element's writer; a lost removal has no value")
     func lostElements() throws {
         let rules = Self.rules(.set)
         func put(_ n: Int, _ kind: FieldOperation.Kind = .add) -> MutationContent {
@@ -357,7 +357,7 @@ struct HubMergeTests {
         }
     }
 
-    @Test("Taking an element out of a set that is not there does not stand against whoever puts one in")
+    @Test("Removing a missing element from a set does not contradict another device that adds it")
     func removedFromNothing() throws {
         let remove = MutationContent(.update, operations: [FieldOperation("f", .remove, "x")])
         let record = try #require(Self.merge(remove, onto: Self.record(["g": 1]), by: Self.other, rules: Self.rules(.set)).accepted?.record)
@@ -367,7 +367,7 @@ struct HubMergeTests {
         #expect(accepted.record?.data == ["g": 1, "f": ["y"]])
     }
 
-    @Test("What brings a deleted record back is merged with what it was before, not added to it once more")
+    @Test("A change that brings a deleted record back is merged with its former values, not added to them once more")
     func broughtBack() throws {
         var rules = EntityRules()
         rules.fields = ["n": .counter, "a": .append, "m": .manual]
@@ -390,7 +390,7 @@ struct HubMergeTests {
     // MARK: Clocks
 
     @Test(
-        "Of two stamps the higher wins; of equal ones the higher node",
+        "The higher of two stamps wins; of equal ones that of the higher node",
         arguments: [
             (501 as UInt64, "1", true), (499, "9", false), (500, "6", true), (500, "4", false), (500, "5", false),
         ])
@@ -458,7 +458,7 @@ struct HubMergeTests {
         #expect(try #require(Self.merge(content, onto: own, base: 0).accepted).record == nil)
     }
 
-    @Test("A create of what somebody else made is merged as if neither had known the other")
+    @Test("A create of a record that another device made is merged as if neither had known the other")
     func createOverOther() throws {
         let content = MutationContent(.create, data: ["f": "l", "g": "l"])
         let later = try #require(Self.merge(content, onto: Self.record(["f": "r", "h": "r"]), base: 99).accepted)
@@ -502,7 +502,7 @@ struct HubMergeTests {
     }
 
     @Test(
-        "A delete wins, unless somebody changed a field meanwhile that only people decide",
+        "A delete wins, unless another device changed a manual field meanwhile",
         arguments: [
             Deletion(description: "seen", base: 10, changed: "finding", writer: other, result: .deletes),
             Deletion(description: "manual field changed", base: 9, changed: "finding", writer: other, result: .conflict),
@@ -539,7 +539,7 @@ struct HubMergeTests {
     }
 
     @Test(
-        "What happens to a change of a deleted record is the entity's choice",
+        "The entity's rule decides about a change of a deleted record",
         arguments: [
             Gone(description: "delete wins", result: .rejected),
             Gone(description: "delete wins, also when it was seen", base: 10, result: .rejected),

@@ -20,7 +20,7 @@ struct MemberTimesTests {
         try StampTests.record(["form": start], after: sent, rules: rules).data?["form"]
     }
 
-    @Test("Who writes a member later wins it, whatever else of the object was written when, in every order of arrival")
+    @Test("The later writer of a member wins it, whatever the times of the object's other members, in every order of arrival")
     func orders() throws {
         let sent = [
             Sent(StampTests.a, Self.edit(["size": 2, "colour": "red"], of: ["size": 1, "colour": "red"]), at: 9),
@@ -79,7 +79,7 @@ struct MemberTimesTests {
         }
     }
 
-    @Test("Of two edits that become one, a member that only the earlier one changed keeps its time")
+    @Test("A member that only the earlier of two joined edits changed keeps its time")
     func joined() throws {
         let nine = MergeCase.stamp(9, MergeCase.mine), noon = MergeCase.stamp(12, MergeCase.mine)
         let older = Self.edit(["size": 2, "colour": "red"], of: ["size": 1, "colour": "red"])
@@ -99,7 +99,7 @@ struct MemberTimesTests {
         #expect(made.stamps == [JSONString("form.size"): nine])
     }
 
-    @Test("What a pull brought between two edits is no change of either")
+    @Test("A value that a pull brought between two edits is no change of either")
     func pulledBetween() throws {
         let older = Self.edit(["size": 2, "colour": "red"], of: ["size": 1, "colour": "red"])
         let newer = Self.edit(["size": 5, "colour": "blue"], of: ["size": 2, "colour": "blue"])

@@ -272,7 +272,7 @@ struct MergePropertyTests {
     }
 
     @Test(
-        "Of changes that had not seen each other, the rules that add up or go by the stamp make the same record in any order of the devices"
+        "Rules that add up or go by the stamp make the same record of unseen changes in any order of the devices"
     )
     func order() throws {
         for seed in 0..<2_000 as Range<UInt64> {

@@ -66,7 +66,7 @@ struct OperationRuleTests {
         #expect(new.record?.data == ["f": ["x", "z"]] && new.merged == ["f"])
     }
 
-    @Test("A removal that takes out what may have been unseen, because nobody knows who put it there, is told")
+    @Test("A removal of an element that its author may not have seen, because its writer is unknown, is reported")
     func oldListsTold() throws {
         let record = VersionedRecord(data: ["f": ["x", "y"]], stamp: HubMergeTests.stamp(10, ms: 500, Self.other))
         let accepted = try Self.after(
@@ -97,7 +97,7 @@ struct OperationRuleTests {
         #expect(seen.record?.data == ["f": ["b", "d"]] && seen.merged.isEmpty && seen.lost.isEmpty)
     }
 
-    @Test("Who takes an element out of a list has not seen what was put in its place meanwhile")
+    @Test("A device that removes an element of a list has not seen the element that replaced it meanwhile")
     func changedElement() {
         let (old, new): (JSON, JSON) = (["id": 1, "n": 1], ["id": 1, "n": 2])
         let contest = FieldContest(

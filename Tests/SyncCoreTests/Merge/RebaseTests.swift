@@ -80,7 +80,7 @@ struct RebaseTests {
         #expect(unstamped.verdict == .isSuperseded)
     }
 
-    @Test("Who writes a value again later than somebody else changes it keeps it, as who changes it later would")
+    @Test("A device that writes a value again, later than another device's change, keeps it, as a later change would")
     func writtenAgain() {
         // Another device has written the same 1 again.
         let earlier = Self.decide(Self.update(["f": 2]), known: ["f": 1], remote: ["f": 1], at: 100)
@@ -97,7 +97,7 @@ struct RebaseTests {
         }
     }
 
-    @Test("A value that is only spelled anew goes, unless somebody else has spelled it later")
+    @Test("A new spelling of a value is sent, unless another device has spelled it later")
     func respelled() {
         let (old, new, other) = (FieldContestTests.number("1.5"), FieldContestTests.number("1.50"), FieldContestTests.number("1.500"))
         func sent(_ known: JSON, _ remote: JSON, at ms: UInt64) -> String {
@@ -108,7 +108,7 @@ struct RebaseTests {
         #expect(sent(old, other, at: 100) == "{}")
     }
 
-    @Test("Of two values the later one stays, and the other is kept for the audit trail")
+    @Test("The later of two values stays, and the other is kept for the audit trail")
     func lastWriter() {
         let wins = Self.decide(Self.update(["f": 2]), known: ["f": 1], remote: ["f": 3])
         #expect(wins.verdict == .stays && wins.content == Self.update(["f": 2]))
@@ -182,7 +182,7 @@ struct RebaseTests {
     }
 
     @Test(
-        "What is left of a create says what its objects change: what was there before, or none",
+        "The rest of a create names the former members of its objects as its base, or an empty one",
         arguments: [
             ["o": ["mine": 1, "theirs": 1]], [:],
         ] as [JSONObject])
@@ -193,7 +193,7 @@ struct RebaseTests {
         #expect(outcome.content.base == ["o": there["o"] ?? [:]])
     }
 
-    @Test("What is left of a create goes as operations, so that it undoes nothing that this device sent before")
+    @Test("The rest of a create is sent as operations, so that it undoes nothing that this device sent before")
     func createGoesAsDifference() {
         let content = MutationContent(.create, data: ["p": 5, "n": 2, "tags": ["a"], "f": 1])
         let outcome = Self.decide(
@@ -207,7 +207,7 @@ struct RebaseTests {
         #expect(Fold.apply(outcome.content, to: ["p": 9, "n": 1, "tags": ["b"]]) == ["p": 9, "n": 3, "tags": ["b", "a"], "f": 1])
     }
 
-    @Test("Of a value with an operation behind it, the operation stays behind")
+    @Test("The operation after a value stays behind it")
     func valueAndOperation() {
         let content = Self.update(["t": "mine"], [FieldOperation("t", .append, " and more")])
         let outcome = Self.decide(content, known: ["t": "old"], remote: ["t": "theirs"], fields: ["t": .append])
@@ -255,7 +255,7 @@ struct RebaseTests {
         #expect(outcome.lost.map(\.field) == ["f"])
     }
 
-    @Test("What a frozen mutation put there is no news")
+    @Test("A value that a frozen mutation wrote is no news")
     func expected() {
         let content = Self.update(["v": 3])
         let outcome = Self.decide(content, known: ["v": 1], remote: ["v": 2], fields: ["v": .manual]) { _, hubSide in
@@ -335,7 +335,7 @@ struct RebaseTests {
         #expect(Self.decide(delete, known: ["v": 1], remote: nil, fields: fields).verdict == .isSuperseded)
     }
 
-    @Test("An update that was empty from the start is somebody's wish and stays")
+    @Test("An update that was empty from the start was asked for and stays")
     func empty() {
         #expect(Self.decide(Self.update([:]), known: ["f": 1], remote: ["f": 2]).verdict == .stays)
     }

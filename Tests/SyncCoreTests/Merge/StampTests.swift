@@ -61,7 +61,7 @@ struct StampTests {
         for order in Self.orders(same) { #expect(try Self.record(["f": 1], after: order).data == ["f": 2], "\(order.map(\.device))") }
     }
 
-    @Test("Who wrote the same earlier finds news in the later one's value when it goes on from its own")
+    @Test("A device that wrote an equal value earlier finds the later one's value new when it continues from its own")
     func goesOn() throws {
         for order in [[0, 1, 2], [1, 0, 2], [0, 2, 1]] {
             let sent = [Sent(Self.a, ["f": 2], at: 9), Sent(Self.b, ["f": 2], at: 12), Sent(Self.a, ["f": 3], at: 10)]

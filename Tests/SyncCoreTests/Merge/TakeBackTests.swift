@@ -33,7 +33,7 @@ struct TakeBackTests {
     }
 
     @Test(
-        "What is still there goes back, what somebody has changed stays, and each field that stays says why",
+        "Unchanged fields go back, fields that were changed since stay, and each of these says why",
         arguments: [
             Example(
                 testDescription: "a value", done: update(["a": 2]), before: ["a": 1, "b": 1], now: ["a": 2, "b": 9], back: update(["a": 1])),

@@ -2,7 +2,7 @@ import SyncCore
 import Testing
 
 /// A plain value under a rule with operations is sent as the operation that the app meant.
-@Suite("What goes on the wire")
+@Suite("Forms on the wire")
 struct WireFormTests {
     struct Case: Sendable, CustomStringConvertible {
         let description: String

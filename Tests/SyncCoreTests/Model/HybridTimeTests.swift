@@ -74,7 +74,7 @@ struct HybridTimeTests {
         #expect(clock.tick(now: Self.wall(10)) == HybridTime(milliseconds: 1_001, counter: 0, node: Self.node))
     }
 
-    @Test("After a stamp of somebody else is seen, the next own one is later than it")
+    @Test("After a stamp of another device is seen, the next own one is later than it")
     func observes() {
         for (milliseconds, counter) in [(1_000, 5), (900, 0), (1_200, 0xFFFF), (1_000, 0xFFFF)] as [(UInt64, UInt16)] {
             var clock = Self.clock(1_000, 3)

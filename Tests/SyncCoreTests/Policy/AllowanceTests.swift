@@ -50,7 +50,7 @@ struct AllowanceTests {
         #expect(allowed.deferral == nil)
     }
 
-    @Test("What is kept for critical work is all that is left: nothing else may go")
+    @Test("Only the reserve for critical work is left: nothing else may be sent")
     func reserve() {
         var situation = Situation(reachability: .online)
         situation.uplink = Uplink(name: "eth0")

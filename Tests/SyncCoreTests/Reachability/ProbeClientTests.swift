@@ -117,7 +117,8 @@ struct ProbeClientTests {
         #expect(read(.success(response)) == example.expected)
     }
 
-    @Test("No answer is silence; more than a hub ever says, or not HTTP, is somebody else", arguments: TransportError.Code.allCases)
+    @Test(
+        "No answer is silence; an answer that is too long, or not HTTP, comes from another server", arguments: TransportError.Code.allCases)
     func failures(_ code: TransportError.Code) {
         let expected: Expected = code == .tooLarge || code == .malformed ? .captive : .silent
         #expect(read(.failure(TransportError(code, doing: "connect", detail: "x"))) == expected)

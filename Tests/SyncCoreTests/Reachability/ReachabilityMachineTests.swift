@@ -420,7 +420,7 @@ struct ReachabilityMachineTests {
     }
 
     @Test(
-        "What a refusal tells about the way",
+        "Conclusions from a refusal about the way to the hub",
         arguments: [
             (HubReply.Kind.transport(.timedOut), HubContact.silent(HubFault(.timedOut, "x"))),
             (.transport(.unresolved), .silent(HubFault(.unresolved, "x"))),

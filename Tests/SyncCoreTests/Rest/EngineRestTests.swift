@@ -42,7 +42,7 @@ struct EngineRestTests {
         rig.stored(.pullApplied(PullSummary()))
     }
 
-    @Test("Nobody is greeted: settle, lists, then two mutations at a time until nothing is left")
+    @Test("There is no hello: settle, lists, then two mutations at a time until nothing is left")
     func cycle() {
         var rig = Self.rig()
         #expect(rig.asked == "loadInFlight")
@@ -82,7 +82,7 @@ struct EngineRestTests {
         #expect(rig.asked == "claim")
     }
 
-    @Test("What became known is recorded before a refusal ends the cycle")
+    @Test("Known outcomes are recorded before a refusal ends the cycle")
     func partial() {
         var rig = Self.rig()
         Self.pull(&rig)

@@ -1,7 +1,7 @@
 import SyncCore
 import Testing
 
-@Suite("What a backend's answer says")
+@Suite("Conclusions from a backend's answer")
 struct RestAnswerTests {
     enum Meaning: String, Sendable { case applied, later, moved, gone, refused, forbidden, auth, elsewhere, unsure, failure }
 
@@ -140,7 +140,7 @@ struct RestUncertaintyTests {
     }
 
     @Test(
-        "What a record shows of a change",
+        "Conclusions from a record about a change",
         arguments: [
             Look(sent: ["a": 1], now: ["a": 1, "b": 2], .applied), Look(sent: ["a": 1], now: ["a": 0], .moved),
             Look(sent: ["a": nil], now: ["b": 2], .applied), Look(sent: ["a": 1], ifMatch: "e1", now: ["a": 0], etag: "e1", .notApplied),

@@ -136,7 +136,7 @@ struct OtherRecordTests {
         #expect(Self.isHeld(rig, "17", "18"))
     }
 
-    @Test("The answer to a creation shows the record of somebody else: held")
+    @Test("The answer to a creation shows the record of another client: held")
     func creation() {
         var rig = ExchangeRig(
             MutationContent(.create, data: ["title": "new"]),

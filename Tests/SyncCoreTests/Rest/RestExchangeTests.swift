@@ -157,7 +157,7 @@ struct RestExchangeTests {
         #expect(rig.kept.first?.before == ["n": 41] && rig.kept.first?.counts == true)
     }
 
-    @Test("A field that somebody changed meanwhile is not overwritten: what is there decides first")
+    @Test("A field that another client changed meanwhile is not overwritten: the present record is read first")
     func contested() {
         var rig = ExchangeRig(Self.change, ExchangeRig.mapping { $0.update?.ifMatch = true }) { $0.etag = nil }
         #expect(rig.sent == ["GET /audits/17 "])
@@ -191,7 +191,7 @@ struct RestExchangeTests {
     }
 
     @Test(
-        "What is known of a creation after trouble, and whether anything more goes now",
+        "Conclusions about a creation after a failure, and whether the next request may go",
         arguments: [
             Trouble(.unreachable, .notSent), Trouble(.unresolved, .notSent), Trouble(.untrusted, .notSent), Trouble(.credentials, .notSent),
             Trouble(.timedOut, .nothing), Trouble(.broken, .nothing), Trouble(.malformed, .nothing), Trouble(.cancelled, .nothing),
@@ -364,7 +364,7 @@ struct RestExchangeTests {
     }
 }
 
-@Suite("What a backend promises less than a hub")
+@Suite("Promises of a hub that a backend lacks")
 struct RestWeaknessTests {
     private static func kinds(
         _ change: (inout RestEntity) -> Void, key: RestMapping.Idempotency? = nil, _ rules: (inout EntityRules) -> Void = { _ in }

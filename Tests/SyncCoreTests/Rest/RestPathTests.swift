@@ -79,7 +79,7 @@ struct RestPathTests {
     }
 }
 
-@Suite("How far a backend's list was read")
+@Suite("Cursors of a backend's list")
 struct RestCursorTests {
     struct Run: Sendable {
         let since: String?

@@ -48,7 +48,7 @@ struct BackoffTests {
     }
 
     @Test(
-        "What the server asks for is waited for, spread by a fifth or 30 s, within 1 s and the ceiling",
+        "The wait that the server asks for is kept, spread by a fifth or 30 s, within 1 s and the ceiling",
         arguments: [
             Asked(retryAfter: .seconds(10), delay: .seconds(1), low: .seconds(10), high: .seconds(12)),
             Asked(retryAfter: .seconds(10), delay: .seconds(40), low: .seconds(40), high: .seconds(42)),

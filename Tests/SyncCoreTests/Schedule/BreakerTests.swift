@@ -76,13 +76,13 @@ struct BreakerTests {
         #expect(breaker.state == .closed, "the ten minutes begin anew")
     }
 
-    @Test("A probe that nobody waits for opens nothing")
+    @Test("A probe without a waiting request opens nothing")
     mutating func strayProbe() {
         breaker.probed()
         #expect(breaker.state == .closed)
     }
 
-    @Test("Who asks is answered by a probe now, if it is open")
+    @Test("A request during an open breaker is answered by a probe at once")
     mutating func soon() {
         breaker.probeSoon(at: Self.at(5))
         #expect(breaker.probeAt == nil)

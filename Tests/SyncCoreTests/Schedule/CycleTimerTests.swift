@@ -13,7 +13,7 @@ struct CycleTimerTests {
         timer.wish(wish, now: Self.at(seconds))
     }
 
-    @Test("Nobody wishes for anything: nothing is planned")
+    @Test("Without a trigger nothing is planned")
     func nothing() {
         #expect(timer.dueAt == nil)
         #expect(!timer.isDue(now: Self.at(1_000_000)))
@@ -137,7 +137,7 @@ struct CycleTimerTests {
         #expect(timer.dueAt == Self.at(112))
     }
 
-    @Test("What the server asked for holds even what is forced, until the time has come")
+    @Test("The wait that the server asked for also holds forced requests, until the time has come")
     mutating func serverWish() {
         timer.holdBack(retryAt: Self.at(50), notBefore: Self.at(90))
         wish(.requested(isForced: true), at: 10)

@@ -188,6 +188,6 @@ struct DocumentSchemaTests {
         #expect((one < other) == isLess)
     }
 
-    @Test("What is no version", arguments: ["", "a", "1.", ".1", "1..2", "1.2.3.4.5", "-1"])
+    @Test("Texts that are no version", arguments: ["", "a", "1.", ".1", "1..2", "1.2.3.4.5", "-1"])
     func noRelease(_ text: String) { #expect(AgentRelease(text) == nil) }
 }

@@ -11,7 +11,7 @@ struct LinearPatternTests {
     }
 
     @Test(
-        "What matches, and what does not",
+        "Texts that match, and texts that do not",
         arguments: [
             Case(pattern: "abc", yes: ["abc", "xabcx"], no: ["ab", "acb", ""]),
             Case(pattern: "^abc$", yes: ["abc"], no: ["xabc", "abcx", "abc\n"]),
@@ -61,7 +61,8 @@ struct LinearPatternTests {
         #expect(LinearPattern(source) == nil)
     }
 
-    @Test("What makes others run for ever is answered at once", arguments: ["^(a+)+$", "^(a|aa)*$", "^(a|a?)+$", "^(.*)*x$"])
+    @Test(
+        "Patterns that make other engines run for ever are answered at once", arguments: ["^(a+)+$", "^(a|aa)*$", "^(a|a?)+$", "^(.*)*x$"])
     func isLinear(_ source: String) throws {
         let pattern = try #require(LinearPattern(source))
         // There are 2^5000 ways to divide the text, which a matcher that tries them one after the other would never finish.

@@ -114,7 +114,7 @@ struct BatchSizerTests {
         #expect(!sizer.isPoison(Rig.batch(9...9)))
     }
 
-    @Test("Whose fault it was is known once others pass: a hub that fails over everything uses up nobody's attempts")
+    @Test("A mutation is to blame only once others pass: a hub that fails over everything uses up no attempts")
     func fault() {
         var sizer = BatchSizer()
         let poison = Rig.batch(1...1)

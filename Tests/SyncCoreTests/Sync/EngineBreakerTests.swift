@@ -138,7 +138,7 @@ struct EngineBreakerTests {
         #expect(Instant(nanoseconds: 1_000_000_000_000).duration(to: rig.instant) <= .seconds(5))
     }
 
-    @Test("Nobody probes in a pause, without a link or on an empty battery")
+    @Test("No probe is made in a pause, without a link or on an empty battery")
     func noProbes() {
         for event in [
             SyncEvent.paused(EngineMemory.Pause(until: nil, reason: "", uid: 0)), .conditions(.offline),

@@ -53,7 +53,7 @@ struct EngineCycleTests {
         return rig
     }
 
-    @Test("A device that nobody has told what to pull asks the hub, and pulls that in the same cycle")
+    @Test("A device without configured entities asks the hub for their names, and pulls them in the same cycle")
     func pullsAll() throws {
         var rig = Self.untold()
         #expect(rig.asked == "loadStreams")
@@ -411,7 +411,7 @@ struct EngineCycleTests {
         #expect(rig.asked == "loadStreams")
     }
 
-    @Test("Our own commits are no news: when nobody else wrote, the next cycle spares the pull")
+    @Test("The device's own commits are no news: if no other device wrote, the next cycle spares the pull")
     func ownCommits() {
         let batch = Rig.batch(1...2)
         var rig = Rig.pushing(batch)

@@ -161,7 +161,7 @@ struct EngineFailureTests {
     }
 
     @Test(
-        "Force gets nobody in with credentials that were refused; other ones, or another configuration, are tried at once",
+        "Force does not send refused credentials again; other ones, or another configuration, are tried at once",
         arguments: [401, 403, nil])
     func refusedCredentials(_ status: Int?) throws {
         var rig = Rig.pushing(Rig.batch(1...1))
@@ -205,7 +205,7 @@ struct EngineFailureTests {
     }
 
     @Test(
-        "Who is behind a failure says what ends the wait: a new link, a reload, a request",
+        "The cause of a failure decides what ends the wait: a new link, a reload, a request",
         arguments: [
             Held(name: "silence", response: nil, link: true),
             Held(name: "portal", response: Rig.portal, link: true),
@@ -319,7 +319,7 @@ struct EngineFailureTests {
     }
 
     @Test(
-        "What the hub asks for is waited for, and garbage is not",
+        "The wait that the hub asks for is kept, and garbage is ignored",
         arguments: [
             Asked(value: "10", wait: .seconds(10) ... .seconds(12)),
             Asked(value: "0", wait: .seconds(1) ... .milliseconds(1_200)),
@@ -352,7 +352,7 @@ struct EngineFailureTests {
         #expect(rig.engine.cycle != nil)
     }
 
-    @Test("A Retry-After of a proxy counts as well, but not against somebody who asks")
+    @Test("A Retry-After of a proxy counts as well, but not against a request for a sync")
     func proxy() {
         var rig = Rig.pushing(Rig.batch(1...1))
         rig.answer(HTTPResponse(status: 503, headers: ["Retry-After": "120"]))
@@ -516,7 +516,7 @@ struct EngineFailureTests {
 
     // MARK: Answers that are late, or belong to another call
 
-    @Test("An answer to a call that nobody waits for is dropped")
+    @Test("An answer to a call that has ended is dropped")
     func lateAnswer() {
         var rig = Rig.pushing(Rig.batch(1...1))
         let id = rig.call?.id ?? 0

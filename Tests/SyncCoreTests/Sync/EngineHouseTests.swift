@@ -93,7 +93,7 @@ struct EngineHouseTests {
         }
     }
 
-    @Test("A device that nobody uses is woken once a day")
+    @Test("An unused device is woken once a day")
     func idle() {
         var rig = Rig()
         rig.start(linkIsUp: false)

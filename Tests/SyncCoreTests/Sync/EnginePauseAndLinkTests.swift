@@ -11,7 +11,7 @@ struct EnginePauseAndLinkTests {
 
     // MARK: Pause
 
-    @Test("A pause is written at once and nothing is sent until somebody resumes")
+    @Test("A pause is stored at once and nothing is sent until a person resumes")
     func pause() {
         var rig = Rig.settled()
         rig.handle(.paused(Self.pause()))
@@ -56,7 +56,7 @@ struct EnginePauseAndLinkTests {
         #expect(rig.engine.memory.pause == nil)
     }
 
-    @Test("A pause that has ended before anything is due wakes nobody until it is")
+    @Test("A pause that has ended before any work is due plans no wake-up before that")
     func endsIdle() {
         var settings = SyncEngine.Settings()
         settings.policy.pullInterval = .seconds(1_800)

@@ -179,7 +179,7 @@ struct EnginePoisonTests {
         #expect(!outbox.done.contains(2))
     }
 
-    @Test("A hub that fails over everything uses up nobody's attempts")
+    @Test("A hub that fails over everything uses up no attempts of a mutation")
     func brokenHub() {
         var outbox = Outbox(pending: Array(1...4))
         _ = run(&outbox, steps: 1_500) { _ in Rig.problem(500, "internal") }

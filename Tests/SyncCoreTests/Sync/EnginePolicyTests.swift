@@ -46,7 +46,7 @@ struct EnginePolicyTests {
 
     // MARK: Nothing allowed
 
-    @Test("On a metered link nothing is sent and nobody wakes while nothing waits")
+    @Test("On a metered link nothing is sent and no wake-up is planned while nothing waits")
     func silence() {
         var rig = Self.settled(Self.metered)
         #expect(rig.engine.cycle == nil)
@@ -55,7 +55,7 @@ struct EnginePolicyTests {
         #expect(rig.engine.cycle == nil && rig.sleeps)
     }
 
-    @Test("A start on a metered link with nothing to send greets nobody")
+    @Test("A start on a metered link with nothing to send makes no hello")
     func silentStart() {
         var rig = Rig()
         rig.start(conditions: Self.metered)

@@ -110,7 +110,7 @@ struct EngineResyncTests {
         rig.goOnWithoutIt()
     }
 
-    @Test("Of a hub that does not say so, nothing is asked that it may not know")
+    @Test("A hub without the capability is not asked for anything that it may not know")
     func unreadableUnasked() {
         let rig = atStreams([Rig.listing(Rig.works)])
         #expect(rig.call?.target == "/v1/sync/snapshot?entity=works&limit=1000&max_bytes=65536")

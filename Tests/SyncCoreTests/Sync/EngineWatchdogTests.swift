@@ -9,7 +9,7 @@ struct EngineWatchdogTests {
         rig.reports.reduce(0) { count, report in if case .stalled = report { count + 1 } else { count } }
     }
 
-    @Test("A call that nobody answers is given up after five minutes, said and counted, and its batch is settled")
+    @Test("A call without an answer is given up after five minutes, reported and counted, and its batch is settled")
     func lostCall() {
         var rig = Rig.pushing(Rig.batch(1...2))
         let lost = rig.call
@@ -29,7 +29,7 @@ struct EngineWatchdogTests {
         #expect(rig.asked == "loadInFlight")
     }
 
-    @Test("While a call is under way somebody wakes to see whether it still is")
+    @Test("While a call is under way a wake-up is planned to check it")
     func watched() {
         var rig = Rig.pushing(Rig.batch(1...2))
         for _ in 0..<3 where Self.stalls(rig) == 0 {
@@ -74,7 +74,7 @@ struct EngineWatchdogTests {
         #expect(again)
     }
 
-    @Test("Work that waits while nothing forbids it and nobody tries is noticed")
+    @Test("Work that waits without a reason and without a try is noticed")
     func idle() {
         var watchdog = Watchdog()
         let at = { (seconds: Int64) in Instant(nanoseconds: seconds * 1_000_000_000) }

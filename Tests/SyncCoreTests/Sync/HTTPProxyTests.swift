@@ -32,7 +32,7 @@ struct HTTPProxyTests {
     }
 
     @Test(
-        "What is neither a name, nor an address, nor a network",
+        "Texts that are neither a name, nor an address, nor a network",
         arguments: [
             "", ".", "*", "*.example.com", "a b", "example.com/8", "10.0.0.0/33", "10.0.0.0/", "10.0.0.0/-1", "10.0.0.0/8/8", "10.0.0/8",
             "2001:db8::/129",

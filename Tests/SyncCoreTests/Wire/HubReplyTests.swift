@@ -1,7 +1,7 @@
 import SyncCore
 import Testing
 
-@Suite("What an HTTP answer means")
+@Suite("Meanings of HTTP answers")
 struct HubReplyTests {
     private static let now = Timestamp(milliseconds: 1_795_208_645_000)
 

@@ -54,7 +54,7 @@ struct IncomingPushTests {
         #expect(mutation.clock == .unsynced && push.maxSentSeq == 7 && push.ackedSeq == 6)
     }
 
-    @Test("Members that nobody knows, and null members, are as good as missing")
+    @Test("Unknown members, and null members, count as missing")
     func lenient() throws {
         var item = Self.item
         for name in ["data", "unset", "ops", "depends_on", "group", "clock", "client_updated_at"] { item[name] = .null }

@@ -3,7 +3,7 @@ import SyncCore
 import SyncLinux
 import Testing
 
-@Suite("What the doctor asks the system")
+@Suite("Questions of the doctor to the system")
 struct SystemExaminerTests {
     private static func examiner(_ root: String, user: UInt32 = getuid()) -> SystemExaminer {
         SystemExaminer(

@@ -203,7 +203,7 @@ struct BlobFilesTests {
         #expect(stranger == nil)
     }
 
-    @Test("What lies in the folder under other names is nobody's blob")
+    @Test("Files in the folder under other names are no blobs")
     func strangers() throws {
         let path = folder.path + "/blobs"
         mkdir(path + "/ab", 0o700)

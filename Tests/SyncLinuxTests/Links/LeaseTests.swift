@@ -57,7 +57,7 @@ struct LeaseTests {
         #expect(portal("CAPTIVE_PORTAL=https://a\u{1b}/") == nil)
     }
 
-    @Test("Of dhclient's file the last lease of the interface counts")
+    @Test("The last lease of the interface in dhclient's file counts")
     func blocks() {
         let bytes = Array(Self.dhclient.utf8)
         #expect(LeaseText.blocks(bytes, interface: "wlan0")?.isMetered == true)
@@ -117,7 +117,7 @@ struct LeaseTests {
     }
 }
 
-@Suite("What sysfs tells about links")
+@Suite("Facts of sysfs about links")
 struct SysfsLinksTests {
     @Test("DEVTYPE and driver are read once for the life of an interface, and again for another of the same index")
     func reading() async throws {
@@ -141,7 +141,7 @@ struct SysfsLinksTests {
         }
     }
 
-    @Test("A modem is a device of a modem's driver, wherever its interface is; without sysfs nobody knows")
+    @Test("A modem is a device of a modem's driver, wherever its interface is; without sysfs it is unknown")
     func modem() async throws {
         try await withTemporaryDirectory { root in
             let sysfs = SysfsLinks(root: root)

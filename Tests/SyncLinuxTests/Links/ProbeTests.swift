@@ -66,7 +66,7 @@ struct ProbeTests {
         }
     }
 
-    @Test("Nobody there, or an interface that is not there, is silence")
+    @Test("A missing server, or a missing interface, is silence")
     func silence() async throws {
         let server = try CannedServer { _ in }
         guard case .silent = try await probe(server, interface: "nonesuch0") else {

@@ -121,7 +121,7 @@ struct HubResolverTests {
         }
     }
 
-    @Test("A name that nobody has is an error that names it")
+    @Test("An unknown name is an error that names it")
     func unknown() async throws {
         // ".invalid" never exists (RFC 6761), whether a name server is there or not.
         let resolver = try HubResolver(host: "hub.invalid")
