@@ -1,7 +1,7 @@
 // Lets ThreadSanitizer see the mutex of Swift's library; linked into each program of `deploy/sanitize thread`.
 //
 // A `Mutex` that is free is taken and given back by code in our own programs, which the sanitizer watches. For one that is
-// taken Swift calls into its library, which nobody has instrumented: what one thread wrote with the mutex held then looks as
+// taken Swift calls into its library, which is not instrumented: what one thread wrote with the mutex held then looks as
 // if it raced with what the next one reads. These functions stand before those of the library, call them, and tell the
 // sanitizer. No suppression could do it: every race of what a mutex guards would look the same.
 //

@@ -81,7 +81,7 @@ class FileTests(AgentTestCase):
         blob = self.client.blob(error.blob)
         self.assertEqual((blob.direction, blob.state, blob.is_kept, blob.is_pinned), ("down", "fetched", True, False))
         self.assertEqual(blob.digest, "sha256:" + hashlib.sha256(content).hexdigest())
-        # Whoever names it in another way gets the same, and now without a wait.
+        # Other names of the file lead to the same bytes, and now without a wait.
         raw = self.client.record("inspections", self.name()).data["photo"]
         for name in [blob.id, blob.digest, blob, raw]:
             self.assertEqual(self.client.blob_bytes(name), content)
