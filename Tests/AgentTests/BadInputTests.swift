@@ -248,7 +248,7 @@ struct BadInputTests {
         let status = try #require(try await stand.send(.get, "/v1/status").json.flatMap { StatusDocument($0) })
         #expect(status.outbox.isBalanced && status.outbox.open == 100 && status.database.state == .queueFull)
         #expect(try await stand.send(.get, "/v1/records/audits/a-1").status == 200)
-        // With the queue there is room again.
+        // The sync empties the queue, so there is room again.
         #expect(try await stand.sync()["result"] == "ok")
         _ = try await stand.enqueue(#"{"entity":"audits","action":"create","data":{}}"#)
         try await stand.stop()

@@ -111,7 +111,7 @@ struct ConfigurationLastGoodTests {
         ConfigurationFile(name: "agentd.yaml", contents: .success(Array(text.utf8)), stamp: stamp)
     }
 
-    /// As it is kept after a start with this file.
+    /// Returns the copy that is kept after a start with this file.
     private func kept(after file: ConfigurationFile) throws -> ConfigurationFile {
         guard case .loaded(let loaded) = start([file], ConfigurationFile(name: "none", text: "")) else {
             throw ConfigurationErrors([ConfigurationError(file: file.name, problem: "not loaded")])

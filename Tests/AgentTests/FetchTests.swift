@@ -18,7 +18,7 @@ struct FetchTests {
         let listed = try SnapshotMessages.readResponse(hub.ask("GET", "/v1/sync/snapshot?entity=audits").body)
         var record = try #require(listed.records.first).record
         let now = SystemClocks().now()
-        // As if it had been finished long ago.
+        // Its stamp says that it was finished long ago.
         record.hlc = HybridTime(milliseconds: UInt64(now.wall.milliseconds - 100 * 86_400_000), counter: 0, node: "1b2c11ab").description
         var rules = EntityRules()
         rules.keep = KeepRule(days: 7, when: ["status": ["done"]])

@@ -9,7 +9,7 @@ import Testing
 struct OneCauseTests {
     struct Obstacle: Sendable, CustomTestStringConvertible {
         var testDescription: String
-        /// As `cause.code` says.
+        /// Value of `cause.code`.
         var code: String
         /// Text that each sentence about the cause contains.
         var words: String

@@ -232,7 +232,7 @@ struct TokenTests {
         #expect(await pull(mistaken) == 401)
         #expect(await pull(mistaken) == 200)
         #expect(mistaken.showsOtherToken)
-        // Also after a restart, and once more.
+        // A restart changes nothing, and neither does a repeat.
         let restarted = client("est_wrong")
         #expect(await pull(restarted) == 401)
         #expect(await pull(restarted) == 200)

@@ -4,7 +4,7 @@ import Glibc
 /// The files of the checkout as text. The files of the programs are read once for all tests of this target.
 enum Checkout {
     struct File: Sendable {
-        /// From the root of the checkout.
+        /// Path from the root of the checkout.
         var path: String
         var text: String
     }

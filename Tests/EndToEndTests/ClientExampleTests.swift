@@ -8,7 +8,7 @@ extension EndToEnd {
     @Suite("ClientExamples")
     struct ClientExampleTests {
         struct Language: Sendable, CustomTestStringConvertible {
-            /// As the fence in the manual says.
+            /// Name of the language, as in the fence of the manual.
             var name: String
             var file: String
             /// The commands that run it. The file's path follows each of them, or replaces `FILE`.

@@ -68,7 +68,7 @@ extension EndToEnd {
             process.executableURL = URL(fileURLWithPath: wrapper(years: 1)[0])
             process.arguments = wrapper(years: 1).dropFirst() + ["true"]
             process.standardError = FileHandle.nullDevice
-            // Not installed, or not allowed: then the test says that it is left out.
+            // A missing or forbidden program makes the test say that it is left out.
             guard (try? process.run()) != nil else { return false }
             process.waitUntilExit()
             return process.terminationStatus == 0

@@ -175,7 +175,7 @@ extension EndToEnd {
                     0, .post, "/v1/files", [Tus.length: "\(bytes.count)", Tus.metadata: Tus.metadata([("sha256", digest.hex)])])
                 let target = try #require(made.headers["Location"])
                 var offset = 0
-                // From one to the other with every piece.
+                // Each piece goes to the other replica than the one before.
                 for (turn, end) in [1_000_000, 3_000_000, 6_500_000, 7_000_000].enumerated() {
                     #expect(try await patch(turn % 2, target, at: offset, upTo: end).status == 204)
                     offset = end

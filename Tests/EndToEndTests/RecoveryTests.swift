@@ -100,7 +100,7 @@ extension EndToEnd {
                 _ = try await stand.settle()
                 await stand.stopAgent()
                 let path = "\(stand.folder)/agent/agent.db"
-                // As that agent would: with the seals of its pages.
+                // A newer agent would also write the seals of its pages.
                 _ = try Database.open(path: path).pragma("user_version = 99")
                 let bytes = try #require(FileManager.default.contents(atPath: path))
                 try await stand.startAgent()

@@ -57,7 +57,7 @@ extension EndToEnd {
         @Test("Descriptors that strangers attach to requests do not stay with the agent")
         func attached() async throws {
             try await Stand.with { stand in
-                // More than the agent may have open, had each left one.
+                // The descriptors of all these requests are more than the agent may have open.
                 for number in 0..<300 {
                     let answer = try Self.ask(stand.socketPath, attaching: 5)
                     #expect(answer.hasPrefix("HTTP/1.1 200"), "\(number): \(answer)")

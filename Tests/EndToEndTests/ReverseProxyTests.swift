@@ -30,7 +30,7 @@ extension EndToEnd {
         }
 
         private static func work(through program: ReverseProxy.Program, _ stand: Stand) async throws {
-            // More than nginx takes in one request, also when it is packed.
+            // The work is more than nginx accepts in one request, also when it is compressed.
             let digits = Array("0123456789abcdef".utf8)
             for number in 1...60 {
                 let noise = String(decoding: (0..<60_000).map { _ in digits.randomElement() ?? 0x30 }, as: UTF8.self)

@@ -67,7 +67,7 @@ extension EndToEnd {
                 let ids = try receipts.map(\.id) + first.dropLast().map { try $0.result.get() }
                 let items = try await agent.wait(forAll: ids)
                 #expect(items.map(\.id) == ids && items.allSatisfy { $0.outcome == .delivered })
-                // More than one page.
+                // The mutations are more than one page.
                 #expect(try await agent.mutations(entity: "readings").all().count == 600)
                 #expect(try await agent.status().enqueued == 602)
             }

@@ -73,7 +73,7 @@ package struct WorkedExample: Sendable, CustomStringConvertible {
             case all
         }
 
-        /// From 1.
+        /// Number of the step, from 1.
         package var number: Int
         package var device: String
         package var at: Timestamp
@@ -86,12 +86,13 @@ package struct WorkedExample: Sendable, CustomStringConvertible {
         /// Neighbours with the same word are one atomic list.
         package var list: String?
         package var request: Request?
-        /// As an app asks for it.
+        /// The change as an app asks for it.
         package var content: MutationContent
-        /// As the agent sends it, where that is something else.
+        /// The change as the agent sends it, if that is another form.
         package var wire: MutationContent?
-        /// By whether its device is the first one to arrive.
+        /// Answer when the device of the change arrives first.
         package var answerIfFirst: Answer
+        /// Answer when it arrives last.
         package var answerIfLast: Answer
     }
 

@@ -113,7 +113,7 @@ struct AnyStatementTests {
         for column in Self.texts("SELECT name FROM pragma_table_info('\(table)')", Self.folder + "/hub.db") {
             statements += Self.values.map { "UPDATE \(table) SET \(column) = \($0)" }
         }
-        // To look at some of them alone.
+        // `ANY_STATEMENT` selects the statements that contain its text.
         if let part = ProcessInfo.processInfo.environment["ANY_STATEMENT"] { statements.removeAll { !$0.contains(part) } }
         var tried = 0
         for sql in statements {

@@ -247,7 +247,7 @@ struct ConformanceTests {
         Mistake(
             what: "knows no keys", noticedBy: "push-duplicate",
             alter: { request in
-                // As if each repeat came under a new key: the server treats it as new.
+                // Each repeat gets a new key, so the server treats it as new.
                 guard path(request) == "/v1/sync/push", case .bytes(let bytes) = request.body,
                     let text = String(validating: bytes, as: UTF8.self)
                 else { return }
@@ -404,7 +404,7 @@ struct ConformanceTests {
         Mistake(
             what: "lets a deletion win when it comes last", noticedBy: "push-deletion-order",
             alter: { request in
-                // As if its device had seen all.
+                // Each mutation claims that its device has seen all.
                 guard path(request) == "/v1/sync/push", case .bytes(let bytes) = request.body,
                     var object = (try? JSONReader.read(bytes))?.object
                 else { return }

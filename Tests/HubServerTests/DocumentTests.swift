@@ -59,7 +59,7 @@ struct DocumentTests {
         var later = whole
         later["later"] = 1
         #expect(try now.data("audits", "a-1") == later)
-        // And what made it so is known again by its key.
+        // The hub knows the mutation that made it so by its key.
         #expect(try now.verdict(Self.update(shape)) == .duplicate(original: .accepted, current: now.state("audits", "a-1")))
         #expect(try now.verdict(Sent("k-4", seq: 4, .update, unset: [shape.operation.field], base: 3)).word == "accepted")
         #expect(try now.data("audits", "a-1")?[shape.operation.field] == nil)

@@ -25,7 +25,7 @@ struct FilesTests {
     private static func digest(_ bytes: [UInt8]) -> BlobDigest { BlobDigest(bytes: SHA256.hash(bytes))! }
     private static let bytes = (0..<1_000).map { UInt8(truncatingIfNeeded: $0 &* 13) }
 
-    /// As a tus client asks: without a word of the sync protocol.
+    /// Sends a request of a plain tus client, without header fields of the sync protocol.
     private func tus(
         _ method: String, _ target: String, _ headers: [(String, String)] = [], body: [UInt8] = [], device: String = "gw-1"
     ) -> HubResponse {

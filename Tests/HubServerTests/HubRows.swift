@@ -27,7 +27,7 @@ final class HubRows {
 
     deinit {
         guard let file else { return }
-        // Not each of them is there.
+        // Some of these files may not exist.
         for end in ["", "-wal", "-shm"] { try? FileManager.default.removeItem(atPath: file + end) }
     }
 

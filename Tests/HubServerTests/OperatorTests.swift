@@ -46,7 +46,7 @@ struct OperatorTests {
         let settled = try PushMessages.readResponse(answer.body).results.count { !$0.verdict.word.hasPrefix("retry") }
         #expect(settled == 2)
         #expect(try bench.hub.devices(.one, at: bench.now).first?.waiting == Int64(10 - settled))
-        // Less than it pushes, or nonsense, does no harm.
+        // A number below that of the pushed mutations, or nonsense, does no harm.
         let one: JSON = ["acked_seq": 0, "mutations": .array([.object(Sent("k-4", seq: 4, .create, id: "a-4").json)])]
         #expect(bench.send("POST", "/v1/sync/push", one, headers: [("Sync-Waiting", "0")]).status == 200)
         #expect(try bench.hub.devices(.one, at: bench.now).first?.waiting == 0)

@@ -267,7 +267,7 @@ import Testing
             })
         #expect(seen.withLock { $0 } == ["5", "6", "overflow", "7", "8"])
         #expect(agent.asked.map { $0.request.headers["Last-Event-ID"] } == [nil, "5", "5", "5", "6"])
-        // Not after a connection that brought something, and longer with each failure.
+        // A connection that brought events is followed by no pause. Each failure makes the pause longer.
         #expect(pauses.withLock { $0 } == [.milliseconds(500), .seconds(1)])
         #expect(gaps.withLock { $0 } == 3)
         #expect(agent.asked.allSatisfy { $0.request.url.hasSuffix("/v1/events?types=record") })

@@ -34,7 +34,7 @@ struct FieldStepsTests {
                 steps: #"[{"rename":{"site":"site_id"}}]"#, before: #"{"site":1.10,"n":1}"#, data: #"{"site_id":1.10}"#, without: ["site"]),
             Example(steps: #"[{"rename":{"site":"site_id"}}]"#, before: #"{"n":1}"#, data: "{}"),
             Example(steps: #"[{"rename":{"a":"a"}}]"#, before: #"{"a":1}"#, data: "{}"),
-            // In their order: a field may take the name that another one has left.
+            // Steps run in their order: a field may take the name that another one has left.
             Example(
                 steps: #"[{"rename":{"a":"old","b":"a"}}]"#, before: #"{"a":1,"b":2}"#, data: #"{"old":1,"a":2}"#, without: ["b"]),
             Example(

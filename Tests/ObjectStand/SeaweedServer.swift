@@ -33,7 +33,7 @@ package final class SeaweedServer: Sendable {
         var lifeline: Int32
     }
 
-    /// Beside the Python of the tests' own environment (`EDGE_SYNC_PYTHON`), where pip puts it.
+    /// Path of the program, where pip puts it: beside the Python of the tests' own environment (`EDGE_SYNC_PYTHON`).
     private static let program: String? = {
         guard let python = ProcessInfo.processInfo.environment["EDGE_SYNC_PYTHON"] else { return nil }
         let path = URL(fileURLWithPath: python).deletingLastPathComponent().appendingPathComponent("weed").path

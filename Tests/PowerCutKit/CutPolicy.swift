@@ -23,7 +23,7 @@ package enum CutPolicy: Hashable, Sendable, CaseIterable {
     }
 }
 
-/// When a name is on the medium.
+/// The time from which a name is on the medium.
 package enum NameRule: Hashable, Sendable, CaseIterable {
     /// After the `fsync` of its folder, and no sooner: all that POSIX promises. Changes that were not synced may be there or not, in any
     /// combination.

@@ -88,7 +88,7 @@ package struct Disk {
         }
     }
 
-    /// Between two folders it is two changes, of which each is durable with its own.
+    /// Gives a file a name. A move between two folders is two changes, each durable with the sync of its own folder.
     private mutating func giveName(_ kind: IOLog.Kind, _ path: String, _ target: String) {
         let file = seen[path]
         if let file { seen[target] = file }
@@ -178,7 +178,7 @@ package struct Disk {
         return state
     }
 
-    /// For ``CutPolicy/prefix``: what came after it is lost.
+    /// Returns the last change that survives under ``CutPolicy/prefix``; later ones are lost.
     private func moment(of cut: Cut, using random: inout SeededRandom) -> Int {
         guard cut.policy == .prefix else { return cut.place }
         var open = nameChanges.filter { !$0.isStrictlyDurable }.map(\.place)

@@ -37,7 +37,7 @@ struct StopTests {
             #expect(try busy.isClosed())
             await stop
             #expect(try await surroundings.isLeft())
-            // And once more, for who asks twice.
+            // A second stop is harmless.
             await surroundings.server.stop(within: .zero)
         }
     }

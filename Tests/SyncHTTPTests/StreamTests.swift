@@ -142,7 +142,7 @@ struct StreamTests {
             .stream(limit: nil) { exchange in
                 exchange.readBody { part in
                     if case .failed(let failure) = part { failures.append(failure) }
-                    // And again, for who asks once more.
+                    // A second call fails in the same way.
                     exchange.readBody { part in
                         if case .failed(let failure) = part { failures.append(failure) }
                     }

@@ -39,7 +39,7 @@ struct ProcessTests {
 
     @Test("A signal that was blocked from the start is heard once the listener is there, and a flood of one hides no other")
     func blocked() throws {
-        // Without a suspension: what is blocked belongs to this thread.
+        // The test does not suspend, because blocked signals belong to this thread.
         HangUp.block()
         // To this thread, which has it blocked: to the process it might meet another thread, which has not.
         pthread_kill(pthread_self(), SIGHUP)

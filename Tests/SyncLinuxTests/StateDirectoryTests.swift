@@ -14,7 +14,7 @@ struct StateDirectoryTests {
             #expect(symlink(path + "/agent.db", path + "/agent.db-wal") == 0)
             let error = try #require(throws: LinuxError.self) { try state.refuseLinks(["agent.db", "agent.db-wal"]) }
             #expect(error.code == .wrongKind && "\(error)".contains("agent.db-wal") && "\(error)".contains("store.path"), "\(error)")
-            // Also one that leads nowhere: SQLite would make the file there.
+            // A link that leads nowhere is refused, too: SQLite would make the file there.
             #expect(unlink(path + "/agent.db") == 0 && symlink("/nowhere/agent.db", path + "/agent.db") == 0)
             #expect(throws: LinuxError.self) { try state.refuseLinks(["agent.db"]) }
         }

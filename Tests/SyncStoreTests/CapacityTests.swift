@@ -185,7 +185,7 @@ struct CapacityTests {
         let mutation = TestAgent.mutation(.create, nil, ["t": 1], entity: "reading")
         try agent.enqueue(mutation, appKey: key)
         for _ in 0..<20 { try agent.event() }
-        // Less than twice of what must stay free: settled events go before their time.
+        // With less than twice the space that must stay free, settled events go before their time.
         agent.store.freeBytes = 100_000_000
         _ = try agent.store.housekeep(at: agent.now)
         #expect(try agent.store.reads.facts(at: agent.now).pruned == 11, "of twelve dropped events all but the one with a key")

@@ -46,7 +46,7 @@ struct ChainTests {
         #expect(problem.code == "validation" && problem.status == 422)
         #expect(problem.errors.map(\.pointer) == ["/depends_on"])
         #expect(problem.detail.contains("1000"))
-        // Also with others beside it, and by a store that remembers nothing.
+        // It is also refused with other names beside it, and by a store that was just opened.
         #expect(agent.refusal(step("late", after: [keys[3], keys[keys.count - 1]]))?.code == "validation")
         try agent.crash()
         #expect(agent.refusal(step("late", after: keys.suffix(1)))?.code == "validation")

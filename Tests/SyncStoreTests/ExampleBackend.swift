@@ -37,7 +37,7 @@ private final class Backend {
 
     init(_ document: JSONObject?) { self.document = document }
 
-    /// As the backend shows it.
+    /// The document as the backend shows it.
     var shown: JSONObject? {
         document.map { document in
             var shown = document

@@ -195,7 +195,7 @@ struct IdentifierTests {
         try agent.create("a")
         try agent.event()
         try agent.store.close(at: agent.now)
-        // As after a rescue: the first of two names is gone.
+        // After a rescue the first of two names may be gone.
         let raw = try RawDatabase(folder.database)
         try raw.rows("PRAGMA foreign_keys = OFF")
         try raw.rows("DELETE FROM payload")

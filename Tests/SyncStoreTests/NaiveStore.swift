@@ -47,7 +47,7 @@ struct NaiveStore {
         var base: [String: JSON?]
     }
 
-    /// By the seq of the mutation.
+    /// Open conflicts by the seq of their mutation.
     var conflicts: [Int64: Conflict] = [:]
     /// Mutations in dispute of which nothing is left to decide.
     var moot: [Int64] = []

@@ -254,7 +254,7 @@ struct RecordIndexTests {
         let told = try agent.store.reads.explain(query)
         #expect(told.way == .index(Self.index(index)) && told.read <= most && told.found == min(told.found, 10), "\(told)")
         #expect(told.records == 4_000 && told.known.map(\.share) == [1, 1, 1])
-        // And the pages after it.
+        // The pages after it are as cheap.
         var next = query
         next.cursor = try agent.store.reads.records(query).next
         if next.cursor != nil { #expect(try agent.store.reads.explain(next).read <= most) }

@@ -125,7 +125,7 @@ struct SealTests {
         #expect(broken(FileManager.default.contents(atPath: plain).map { Array($0) } ?? []) == [])
     }
 
-    /// As SQLite alone would have made it.
+    /// Makes a copy as SQLite alone would have written it.
     private func copyWithoutSeals(_ path: String, to plain: String) throws {
         let raw = try RawDatabase(plain)
         let application = try #require(try RawDatabase(path).number("PRAGMA application_id"))

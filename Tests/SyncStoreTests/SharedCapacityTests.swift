@@ -44,7 +44,7 @@ struct SharedCapacityTests {
         // It has none: another app's oldest goes.
         var own = [try event(agent, by: late)]
         #expect(try agent.states(Array(kept.prefix(2))) == ["expired", "pending"])
-        // From now on it pays for itself.
+        // From now on the app's own events make room.
         for _ in 0..<5 { own.append(try event(agent, by: late)) }
         #expect(try agent.states(own) == Array(repeating: "expired", count: 5) + ["pending"])
         #expect(try agent.states(Array(kept.dropFirst())) == Array(repeating: "pending", count: 17))

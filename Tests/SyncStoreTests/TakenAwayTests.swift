@@ -120,7 +120,7 @@ struct TakenAwayTests {
         let copy = try folder.image()
         _ = try enqueue(writer, "b").get()
         for ending in ["-wal", "-shm"] { try FileManager.default.removeItem(atPath: folder.database + ending) }
-        // As by an operator who brings back what was saved.
+        // An operator brings the saved files back.
         for ending in ["", "-wal"] { #expect(rename(copy + ending, folder.database + ending) == 0) }
         #expect(failure(writer, "c") == .removed)
         heard.usable.wait()

@@ -28,7 +28,7 @@ final class SmallDisk {
         return nil
     }()
 
-    /// In memory.
+    /// Makes a file system in memory.
     init(_ path: String, bytes: Int, inodes: Int) throws {
         self.path = path
         image = nil
@@ -110,10 +110,10 @@ final class SmallDisk {
         try mountImage()
     }
 
-    /// Taken out and put in again, with one bit changed in between wherever its content has these bytes.
+    /// Takes the disk out and puts it in again, with one bit changed in between wherever its content has these bytes.
     ///
-    /// - Parameter place: The byte of them in which the lowest bit is another one then.
-    /// - Returns: At how many places.
+    /// - Parameter place: Index of the byte of them whose lowest bit is changed.
+    /// - Returns: The number of changed places.
     func flip(_ bytes: String, at place: Int) throws -> Int {
         guard let image, Self.run(["umount", path]) else { throw StandError("\(path) is in use") }
         var content = try Data(contentsOf: URL(fileURLWithPath: image), options: .alwaysMapped)

@@ -101,7 +101,7 @@ final class ErrorBench {
         var isDone = false
         /// It answered to the end, whatever has become of its disk.
         var isThere = false
-        /// As ``Child/end()`` gives it.
+        /// Status of the end, as ``Child/end()`` returns it.
         var status: Int32 = 0
     }
 

@@ -118,7 +118,7 @@ private final class Caller {
                 promises.accepted[result.key.text] = version
                 if result == results[0] { self.version = version }
             case .duplicate(.accepted, let current):
-                // In which version it was is no longer said.
+                // A duplicate no longer names the version of the acceptance.
                 promises.accepted[result.key.text] = promises.accepted[result.key.text] ?? 0
                 if result == results[0], case .record(let record) = current { version = record.version }
             case .duplicate, .conflict, .rejected, .retry: return false

@@ -15,7 +15,7 @@ actor Namespaces {
         var octet: Int
 
         static let wan = Cable(name: "wan0", octet: 71)
-        /// By its name a modem.
+        /// A cable whose name makes it a modem.
         static let modem = Cable(name: "wwan0", octet: 72)
 
         var far: String { name + "h" }

@@ -20,7 +20,7 @@ struct SquidProxy {
 
     private static let program = "/usr/sbin/squid"
     private static let port = 3128
-    /// In the stand's folder: who signs what an intercepting proxy shows.
+    /// File in the stand's folder with the authority that signs the certificates of an intercepting proxy.
     static let authority = "squid-authority.pem"
 
     /// The obstacle on this machine, in a word; `nil`: none.

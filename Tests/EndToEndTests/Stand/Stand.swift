@@ -33,7 +33,7 @@ actor Stand {
     private var hubArguments: [String] = []
     /// Keys of the section `store` besides the path.
     private var storeSettings = ""
-    /// In the place of the usual one.
+    /// Configuration that replaces the usual one.
     private var ownConfiguration: String?
     /// The resources of the programs when they were ready; `nil` for one that does not run.
     private var agentWatch: ResourceWatch?

@@ -146,7 +146,7 @@ final class TamperingRelay: Sendable {
         if !answer.isEndless { head += "Content-Length: \(answer.body.count + (answer.isCut ? 1_000 : 0))\r\n" }
         guard send(Array((head + "\r\n").utf8) + answer.body, to: client) else { return }
         guard answer.isEndless, !answer.body.isEmpty else { return }
-        // Until the agent has enough of it and closes.
+        // The agent closes the connection when the body exceeds its limit.
         while send(answer.body, to: client) {}
     }
 

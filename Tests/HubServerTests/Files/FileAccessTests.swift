@@ -119,7 +119,7 @@ struct FileAccessTests {
         #expect(try fleet.push(one, .update, "x", more, base: stand.version("x")).code == "accepted")
         try stand.upload([7], by: one)
         #expect(try !stand.mayFetch(content, two) && stand.mayFetch([7], two))
-        // Nor by an upload of the same bytes for another record.
+        // An upload of the same bytes for another record gives no right either.
         let planted: JSON = .object(["photos": .array([try FileStand.placeholder(content)])])
         #expect(try fleet.push(two, .create, "y", .object(["site": "s-2", "photos": .array([])])).code == "accepted")
         #expect(try fleet.push(two, .update, "y", planted, base: stand.version("y")).code == "accepted")

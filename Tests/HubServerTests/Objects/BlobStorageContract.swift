@@ -34,7 +34,7 @@ struct BlobStorageContract {
         return bytes
     }
 
-    /// Less than a part, exactly one, a byte more, and several.
+    /// Sizes: less than a part, exactly one, a byte more, and several.
     @Test(
         "What comes in is there under its digest when it is whole, and not before",
         arguments: [0, 1, 64, 300_000, 5 << 20, 5 << 20 + 1, 12_000_000])

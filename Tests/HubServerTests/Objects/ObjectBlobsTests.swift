@@ -117,7 +117,7 @@ struct ObjectBlobsTests {
         try blob.append(bytes)
         let store = store
         store.fail { _, request in
-            // Between writing it and reading it back.
+            // The request is lost between writing the object and reading it back.
             guard request.hasPrefix("HEAD ") else { return nil }
             return .lostRequest
         }

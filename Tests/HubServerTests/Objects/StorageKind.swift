@@ -40,7 +40,7 @@ extension Trait where Self == EachStorage {
 
 /// Outlives the processes that use it.
 protocol StoragePlace: AnyObject {
-    /// As one process has it: nothing in memory is shared with another one.
+    /// Opens the storage as one process does: it shares nothing in memory with another one.
     func storage() throws -> any BlobStorage
 }
 

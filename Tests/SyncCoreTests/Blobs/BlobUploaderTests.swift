@@ -69,7 +69,7 @@ struct BlobUploaderTests {
             handle(.answered(call.id, .failure(TransportError(code, doing: "send", detail: "x")), took: .seconds(1)))
         }
 
-        /// As a good server would.
+        /// Answers a call as a good server does.
         mutating func serve(_ call: BlobUploader.Call) {
             switch call.request {
             case .create(let count):

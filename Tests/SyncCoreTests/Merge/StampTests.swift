@@ -127,7 +127,7 @@ struct StampTests {
         let seen = try Self.record(
             ["f": 1], after: [theirs, own[0], Sent(Self.a, MutationContent(.delete), at: 11, base: 3)], rules: rules)
         #expect(seen.isDeleted)
-        // And an own change after it counts no less.
+        // A change of the same device after it counts no less.
         let twice = [theirs, own[0], Sent(Self.a, ["f": 4], at: 11), Sent(Self.a, MutationContent(.delete), at: 12)]
         #expect(try !Self.record(["f": 1], after: twice, rules: rules).isDeleted)
     }

@@ -102,7 +102,7 @@ struct TakeBackTests {
         var earlier: EarlierValues?
         if example.isKept, example.before != nil {
             earlier = EarlierValues(of: example.done, before: example.before)
-            // As it is on flash.
+            // The stored form reads as the same.
             #expect(EarlierValues(try #require(earlier).json) == earlier)
         }
         let undo = Undo(example.done, earlier: earlier, now: example.now, rules: Self.rules)

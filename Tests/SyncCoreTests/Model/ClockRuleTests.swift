@@ -68,7 +68,7 @@ struct ClockRuleTests {
         #expect(answer(&clock, 69, off: Self.year) != .accepted)
         #expect(answer(&clock, 70, off: Self.year) == .accepted)
         #expect(clock.best?.difference == Self.origin + Self.year && !clock.isDoubted)
-        // And back.
+        // The clock goes back again.
         for second in [80, 100, 120, 130] as [Int64] { #expect(answer(&clock, second) != .accepted) }
         #expect(answer(&clock, 140) == .accepted)
         #expect(clock.best?.difference == Self.origin)

@@ -6,7 +6,7 @@ import Testing
 struct PolicyPropertyTests {
     static let now = PolicyTableTests.now
     static let sizes = [0, 1, 16 << 10, (16 << 10) + 1, 32 << 10, (32 << 10) + 1, 1 << 20, 50_000_000, .max]
-    /// From cheap to dear.
+    /// Uplinks from cheap to expensive.
     static let uplinks = [
         Uplink(name: "eth0"), Uplink(name: "wwan0", isMetered: true),
         Uplink(name: "wwan0", isMetered: true, isRoaming: true),

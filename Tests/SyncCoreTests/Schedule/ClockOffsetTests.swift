@@ -3,7 +3,7 @@ import Testing
 
 @Suite("Clock offset")
 struct ClockOffsetTests {
-    /// When boot time was 0.
+    /// Wall time at which boot time was 0, milliseconds since 1970-01-01 UTC.
     private static let origin: Int64 = 1_795_216_800_000
 
     private static func hub(_ milliseconds: Int64) -> Timestamp { Timestamp(milliseconds: origin + milliseconds) }

@@ -238,7 +238,7 @@ struct PullPhaseTests {
     }
 }
 
-/// As it is while everything is allowed.
+/// The timer while everything is allowed.
 extension CycleTimer {
     private static let everything = Allowance(pullInterval: .seconds(60))
 

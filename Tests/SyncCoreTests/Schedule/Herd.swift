@@ -23,7 +23,7 @@ struct Herd {
         var peak = 0
         /// All requests, probes too, for each device.
         var requestsPerDevice = 0.0
-        /// From the hub's return until all but a hundredth were served.
+        /// Time from the hub's return until all but a hundredth were served.
         var p99: Duration = .zero
         var last: Duration = .zero
         var served = 0

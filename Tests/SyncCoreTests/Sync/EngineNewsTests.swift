@@ -357,7 +357,7 @@ extension EngineRig {
         handle(.waited(call.id, .failure(error), sent: sent), place)
     }
 
-    /// From the pages of the waiting pull to the end of the cycle.
+    /// Answers all calls from the pages of the waiting pull to the end of the cycle.
     fileprivate mutating func idleEnd(_ place: SourceLocation = #_sourceLocation) {
         if asked == "applyPull" { stored(.pullApplied(PullSummary()), place) }
         #expect(asked == "claim", sourceLocation: place)

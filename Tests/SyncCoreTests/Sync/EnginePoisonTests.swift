@@ -12,7 +12,7 @@ struct EnginePoisonTests {
         /// The batch that is with the hub.
         var sent: Batch?
         var pending: [Int64]
-        /// Only in a batch of its own, after the others.
+        /// Mutations that go only in a batch of their own, after the others.
         var aside: [Int64] = []
         var counted: [Int64: Int] = [:]
         var rejected: [Int64] = []

@@ -136,7 +136,7 @@ struct EngineResyncTests {
         #expect(known.sentence == "1 of works (c)")
         #expect(known.note(page([], end: nil), after: nil, only: nil) == true)
         #expect(known.isEmpty && known.note(page([], end: nil), after: nil, only: nil) == false)
-        // More than fit: they are left out of the sentence, and the count stays right.
+        // Records beyond the limit are missing in the sentence, and the count stays right.
         #expect(known.note(page((0..<1_500).map { "r-\(10_000 + $0)" }, end: nil), after: nil, only: nil) == true)
         #expect(known.sentence.hasPrefix("1000 of works (r-10000, "))
         #expect(known.note(page([], end: nil), after: nil, only: nil) == true)
@@ -246,7 +246,7 @@ struct EngineResyncTests {
 
     // MARK: - Another history
 
-    /// At the first question of what the hub knows.
+    /// Returns an engine at its first question which mutations the hub knows.
     private func restored() -> EngineRig {
         var rig = Rig()
         rig.start(maxSentSeq: 900)

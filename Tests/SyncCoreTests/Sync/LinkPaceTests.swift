@@ -15,7 +15,7 @@ struct LinkPaceTests {
         var sizer = TransferSizer(largest: 1 << 20)
         sizer.moved(64 << 10, in: .milliseconds((64 << 10) * 1_000 / bytesPerSecond))
         #expect(abs(sizer.bytes - expected) <= expected / 1_000 + 1)
-        // And there it stays: the next take just as long as they should.
+        // The size stays there: the next requests take just as long as they should.
         let settled = sizer.bytes
         for _ in 0..<20 { sizer.moved(sizer.bytes, in: .milliseconds(sizer.bytes * 1_000 / bytesPerSecond)) }
         #expect(abs(sizer.bytes - settled) <= settled / 50)

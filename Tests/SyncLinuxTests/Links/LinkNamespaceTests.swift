@@ -119,7 +119,7 @@ struct LinkNamespaceTests {
             space.run("for i in $(seq 200); do echo addr add 10.2.$i.1/24 dev up0; done | ip -batch -")
             space.run("ip addr flush dev up0 && ip addr add 10.9.9.9/24 dev up0; kill -CONT $spy")
             let table = try space.wait(for: "the last address") { $0.state(of: "up0") != nil }
-            // Not a table from on the way: everything was made before the spy went on.
+            // The table must not be one from the middle: all links were made before the spy continued.
             #expect(table.links.first { $0.name == "up0" }?.addresses == ["10.9.9.9"])
             #expect(try space.counts().overruns >= 1)
         }

@@ -278,7 +278,7 @@ final class CannedConnection: @unchecked Sendable {
         }
     }
 
-    /// From another thread: wakes whatever waits on the connection.
+    /// Called by another thread. Wakes the thread that waits on the connection.
     fileprivate func hangUp() {
         lock.withLock { if !isClosed { shutdown(descriptor, Int32(SHUT_RDWR)) } }
     }
@@ -345,7 +345,7 @@ final class Gate: @unchecked Sendable {
         }
     }
 
-    /// For threads of a ``CannedServer``.
+    /// Waits for the gate with the thread blocked, for threads of a ``CannedServer``.
     func passBlocking() {
         semaphore.wait()
         semaphore.signal()
