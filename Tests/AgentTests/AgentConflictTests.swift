@@ -48,7 +48,7 @@ struct AgentConflictTests {
         try await stand.stop()
     }
 
-    @Test("What waits behind a conflict says so")
+    @Test("Mutations behind a conflict name it as their reason")
     func why() async throws {
         let stand = try await Self.disputed()
         let id = try await stand.enqueue(#"{"entity":"audits","record_id":"a-1","action":"update","data":{"note":"m"}}"#)

@@ -101,7 +101,7 @@ struct BadInputTests {
     // MARK: Records and keys
 
     @Test(
-        "What cannot be done to a record is refused with its code, and changes nothing",
+        "An impossible change of a record is refused with its code, and changes nothing",
         arguments: [
             (#"{"entity":"audits","record_id":"a-1","action":"create","data":{"n":2}}"#, 409, "exists"),
             (#"{"entity":"audits","record_id":"a-1","action":"update","data":{"n":2},"expect_version":99}"#, 409, "version-mismatch"),

@@ -17,7 +17,7 @@ struct ConfigurationDamageTests {
     }
 
     @Test(
-        "Whatever happens to the bytes of a file, it is read or refused, and each error points into it",
+        "A file with any bytes is read or refused, and each error points into it",
         arguments: 1...8)
     func anyDamage(seed: UInt64) throws {
         var random = Random(state: seed &* 0x9E37_79B9_7F4A_7C15)

@@ -143,7 +143,7 @@ struct ConfigurationLastGoodTests {
         }
     }
 
-    @Test("What a person has written is judged as ever: right, or wrong, also when the size is the same")
+    @Test("An edit by a person is judged as usual, right or wrong, also when the size is the same")
     func edits() throws {
         let text = "hub: { url: https://h, device: dev-1 }\n"
         let kept = try kept(after: file(text))

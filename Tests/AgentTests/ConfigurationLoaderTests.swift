@@ -123,7 +123,7 @@ struct ConfigurationLoaderTests {
         #expect(origins["access"] == "default")
     }
 
-    @Test("What contradicts is found across files, at the key that was written last")
+    @Test("A contradiction is found across files, at the key that was read last")
     func acrossFiles() {
         let errors = ConfigurationFixtures.errors([
             ConfigurationFile(name: "main", text: "hub: {url: https://h}\nentities: {a: {kind: event}}\nhub_: 1\n"),

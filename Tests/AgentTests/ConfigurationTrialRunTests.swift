@@ -114,7 +114,7 @@ struct ConfigurationTrialRunTests {
         try await stand.stop()
     }
 
-    @Test("What does not lead to the hub is never on trial")
+    @Test("Keys that do not concern the way to the hub are never on trial")
     func otherKeys() async throws {
         let stand = try await start(window: .zero)
         try await stand.sync()

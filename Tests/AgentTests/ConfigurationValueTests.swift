@@ -60,7 +60,7 @@ struct ConfigurationValueTests {
     }
 
     @Test(
-        "What two programs could read as two addresses is refused",
+        "A text that two programs could read as two addresses is refused",
         arguments: [
             "", "https://", "https:///a", "https:hub", "HTTPS://hub", "//hub", "https://hub:", "https://hub:+1",
             "https://hub:080", "https://hub:65536",
@@ -129,7 +129,7 @@ struct ConfigurationValueTests {
     }
 
     @Test(
-        "What is no window is refused",
+        "A text that is no window is refused",
         arguments: [
             "", "22:00", "22:00-", "-05:00", "22:00-22:00", "24:00-05:00", "22:00-24:01", "22:60-23:00", "25:00-26:00",
             "2:00-5:00", "22.00-23.00",

@@ -52,7 +52,7 @@ struct LocalAPITests {
     }
 
     @Test(
-        "What is refused has its status and code, and leaves no trace",
+        "A refusal has its status and code, and leaves no trace",
         arguments: [
             Refusal(name: "an empty body", body: "", status: 400, code: "malformed"),
             Refusal(name: "not JSON", body: "hello", status: 400, code: "malformed"),
@@ -278,7 +278,7 @@ struct LocalAPITests {
 }
 
 extension LocalAPITests {
-    @Test("What expires does so in its time, although the hub was never reached, and `why` says when")
+    @Test("A mutation expires in its time, although the hub was never reached, and `why` says when")
     func expires() async throws {
         let stand = try await AgentStand.start()
         let lasting = try await stand.enqueue(#"{"entity":"audits","record_id":"a-1","action":"create","data":{},"ttl":86400}"#)

@@ -35,7 +35,7 @@ extension EndToEnd {
             try await client.record(name(entity, id)).value.data.flatMap { try JSONReader.read($0).object }
         }
 
-        @Test("What the hub merges away is in the audit trail of the device that wrote it, and in the hub's list")
+        @Test("A value that the hub merges away is in the audit trail of its device, and in the hub's list")
         func lostAtHub() async throws {
             try await Stand.with(entities: Self.entities) { stand in
                 let ines = stand.client

@@ -5,7 +5,7 @@ import Testing
 extension EndToEnd {
     @Suite("Delivery")
     struct DeliveryTests {
-        @Test("What an app enqueues is at the hub, and the app is told when")
+        @Test("A mutation that an app enqueues arrives at the hub, and the app is told when")
         func delivered() async throws {
             try await Stand.with { stand in
                 let order = NewMutation(
@@ -46,7 +46,7 @@ extension EndToEnd {
             }
         }
 
-        @Test("What another device wrote arrives in the mirror, as it was sent")
+        @Test("A record of another device arrives in the mirror as it was sent")
         func pulled() async throws {
             try await Stand.with { stand in
                 let other = try await PlainPeer("other", on: stand)

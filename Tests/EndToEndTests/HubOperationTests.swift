@@ -228,7 +228,7 @@ extension EndToEnd {
             }
         }
 
-        @Test("What lost when two devices wrote the same is listed with who wrote it, as lines and as JSON, of a record or of all")
+        @Test("Lost values of two devices that wrote the same are listed with their writer, as lines and as JSON, of a record or of all")
         func lost() async throws {
             try await Stand.with(agent: false) { stand in
                 let data = "\(stand.folder)/hub"

@@ -78,7 +78,7 @@ extension EndToEnd {
             }
         }
 
-        @Test("What was made offline goes with its references; what others change, add and delete comes back; nothing is asked twice")
+        @Test("Offline work is sent with its references; changes, additions and deletions of others come back; nothing is asked twice")
         func roundTrip() async throws {
             try await Self.with { stand, backend in
                 _ = try await stand.client.pause(PauseBody(reason: "in the tunnel"))

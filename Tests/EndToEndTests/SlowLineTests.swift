@@ -24,7 +24,7 @@ extension EndToEnd {
             [Line(bits: 64_000, down: 120, up: 60), Line(bits: 9_600, down: 12, up: 12)]
             + (isLong ? [Line(bits: 40_000, down: 1_000, up: 200), Line(bits: 9_600, down: 200, up: 100)] : [])
 
-        @Test("What the hub has and what waits here arrive over a slow line, and cost little more than they are", arguments: lines)
+        @Test("Records of the hub and waiting mutations arrive over a slow line, and cost little more than their size", arguments: lines)
         func bothWays(_ line: Line) async throws {
             try await FieldStand.with([Self.wan]) { stand in
                 try await stand.publish(line.down, to: "work_orders", padding: Self.padding) {

@@ -26,7 +26,7 @@ struct CorpusTests {
         }
     }
 
-    @Test("What a few hundred random changes make of the corpus keeps it, too", arguments: FuzzTarget.all.map(\.name))
+    @Test("A few hundred random changes of the corpus keep the claims, too", arguments: FuzzTarget.all.map(\.name))
     func changed(_ name: String) throws {
         let target = try #require(FuzzTarget[name])
         let entries = try Self.entries(name).filter { $0.bytes.count < 2_048 }

@@ -177,7 +177,7 @@ struct FilesTests {
         #expect(try files.incoming().isEmpty)
     }
 
-    @Test("What another device has, or uploads, is not there for this one")
+    @Test("Files that another device has, or uploads, do not exist for this one")
     func scope() throws {
         let place = try create()
         #expect(tus("HEAD", place, device: "gw-2").status == 404)

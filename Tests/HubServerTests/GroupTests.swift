@@ -17,7 +17,8 @@ struct GroupTests {
     }
 
     @Test(
-        "What depends on itself, or on a later mutation of its own group, is rejected with the place; outside of a group it may come later")
+        "A dependency on the mutation itself, or on a later one of its group, is rejected with the place; outside of a group it may come later"
+    )
     func circles() throws {
         let bench = try HubBench()
         let itself = try bench.verdict(Sent("k-1", .create, id: "a-1", dependsOn: ["k-1"]))

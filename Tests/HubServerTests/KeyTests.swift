@@ -92,7 +92,7 @@ struct KeyTests {
         #expect(repeated.notes.problem == nil)
     }
 
-    @Test("What a mutation answers for counts as done with it, whether it ever arrived or not")
+    @Test("A mutation that another one answers for counts as done with it, whether it ever arrived or not")
     func answeredFor() throws {
         let bench = try Self.disputing
         _ = try bench.verdict(Sent("k-0", .create, data: ["finding": "pass"]), device: .two)

@@ -63,7 +63,7 @@ struct StrangersBesideDeviceTests {
 
     private static func repeated(_ text: String, _ count: Int) -> String { String(repeating: text, count: count) }
 
-    @Test("Whatever strangers do at ten times every limit, each request of the device succeeds", arguments: kinds, [true, false])
+    @Test("With strangers at ten times every limit each request of the device succeeds", arguments: kinds, [true, false])
     func beside(_ kind: Kind, fromOneAddress: Bool) async throws {
         var book = TokenBook()
         var random = SeededRandom(seed: 1)

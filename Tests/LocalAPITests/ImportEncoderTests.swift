@@ -33,7 +33,7 @@ import Testing
         #expect(result.failures.isEmpty && result.fault == nil)
     }
 
-    @Test("What the agent reads of a line is what was meant")
+    @Test("The agent reads an imported line as it was meant")
     func isReadable() throws {
         let result = encode(plan(idColumn: "id", action: .upsert), "id,v\nx-1,7\n")
         let line = BulkLine.read(try #require(result.lines.first).bytes)

@@ -125,7 +125,7 @@ private let wwan0 = link("wwan0")
         #expect(route.role == example.role)
     }
 
-    @Test("What the client sends for a route reads as that route", arguments: good)
+    @Test("A client's request for a route reads as that route", arguments: good)
     func roundTrips(_ example: Good) throws {
         let sent = RouteTarget(example.route)
         #expect(try Route.parse(method: sent.method.rawValue, target: sent.target) == example.route)

@@ -279,7 +279,7 @@ struct ControlMessageTests {
         #expect(found(message(SOL_SOCKET, 1, Array(1...253))) == (253, Array(1...253)))
     }
 
-    @Test("What does not fit is counted and not written")
+    @Test("Descriptors that do not fit are counted and not written")
     func capacity() {
         #expect(found(message(SOL_SOCKET, 1, [5, 6, 7]), capacity: 2) == (3, [5, 6]))
         #expect(found(message(SOL_SOCKET, 1, [5, 6, 7]), capacity: 0) == (3, []))

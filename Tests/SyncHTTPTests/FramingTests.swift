@@ -20,7 +20,7 @@ struct FramingTests {
     }
 
     @Test(
-        "What breaks the framing is refused and the connection closed",
+        "A request that breaks the framing is refused and the connection closed",
         arguments: [
             Case("NUL in a field", "GET / HTTP/1.1\r\nHost: a\r\nX: a\0b\r\n\r\n", 400),
             Case("NUL in the target", "GET /\0 HTTP/1.1\r\nHost: a\r\n\r\n", 400),
@@ -97,7 +97,7 @@ struct FramingTests {
     }
 
     @Test(
-        "What is unusual but right is answered",
+        "An unusual but valid request is answered",
         arguments: [
             Case("blank lines before the request", "\r\n\r\nGET /a HTTP/1.1\r\nHost: a\r\n\r\n", 200),
             Case("blanks around a length", post + "Content-Length:   3  \r\n\r\nabc", 200),

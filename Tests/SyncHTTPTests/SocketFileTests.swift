@@ -135,7 +135,7 @@ struct SocketFileTests {
         }
     }
 
-    @Test("What is no socket is left alone", arguments: ["file", "link", "directory", "fifo"])
+    @Test("A file that is no socket is left alone", arguments: ["file", "link", "directory", "fifo"])
     func notASocket(_ kind: String) async throws {
         try await withDirectory { directory in
             let path = directory + "/a.sock"

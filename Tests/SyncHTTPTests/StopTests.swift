@@ -42,7 +42,7 @@ struct StopTests {
         }
     }
 
-    @Test("What does not end in time is cut off")
+    @Test("A request that does not end in time is cut off")
     func cutOff() async throws {
         let exchanges = Log<HTTPExchange>()
         let closed = Log<Void>()

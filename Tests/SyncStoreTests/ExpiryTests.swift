@@ -80,7 +80,7 @@ struct ExpiryTests {
         #expect(try agent.store.verify() == [])
     }
 
-    @Test("What rests on an expired change and has more time is told as parent-expired, with the change that it fell with")
+    @Test("A change that rests on an expired one and has more time is reported as parent-expired, with the expired one")
     func told() throws {
         let agent = try agent()
         let made = try agent.enqueue(lasting(site(.create, "s"), 5)).key
@@ -158,7 +158,7 @@ struct ExpiryTests {
         #expect(try agent.store.verify() == [])
     }
 
-    @Test("What becomes critical only because a critical change waits for it keeps its deadline", arguments: [true, false])
+    @Test("A change that is critical only because a critical one waits for it keeps its deadline", arguments: [true, false])
     func raised(_ isOffline: Bool) throws {
         let agent = try agent()
         let made = try agent.enqueue(lasting(site(.create, "s"), 5)).key

@@ -24,7 +24,7 @@ struct HistoryTests {
         #expect(try agent.store.loadSettled(after: second.upTo).keys.isEmpty)
     }
 
-    @Test("What the hub forgot is in flight again, unchanged, before everything else and in the order of seq")
+    @Test("Mutations that the hub forgot are in flight again, unchanged, before all others and in the order of seq")
     func requeued() throws {
         let folder = try TemporaryFolder()
         let agent = try TestAgent(in: folder)
@@ -124,7 +124,7 @@ struct HistoryTests {
         #expect(try agent.store.verify() == [])
     }
 
-    @Test("What was sent rests on no version of the new history, which may have come past its number with other changes")
+    @Test("A sent mutation rests on no version of the new history, which may have passed its number with other changes")
     func restsOnNothing() throws {
         let agent = try TestAgent()
         try agent.pull([("a", 10, ["n": 5]), ("b", 11, ["n": 5])], head: 11)
@@ -141,7 +141,7 @@ struct HistoryTests {
         #expect(try agent.store.verify() == [])
     }
 
-    @Test("What has no verdict yet goes before what comes back of the same record, as it was made before")
+    @Test("A mutation without a verdict goes before a forgotten one of the same record, as it was made before")
     func unansweredFirst() throws {
         let agent = try TestAgent()
         let first = try agent.create("a", ["n": 1]).key, urgent = try agent.update("a", ["n": 2], priority: .critical).key
@@ -152,7 +152,7 @@ struct HistoryTests {
         #expect(try agent.store.verify() == [])
     }
 
-    @Test("What has no verdict yet and waits for a later attempt is not overtaken by what comes back of the same record")
+    @Test("A mutation without a verdict that waits for a later attempt is not overtaken by a forgotten one of the same record")
     func setAsideFirst() throws {
         let agent = try TestAgent()
         let first = try agent.create("a", ["n": 1]).key, urgent = try agent.update("a", ["n": 2], priority: .critical).key
@@ -168,7 +168,7 @@ struct HistoryTests {
         #expect(try agent.store.verify() == [])
     }
 
-    @Test("What names something that the new history refuses falls with it, instead of asking for it for ever")
+    @Test("A mutation that names one which the new history refuses falls with it, instead of waiting for ever")
     func refusedDependency() throws {
         let agent = try TestAgent()
         let first = try agent.create("a", ["n": 1]).key
@@ -244,7 +244,7 @@ struct HistoryTests {
         #expect(try agent.store.memory() == memory)
     }
 
-    @Test("What the hub has left out is kept in the commit of the page that said so")
+    @Test("Records that the hub has left out are stored in the commit of the page that named them")
     func keepsLeftOut() throws {
         let agent = try TestAgent()
         var page = TestAgent.page([("a", 3, ["n": 1])])
@@ -265,7 +265,7 @@ struct HistoryTests {
         #expect(try agent.store.memory().leftOut.isEmpty)
     }
 
-    @Test("What is left of a list waits while another member is offered again")
+    @Test("The rest of a list waits while another member is sent again")
     func listInPart() throws {
         let agent = try TestAgent()
         let keys = try agent.list([TestAgent.mutation(.create, "a"), TestAgent.mutation(.create, "b")]).map(\.key)

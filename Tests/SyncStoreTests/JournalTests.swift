@@ -126,7 +126,7 @@ struct JournalTests {
         #expect(page.events.isEmpty && page.isGapped && page.next == page.newest)
     }
 
-    @Test("What was rolled back was never told", arguments: [CommitStage.before])
+    @Test("Events of a rolled back transaction were never shown", arguments: [CommitStage.before])
     func rolledBack(_ stage: CommitStage) throws {
         let agent = try TestAgent()
         agent.store.gate = { at throws(StoreError) in if at == stage { throw StoreError(.stopped, doing: "commit") } }

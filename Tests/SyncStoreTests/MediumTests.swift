@@ -86,7 +86,7 @@ struct MediumTests {
         #expect(try count(path) == 62)
     }
 
-    @Test("What cannot be read again and again is damage, and before that nothing is thrown away")
+    @Test("A page that fails to be read again and again is damage; before that nothing is thrown away")
     func stays() throws {
         let folder = try TemporaryFolder()
         let agent = try used(folder)

@@ -145,7 +145,7 @@ struct PlanTests {
         #expect(try cost() <= few + few / 2)
     }
 
-    @Test("What waits is added up without reading what it says")
+    @Test("Waiting mutations are counted without reading their content")
     func waitingBytes() throws {
         let folder = try TemporaryFolder()
         let agent = try TestAgent(in: folder)

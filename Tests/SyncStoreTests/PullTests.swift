@@ -121,7 +121,7 @@ struct PullTests {
 
     // MARK: - Listings
 
-    @Test("What a complete new listing did not contain is deleted; what is local or newer than it stays")
+    @Test("Records missing in a complete new listing are deleted; local or newer ones stay")
     func listing() throws {
         let agent = try TestAgent()
         try agent.pull((0..<10).map { ("r\($0)", Int64($0 + 1), ["v": 1]) }, head: 10)

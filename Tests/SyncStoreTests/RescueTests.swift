@@ -194,7 +194,7 @@ struct RescueTests {
         try wreck.check(result)
     }
 
-    @Test("What is only in the log comes back as well, and a log of another database is recognised")
+    @Test("Rows that are only in the log come back as well, and a log of another database is recognised")
     func log() throws {
         let wreck = try Wreck(closed: false)
         try wreck.lay()
@@ -292,7 +292,7 @@ struct RescueTests {
         #expect(try store.verify() == [])
     }
 
-    @Test("What another database does not help against is left alone")
+    @Test("A fault that another database would not cure leaves the file alone")
     func leavesAlone() {
         for code: StoreError.Code in [.foreignFile, .newerSchema, .diskFull, .ioError, .locked, .readOnly, .notDurable, .cannotOpen] {
             #expect(!DatabaseRescue.helps(against: StoreError(code, doing: "open")))

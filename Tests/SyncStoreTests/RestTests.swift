@@ -102,7 +102,8 @@ struct RestTests {
         #expect(task.attempt == sent && !task.isFresh && task.sinceFirst >= .seconds(1))
     }
 
-    @Test("What never left is as it was; what was refused for now goes again; what may have arrived is kept with its request")
+    @Test(
+        "Mutations that never left are as before; those that were refused for now go again; those that may have arrived keep their request")
     func verdicts() throws {
         let agent = try Self.agent()
         let key = try agent.create("a", ["n": 1]).key
@@ -208,7 +209,7 @@ struct RestTests {
         #expect(Set(try agent.claim().compactMap { $0.rest?.serverID }) == [42, 17])
     }
 
-    @Test("What a lost database may have sent is known to be unknown")
+    @Test("Mutations that a lost database may have sent count as unknown")
     func lost() throws {
         let agent = try Self.agent()
         try agent.create("a")

@@ -148,7 +148,7 @@ struct ResultTests {
         #expect(try agent.store.verify() == [])
     }
 
-    @Test("What follows a second creation does not depend on the first")
+    @Test("A mutation after a second creation does not depend on the first one")
     func secondCreation() throws {
         let agent = try TestAgent()
         let create = try agent.create("a", ["n": 1]).key

@@ -229,7 +229,7 @@ struct RevokedTests {
     }
 
     // Fault: what needs a parked change waits for it without end and without a word.
-    @Test("What depends on a parked change waits in the same list, and both are retried together")
+    @Test("A change that depends on a parked one waits in the same list, and both are retried together")
     func dependants() throws {
         let agent = try TestAgent()
         try agent.pull([("a", 5, ["v": 1]), ("b", 6, ["v": 1])])
@@ -377,7 +377,7 @@ struct RevokedTests {
     }
 
     // Fault: the cause of the listing is forgotten in a restart, and most of the records stay, or work meets a deletion.
-    @Test("What the listing of a share does not show has left it, however much that is, also after a restart in its middle")
+    @Test("Records that the listing of a share does not show have left it, however many, also after a restart in its middle")
     func share() throws {
         let folder = try TemporaryFolder()
         let agent = try TestAgent(in: folder)
@@ -445,7 +445,7 @@ struct RevokedTests {
     }
 
     // Fault: any of the above in an unforeseen order.
-    @Test("Whatever happens in whatever order, no work is lost and nothing that has left is shown", arguments: 0..<40)
+    @Test("With any events in any order no work is lost and no record that has left is shown", arguments: 0..<40)
     func anyOrder(_ seed: Int) throws {
         var random = SeededRandom(seed: UInt64(seed))
         func pick<Value>(_ values: [Value]) -> Value { values[Int(random.next() % UInt64(values.count))] }

@@ -62,7 +62,7 @@ struct SharedCapacityTests {
         #expect(try agent.store.verify() == [])
     }
 
-    @Test("What a refused list would have dropped waits on, and is found again")
+    @Test("Mutations that a refused list would have dropped wait on, and are found again")
     func refusedListDropsNothing() throws {
         let agent = try TestAgent(rules: TestAgent.rulesWithReadings { $0.whenFull = .dropOldest })
         let greedy = requester("greedy", quota: 3)
@@ -105,7 +105,7 @@ struct SharedCapacityTests {
 
     // MARK: - Time to live
 
-    @Test("What is overdue makes room before anything is refused: in an app's limit, and in a full store", arguments: [true, false])
+    @Test("Overdue mutations make room before anything is refused: in an app's limit, and in a full store", arguments: [true, false])
     func overdueMakesRoom(_ isQuota: Bool) throws {
         let agent = try TestAgent(capacity: TestAgent.capacity(isQuota ? 1_000 : 6))
         let app = requester("app", quota: isQuota ? 5 : nil)
@@ -125,7 +125,7 @@ struct SharedCapacityTests {
         #expect(try agent.store.verify() == [])
     }
 
-    @Test("What is overdue goes before an event that could still be sent")
+    @Test("An overdue mutation is dropped before an event that could still be sent")
     func overdueBeforeOldest() throws {
         let agent = try TestAgent(rules: TestAgent.rulesWithReadings { $0.whenFull = .dropOldest })
         let app = requester("app", quota: 2)

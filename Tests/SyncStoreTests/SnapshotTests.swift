@@ -64,7 +64,7 @@ struct SnapshotTests {
         #expect(try agent.view("a") != nil && agent.view("b") != nil)
     }
 
-    @Test("What the hub has and cannot read is not taken for deleted, by neither kind of listing", arguments: [true, false])
+    @Test("Records that the hub cannot read do not count as deleted, in either kind of listing", arguments: [true, false])
     func unreadable(isByID: Bool) throws {
         let folder = try TemporaryFolder()
         let agent = try TestAgent(in: folder)
@@ -125,7 +125,7 @@ struct SnapshotTests {
     }
 
     @Test(
-        "What a listing did not show is gone, unless the hub has changed it since the listing began, whatever the versions are",
+        "Records missing in a listing are gone, unless the hub has changed them since it began, whatever the versions are",
         arguments: [1, 1 << 40] as [Int64])
     func changedMeanwhile(_ version: Int64) throws {
         let agent = try TestAgent()
@@ -273,7 +273,7 @@ struct SnapshotTests {
         #expect(try agent.store.verify() == [])
     }
 
-    @Test("What another history of the hub has deleted explains nothing of this one, and what was accepted is not counted twice")
+    @Test("Deletions of another history explain nothing in this one, and accepted ones are not counted twice")
     func turnoverOfOthers() throws {
         for isHistory in [true, false] {
             let (agent, rows) = try listed(200, deletedTotal: 0)
@@ -400,7 +400,7 @@ struct SnapshotTests {
         #expect(hours.count >= 25)
     }
 
-    @Test("What records refer to is read first, then parents before children")
+    @Test("Entities that records refer to are read first, then parents before children")
     func seedOrder() {
         var child = EntityRules()
         child.refs = ["site": EntityName(trusted: "z_sites"), "form": EntityName(trusted: "m_forms")]

@@ -86,7 +86,7 @@ struct StoreUndoTests {
         #expect(try agent.view("a") == #"{"v":1,"w":1}"#)
     }
 
-    @Test("What the hub does not have is refused with the command that helps")
+    @Test("The undo of a mutation that the hub does not have is refused with the command that helps")
     func refusals() throws {
         let agent = try TestAgent(rules: Self.rules)
         let waiting = try agent.create("a").key
@@ -118,7 +118,7 @@ struct StoreUndoTests {
         #expect(refusal(agent, key)?.code == "already-undone")
     }
 
-    @Test("What was kept goes with its mutation")
+    @Test("Earlier values are removed with their mutation")
     func pruned() throws {
         let agent = try TestAgent(rules: Self.rules)
         try agent.pull([("a", 5, ["v": 1])])

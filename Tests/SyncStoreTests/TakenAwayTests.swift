@@ -31,7 +31,7 @@ struct TakenAwayTests {
     }
 
     @Test(
-        "Whichever file of the database is removed, what it held is written anew before the next answer",
+        "The content of any removed file of the database is written again before the next answer",
         arguments: [["", "-wal", "-shm"], [""], ["-wal"], ["", "-wal"], ["-wal", "-shm"]])
     func removed(_ endings: [String]) throws {
         let folder = try TemporaryFolder()

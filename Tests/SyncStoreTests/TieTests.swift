@@ -45,7 +45,7 @@ struct TieTests {
         #expect(try agent.store.verify() == [])
     }
 
-    @Test("What thousands wait for lets them go in slices, with other work in between; a restart goes on with it")
+    @Test("Thousands that wait for one mutation are freed in slices, with other work in between; a restart continues")
     func slices() throws {
         let folder = try TemporaryFolder()
         let agent = try TestAgent(in: folder, rules: Self.rules, capacity: TestAgent.capacity(1_000_000))
@@ -83,7 +83,7 @@ struct TieTests {
     }
 
     @Test(
-        "What thousands fall with takes them along in slices; what is left is never sent, and a restart goes on with it",
+        "Thousands that fall with one mutation do so in slices; the rest is never sent, and a restart continues",
         arguments: ["refused", "cancelled"])
     func fallingSlices(_ how: String) throws {
         let folder = try TemporaryFolder()
@@ -217,7 +217,7 @@ struct TieTests {
         #expect(try agent.store.verify() == [])
     }
 
-    @Test("What it depends on goes first, and no further than that is waited")
+    @Test("A mutation waits for those that it depends on, and for no others")
     func dependsOn() throws {
         let agent = try agent()
         let first = try agent.enqueue(TestAgent.mutation(.create, "r", entity: "reading")).key
@@ -251,7 +251,8 @@ struct TieTests {
     }
 
     @Test(
-        "What depends on a settled mutation is free, on one that was given up it is refused", arguments: ["done", "cancelled", "discarded"])
+        "A dependency on a settled mutation is met; one on a mutation that was given up is refused",
+        arguments: ["done", "cancelled", "discarded"])
     func dependsOnSettled(_ fate: String) throws {
         let agent = try agent()
         let first = try site(agent)
@@ -325,7 +326,7 @@ struct TieTests {
         #expect(try agent.store.verify() == [])
     }
 
-    @Test("What nothing was left of is not named to the hub, which will never hear of it")
+    @Test("A mutation of which nothing was left is not named to the hub, which will never get it")
     func superseded() throws {
         let agent = try agent()
         try agent.pull([("v", 5, ["k": 1])], entity: "visit")
@@ -339,7 +340,7 @@ struct TieTests {
         #expect(batch.map(\.key) == [second] && batch.map(\.dependsOn) == [nil])
     }
 
-    @Test("What was parked when its urgent child came is as urgent when it waits again", arguments: ["retry", "due"])
+    @Test("A parent that was parked when its urgent child came is as urgent when it waits again", arguments: ["retry", "due"])
     func inheritanceOfParked(_ how: String) throws {
         let agent = try agent()
         let parent = try site(agent, "s", .bulk)
@@ -442,7 +443,7 @@ struct TieTests {
 
     // MARK: - What does not get through
 
-    @Test("What was in flight with a parent that is sent back goes back behind it", arguments: ["busy", "alone"])
+    @Test("A mutation in flight with a parent that is sent back goes back behind it", arguments: ["busy", "alone"])
     func returned(_ how: String) throws {
         let agent = try agent()
         let parent = try site(agent)
@@ -523,7 +524,7 @@ struct TieTests {
         #expect(verbs == Array(repeating: "retry", count: cascades ? 3 : 1))
     }
 
-    @Test("What fell with a parent in the same batch is asked for again with it, though the hub names no parent")
+    @Test("A mutation that fell with a parent in the same batch is retried with it, though the hub names no parent")
     func cascadeOfOneBatch() throws {
         let agent = try agent()
         let parent = try site(agent)
@@ -563,7 +564,7 @@ struct TieTests {
         #expect(try agent.claim().isEmpty && agent.store.verify() == [])
     }
 
-    @Test("What is given up takes along what waited for it", arguments: ["cancel", "expire", "discard"])
+    @Test("A mutation that is given up takes along those that waited for it", arguments: ["cancel", "expire", "discard"])
     func givenUp(_ how: String) throws {
         let agent = try agent()
         var first = TestAgent.mutation(.create, "s", entity: "site")

@@ -58,7 +58,7 @@ struct UsageTests {
         #expect(try agent.store.reads.usage(query).count == 1)
     }
 
-    @Test("What is older than 400 days by the ledger's clock goes, and a wall clock that jumps ahead purges nothing")
+    @Test("Rows older than 400 days by the ledger's clock are removed, and a wall clock that jumps ahead purges nothing")
     func prunes() throws {
         let agent = try TestAgent()
         try agent.store.recordUsage([row("a", day, .push, 1, 1)], saved(day), at: agent.now)

@@ -77,7 +77,7 @@ struct WriterTests {
     }
 
     @Test(
-        "What is left to fall with a refused change is done by the thread itself: right after its start, and after a commit that failed",
+        "The thread itself ends mutations that fall with a refused one: right after its start, and after a commit that failed",
         arguments: [nil, StoreError(.unknownOutcome, doing: "commit"), StoreError(.diskFull, doing: "commit")])
     func goesOn(_ failure: StoreError?) throws {
         let folder = try TemporaryFolder()
@@ -188,7 +188,7 @@ struct WriterTests {
         try writer.close()
     }
 
-    @Test("How long the thread is held by a job is told while it is, and the longest job afterwards")
+    @Test("The time for which a job holds the thread is reported meanwhile, and the longest job afterwards")
     func held() throws {
         let folder = try TemporaryFolder()
         let writer = try writer(folder, HeardIncidents(), Fault())

@@ -63,7 +63,7 @@ struct EntitySettingsTests {
     }
 
     @Test(
-        "What an entity cannot be is refused at the key that says it",
+        "An impossible entity is refused at the key that makes it so",
         arguments: [
             (
                 "a: {kind: recrod}",
@@ -228,7 +228,7 @@ struct EntitySettingsTests {
     }
 
     @Test(
-        "What is odd but sensible is taken",
+        "Odd but sensible settings are accepted",
         arguments: [
             "a: {refs: {parent: a}}", "a: {refs: {x: b}}", "a: {kind: event, refs: {x: b}, priority: critical}",
             "a: {kind: reference, priority: critical}",
@@ -284,7 +284,7 @@ struct EntitySettingsTests {
     }
 
     @Test(
-        "What is wrong with versions is told at its place",
+        "Faults of versions are reported at their place",
         arguments: [
             ("a: {schema: 2}", "2:6: entities.a.versions: is missing, expected the versions up to 2, because schema is a number"),
             (

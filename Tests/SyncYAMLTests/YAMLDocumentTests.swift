@@ -13,7 +13,7 @@ struct YAMLDocumentTests {
     }
 
     @Test(
-        "What is not plain YAML is refused at its place, in words",
+        "A text that is not plain YAML is refused at its place, in words",
         arguments: [
             Refused("", "f.yaml:1:1: the file is empty"),
             Refused(

@@ -25,13 +25,13 @@ extension EndToEnd {
         /// DISK_ERRORS=all lets every call fail.
         static let takesAll = environment["DISK_ERRORS"] == "all"
 
-        @Test("Whichever call of the agent fails, nothing crashes, nothing acknowledged is lost, and no answer is wrong", arguments: kinds)
+        @Test("With any failed call of the agent, nothing crashes, nothing acknowledged is lost, and no answer is wrong", arguments: kinds)
         func agent(_ kind: Kind) async throws {
             try await sweep(kind, 6) { try AgentUnderErrors(folder: $0) }
         }
 
         @Test(
-            "Whichever call of the hub fails, nothing crashes, every verdict and file stays, and what is repeated counts once",
+            "With any failed call of the hub, nothing crashes, every verdict and file stays, and a repeated mutation counts once",
             arguments: kinds)
         func hub(_ kind: Kind) async throws {
             try await sweep(kind, 3) { try HubUnderErrors(folder: $0) }

@@ -39,7 +39,7 @@ struct DiskModelTests {
         state.files[path].map { String(decoding: $0, as: UTF8.self) }
     }
 
-    @Test("What was synced is always there, and what was not need not be")
+    @Test("Synced changes are always there; others may be missing")
     func synced() throws {
         var script = Script()
         script.add(.create, inode: 7, path: "a")

@@ -13,7 +13,7 @@ extension EndToEnd {
         private static let seed = environment["EDGE_SYNC_SEED"].flatMap { UInt64($0) } ?? UInt64.random(in: 0 ... .max)
 
         // Fault: bytes that no sync had covered are shown, a part that was never compared is trusted, or a file never comes.
-        @Test("Whatever a power cut leaves of files that come down, no wrong byte is served, and with the hub each of them comes whole")
+        @Test("After any power cut during downloads no wrong byte is served, and with the hub each file comes whole")
         func cut() async throws {
             print("power cut test of fetches: EDGE_SYNC_SEED=\(Self.seed), \(Self.states) states")
             var random = SeededRandom(seed: Self.seed)

@@ -17,7 +17,7 @@ extension EndToEnd {
         /// A recording is good for so many states; then another one is made.
         private static let statesOfOne = 5_000
 
-        @Test("Whatever a power cut leaves, agent and hub open it, and every answer that had left before is there")
+        @Test("After any power cut agent and hub open their data, and every answer that had left before holds")
         func cut() async throws {
             print("power cut test: EDGE_SYNC_SEED=\(Self.seed) POWERCUT_STATES=\(Self.states)")
             var random = SeededRandom(seed: Self.seed)

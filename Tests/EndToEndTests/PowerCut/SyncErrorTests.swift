@@ -21,7 +21,7 @@ extension EndToEnd {
         private typealias Work = [String: Bool]
 
         @Test(
-            "Whichever call fails meanwhile: what was acknowledged takes effect at the hub once, and both sides agree afterwards",
+            "With any failed call, acknowledged mutations take effect at the hub once, and both sides agree afterwards",
             arguments: [("write", EIO), ("write", ENOSPC), ("sync", EIO), ("open", EIO), ("read", EIO)])
         func sweep(_ call: String, _ error: Int32) async throws {
             let calls = try await count(call)

@@ -8,7 +8,7 @@ import Testing
 struct EntitySettingsTests {
     private typealias T = EntityTexts
 
-    @Test("What is applied counts at once, for writers, readers and the configuration of devices")
+    @Test("Applied settings are in force at once, for writers, readers and the configuration of devices")
     func apply() throws {
         let rows = try HubRows()
         let bench = try HubBench(file: nil, place: rows.place)

@@ -10,7 +10,8 @@ import Testing
 struct SharedSettingsTests {
     private typealias T = EntityTexts
 
-    @Test("What one replica has applied counts at the others, their readers, and the commands beside them, without a restart")
+    @Test(
+        "Settings that one replica has applied are in force at the others, their readers, and the commands beside them, without a restart")
     func shared() throws {
         let rows = try HubRows(.postgres)
         let (a, b) = (try HubBench(file: nil, place: rows.place), try HubBench(file: nil, place: rows.place, seed: 2))

@@ -36,7 +36,7 @@ struct BlobStorageContract {
 
     /// Sizes: less than a part, exactly one, a byte more, and several.
     @Test(
-        "What comes in is there under its digest when it is whole, and not before",
+        "A file is there under its digest when it is whole, and not before",
         arguments: [0, 1, 64, 300_000, 5 << 20, 5 << 20 + 1, 12_000_000])
     func keep(_ count: Int) throws {
         let bytes = Self.bytes(count)
@@ -105,7 +105,7 @@ struct BlobStorageContract {
         #expect(try storage.incoming().isEmpty)
     }
 
-    @Test("What came after the last sync is not taken for what was promised")
+    @Test("Bytes after the last sync do not count as promised")
     func unsynced() throws {
         let bytes = Self.bytes(9_000_000)
         do {
@@ -146,7 +146,7 @@ struct BlobStorageContract {
         #expect { try place.storage().open(incoming: "a", at: 3) } throws: { ($0 as? BlobError)?.code == .damaged }
     }
 
-    @Test("What is discarded leaves nothing behind, however much of it there was")
+    @Test("A discarded file leaves nothing behind, whatever its size")
     func discard() throws {
         for (name, counts) in [("a", [1]), ("b", [6_000_000, 100, 6_000_000]), ("c", [])] {
             let blob = try storage.open(incoming: name, at: 0)

@@ -132,7 +132,7 @@ struct ObjectBlobsTests {
         #expect(store.bytes("blobs/\(digest.hex.prefix(2))/\(digest.hex)") == bytes)
     }
 
-    @Test("What rots in the store later is not handed out as whole")
+    @Test("A file that is damaged in the store later is not handed out as whole")
     func rotten() throws {
         let blobs = try store.blobs()
         let blob = try blobs.open(incoming: "u", at: 0)

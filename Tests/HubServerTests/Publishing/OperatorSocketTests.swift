@@ -120,7 +120,7 @@ struct OperatorSocketTests {
         }
     }
 
-    @Test("What is published beside devices reaches one that waits for news at once")
+    @Test("Records that are published beside devices reach one that waits for news at once")
     func publish() async throws {
         try await Self.with { stand in
             let cursor = try await stand.cursor()

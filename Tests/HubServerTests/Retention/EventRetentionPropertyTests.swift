@@ -95,7 +95,7 @@ struct EventRetentionPropertyTests {
     }
 
     @Test(
-        "Whatever comes, and whenever: exactly the events that are younger than the rule are left, and no key is applied twice",
+        "After any events at any times exactly those younger than the rule are left, and no key is applied twice",
         arguments: 1...6)
     func histories(seed: Int) throws {
         let history = try History(seed: UInt64(seed))

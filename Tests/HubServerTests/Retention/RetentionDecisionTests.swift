@@ -96,7 +96,7 @@ struct RetentionDecisionTests {
         #expect(walk.take(Self.rows([10], from: 5), isLast: false) == .removeLast(0))
     }
 
-    @Test("What a consumer has yet to read stays, whatever its age")
+    @Test("An event that a consumer has yet to read stays, whatever its age")
     func consumers() {
         var walk = Self.walk(upTo: 2)
         #expect(walk.take(Self.rows([1, 1, 1, 1]), isLast: false) == .removeLast(2))

@@ -10,7 +10,7 @@ import Testing
 /// end the records of the first must be those of the second, converted.
 @Suite("Histories with versions of a schema")
 struct VersionHistoryTests {
-    @Test("What devices of mixed versions write is what they would have written without versions, converted", arguments: 0..<8)
+    @Test("Devices of mixed versions write what they would have written without versions, converted", arguments: 0..<8)
     func histories(lane: Int) throws {
         let count = ProcessInfo.processInfo.environment["VERSION_HISTORIES"].flatMap { Int($0) } ?? 160
         for number in stride(from: lane, to: count, by: 8) { try VersionHistory(seed: UInt64(number)).run() }

@@ -259,7 +259,7 @@ struct DownloadMachineTests {
 @Suite("Downloads under random cuts and lies")
 struct DownloadPropertyTests {
     // Fault: a wrong byte is accepted, or bytes come again that were here.
-    @Test("Whatever a server does, only the right bytes are accepted; and with cuts alone, no more comes than the file and what was lost")
+    @Test("With any server only the right bytes are accepted; with cuts alone, no more comes than the file and the lost bytes")
     func never() {
         var random = SeededRandom(seed: 26_5)
         for round in 0..<200 {

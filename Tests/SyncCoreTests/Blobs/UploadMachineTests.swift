@@ -268,7 +268,7 @@ struct UploadMachineTests {
         #expect(machine.progress.attempts == 0)
     }
 
-    @Test("Whatever a server answers, the machine goes on, and never beyond the file", arguments: 0..<400)
+    @Test("With any answers of a server the machine goes on, and never beyond the file", arguments: 0..<400)
     func anything(_ seed: Int) {
         var random = SeededRandom(seed: UInt64(seed))
         let server = [Self.hub, Self.foreign, Self.plain][seed % 3]

@@ -176,7 +176,7 @@ struct LinkHintTests {
     }
 
     @Test(
-        "What cannot be the name of an interface is refused",
+        "A text that cannot be the name of an interface is refused",
         arguments: ["", ".", "..", "a/b", "a:1", "a b", "sixteencharacter", "a\nb", "é", "\u{7f}"])
     func names(_ name: String) {
         var hints = LinkHints()

@@ -152,7 +152,7 @@ struct LinkWatchTests {
         #expect(watch.upDebounce == .seconds(2))
     }
 
-    @Test("Whatever tables come in whatever order: the uplink is usable or just being lost, and a wake-up is never missing")
+    @Test("With any tables in any order the uplink is usable or just being lost, and a wake-up is never missing")
     func randomWalk() {
         var random = SeededRandom(seed: 7)
         var watch = LinkWatch()

@@ -87,7 +87,7 @@ struct DeletionTests {
         Order(onDeleted: .manual, result: .asked), Order(onDeleted: .manual, field: "finding", result: .asked),
     ]
 
-    @Test("Whichever comes first, the entity's rule decides alike", arguments: orders)
+    @Test("The entity's rule decides alike in both orders of arrival", arguments: orders)
     func bothOrders(_ example: Order) throws {
         let rules = Self.rules(example.onDeleted)
         let update = MutationContent(.update, data: [example.field: "mine"])

@@ -205,7 +205,7 @@ struct MergePropertyTests {
         }
     }
 
-    @Test("What was rebased rests on what it was rebased on: once more changes nothing and loses nothing")
+    @Test("A rebased mutation is based on the new document: a second rebase changes nothing and loses nothing")
     func rebasedAgain() {
         Self.look(0..<2_000) { example in
             guard let there = Self.other(&example, ms: 4) else { return nil }

@@ -31,7 +31,7 @@ struct RebaseTests {
         #expect(outcome == .init(verdict: .stays, content: Self.update(["f": 2])))
     }
 
-    @Test("What a create brings back says what was there before, whatever was learned while it was under way")
+    @Test("A create that brings a record back names the former values, whatever was learned while it was under way")
     func broughtBack() {
         let content = MutationContent(.create, data: ["n": 6, "a": ["x", "y"]], base: ["n": 1, "a": ["x"]])
         let outcome = Self.decide(
@@ -41,7 +41,7 @@ struct RebaseTests {
         #expect(Set(outcome.content.operations) == [FieldOperation("n", .increment, 5), FieldOperation("a", .append, ["y"])])
     }
 
-    @Test("What brings a record back of which nothing is known any more says what its author had seen of an object")
+    @Test("A change that brings an unknown record back names the members of an object that its author had seen")
     func broughtBackUnknown() {
         let content = MutationContent(.update, data: ["o": ["x": 1, "b": 2]], base: ["o": ["x": 1]])
         let outcome = Self.decide(content, known: nil, remote: nil, fields: ["o": .merge]) { rules, _ in rules.onDeleted = .updateWins }
@@ -51,7 +51,7 @@ struct RebaseTests {
         #expect(later.content == MutationContent(.update, data: ["o": ["x": 1, "b": 2]], base: ["o": ["x": 1]]))
     }
 
-    @Test("What was added to a create that brings back comes after its differences, when the record is there again")
+    @Test("Additions to a create that brings a record back come after its differences, when the record is there again")
     func broughtBackAndEdited() {
         let content = MutationContent(
             .create, data: ["n": 2, "a": ["x", "y"]],
@@ -303,7 +303,7 @@ struct RebaseTests {
         }
     }
 
-    @Test("What brings a record back says by its values what differs, and keeps as operations what adds up and what makes no difference")
+    @Test("A change that brings a record back has the differences as values, and keeps operations that add up or make no difference")
     func broughtBackInParts() {
         let known: JSONObject = ["n": 5, "tags": ["red", "old"], "p": 7, "q": 2, "l": ["w"], "mixed": 1]
         func op(_ field: String, _ kind: FieldOperation.Kind, _ value: JSON) -> FieldOperation { FieldOperation(field, kind, value) }

@@ -81,7 +81,7 @@ struct UndoTests {
             before: [:]),
     ]
 
-    @Test("What was there before is found, and the change on top of it comes to the same", arguments: examples)
+    @Test("The former values are found, and the change on top of them gives the same document", arguments: examples)
     func undone(_ example: Example) {
         let before = Fold.undo(example.change, in: example.document)
         #expect(before == example.before)

@@ -99,7 +99,7 @@ struct ClockRuleTests {
         #expect(answer(&wild, 0, system: Timestamp(milliseconds: .max)) == .accepted)
     }
 
-    @Test("What an earlier process knew counts as two answers")
+    @Test("The clock of an earlier process counts as two answers")
     func prior() {
         var clock = ClockOffset(prior: ClockAnchor(difference: Self.origin, error: .zero))
         #expect(clock.best == nil)

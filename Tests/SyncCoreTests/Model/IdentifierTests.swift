@@ -58,7 +58,7 @@ struct IdentifierTests {
     }
 
     @Test(
-        "What could forge a line or hide text is shown as an escape",
+        "Characters that could forge a line or hide text are shown as escapes",
         arguments: [
             ("plain é 😀", "plain é 😀"),
             ("a\nb\r\0", "a\\u{a}b\\u{d}\\u{0}"),

@@ -151,7 +151,7 @@ struct CoalescingTests {
 
     // MARK: Stamps
 
-    @Test("What is left of the older one keeps its stamp; what the newer one writes has that of the whole")
+    @Test("The rest of the older edit keeps its stamp; fields of the newer one have that of the whole")
     func stamps() throws {
         let nine = MergeCase.stamp(9, MergeCase.mine), noon = MergeCase.stamp(12, MergeCase.mine)
         let older = MutationContent(

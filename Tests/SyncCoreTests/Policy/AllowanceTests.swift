@@ -35,7 +35,7 @@ struct AllowanceTests {
     }
 
     @Test(
-        "What is left of a budget limits the size of each class by itself, down to the last byte",
+        "The rest of a budget limits the size of each class by itself, down to the last byte",
         arguments: [
             (20_000_000, 17_950_000, 2_050_000, 50_000), (10_000, 0, 10_000, 9_000), (10_000, 8_999, 1_001, 1),
         ])
@@ -61,7 +61,7 @@ struct AllowanceTests {
         #expect(allowed.deferral == Deferral(.budget, until: resets) && allowed.changesAt == resets)
     }
 
-    @Test("What no whole budget holds is not promised for the day on which the count begins again")
+    @Test("Work that is larger than a whole budget gets no time of the next period")
     func neverFits() {
         var situation = Situation(reachability: .online)
         situation.uplink = Uplink(name: "eth0")

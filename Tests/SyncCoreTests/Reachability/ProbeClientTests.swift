@@ -170,7 +170,7 @@ struct CaptivePortalTests {
     }
 
     @Test(
-        "What is not such a document says nothing",
+        "Another document proves nothing",
         arguments: [
             "", "[]", "{}", #"{"captive":"yes"}"#, #"{"captive":1}"#, "<html>", #"{"captive":true"#, #"{"captive":true,"captive":false}"#,
         ])

@@ -385,7 +385,7 @@ struct ReachabilityMachineTests {
         #expect(rig.machine.reachability == .degraded)
     }
 
-    @Test("Whatever happens: a silent hub is probed again, an idle metered link never, a portal always ends in a look")
+    @Test("After any events a silent hub is probed again, an idle metered link never, and a portal always ends in a probe")
     func randomWalk() {
         var random = SeededRandom(seed: 5)
         var rig = ReachabilityRig(seed: 9)

@@ -277,7 +277,7 @@ struct RestExchangeTests {
         }
     }
 
-    @Test("What is there under the id of a creation is ours only where it says what we sent, or an earlier attempt may have made it")
+    @Test("A record under the id of a creation counts as created only with the sent content, or if an earlier attempt may have made it")
     func takenID() {
         let mapping = ExchangeRig.mapping {
             $0.clientID = "ref"
@@ -337,7 +337,7 @@ struct RestExchangeTests {
         #expect(untouched.verdict == .moved(RestRemote(id: 17, etag: "\"e1\"", document: ["id": 17, "n": 7])), "it is made anew")
     }
 
-    @Test("What the database has lost is sent only where that is harmless")
+    @Test("Mutations that the database has lost are sent again only where that is harmless")
     func lostDatabase() {
         func lost(_ content: MutationContent, _ mapping: RestMapping) -> ExchangeRig {
             ExchangeRig(content, mapping) { task in
@@ -352,7 +352,7 @@ struct RestExchangeTests {
         #expect(lost(MutationContent(.delete), ExchangeRig.mapping()).sent == ["DELETE /audits/17 "])
     }
 
-    @Test("What is not mapped, or only the backend writes, is refused with a reason")
+    @Test("A field that is not mapped, or that only the backend writes, is refused with a reason")
     func refused() {
         func problem(_ content: MutationContent, _ mapping: RestMapping) -> String? {
             if case .rejected(let problem)? = ExchangeRig(content, mapping).verdict { problem.code } else { nil }

@@ -30,7 +30,7 @@ struct RestPathTests {
     }
 
     @Test(
-        "What is no path is refused",
+        "A text that is no path is refused",
         arguments: [
             "", "id", "$id", "$.", "$..a", "$.a[", "$.a[x]", "$.a[-1]", "$.a[01]", "$.items[*].t", "$.items[*].t:sum", "$.a b", "$['']",
             "$.a]",
@@ -57,7 +57,7 @@ struct RestPathTests {
     }
 
     @Test(
-        "What is filled in cannot change the shape of a target; a parameter without a value is left out",
+        "Filled-in values cannot change the shape of a target; a parameter without a value is left out",
         arguments: [
             Filled("/audits", "/audits"), Filled("/audits/{id}", "/audits/a-1"),
             Filled("/audits/{odd}/x", "/audits/a%2F..%3Fb%3D1%26c%25%20%C3%A4/x"),
@@ -72,7 +72,7 @@ struct RestPathTests {
     }
 
     @Test(
-        "What is no template is refused",
+        "A text that is no template is refused",
         arguments: ["", "audits", "//host/x", "/a{", "/a}", "/{}", "/{a{b}}", "/a b", "/a#b", "/ä", "/a\\b"])
     func badTemplates(_ text: String) {
         #expect(PathTemplate(text) == nil)

@@ -84,7 +84,7 @@ struct CycleTimerTests {
         #expect(timer.dueAt == nil)
     }
 
-    @Test("What the store says about the next due time replaces what was known")
+    @Test("The store's next due time replaces the known one")
     mutating func storeKnows() {
         wish(.due(at: Self.at(20)), at: 0)
         timer.workIsDue(at: Self.at(40))
@@ -173,7 +173,7 @@ struct CycleTimerTests {
         #expect(timer.dueAt == Self.at(110.2))
     }
 
-    @Test("What is not allowed is not due, and a cycle that may not serve it leaves it")
+    @Test("A trigger that is not allowed is not due, and a cycle that may not serve it leaves it")
     mutating func notAllowed() {
         var criticalOnly = Allowance(pullInterval: .seconds(60))
         (criticalOnly.push, criticalOnly.pull) = (.critical, nil)

@@ -35,7 +35,7 @@ struct HostileSchemaTests {
     }
 
     @Test(
-        "What cannot be judged in time is refused with a text that says so",
+        "A schema that cannot be judged in time is refused with a text that says so",
         arguments: [
             Case(testDescription: "2^30 ways of anyOf", schema: ways(30), value: 1),
             Case(

@@ -50,7 +50,7 @@ struct LinearPatternTests {
     }
 
     @Test(
-        "What is no pattern, or none that is known, is refused",
+        "A text that is no pattern, or an unknown one, is refused",
         arguments: [
             "(", ")", "a)", "(a", "*", "+a", "a**", "a+?", "a{", "a{2", "a{3,2}", "a{x}", "[", "[a", "[]", "[b-a]", "\\", "\\1", "\\b",
             "\\p{Lx}", "\\p", "\\p{L", "\\u12", "\\uD800", "\\u{110000}", "\\x1", "\\c1", "(((((){999}){999}){999}){999}){999}",

@@ -151,7 +151,7 @@ struct BatchSizerTests {
         #expect(!sizer.isPoison(poison), "what passed is forgiven")
     }
 
-    @Test("What it remembers is bounded")
+    @Test("Its memory is bounded")
     func bounded() {
         var sizer = BatchSizer()
         for seq in Int64(1)...1_000 {

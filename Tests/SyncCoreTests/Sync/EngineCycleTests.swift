@@ -97,7 +97,7 @@ struct EngineCycleTests {
         }
     }
 
-    @Test("What was asked for and has no news is as of that pull, without a write for it")
+    @Test("A requested stream without news is fresh as of that pull, without a write for it")
     func pulledAt() {
         var rig = Rig.settled()
         let first = rig.engine.pulledAt(Rig.works)
@@ -197,7 +197,7 @@ struct EngineCycleTests {
         #expect(body?["entities"] == ["works"])
     }
 
-    @Test("What is in flight is settled, unchanged, before anything is pulled; all of it")
+    @Test("All mutations in flight are settled, unchanged, before anything is pulled")
     func settleFirst() throws {
         var rig = Rig()
         rig.start(maxSentSeq: 9)

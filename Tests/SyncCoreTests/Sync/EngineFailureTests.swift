@@ -439,7 +439,7 @@ struct EngineFailureTests {
 
     // MARK: The store
 
-    @Test("Whatever the store refuses, the cycle ends unharmed, is reported, and is tried again in half a minute", arguments: 0..<7)
+    @Test("With any refusal of the store the cycle ends unharmed, is reported, and is tried again in half a minute", arguments: 0..<7)
     func storeFails(_ step: Int) {
         var rig = Rig()
         rig.start(maxSentSeq: 9)
@@ -635,7 +635,7 @@ struct EngineFailureTests {
         #expect(rig.asked == "claim")
     }
 
-    @Test("What a stranger sends is shown, but without what could forge a line")
+    @Test("The text of a stranger is shown without characters that could forge a line")
     func shown() {
         var rig = Rig.pushing(Rig.batch(1...1))
         rig.answer(HTTPResponse(status: 302, headers: ["Location": "http://evil/\u{1B}[2J\nroot: ok"]))

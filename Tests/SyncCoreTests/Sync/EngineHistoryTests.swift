@@ -30,7 +30,7 @@ struct EngineHistoryTests {
         #expect(Self.greeting(other).call?.receipt == nil)
     }
 
-    @Test("What the hub signs is kept with the verdicts that it came with, and is never behind what was known")
+    @Test("A receipt of the hub is stored with its verdicts, and is never older than the known one")
     func kept() throws {
         var rig = Rig.pushing(Rig.batch(1...2))
         var response = Rig.push(Rig.accepted(Rig.batch(1...2)), head: 12, deviceSeq: 2)

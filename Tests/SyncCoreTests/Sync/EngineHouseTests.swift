@@ -62,7 +62,7 @@ struct EngineHouseTests {
         }
     }
 
-    @Test("What expires is given up in its time, whatever keeps the hub away", arguments: hindrances)
+    @Test("Expired mutations are given up in their time, whatever keeps the hub away", arguments: hindrances)
     func expires(_ hindrance: Hindrance) {
         var rig = hindrance.rig()
         let end = rig.instant.advanced(by: .seconds(2))
@@ -107,7 +107,7 @@ struct EngineHouseTests {
         #expect(wakes == 30)
     }
 
-    @Test("What was overdue before the start is given up at once")
+    @Test("Mutations that were overdue before the start are given up at once")
     func start() {
         var rig = Rig()
         rig.handle(
@@ -121,7 +121,7 @@ struct EngineHouseTests {
         #expect(rig.untilWake == .seconds(7_200))
     }
 
-    @Test("What expires one by one is gathered: one look a minute")
+    @Test("Mutations that expire one by one are gathered: one look a minute")
     func gathered() {
         var rig = Rig()
         rig.start(linkIsUp: false)
@@ -150,7 +150,7 @@ struct EngineHouseTests {
         #expect(rig.untilWake == .seconds(20))
     }
 
-    @Test("What is left comes in slices, without a request")
+    @Test("The rest of housekeeping comes in slices, without a request")
     func slices() {
         var rig = Rig()
         rig.start(linkIsUp: false)

@@ -212,7 +212,7 @@ struct EnginePauseAndLinkTests {
         #expect(before.duration(to: rig.instant) <= .seconds(5))
     }
 
-    @Test("What the hub asked for survives a change of the link")
+    @Test("The wait that the hub asked for survives a change of the link")
     func retryAfterSurvivesLink() {
         var rig = Rig.settled()
         rig.handle(.requested(SyncRequest()))
@@ -229,7 +229,7 @@ struct EnginePauseAndLinkTests {
         #expect(rig.engine.cycle == nil)
     }
 
-    @Test("What the hub itself refused is not forgiven by another link")
+    @Test("A refusal of the hub itself stays with another link")
     func authSurvivesLink() {
         var rig = Rig.settled()
         rig.handle(.requested(SyncRequest()))

@@ -71,7 +71,7 @@ struct EnginePolicyTests {
     }
 
     @Test(
-        "What the policy defers begins no cycle, and status says why",
+        "Deferred work begins no cycle, and status says why",
         arguments: [
             Deferred(priority: .normal, conditions: metered, reason: .metered),
             Deferred(priority: .bulk, conditions: metered, reason: .metered),
@@ -175,7 +175,8 @@ struct EnginePolicyTests {
         }
     }
 
-    @Test("What did not fit into the rest of a budget goes within seconds of its end", arguments: [Priority.critical, .normal, .bulk])
+    @Test(
+        "Work that did not fit into the rest of a budget is sent within seconds of its end", arguments: [Priority.critical, .normal, .bulk])
     func goesAtMidnight(_ priority: Priority) throws {
         // The last tenth is kept for critical work: the others have 20,000 bytes left.
         let used = priority == .critical ? 950_000 : 880_000
@@ -324,7 +325,7 @@ struct EnginePolicyTests {
     }
 
     @Test(
-        "What ends a deferral by the clock has its own wake-up: windows, budgets, starvation",
+        "Each end of a deferral by the clock has its own wake-up: windows, budgets, starvation",
         arguments: [
             Timed(name: "window", conditions: { closedWindow(until: $0) }, priority: .bulk),
             Timed(
@@ -421,7 +422,7 @@ struct EnginePolicyTests {
         #expect(rig.asked == "claim")
     }
 
-    @Test("What is in flight and may not be settled now forbids a pull")
+    @Test("Mutations in flight that may not be settled now forbid a pull")
     func unsettled() {
         var rig = Rig.settled(settings: Self.withCriticalSites)
         rig.handle(.conditions(Self.metered))

@@ -103,7 +103,7 @@ struct EngineResyncTests {
         #expect(pulled.leftOut == nil && rig.engine.leftOutRecords.sentence == "2 of works (w-1, w-7)")
     }
 
-    @Test("What does not belong to the page is not named by it", arguments: [["w-5"], ["w-8", "w-6"], ["w-7"], ["w-6", "w-6"]])
+    @Test("A page names only records that belong to it", arguments: [["w-5"], ["w-8", "w-6"], ["w-7"], ["w-6", "w-6"]])
     func unreadableElsewhere(_ ids: [String]) {
         var rig = atStreams([Rig.listing(Rig.works, after: "w-5")], hello: Self.naming)
         rig.answer(Self.left(ids, records: ["w-7"]))
@@ -170,7 +170,7 @@ struct EngineResyncTests {
         return position
     }
 
-    @Test("What is due is compared after its feed was read; where nothing differs, nothing is listed")
+    @Test("A due entity is compared after its feed was read; without differences nothing is listed")
     func compared() throws {
         var rig = atStreams([due(Rig.works)], hello: Self.digesting)
         rig.answer(Rig.pull())
@@ -191,7 +191,7 @@ struct EngineResyncTests {
         #expect(rig.reports.contains(.compared(Rig.works, differing: 0)))
     }
 
-    @Test("What differs is listed in the same cycle")
+    @Test("Differing buckets are listed in the same cycle")
     func differs() {
         var rig = atStreams([due(Rig.works)], hello: Self.digesting)
         rig.answer(Rig.pull())
@@ -258,7 +258,7 @@ struct EngineResyncTests {
 
     private func ok(_ body: [UInt8]) -> HTTPResponse { Rig.ok(body, epoch: "b000") }
 
-    @Test("What the hub forgot is in flight again and settled before anything is pulled; then the new history is ours")
+    @Test("Mutations that the hub forgot are in flight again and settled before any pull; then the new history is adopted")
     func healed() throws {
         var rig = restored()
         let keys = (1...3).map { Rig.mutation($0).key }

@@ -90,7 +90,7 @@ struct EngineSeedTests {
         #expect(rig.outcome != nil && rig.outcome?.error == nil)
     }
 
-    @Test("What is known already, or listed as a whole, is not asked for by the filter")
+    @Test("Streams that are known already, or listed as a whole, are not asked for by the filter")
     func notNeeded() throws {
         var rig = atStreams([Rig.position(Rig.sites, "s1"), Rig.position(Rig.works, "w1")])
         #expect(rig.asked == "pull")

@@ -75,7 +75,7 @@ struct EngineVersionTests {
         #expect(results.map { $0.notes.newerSchemas?[Rig.works] } == [2])
     }
 
-    @Test("What was asked for in the former version is not used, and the next cycle begins at once")
+    @Test("An answer in the former version is not used, and the next cycle begins at once")
     func changesDuringCall() {
         var rig = pulling(Self.settings(1))
         rig.stored(.streams([Rig.position(Rig.works)]))

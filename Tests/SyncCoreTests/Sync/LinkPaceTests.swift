@@ -30,7 +30,7 @@ struct LinkPaceTests {
         }
     }
 
-    @Test("What says nothing changes nothing: a few bytes, and a page that was not full")
+    @Test("A transfer without evidence changes nothing: a few bytes, and a page that was not full")
     func silent() {
         var sizer = TransferSizer(largest: 1 << 20)
         sizer.moved(200, in: .seconds(30))

@@ -10,7 +10,7 @@ import Testing
         ] as [(Int64, String)])
     func counts(_ value: Int64, _ text: String) { #expect(PlainText.count(value) == text) }
 
-    @Test("What is counted is in singular for one only")
+    @Test("Only the number one has the singular")
     func counted() {
         #expect(PlainText.count(1, "record") == "1 record")
         #expect(PlainText.count(0, "record") == "0 records")

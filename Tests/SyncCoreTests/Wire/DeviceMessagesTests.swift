@@ -11,7 +11,7 @@ struct DeviceMessagesTests {
     }
 
     @Test(
-        "What could not be sent as a token is none",
+        "A text that could not be sent as a token is none",
         arguments: [
             #"{"device_id":"gw-1"}"#, #"{"device_id":"gw-1","token":""}"#, #"{"device_id":"gw-1","token":"a b"}"#,
             #"{"device_id":"gw-1","token":"a\nX-Evil: 1"}"#, #"{"device_id":"gw-1","token":"ese_again"}"#,

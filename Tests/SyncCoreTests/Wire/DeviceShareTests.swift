@@ -29,7 +29,7 @@ struct DeviceShareTests {
 
     // Fault: a word about scopes stops the sync of a device.
     @Test(
-        "What has another form is skipped, and the hello counts",
+        "A scope of another form is skipped, and the hello counts",
         arguments: [
             (#","scopes":null"#, nil), (#","scopes":"all""#, nil), (#","scopes":["site"]"#, nil), (#","roles":["x"]"#, nil),
             (#","scopes":{"site":"s-3"}"#, "none"), (#","scopes":{"site":[1,"s-3",null,"","s-3"]},"roles":{"x":1}"#, "site s-3"),

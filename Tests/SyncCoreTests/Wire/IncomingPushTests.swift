@@ -80,7 +80,7 @@ struct IncomingPushTests {
     static func nested(_ levels: Int) -> JSON { (0..<levels).reduce(1) { value, _ in ["a": value] } }
 
     @Test(
-        "Whatever is wrong in one mutation refuses that one alone, and names the place",
+        "A fault in one mutation refuses that one alone, and names the place",
         arguments: [
             Flaw("seq", nil), Flaw("seq", 0), Flaw("seq", -1), Flaw("seq", "1"), Flaw("seq", 9_007_199_254_740_993),
             Flaw("entity", nil), Flaw("entity", ""), Flaw("entity", "a b"), Flaw("entity", 5), Flaw("entity", "../etc"),
@@ -141,7 +141,7 @@ struct IncomingPushTests {
     }
 
     @Test(
-        "What cannot be read as a push at all is refused as a whole",
+        "A body that cannot be read as a push is refused as a whole",
         arguments: [
             Broken(description: "empty", body: ""), Broken(description: "cut", body: #"{"mutations":["#),
             Broken(description: "trailing", body: #"{"mutations":[]}x"#), Broken(description: "a list", body: "[]"),

@@ -44,7 +44,8 @@ struct ReceiptTests {
         }
     }
 
-    @Test("What is no base64url, or too long, is not carried", arguments: ["", "a b", "a/b", "é", String(repeating: "a", count: 513)])
+    @Test(
+        "A text that is no base64url, or too long, is not carried", arguments: ["", "a b", "a/b", "é", String(repeating: "a", count: 513)])
     func carried(_ text: String) {
         #expect(!Receipt.isCarried(text))
         #expect(HubRequestHeaders(reading: [HubHeader.receipt: text]).receipt == nil)

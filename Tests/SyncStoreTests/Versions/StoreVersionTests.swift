@@ -62,7 +62,7 @@ struct StoreVersionTests {
         #expect(try agent.store.verify().isEmpty)
     }
 
-    @Test("What an app reads in its version is the same before and after the conversion, also when the settings go back")
+    @Test("An app reads the same in its version before and after the conversion, also when the settings go back")
     func readsDuringConversion() throws {
         let agent = try TestAgent(rules: try Self.rules(1))
         try agent.store.use(try Self.rules(1), at: agent.now)
