@@ -17,7 +17,7 @@ struct GroupTests {
     }
 
     @Test(
-        "A dependency on the mutation itself, or on a later one of its group, is rejected with the place; outside of a group it may come later"
+        "A dependency on the mutation itself, or on a later one of its group, is rejected with the place; elsewhere it may come later"
     )
     func circles() throws {
         let bench = try HubBench()

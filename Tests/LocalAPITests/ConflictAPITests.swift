@@ -157,11 +157,11 @@ import Testing
         }
         let waits = ResolveAnswer.List(goOn: 0, wait: 3, letGo: 1, waitsFor: ["c-13", "c-14"])
         #expect(try answer(waits).list == waits)
-        #expect(waits.sentence == "its atomic list: 3 changes wait until c-13, c-14 are decided, 1 change was let go")
+        #expect(waits.sentence == "its atomic list: 3 changes wait until c-13, c-14 are decided, 1 change was dropped")
         #expect(ResolveAnswer.List(goOn: 2, wait: 0, letGo: 0, waitsFor: []).sentence == "its atomic list: 2 changes go on together")
         #expect(
             ResolveAnswer.List(goOn: 1, wait: 0, letGo: 2, waitsFor: []).sentence
-                == "its atomic list: 1 change goes on, 2 changes were let go")
+                == "its atomic list: 1 change goes on, 2 changes were dropped")
         #expect(
             ResolveAnswer.List(goOn: 0, wait: 1, letGo: 0, waitsFor: []).sentence
                 == "its atomic list: 1 change waits until the others of the list may go")

@@ -63,10 +63,11 @@ import Testing
         let id = "01a20560-1556-7776-8588-b00000000003"
         #expect(
             MutationScreen.choices(Self.mutations[2])
-                == ["again: agentctl mutations retry \(id) [--data JSON]   let go: agentctl rejected acknowledge \(id)"])
+                == ["again: agentctl mutations retry \(id) [--data JSON]   drop it: agentctl rejected acknowledge \(id)"])
         let gone = Problem("deleted", status: 410, detail: "orders/wo-3 does not exist any more")
         let lines = MutationScreen.choices(Self.item(3, "rejected", "orders/wo-3", problem: gone))
-        #expect(lines.contains("  agentctl enqueue orders wo-3 --data JSON") && lines.last == "let go: agentctl rejected acknowledge \(id)")
+        #expect(lines.contains("  agentctl enqueue orders wo-3 --data JSON"))
+        #expect(lines.last == "drop it: agentctl rejected acknowledge \(id)")
         #expect(!lines.joined().contains("retry"), "it is refused as long as the record is deleted")
         let left = Problem(Problem.revoked, status: 403, detail: "the record left the share of this device")
         let parked = MutationScreen.choices(Self.item(3, "rejected", "orders/wo-3", problem: left))

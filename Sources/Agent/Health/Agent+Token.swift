@@ -89,6 +89,6 @@ extension Agent {
             return
         }
         guard alarms[code] == nil else { return }
-        raise(code, "the hub refuses the token that should be shown; the last one that it took is shown instead")
+        raise(code, "the hub refuses the present token; the agent sends the last one that it accepted")
     }
 }

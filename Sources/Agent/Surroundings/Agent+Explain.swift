@@ -161,7 +161,7 @@ extension WhyAnswer {
         if let end = mutation.expiresAt, end <= now {
             self.init(
                 id: id, record: record, state: state, verdict: .settled, reason: MutationState.expired.name, expiresAt: end,
-                sentence: "its time to live was over at \(end): it is not sent any more, and expires when the agent next keeps house",
+                sentence: "its time to live was over at \(end): it is not sent any more, and expires with the next housekeeping",
                 situation: note)
             return
         }

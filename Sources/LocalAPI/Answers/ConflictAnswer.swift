@@ -194,7 +194,7 @@ package struct ResolveAnswer: Hashable, Sendable {
                     ? "until the others of the list may go" : "until \(waitsFor.joined(separator: ", ")) \(verb) decided"
                 parts.append(PlainText.count(wait, "change waits ", "changes wait ") + reason)
             }
-            if letGo > 0 { parts.append(PlainText.count(letGo, "change was let go", "changes were let go")) }
+            if letGo > 0 { parts.append(PlainText.count(letGo, "change was dropped", "changes were dropped")) }
             return "its atomic list: " + (parts.isEmpty ? "nothing is left to do" : parts.joined(separator: ", "))
         }
     }

@@ -57,7 +57,7 @@ extension Undo.Left {
     package var sentence: String {
         switch reason {
         case .changedSince: "it was changed since then."
-        case .notKept: "the agent did not keep what it had before. The setting undo: true of the entity keeps it from now on."
+        case .notKept: "the agent did not keep its earlier value. The setting undo: true of the entity keeps it from now on."
         case .oneWay: "its rule goes one way only, so that what was added stays."
         case .record: "the record was created again, or deleted, since then."
         }

@@ -58,7 +58,7 @@ package enum EnqueueBody: Hashable, Sendable {
             throw LocalProblem.malformed.problem("the condition came twice, as If-Match and as if_match: send one of them")
         }
         guard mutation.action != .create else {
-            throw LocalProblem.malformed.problem("If-Match does not go with a create: there is no record to match yet")
+            throw LocalProblem.malformed.problem("If-Match is not possible with a create: there is no record to match yet")
         }
         mutation.ifMatch = tags
         return .one(mutation)

@@ -106,7 +106,7 @@ struct MutationDraft {
     /// Checks the members against each other.
     private mutating func checkTogether(_ action: NewMutation.Action) {
         if ifMatch != nil, action == .create {
-            faults.refused(pointer + "/if_match", "does not go with a create: there is no record to match yet")
+            faults.refused(pointer + "/if_match", "is not possible with a create: there is no record to match yet")
         }
         if action != .create, !hasRecordID {
             faults.missing(pointer + "/record_id", "the record's id; only a create can do without")

@@ -58,7 +58,7 @@ package struct ResolveBody: Hashable, Sendable {
             expectedRemoteVersion: reader.integer("expect_remote_version", in: 0...(1 << 53)),
             letsGoOfList: reader.bool("whole") ?? false)
         if body.letsGoOfList, body.scope != .all(.remote) {
-            reader.faults.refused("/whole", "lets go of the whole atomic list, so it goes with choice remote alone")
+            reader.faults.refused("/whole", "drops the whole atomic list, so it is possible with choice remote alone")
         }
         try reader.finish()
         return body

@@ -26,7 +26,7 @@ package struct JoinPlan: Hashable, Sendable {
         if let authorities {
             files.append(File(name: "authorities", path: root + Self.authoritiesPath, bytes: authorities, mode: 0o644))
         }
-        var lines = ["# Written by agentctl join, and written anew by the next one.", "hub:", "  url: \(Self.quoted(url.text))"]
+        var lines = ["# Written by agentctl join, and overwritten by the next one.", "hub:", "  url: \(Self.quoted(url.text))"]
         if authorities != nil { lines.append("  ca_file: \(Self.quoted(Self.authoritiesPath))") }
         if let device { lines.append("  device: \(Self.quoted(device.text))") }
         if let proxy { lines.append("  proxy: \(Self.quoted(proxy.url.text))") }

@@ -38,7 +38,7 @@ package struct JoinTrial: Sendable {
         let probe = try await send(HTTPRequest(.get, url + "/v1/probe?nonce=join", headers: headers, tls: tls))
         guard probe.headers[HubHeader.version] != nil else {
             throw Self.refusal(
-                "what answers at \(url) is no hub (\(probe.status), without Sync-Version); look at the URL, and at proxies and portals on "
+                "the server at \(url) is no hub (\(probe.status), without Sync-Version); look at the URL, and at proxies and portals on "
                     + "the way")
         }
         let offset = probe.headers[HubHeader.time].flatMap { Int64($0) }.map { time.now().wall.duration(to: Timestamp(milliseconds: $0)) }

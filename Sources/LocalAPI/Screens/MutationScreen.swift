@@ -44,7 +44,7 @@ package enum MutationScreen {
     /// - Returns: Empty when it does not wait for a person.
     package static func choices(_ item: MutationItem) -> [String] {
         guard let state = MutationState(name: item.state), MutationListQuery.needingAttention.contains(state) else { return [] }
-        let acknowledge = "let go: agentctl rejected acknowledge \(item.id)"
+        let acknowledge = "drop it: agentctl rejected acknowledge \(item.id)"
         if item.problem?.code == Problem.revoked {
             return [
                 "its record left the share of this device; when a new grant has brought it back:",

@@ -184,7 +184,7 @@ extension Doctor {
             guard let tightest = links.budgets.max(by: { $0.percentUsed < $1.percentUsed }) else { return .ok("this link has none") }
             let again = tightest.resetsAt.map { ", begins again \($0)" } ?? ""
             let text = "\(tightest.percentUsed) % of \(SizeText.readable(Int64(tightest.limit))) used\(again)"
-            let fix = "agentctl ledger shows what took it; raise links[].budget, or wait"
+            let fix = "agentctl ledger shows what used it; raise links[].budget, or wait"
             switch tightest.level {
             case .open: return .ok(text)
             case .soft: return .note(text, fix: fix)

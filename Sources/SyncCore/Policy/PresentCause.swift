@@ -36,7 +36,7 @@ package struct PresentCause: Hashable, Sendable {
         case .auth: HubFault(.refused, "").command(at: place)
         case .paused: "agentctl resume"
         case .backoff, .metered, .roaming, .window, .lowBattery, .batterySaver: "agentctl sync --force"
-        case .budget: "agentctl ledger shows what took it; raise links[].budget"
+        case .budget: "agentctl ledger shows what used it; raise links[].budget"
         case .order, .dependency, .conflict, .blobWait: "agentctl mutations list"
         }
     }

@@ -120,7 +120,7 @@ package struct ProbeClient: Hashable, Sendable {
         switch response.status {
         case 204 where echo == nonce && response.body.isEmpty: return .good(roundTrip: response.traffic.roundTrip)
         // Portals know that browsers expect an empty 204, and serve one to convince a device.
-        case 204: return .captive(HubFault(.portal, "the probe's answer lacks our nonce"), portal: nil)
+        case 204: return .captive(HubFault(.portal, "the probe's answer lacks the agent's nonce"), portal: nil)
         // A proxy that serves only TLS redirects all plain HTTP there. A portal redirects to an address of its own.
         case 301, 302, 303, 307, 308:
             if let target, leadsToSamePlaceByTLS(target) {

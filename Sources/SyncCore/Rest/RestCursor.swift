@@ -36,7 +36,7 @@ package struct RestCursor: Hashable, Sendable {
     package mutating func goOn(to place: String, after ids: [String]) throws(ReplyError) {
         guard page <= Self.pagesMax else { throw ReplyError("", "a list that ends within \(Self.pagesMax) pages") }
         empty = ids.isEmpty ? empty.saturatingAdd(1) : 0
-        guard empty <= Self.emptyMax else { throw ReplyError("", "a record within \(Self.emptyMax) pages of a list that goes on") }
+        guard empty <= Self.emptyMax else { throw ReplyError("", "a record within \(Self.emptyMax) pages of an unfinished list") }
         guard place != been else { throw ReplyError("", "a list that does not lead in a circle: its next page was read before") }
         let digest = ids.isEmpty ? nil : Self.digest(ids)
         if let digest, digest == shown { throw ReplyError("", "other records than on an earlier page of the same list") }

@@ -64,7 +64,7 @@ struct MutationsCommand: ParsableCommand {
 
         @OptionGroup var global: GlobalOptions
         @Argument(help: "The change's id.") var id: MutationKey?
-        @Option(help: "Corrected fields, a JSON object. They replace what the rejected change did with these fields.") var data: String?
+        @Option(help: "Corrected fields, a JSON object. They replace the rejected values of these fields.") var data: String?
         @Flag(help: "Also retry the changes that were rejected because of this one, and the rest of its atomic list.") var cascade = false
         @Flag(help: "All rejected changes.") var all = false
         @Option(help: "Changes that were rejected with this code, such as validation.") var code: String?

@@ -16,7 +16,7 @@ struct SyncCommand: AgentCommand {
     @OptionGroup var global: GlobalOptions
     @Option(help: "all, push, pull or full (list everything again).") var scope: SyncRequest.Scope = .all
     @Flag(help: "Override the policy.") var force = false
-    @Flag(help: "List everything again and remove what the hub no longer has: --scope full.") var full = false
+    @Flag(help: "List everything again and remove records that the hub no longer has: --scope full.") var full = false
     @Flag(help: "Remove the records that were kept because suspiciously many had vanished from the hub (mass_delete).")
     var acceptDeletions = false
     @Flag(help: "Return when the cycle has ended; exit 1 if it failed.") var wait = false

@@ -59,7 +59,7 @@ struct RevokeCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "revoke", abstract: "Take scopes, roles and groups back from a device.",
         discussion:
-            "With its next pull the records of the scope leave the device. What it has not sent of them stays on the device, parked. "
+            "With its next pull the records of the scope leave the device. Its unsent changes of them stay on the device, parked. "
             + "agenthub token revoke shuts a device out altogether.")
 
     @Argument(help: "The id of the device.") var device: DeviceID
@@ -96,7 +96,7 @@ struct GrantsCommand: ParsableCommand {
 
     @Argument(help: "The id of a device; without it, all devices with a grant.") var device: DeviceID?
     @Option(
-        help: ArgumentHelp("List the grants of this entities file, and not those of the settings that count.", valueName: "file"))
+        help: ArgumentHelp("List the grants of this entities file, and not those of the settings in force.", valueName: "file"))
     var entities: String?
     @OptionGroup var folder: DataFolder
     @Flag(help: "Print JSON.") var json = false
