@@ -101,7 +101,7 @@ private let rows: [(input: String, tests: [String])] = [
             "NetlinkMessageTests.errors",
         ]
     ),
-    ("netlink messages from somebody else", ["LinkNamespaceTests.spoofed"]),
+    ("netlink messages from another process", ["LinkNamespaceTests.spoofed"]),
     ("an overrun, a storm of events", ["LinkNamespaceTests.overrun", "NetlinkMessageTests.pace", "LinkNamespaceTests.flaps"]),
     (
         "renamed and reused interfaces, odd names, none, 500",
@@ -123,7 +123,7 @@ private let rows: [(input: String, tests: [String])] = [
         "certificates of another name, issuer, time, version",
         ["TransportTLSTests.trust", "HubTroubleTests.noAnswer", "TLSTests.versions"]
     ),
-    ("200 from somebody else", ["HubTroubleTests.nonsense", "HubReplyTests.reads", "ProbeTests.page"]),
+    ("200 from another server", ["HubTroubleTests.nonsense", "HubReplyTests.reads", "ProbeTests.page"]),
     ("redirects", ["HTTPTransportContract.redirect", "HubTroubleTests.nonsense", "ProbeTests.redirect"]),
     ("400 over a batch", ["EnginePoisonTests.malformed"]),
     ("401, 403", ["HubTroubleTests.nonsense", "EngineFailureTests.refusedCredentials"]),
@@ -134,14 +134,14 @@ private let rows: [(input: String, tests: [String])] = [
     ("413", ["EnginePoisonTests.tooLarge"]),
     ("500, 502, 504, storms", ["EnginePoisonTests.failing", "EngineFailureTests.growing", "HerdTests.engines"]),
     ("heads without end, bad status lines, lengths that lie", ["HTTPTransportContract.refused", "HTTPTransportContract.excess"]),
-    ("bombs, codings that nobody asked for", ["TransportGzipTests.decodes", "ZlibCompressorTests.strict"]),
+    ("bombs, codings that were not asked for", ["TransportGzipTests.decodes", "ZlibCompressorTests.strict"]),
     (
         "a body without end, a reset within it",
         ["HTTPTransportContract.endless", "HTTPTransportContract.reset", "HTTPTransportContract.bodyLimit"]
     ),
     ("JSON that is not as agreed", ["SyncMessagesTests.badPush", "SyncMessagesTests.badPull", "HubTroubleTests.nonsense"]),
     ("results that are missing, foreign, twice", ["HubTroubleTests.changedResults", "HubTroubleTests.missingResult"]),
-    ("a verdict that nobody knows", ["SyncMessagesTests.unknownStatus"]),
+    ("an unknown verdict", ["SyncMessagesTests.unknownStatus"]),
     ("an older version than before, an old page", ["PullTests.older", "PullTests.idempotent"]),
     ("a cursor that stands still or goes back", ["EngineFailureTests.stuckCursor", "EngineResyncTests.badListing"]),
     ("a deletion under a pending edit", ["PullTests.onTop", "SnapshotTests.pendingEdit"]),
@@ -180,7 +180,7 @@ private let rows: [(input: String, tests: [String])] = [
     ("a read that fails, once or for good", ["MediumTests.opening", "MediumTests.work", "MediumTests.reader", "MediumTests.stays"]),
     ("a quota, the largest size of a file", ["MediumTests.quota", "MediumTests.quotaAtStart", "QuotaTests.fileSize"]),
     ("a FIFO in the place of a database or a kept file", ["MediumTests.noFile", "BlobFilesTests.keptKinds"]),
-    ("a commit of which nobody knows", ["WriterTests.unknownOutcome", "WriterTests.rests"]),
+    ("a commit of unknown outcome", ["WriterTests.unknownOutcome", "WriterTests.rests"]),
     ("descriptors used up", ["HostileSurroundingsTests.descriptorsUsedUp"]),
     (
         "a state folder or database taken away while running",

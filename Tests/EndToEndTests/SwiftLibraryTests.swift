@@ -206,7 +206,7 @@ extension EndToEnd {
                 let ahead = try AgentClient(socket: stand.socketPath, schemas: ["audits": 3])
                 do throws(EdgeSyncError) {
                     _ = try await ahead.record("audits", "a-1")
-                    Issue.record("a version that nobody knows was accepted")
+                    Issue.record("an unknown version was accepted")
                 } catch {
                     #expect(error.code == .validation && error.status == 422 && error.fields.map(\.pointer) == ["/schema"], "\(error)")
                 }

@@ -50,7 +50,7 @@ extension FuzzTarget {
         let now = Timestamp(milliseconds: 1_763_700_000_000)
         switch HubReply.read(response, now: now) {
         case .answered(let headers, let body):
-            try claim(headers.version == HubHeader.currentVersion && body == response.body, "an answer of somebody else counts")
+            try claim(headers.version == HubHeader.currentVersion && body == response.body, "an answer of another server counts")
             try claim((200...299).contains(response.status), "status \(response.status) counts as an answer")
         case .refused(let refusal):
             try claim(refusal.detail.utf8.count <= 16_384, "a refusal of \(refusal.detail.utf8.count) bytes")

@@ -65,7 +65,7 @@ struct ConformanceTests {
         func stream(
             _ request: HTTPRequest, onHead: @escaping @Sendable (Int, HTTPHeaders) -> Void, onBody: @escaping @Sendable ([UInt8]) -> Bool
         ) async throws(TransportError) -> HTTPResponse {
-            throw TransportError(.cancelled, doing: "stream", detail: "nobody asks for it here")
+            throw TransportError(.cancelled, doing: "stream", detail: "it is not asked for here")
         }
     }
 

@@ -90,7 +90,7 @@ struct HistoryTests {
         for seq in 1...3 as ClosedRange<Int64> {
             _ = try bench.verdict(Sent("o-\(seq)", seq: seq, .create, id: "b-\(seq)"), device: .two)
         }
-        #expect(bench.hub.epoch == aged.epoch && bench.hub.head == 4, "nobody has proved anything yet")
+        #expect(bench.hub.epoch == aged.epoch && bench.hub.head == 4, "no device has proved anything yet")
         if byCursor {
             #expect(try bench.pull([("audits", aged.cursor)]).errors.map(\.problem.code) == ["epoch-changed"])
         } else {
@@ -116,7 +116,7 @@ struct HistoryTests {
         let bench = if case .shared = place { try HubBench(seed: 5, place: place) } else { before }
         #expect(
             try bench.verdict(Sent("k-5", seq: 5, .update, id: "a-2", data: ["n": 1], base: 1)).word == "rejected deleted",
-            "nobody has shown anything")
+            "no device has shown anything")
         var epochs = [bench.hub.epoch]
         for receipt in receipts + receipts {
             #expect(bench.send("POST", "/v1/sync/hello", [:], headers: [(HubHeader.receipt, receipt)]).status == 200)

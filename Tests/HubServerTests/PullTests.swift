@@ -54,7 +54,7 @@ struct PullTests {
             Sent("k-4", seq: 4, .create, "readings", id: "r"),
         ])
         #expect(try bench.pull([], namesEntities: true).entities?.map(\.text) == ["audits", "orders", "zones"])
-        #expect(try bench.pull([("audits", nil)]).entities == nil, "nobody asked")
+        #expect(try bench.pull([("audits", nil)]).entities == nil, "it was not asked for")
         #expect(try bench.pull([("audits", nil)], namesEntities: true).pages.map(\.entity.text) == ["audits"])
     }
 

@@ -102,7 +102,7 @@ struct TLSTests {
             running.service.renewCertificate()
             #expect(await shown() == "204")
             try Self.replace("cert.key", by: "expired.key", in: folder)
-            #expect(await shown() == "204", "nobody has looked yet")
+            #expect(await shown() == "204", "no check was made yet")
             running.service.renewCertificate()
             #expect(await shown() == "untrustedDate")
             try Self.replace("cert.pem", by: "hub.pem", in: folder)

@@ -55,7 +55,7 @@ struct ClockTests {
         arguments: [
             Contest(testDescription: "theirs is earlier", theirs: -120_000, knowsTime: true, isOurs: true),
             Contest(testDescription: "theirs is later", theirs: 20_000, knowsTime: true, isOurs: false),
-            Contest(testDescription: "nobody knows when ours was", theirs: -120_000, knowsTime: false, isOurs: false),
+            Contest(testDescription: "the time of ours is unknown", theirs: -120_000, knowsTime: false, isOurs: false),
         ])
     func contested(_ example: Contest) throws {
         let agent = try agent(wall: 0)

@@ -21,7 +21,7 @@ struct DamageTests {
         let shown = try #require(try agent.store.reads.mutations(MutationQuery(), at: agent.now).items.first { $0.seq == 1 })
         #expect(
             shown.data == nil && shown.operations == nil && shown.unset == nil && shown.problem?.code == "damaged",
-            "nothing that nobody asked for is shown")
+            "only records that were asked for are shown")
         #expect(try agent.claim().map(\.key) == [other])
         var held = MutationQuery()
         held.states = [.held]

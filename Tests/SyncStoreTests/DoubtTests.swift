@@ -44,7 +44,7 @@ struct DoubtTests {
     func answered() throws {
         let (agent, first) = try restarted(["b", "c"])
         #expect(try agent.claim(1).map(\.key) == [first.key])
-        #expect(try agent.enqueue(Self.edit(.update, "c")).state == .pending, "nobody has answered yet")
+        #expect(try agent.enqueue(Self.edit(.update, "c")).state == .pending, "no answer came yet")
         try agent.answer(.accepted(first.key, 7))
         #expect(try agent.enqueue(Self.edit(.update, "b")).state == .coalesced)
         #expect(try agent.store.verify() == [])

@@ -124,7 +124,7 @@ struct EnqueueTests {
         try agent.pull([("a", 7, ["form": ["left": 1, "right": 3]])])
         var again = TestAgent.mutation(.update, "a", ["form": ["left": 2, "right": 1]])
         again.expectedVersion = 5
-        #expect(agent.refusal(again)?.code == "version-mismatch", "whoever says what it saw is told")
+        #expect(agent.refusal(again)?.code == "version-mismatch", "a create that names the version it saw is told")
         again.expectedVersion = nil
         try agent.enqueue(again)
         let sent = try #require(try agent.claim().first)

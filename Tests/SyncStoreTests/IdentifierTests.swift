@@ -183,7 +183,7 @@ struct IdentifierTests {
         let position = try page(0).newest + ahead
         try agent.store.adoptReplica(ReplicaID(trusted: "0199c3f3-0000-7000-8000-000000000001"), at: agent.now)
         let next = try page(position)
-        #expect(position + 1 < next.oldest, "events between were told in a life that nobody here knows")
+        #expect(position + 1 < next.oldest, "events between were shown in a life that this database does not know")
         #expect(next.events.allSatisfy { $0.id > position } && next.newest > position)
         #expect(try agent.store.verify() == [])
     }

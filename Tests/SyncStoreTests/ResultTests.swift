@@ -118,7 +118,7 @@ struct ResultTests {
         try agent.answer(.rejected(first))
         #expect(try agent.view("a") == #"{"x":0,"y":2}"#)
         #expect(try agent.record("a")?.status == .error)
-        #expect(try agent.claim().map(\.key) == [second], "a rejected one blocks nobody")
+        #expect(try agent.claim().map(\.key) == [second], "a rejected one blocks no other one")
         try agent.answer(.accepted(second, 6))
         try agent.store.discard(first, reason: "seen", uid: 0, at: agent.now)
         #expect(try agent.record("a")?.status == .synced)

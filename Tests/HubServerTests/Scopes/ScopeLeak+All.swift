@@ -303,7 +303,7 @@ extension ScopeLeak {
                 mutations(request).contains { $0["data"]?.object?["note"] == "late" && memory.west.contains($0["record_id"]?.text ?? "") }
             }),
         ScopeLeak(
-            what: "lets nobody delete", noticedBy: "scope-cleanup",
+            what: "refuses the office's deletions", noticedBy: "scope-cleanup",
             spoil: { request, response, memory in
                 guard request.isOf(tokens.office),
                     mutations(request).contains(where: { $0["entity"] == "conformance_orders" && $0["action"] == "delete" }),

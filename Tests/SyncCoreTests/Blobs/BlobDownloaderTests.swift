@@ -192,7 +192,7 @@ struct BlobDownloaderTests {
         let effects = rig.handle(.removed(BlobID(1)))
         #expect(rig.cancels == [rig.open[0].id])
         #expect(effects.contains { if case .discard(let id, _) = $0 { id == BlobID(1) } else { false } })
-        #expect(rig.serve(rig.open[0]).isEmpty, "nobody waits for its answer")
+        #expect(rig.serve(rig.open[0]).isEmpty, "its answer is not needed")
     }
 
     // Fault: a running request went on after the record of its file had left the share of this device.

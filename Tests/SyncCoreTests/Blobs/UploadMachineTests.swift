@@ -142,7 +142,7 @@ struct UploadMachineTests {
         Row("422 for another reason", .last, reply(422, body: "{}"), .wait(counts: true), next: .ask),
         Row("all there, no digest, hub", .last, reply(204, [Tus.offset: "10000"]), .lookUp),
         Row("all there, no digest, foreign", .last, reply(204, [Tus.offset: "10000"]), .verify, server: foreign),
-        Row("all there, nobody can tell", .last, reply(204, [Tus.offset: "10000"]), .done(false), server: plain),
+        Row("all there, but not verifiable", .last, reply(204, [Tus.offset: "10000"]), .done(false), server: plain),
         // Asking.
         Row("where it was", .resumed, reply(200, [Tus.offset: "4000", Tus.length: "10000"]), .send(4_000)),
         Row("further than we remember", .resumed, reply(200, [Tus.offset: "9000"]), .send(9_000)),

@@ -41,7 +41,7 @@ struct ConfigurationTrialTests {
                 "taken back, it does not come back with a restart",
                 begin + [.read("new", .onTrial), .time(0), .time(600, .revert), .restart, .read("new", .useProven)], proven: "old"),
             Case(
-                "taken back, it is tried again when somebody asks",
+                "taken back, it is tried again on a request",
                 begin + [
                     .read("new", .onTrial), .time(0), .time(600, .revert), .read("new", .onTrial, isAsked: true), .reached(isNews: true),
                 ], proven: "new"),

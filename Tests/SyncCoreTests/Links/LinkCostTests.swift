@@ -105,7 +105,7 @@ struct LinkCostTests {
         #expect(cost(rules: [.sample("w*"), rule])?.evidence == .devtype)
     }
 
-    @Test("Roaming is what a hint says, whoever decided on metered; unknown is home")
+    @Test("A hint decides on roaming, whatever decided on metered; unknown is home")
     func roaming() {
         var hints = LinkHints()
         _ = hints.set(LinkHint(isRoaming: true), for: "wwan0", now: .seconds(0))

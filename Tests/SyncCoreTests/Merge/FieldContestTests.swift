@@ -102,7 +102,7 @@ struct FieldContestTests {
             "merge: a member that people decide", .merge, known: .value(["v": 1]), ["v": 2], ["v": 3], members: ["f.v": .manual], .undecided
         ),
         Case(
-            "merge: a member that only one changed asks nobody", .merge, known: .value(["v": 1, "w": 1]), ["v": 2, "w": 1],
+            "merge: a member that only one changed needs no decision", .merge, known: .value(["v": 1, "w": 1]), ["v": 2, "w": 1],
             ["v": 1, "w": 2], members: ["f.v": .manual], .both(["v": 2, "w": 2])),
         Case("merge: no objects", .merge, known: .value(["a": 1]), ["a": 2], 7, .remote),
     ]

@@ -291,7 +291,7 @@ struct HubMergeTests {
         var rules = Self.rules(.append)
         rules.maxLength["f"] = 12
         #expect(Self.merge(content, onto: Self.record(["f": "remote"]), rules: rules) == .conflict(fields: ["f"]))
-        #expect(Self.merge(content, onto: Self.record(["f": "remote"]), base: 10, rules: rules).accepted != nil, "nobody else wrote")
+        #expect(Self.merge(content, onto: Self.record(["f": "remote"]), base: 10, rules: rules).accepted != nil, "no other device wrote")
     }
 
     @Test("With what the app had seen, objects are merged member by member, contested or not", arguments: [5, 10] as [Int64])

@@ -62,7 +62,7 @@ struct TakeBackTests {
                 testDescription: "an element that was there before", done: update(op("t", .add, "x")), before: ["t": ["x"]],
                 now: ["t": ["x"]]),
             Example(
-                testDescription: "an element that somebody took out", done: update(op("t", .add, "x")), before: ["t": []], now: ["t": []],
+                testDescription: "an element that was removed", done: update(op("t", .add, "x")), before: ["t": []], now: ["t": []],
                 left: ["t changed-since"]),
             Example(
                 testDescription: "an element taken out", done: update(op("t", .remove, "x")), before: ["t": ["x"]], now: ["t": []],

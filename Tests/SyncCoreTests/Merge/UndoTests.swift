@@ -42,7 +42,7 @@ struct UndoTests {
             change: MutationContent(.update, operations: [member(.append, "b")]), document: ["o": ["n": "ab", "k": 1]],
             before: ["o": ["n": "a", "k": 1]]),
         Example(
-            what: "a member that somebody has taken away",
+            what: "a member that another device has removed",
             change: MutationContent(.update, operations: [member(.increment, 2)]), document: ["o": ["k": 1]], before: ["o": ["k": 1]],
             again: ["o": ["k": 1, "n": 2]]),
         Example(
@@ -63,7 +63,7 @@ struct UndoTests {
             change: MutationContent(.update, operations: [FieldOperation("s", .append, "n")]), document: ["s": "n\n"], before: ["s": "\n"],
             again: ["s": "\nn"]),
         Example(
-            what: "an end that somebody has taken away",
+            what: "an end that another device has removed",
             change: MutationContent(.update, operations: [FieldOperation("s", .append, "b"), FieldOperation("l", .append, ["x"])]),
             document: ["s": "ac", "l": ["y"]], before: ["s": "ac", "l": ["y"]], again: ["s": "acb", "l": ["y", "x"]]),
         Example(

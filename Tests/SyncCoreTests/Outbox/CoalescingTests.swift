@@ -67,7 +67,7 @@ struct CoalescingTests {
                 newer: MutationContent(.update, data: ["o": ["a": 3]], base: ["o": ["a": 2]]),
                 outcome: .one(MutationContent(.update, data: ["o": ["a": 3]]))),
             Case(
-                rule: "what is removed was seen by nobody", older: MutationContent(.update, data: ["o": ["a": 2]], base: ["o": ["a": 1]]),
+                rule: "the removed member was unseen", older: MutationContent(.update, data: ["o": ["a": 2]], base: ["o": ["a": 1]]),
                 newer: MutationContent(.update, unset: ["o"]), outcome: .one(MutationContent(.update, unset: ["o"]))),
             Case(
                 rule: "inc adds up", older: operations(FieldOperation("n", .increment, 2)),

@@ -283,7 +283,7 @@ struct EngineFailureTests {
             var first = settings
             first.server = "https://one.example"
             rig.handle(.settings(first))
-            #expect(rig.engine.memory.notBefore != nil, "nobody had said which server it was")
+            #expect(rig.engine.memory.notBefore != nil, "no answer had named the server")
             rig.handle(.settings(settings))
         }
         #expect(rig.engine.memory.failures == 0 && rig.engine.memory.notBefore == nil && rig.engine.memory.lastError == nil)

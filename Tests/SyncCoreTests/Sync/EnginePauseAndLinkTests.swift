@@ -101,7 +101,7 @@ struct EnginePauseAndLinkTests {
         rig.stored(.done)
         #expect(rig.engine.cycle == nil)
         #expect(rig.outcome?.error == "paused")
-        #expect(rig.engine.memory.failures == 0, "nobody failed")
+        #expect(rig.engine.memory.failures == 0, "nothing failed")
         rig.handle(.resumed)
         rig.stored(.done)
         #expect(rig.asked == "loadInFlight", "what was left goes on at once")

@@ -269,7 +269,7 @@ struct EnginePolicyTests {
         rig.stored(.batch(nil, retryAt: nil))
         #expect(rig.call == nil)
         rig.keepHouse()
-        #expect(rig.engine.memory.failures == 0, "nobody failed")
+        #expect(rig.engine.memory.failures == 0, "nothing failed")
     }
 
     @Test("No further page is pulled once the link costs something")

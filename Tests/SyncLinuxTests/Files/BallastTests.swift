@@ -18,7 +18,7 @@ struct BallastTests {
             ballast.restore(freeBytes: 1_599_999, above: 1_000_000)
             #expect(size(path) == nil, "there is too little room")
             ballast.restore(freeBytes: nil, above: 0)
-            #expect(size(path) == nil, "nobody knows how much room there is")
+            #expect(size(path) == nil, "the free space is unknown")
             ballast.restore(freeBytes: 1_700_000, above: 1_000_000)
             #expect(size(path) == 300_000)
             // Another start finds it.
