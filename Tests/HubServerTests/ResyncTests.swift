@@ -73,10 +73,10 @@ struct ResyncTests {
         #expect(bench.send("GET", "/v1/sync/snapshot?entity=audits&filter=mine").status == 400)
     }
 
-    @Test("Where little passes, a page ends early and says where the search goes on")
-    func sparse() throws {
+    /// A hub with 4,100 records that do not pass the filter, and the record `z` that does.
+    private static func sparse(_ filter: SeedFilter, passing value: String) throws -> HubBench {
         var rules = EntityRules()
-        rules.seedFilter = SeedFilter(["assignee": SeedFilter.device])
+        rules.seedFilter = filter
         let bench = try HubBench(rules: RuleBook(["audits": rules]))
         for batch in 0..<41 {
             _ = try bench.verdicts(
@@ -84,7 +84,40 @@ struct ResyncTests {
                     Sent("k-\(number)", seq: Int64(number + 1), .create, id: "a-\(number)", data: ["assignee": "gw-2"])
                 })
         }
-        _ = try bench.verdict(Sent("k-z", seq: 5_000, .create, id: "z", data: ["assignee": "gw-1"]))
+        _ = try bench.verdict(Sent("k-z", seq: 5_000, .create, id: "z", data: ["assignee": .string(value)]))
+        return bench
+    }
+
+    @Test("Where the filter has a text that JSON never escapes, the database finds the records, in one request")
+    func scanned() throws {
+        let bench = try Self.sparse(SeedFilter(["assignee": SeedFilter.device]), passing: "gw-1")
+        let pages = try bench.list(SnapshotRequest(entity: "audits", after: nil, limit: 500, isSeed: true), device: "gw-1")
+        #expect(pages.map { $0.records.map(\.id.text) } == [["z"]])
+    }
+
+    @Test("The database looks through so many documents at a time, and says where it stopped")
+    func slices() throws {
+        let bench = try HubBench()
+        for number in 10..<50 {
+            let data: JSONObject = ["tag": .string(number % 10 == 3 ? "x_1" : "other")]
+            _ = try bench.verdict(Sent("k-\(number)", seq: Int64(number), .create, id: "a-\(number)", data: .object(data)))
+        }
+        /// The ids that are found, and then the id at which the search stopped.
+        func find(after: String?, limit: Int) throws -> [String?] {
+            let found = try bench.hub.store.listing(
+                "audits", after: after.map { RecordID(trusted: $0) }, containing: "x_1", scanned: 15, limit: limit)
+            return found.rows.map(\.id.text) + [found.searchedTo?.text]
+        }
+        #expect(try find(after: nil, limit: 10) == ["a-13", "a-23", "a-24"])
+        #expect(try find(after: "a-24", limit: 10) == ["a-33", "a-39"])
+        #expect(try find(after: "a-39", limit: 10) == ["a-43", nil], "the end")
+        #expect(try find(after: nil, limit: 1) == ["a-13", "a-13"], "as many as were asked for")
+        #expect(try find(after: "a-49", limit: 10) == [nil])
+    }
+
+    @Test("Where little passes, a page ends early and says where the search goes on")
+    func sparse() throws {
+        let bench = try Self.sparse(SeedFilter(["assignee": "north east"]), passing: "north east")
         let pages = try bench.list(SnapshotRequest(entity: "audits", after: nil, limit: 500, isSeed: true))
         let searched = (0..<4_100).map { "a-\($0)" }.sorted()[3_999]
         try #require(pages.count == 2)

@@ -15,6 +15,20 @@ package struct SeedFilter: Hashable, Sendable {
 
     package var isEmpty: Bool { values.isEmpty }
 
+    /// A text that the JSON of every matching document contains: a value of letters, digits and `-`, `_`, `.`, `:`, which JSON never
+    /// escapes. The id of the device comes first, because fewest documents have it; then the longest.
+    ///
+    /// - Returns: `nil` when no value is made of such characters only.
+    package func text(for device: DeviceID) -> String? {
+        let wanted = values.values.map { $0 == Self.device ? device.text : $0 }.filter { value in
+            !value.isEmpty && value.utf8.allSatisfy { UInt8(ascii: "a")...UInt8(ascii: "z") ~= $0 | 32 || Self.plain.contains($0) }
+        }
+        if wanted.contains(device.text) { return device.text }
+        return wanted.max { ($0.utf8.count, $0) < ($1.utf8.count, $1) }
+    }
+
+    private static let plain = Set("0123456789-_.:".utf8)
+
     /// Returns whether every field has its value: as text, as the digits of a number, as `true` or `false`, or as an element of a list.
     package func matches(_ document: JSONObject, for device: DeviceID) -> Bool {
         values.allSatisfy { field, value in

@@ -37,4 +37,22 @@ struct SeedFilterTests {
     func matches(_ example: Example) {
         #expect(SeedFilter(example.values).matches(example.document, for: Self.device) == example.passes)
     }
+
+    struct Texts: Sendable {
+        var values: [String: String]
+        var text: String?
+    }
+
+    @Test(
+        "The text by which a database finds candidates is the device's id, else the longest value that JSON never escapes",
+        arguments: [
+            Texts(values: [:], text: nil), Texts(values: ["assignee": SeedFilter.device], text: device.text),
+            Texts(values: ["assignee": SeedFilter.device, "status": "a-much-longer-text-than-the-id"], text: device.text),
+            Texts(values: ["status": "open", "site": "s_3.b:c-4"], text: "s_3.b:c-4"),
+            Texts(values: ["status": "open", "site": "north east"], text: "open"), Texts(values: ["site": "Zürich"], text: nil),
+            Texts(values: ["site": "50%"], text: nil), Texts(values: ["site": ""], text: nil), Texts(values: ["n": "17"], text: "17"),
+        ])
+    func text(_ example: Texts) {
+        #expect(SeedFilter(example.values).text(for: Self.device) == example.text)
+    }
 }
