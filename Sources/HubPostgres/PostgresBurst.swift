@@ -98,7 +98,7 @@ struct PostgresBurst {
         for facts in facts {
             for (index, slice) in PostgresSets.slices(of: facts.sets).enumerated() {
                 let set = StagedSet(name: "fact\(statements.number(of: facts.fact.isPast))_\(index)", kinds: facts.fact.kinds)
-                try connection.send(set.staging, PostgresSets.columns(slice, count: set.kinds.count))
+                try connection.send(set.staging, PostgresSets.columns(slice, set.kinds))
                 comparisons.append(Short(sql: statements.text(of: set.name) { PostgresSets.comparison(facts.fact, set) }))
             }
         }
@@ -113,7 +113,7 @@ struct PostgresBurst {
             case .rows(let statement, let rows):
                 for (index, slice) in PostgresSets.slices(of: rows).enumerated() {
                     let set = StagedSet(name: "rows\(statements.number(of: statement.single))_\(index)", kinds: statement.kinds)
-                    try connection.send(set.staging, PostgresSets.columns(slice, count: set.kinds.count))
+                    try connection.send(set.staging, PostgresSets.columns(slice, set.kinds))
                     writing.append(Short(sql: statements.text(of: set.name) { PostgresSets.numbered(statement, set) }))
                 }
             }
@@ -129,14 +129,11 @@ struct StagedSet {
 
     /// Takes the columns. The server should not send them back, so it answers with their lengths.
     var staging: String {
-        "SELECT " + kinds.indices.map { "octet_length(set_config('\(setting($0))', ?\($0 + 1), true))" }.joined(separator: ", ")
+        let count = kinds.count + (kinds.contains(.device) ? 1 : 0)
+        return "SELECT " + (0..<count).map { "octet_length(set_config('\(setting($0))', ?\($0 + 1), true))" }.joined(separator: ", ")
     }
 
-    /// The rows as `u(v1, v2, …)`.
-    var rows: String {
-        let arrays = kinds.enumerated().map { "CAST(current_setting('\(setting($0))') AS \(PostgresSets.type(of: $1))[])" }
-        return "unnest(\(arrays.joined(separator: ", "))) AS u(\(kinds.indices.map { "v\($0 + 1)" }.joined(separator: ", ")))"
-    }
+    var source: SetSource { SetSource(kinds) { setting($0) } }
 
     private func setting(_ column: Int) -> String { "agenthub.\(name)_\(column)" }
 }
@@ -146,7 +143,7 @@ extension PostgresSets {
     static func comparison(_ fact: RowFact, _ set: StagedSet) -> String {
         """
         SELECT 1 / (CASE WHEN current_setting('agenthub.same') = '1' THEN 1
-        WHEN EXISTS (SELECT 1 FROM \(set.rows) WHERE \(replacing(fact.isPast, set.kinds.count))) THEN 0 ELSE 1 END)
+        WHEN EXISTS (SELECT 1 FROM \(set.source.rows(.compared)) WHERE \(replacing(fact.isPast, set.kinds.count))) THEN 0 ELSE 1 END)
         """
     }
 
@@ -155,7 +152,7 @@ extension PostgresSets {
         let values = statement.kinds.enumerated().map { index, kind in
             let column = "u.v\(index + 1)"
             return switch kind {
-            case .int, .text, .bytes: column
+            case .int, .text, .bytes, .uuid, .device: column
             case .commit: "CASE WHEN \(column) > h.base THEN \(column) + h.shift ELSE \(column) END"
             // Texts between preliminary numbers alternate with them.
             case .stamps:
@@ -167,8 +164,9 @@ extension PostgresSets {
             }
         }
         return """
-            INSERT INTO \(statement.table)(\(statement.columns.joined(separator: ", "))) SELECT \(values.joined(separator: ", "))
-            FROM \(set.rows), (SELECT CAST(current_setting('agenthub.base') AS BIGINT) AS base,
+            \(set.source.numbering)INSERT INTO \(statement.table)(\(statement.columns.joined(separator: ", ")))
+            SELECT \(values.joined(separator: ", "))
+            FROM \(set.source.rows(.adding)), (SELECT CAST(current_setting('agenthub.base') AS BIGINT) AS base,
             CAST(current_setting('agenthub.shift') AS BIGINT) AS shift OFFSET 0) AS h \(statement.conflict)
             """
     }

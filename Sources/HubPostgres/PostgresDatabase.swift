@@ -41,7 +41,7 @@ final class PostgresDatabase: HubDatabase {
     #endif
 
     static let spelling = SQLSpelling(
-        byFeed: "", isFeedByExpression: true, tokens: "(SELECT version FROM token_book)", keepsLog: true)
+        byFeed: "", isFeedByExpression: true, tokens: "(SELECT version FROM token_book)", keepsLog: true, keys: PostgresKeys.tables)
     var spelling: SQLSpelling { PostgresDatabase.spelling }
     var isShared: Bool { true }
 
@@ -159,7 +159,7 @@ final class PostgresDatabase: HubDatabase {
             return
         }
         let sql = setStatements.text(of: statement.single) { PostgresSets.statement(statement) }
-        for slice in PostgresSets.slices(of: rows) { try connection.send(sql, PostgresSets.columns(slice, count: statement.kinds.count)) }
+        for slice in PostgresSets.slices(of: rows) { try connection.send(sql, PostgresSets.columns(slice, statement.kinds)) }
     }
 
     func answer(_ questions: [Question], _ body: (Int, Int, any DatabaseRow) -> Void) throws(DatabaseError) {
@@ -169,7 +169,7 @@ final class PostgresDatabase: HubDatabase {
         for index in asked {
             let question = questions[index]
             let sql = setStatements.text(of: question.lookUp.sql) { PostgresSets.lookUp(question.lookUp) }
-            try connection.send(sql, PostgresSets.columns(question.sets[...], count: question.lookUp.kinds.count))
+            try connection.send(sql, PostgresSets.columns(question.sets[...], question.lookUp.kinds))
         }
         try connection.finish(reading: asked.count) { place, row in
             // The index of the set is the last column.

@@ -6,10 +6,10 @@ import HubServer
 /// Two versions of the program may run side by side while replicas are replaced one after the other. A step therefore only adds: a table, a
 /// column that may be NULL or has a default, an index. `hub_schema` has the version of the tables, and the oldest program that can still
 /// work with them. A program that is older than that refuses to work at its next transaction, not only at its next start. A step that
-/// removes something raises `oldest_reader`, one release after its last use. Step 11 is the one exception: it moves the newest commit
-/// number, and no program of before may write beside it.
+/// removes something raises `oldest_reader`, one release after its last use. Two steps are exceptions, because no program of before may
+/// write beside them: 13 moves the newest commit number, and 14 the place of new keys.
 ///
-/// The tables are those of SQLite (``HubServer``'s `SQLiteSchema`, where they are explained), and two more:
+/// The tables are those of SQLite (``HubServer``'s `SQLiteSchema`, where they are explained), those of ``PostgresKeys``, and two more:
 /// - `commit_log`: the newest commit number, and the counters (``CommitLog``).
 /// - `token`: the book of tokens, one row an entry; `entry` is NULL when it was removed. `changed` is the version of the book.
 ///
@@ -277,6 +277,7 @@ enum PostgresSchema {
             """,
             "UPDATE hub_schema SET oldest_reader = \(withCommitLog) WHERE oldest_reader < \(withCommitLog)",
         ],
+        PostgresKeys.step,
     ]
 
     /// The facts about earlier runs that housekeeping needs. An older program removes no events, so it may run beside this one.
@@ -360,6 +361,8 @@ enum PostgresSchema {
             }
             try database.execute("UPDATE hub_schema SET version = \(index + 1)")
         }
+        // A new database has no keys of before.
+        if present <= 0 { for statement in PostgresKeys.removal { try database.execute(statement) } }
         try database.commit()
     }
 

@@ -7,20 +7,20 @@ enum PostgresSets {
     private static let bytesMax = 4 << 20
 
     static func statement(_ statement: RowStatement) -> String {
-        let columns = statement.columns.joined(separator: ", ")
-        return "INSERT INTO \(statement.table)(\(columns)) SELECT * FROM unnest(\(arrays(statement.kinds))) \(statement.conflict)"
+        let source = SetSource(parameters: statement.kinds)
+        let values = statement.kinds.indices.map { "u.v\($0 + 1)" }.joined(separator: ", ")
+        return """
+            \(source.numbering)INSERT INTO \(statement.table)(\(statement.columns.joined(separator: ", ")))
+            SELECT \(values) FROM \(source.rows(.adding)) \(statement.conflict)
+            """
     }
 
     /// Queries once for each set, by an index each time. `OFFSET 0` keeps the planner from reversing the join: it knows neither the number
     /// of sets nor, in a new database, the size of the table.
     static func lookUp(_ lookUp: LookUp) -> String {
         if lookUp.kinds.isEmpty { return "SELECT r.*, 1 AS n FROM (\(lookUp.sql)) AS r" }
-        let names = lookUp.kinds.indices.map { "v\($0 + 1)" }.joined(separator: ", ")
         let sql = replacing(lookUp.sql, lookUp.kinds.count)
-        return """
-            SELECT r.*, u.n FROM unnest(\(arrays(lookUp.kinds))) WITH ORDINALITY AS u(\(names), n)
-            CROSS JOIN LATERAL (\(sql) OFFSET 0) AS r
-            """
+        return "SELECT r.*, u.n FROM \(SetSource(parameters: lookUp.kinds).rows(.counted)) CROSS JOIN LATERAL (\(sql) OFFSET 0) AS r"
     }
 
     /// The values of a set are columns of `u`.
@@ -30,21 +30,42 @@ enum PostgresSets {
         return sql
     }
 
-    private static func arrays(_ kinds: [ColumnKind]) -> String {
-        kinds.enumerated().map { "$\($0 + 1)::\(type(of: $1))[]" }.joined(separator: ", ")
-    }
-
     static func type(of kind: ColumnKind) -> String {
         switch kind {
         case .int, .commit: "bigint"
         case .text, .stamps: "text"
         case .bytes: "bytea"
+        case .uuid: "uuid"
+        case .device: "int"
         }
     }
 
-    /// Rows as arrays of their columns.
-    static func columns(_ rows: ArraySlice<[DatabaseValue]>, count: Int) -> [PostgresParameter] {
-        (0..<count).map { column in .array(rows.map { $0[column] }) }
+    /// Rows as arrays of their columns. Names of devices are numbered: an array of numbers in their place, and one more array at the end,
+    /// each name once.
+    static func columns(_ rows: ArraySlice<[DatabaseValue]>, _ kinds: [ColumnKind]) -> [PostgresParameter] {
+        var names = DeviceNames()
+        let columns: [PostgresParameter] = kinds.enumerated().map { column, kind in
+            switch kind {
+            case .int, .text, .bytes, .commit, .stamps: .array(rows.map { $0[column] })
+            case .uuid: .array(rows.map { $0[column].asUUID })
+            case .device: .array(rows.map { names.number(of: $0[column]) })
+            }
+        }
+        return names.all.isEmpty ? columns : columns + [.array(names.all)]
+    }
+
+    private struct DeviceNames {
+        private(set) var all: [DatabaseValue] = []
+        private var numbers: [[UInt8]: Int64] = [:]
+
+        mutating func number(of name: DatabaseValue) -> DatabaseValue {
+            guard case .text(let text) = name else { return .null }
+            let bytes = Array(text.utf8)
+            if let known = numbers[bytes] { return .int(known) }
+            all.append(name)
+            numbers[bytes] = Int64(all.count)
+            return .int(Int64(all.count))
+        }
     }
 
     static func slices(of rows: [[DatabaseValue]]) -> [ArraySlice<[DatabaseValue]>] {
@@ -83,7 +104,87 @@ struct SetStatements {
     }
 }
 
+/// The rows of a set within a statement, as `u(v1, v2, …)`: arrays that are parameters, or settings of the transaction.
+///
+/// Of a column with the names of devices `u` has their numbers in the database, each looked up once, and the names as `u.name`.
+struct SetSource {
+    enum Use {
+        /// With the index of each row, from 1, as `u.n`.
+        case counted
+        case compared
+        /// Devices without a number get one (``numbering``).
+        case adding
+    }
+
+    private let kinds: [ColumnKind]
+    /// An expression for each column, and one for the names of devices, if there is such a column.
+    private let arrays: [String]
+
+    init(parameters kinds: [ColumnKind]) {
+        self.kinds = kinds
+        let types = kinds.map { PostgresSets.type(of: $0) } + (kinds.contains(.device) ? ["text"] : [])
+        arrays = types.enumerated().map { "$\($0 + 1)::\($1)[]" }
+    }
+
+    init(_ kinds: [ColumnKind], setting: (Int) -> String) {
+        self.kinds = kinds
+        let types = kinds.map { PostgresSets.type(of: $0) } + (kinds.contains(.device) ? ["text"] : [])
+        arrays = types.enumerated().map { "CAST(current_setting('\(setting($0))') AS \($1)[])" }
+    }
+
+    func rows(_ use: Use) -> String {
+        let names = kinds.indices.map { "v\($0 + 1)" }
+        let (ordinality, count) = use == .counted ? (" WITH ORDINALITY", ["n"]) : ("", [])
+        let plain = "unnest(\(arrays.prefix(kinds.count).joined(separator: ", ")))\(ordinality)"
+        let all = (names + count).joined(separator: ", ")
+        guard let device = kinds.firstIndex(of: .device) else { return "\(plain) AS u(\(all))" }
+        // `OFFSET 0` keeps the arrays from being made once for each use of a column.
+        let columns = names.enumerated().map { index, name in
+            index == device ? "(\(numbers(use)))[w.\(name)] AS \(name), (SELECT \(devices))[w.\(name)] AS name" : "w.\(name)"
+        }
+        return "(SELECT \((columns + count).joined(separator: ", ")) FROM \(plain) AS w(\(all)) OFFSET 0) AS u"
+    }
+
+    /// The names of devices, each once.
+    private var devices: String { arrays.last ?? "" }
+
+    private func numbers(_ use: Use) -> String {
+        let known = PostgresKeys.number("x.v")
+        let number =
+            switch use {
+            case .counted, .compared: "coalesce(\(known), -1)"
+            case .adding: "coalesce(\(known), (SELECT a.number FROM added a WHERE a.device = x.v))"
+            }
+        return "ARRAY(SELECT \(number) FROM unnest(\(devices)) WITH ORDINALITY AS x(v, n) ORDER BY x.n)"
+    }
+
+    /// Begins a statement that writes rows of devices. Writers have the lock of the hub: the next number is free.
+    var numbering: String {
+        guard kinds.contains(.device) else { return "" }
+        return """
+            WITH added AS (INSERT INTO device_number(device, number)
+            SELECT x.v, coalesce((SELECT max(number) FROM device_number), 0) + row_number() OVER (ORDER BY x.v)
+            FROM unnest(\(devices)) AS x(v) WHERE \(PostgresKeys.number("x.v")) IS NULL RETURNING device, number)\u{20}
+            """
+    }
+}
+
 extension DatabaseValue {
+    private static let digits = Array("0123456789abcdef".utf8)
+
+    /// The 16 bytes of a UUID as text, which PostgreSQL reads without hyphens, too.
+    fileprivate var asUUID: DatabaseValue {
+        guard case .blob(let bytes) = self else { return self }
+                return .text(
+            String(unsafeUninitializedCapacity: bytes.count * 2) { buffer in
+                for (place, byte) in bytes.enumerated() {
+                    buffer[place * 2] = DatabaseValue.digits[Int(byte >> 4)]
+                    buffer[place * 2 + 1] = DatabaseValue.digits[Int(byte & 15)]
+                }
+                return bytes.count * 2
+            })
+    }
+
     /// Approximate bytes as a parameter.
     fileprivate var size: Int {
         switch self {

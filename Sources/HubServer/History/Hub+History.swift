@@ -249,6 +249,6 @@ extension Hub {
 extension HubStore {
     /// The newest commit number that was ever answered. It reads all keys, so it is only for a hub that has lost its own row.
     func newestVerdict() throws(DatabaseError) -> Int64 {
-        try database.number("SELECT coalesce(max(version), 0) FROM mutation_key")
+        try database.number(database.spelling.keys.newest)
     }
 }

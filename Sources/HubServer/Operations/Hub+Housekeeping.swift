@@ -58,7 +58,7 @@ extension Hub {
         try tidyFiles(at: now)
         housekept.at = now
         let deletions = HouseRun.deletions(before: now.advanced(by: .zero - retention.deletions))
-        return HouseRun(at: now, deletions + (isClockBelieved ? try eventTasks(at: now) : []))
+        return HouseRun(at: now, deletions + (isClockBelieved ? try eventTasks(at: now) : []) + keyTasks)
     }
 
     /// Makes the database's file smaller by some of its unused pages. A database server does this itself.

@@ -51,7 +51,7 @@ package struct HubInspector {
                     name: EntityName(trusted: row.text(0)), records: row.int(1), tombstones: row.int(2), bytes: row.int(3),
                     newest: row.int(4))
             }
-            let keys = try database.number("SELECT count(*) FROM mutation_key")
+            let keys = try database.number(database.spelling.keys.count)
             let blobs = try database.number("SELECT count(*) FROM blob")
             let blobBytes = try database.number("SELECT coalesce(sum(size_bytes), 0) FROM blob")
             let damaged = checksRecords ? try store.damagedRecords(nil, nil, limit: HubInspector.damagedNames) : nil

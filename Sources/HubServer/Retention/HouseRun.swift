@@ -11,6 +11,8 @@ package struct HouseRun: Sendable {
         case pastScopes(before: Timestamp)
         case refusals(before: Timestamp)
         case events(EventWalk, keep: Duration)
+        /// Keys in the table of an earlier schema, from a page on: they are moved, not removed.
+        case earlierKeys(from: Int64)
     }
 
     /// The result of one slice.
@@ -27,6 +29,8 @@ package struct HouseRun: Sendable {
     var rowsMax = 500
     /// Largest number of events of one slice, which are deleted as one range.
     var eventsMax = 1_000
+    /// Largest number of keys of one slice, which are moved together.
+    var keysMax = 1_000
 
     init(at: Timestamp, _ tasks: [Task]) {
         self.at = at

@@ -8,12 +8,13 @@ extension Hub {
         let slice: HouseRun.Slice
         switch task {
         case .events(let walk, let keep): slice = try removeEvents(walk, keep, run)
+        case .earlierKeys(let page): slice = try moveKeys(from: page, run)
         case .tombstones, .pastScopes, .refusals: slice = try transact { () throws(DatabaseError) in try removePast(task, run) }
         }
         switch task {
         case .events: housekept.events += Int64(slice.removed)
         case .tombstones: housekept.deletions += Int64(slice.removed)
-        case .pastScopes, .refusals: break
+        case .pastScopes, .refusals, .earlierKeys: break
         }
         run.take(slice)
     }
@@ -27,7 +28,7 @@ extension Hub {
             case .tombstones(let before): try store.removeTombstones(before: before, raisingHorizon: raising, limit: limit)
             case .pastScopes(let before): try store.removePastScopes(before: before, raisingHorizon: raising, limit: limit)
             case .refusals(let before): try store.removeRefusals(before: before, limit: limit)
-            case .events: 0
+            case .events, .earlierKeys: 0
             }
         return HouseRun.Slice(removed: removed, next: removed < limit ? nil : task)
     }

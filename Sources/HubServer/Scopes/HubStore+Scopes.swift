@@ -191,9 +191,7 @@ extension HubStore {
     /// The commits after another one in which a change of the device was accepted.
     private func commits(of device: DeviceID, after version: Int64) throws(DatabaseError) -> Set<Int64> {
         var found: Set<Int64> = []
-        try database.read(
-            "SELECT DISTINCT version FROM mutation_key WHERE device = ? AND version > ?", [.text(device.text), .int(version)]
-        ) { row in
+        try database.read(database.spelling.keys.commits, [.text(device.text), .int(version)]) { row in
             found.insert(row.int(0))
             return true
         }

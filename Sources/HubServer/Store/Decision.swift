@@ -56,42 +56,43 @@ extension WriteGroup {
         private var sets: [Kind: [[DatabaseValue]]] = [:]
         /// Keys that were not there. Most of them are written, and fail by themselves when another hub was faster.
         private var absentKeys: [KeyName] = []
+        private let tables: KeyTables
         var readsGrants = false
 
         enum Kind: Int, CaseIterable {
-            case record, key, device, replica, horizon, refusal
+            case record, uuid, key, device, replica, horizon, refusal
         }
+
+        init(_ tables: KeyTables) { self.tables = tables }
 
         mutating func add(_ kind: Kind, _ values: [DatabaseValue]) { sets[kind, default: []].append(values) }
 
         /// - Parameter row: `nil`: there is no such row. The payload is left out: only repeated answers show it.
         mutating func add(_ name: KeyName, _ row: HubStore.KeyRow?) {
             guard let row else { return absentKeys.append(name) }
-            add(.key, Facts.row(name, row.version * 4 + StatusColumn.number(row.status)))
+            add(name, state: row.version * 4 + StatusColumn.number(row.status))
         }
 
-        private static func row(_ name: KeyName, _ state: Int64) -> [DatabaseValue] {
-            [.text(name.device.text), .text(name.key.text), .int(state)]
+        private mutating func add(_ name: KeyName, state: Int64) {
+            let isUUID = tables.uuids != nil && KeyTables.isCanonicalUUID(name.key.text)
+            add(isUUID ? .uuid : .key, [.text(name.device.text), .text(name.key.text), .int(state)])
         }
 
         /// - Parameter writes: The writes of the decision.
         func all(for writes: Writes?) -> [RowFacts] {
-            var sets = sets
-            let missing = absentKeys.filter { writes?.keys[$0] == nil }
-            if !missing.isEmpty { sets[.key, default: []] += missing.map { Facts.row($0, -1) } }
-            return Kind.allCases.compactMap { kind in sets[kind].map { RowFacts(fact: Facts.fact(kind), sets: $0) } }
+            var all = self
+            for name in absentKeys where writes?.keys[name] == nil { all.add(name, state: -1) }
+            return Kind.allCases.compactMap { kind in all.sets[kind].map { RowFacts(fact: fact(kind), sets: $0) } }
         }
 
         /// The name of a row, and then what it was: a text or a number that stands for all that decisions use of it.
-        private static func fact(_ kind: Kind) -> RowFact {
+        private func fact(_ kind: Kind) -> RowFact {
             switch kind {
             case .record:
                 RowFact(
                     "coalesce((SELECT r.version FROM record r WHERE r.entity = ?1 AND r.id = ?2), 0) <> ?3", [.text, .text, .int])
-            case .key:
-                RowFact(
-                    "coalesce((SELECT k.version * 4 + k.status FROM mutation_key k WHERE k.device = ?1 AND k.key = ?2), -1) <> ?3",
-                    [.text, .text, .int])
+            case .uuid: (tables.uuids ?? tables.others).fact
+            case .key: tables.others.fact
             case .device: RowFact("coalesce((SELECT d.replica FROM device d WHERE d.id = ?1), '') <> ?2", [.text, .text])
             case .replica:
                 RowFact(

@@ -99,12 +99,14 @@ package struct SQLSpelling: Sendable {
     package var tokens: String
     /// The newest commit is the newest row of `commit_log`, and the row of `hub` is only locked. Otherwise it is in the row of `hub`.
     package var keepsLog: Bool
+    package var keys: KeyTables
 
-    package init(byFeed: String, isFeedByExpression: Bool, tokens: String, keepsLog: Bool) {
+    package init(byFeed: String, isFeedByExpression: Bool, tokens: String, keepsLog: Bool, keys: KeyTables) {
         self.byFeed = byFeed
         self.isFeedByExpression = isFeedByExpression
         self.tokens = tokens
         self.keepsLog = keepsLog
+        self.keys = keys
     }
 }
 

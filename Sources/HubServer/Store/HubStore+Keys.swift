@@ -16,18 +16,25 @@ extension HubStore {
         let name = WriteGroup.KeyName(device: device, key: key)
         if let known = group?.key(name) { return known }
         let row = try covered { () throws(DatabaseError) in
-            try database.first(HubStore.keyQuery.sql, .text(device.text), .text(key.text)) { HubStore.keyRow(key, $0) }
+            var found: KeyRow?
+            let lookUp = database.spelling.keys.statements(of: key).lookUp
+            try database.answer([Question(lookUp, [HubStore.names(name)])]) { _, _, row in found = HubStore.keyRow(key, row) }
+            return found
         }
         group?.facts?.add(name, row)
         return row
     }
 
-    private static let keyQuery = LookUp(
-        "SELECT fingerprint, seq, status, version, payload FROM mutation_key WHERE device = ?1 AND key = ?2", [.text, .text])
-
-    static func question(_ keys: [WriteGroup.KeyName]) -> Question {
-        Question(keyQuery, keys.map { [.text($0.device.text), .text($0.key.text)] })
+    /// The questions for keys, one for each of ``KeyQuestions``.
+    func questions(_ keys: KeyQuestions) -> [Question] {
+        let tables = database.spelling.keys
+        return [
+            Question((tables.uuids ?? tables.others).lookUp, keys.uuids.map(HubStore.names)),
+            Question(tables.others.lookUp, keys.others.map(HubStore.names)),
+        ]
     }
+
+    private static func names(_ name: WriteGroup.KeyName) -> [DatabaseValue] { [.text(name.device.text), .text(name.key.text)] }
 
     static func keyRow(_ key: MutationKey, _ row: any DatabaseRow) -> KeyRow {
         KeyRow(
@@ -52,31 +59,40 @@ extension HubStore {
         let name = WriteGroup.KeyName(device: device, key: key)
         let before = try self.key(device, key)
         let row = KeyRow(
-            key: key, fingerprint: before?.fingerprint ?? HubStore.unseen, seq: before?.seq, status: .accepted, version: version,
-            payload: nil)
+            key: key, fingerprint: before?.fingerprint ?? HubStore.unseen,
+            seq: before == nil ? UUIDv7.carried(in: key.text) : before?.seq, status: .accepted, version: version, payload: nil)
         try change(at: now) { layer in
             layer.seen.keys.updateValue(row, forKey: name)
-            layer.writes.superseded[name] = version
+            layer.writes.superseded[name] = row
         }
     }
 
-    /// Drops the payloads that only serve to repeat an answer in full, once the device has recorded it. The names of fields in conflict
-    /// stay: a database that goes back asks again, and no other row names the fields that people must decide about.
+    /// Drops the payloads that only serve to repeat an answer in full, once the device has recorded it (``KeyTables/prunable``).
     func prunePayloads(before: Timestamp) throws(DatabaseError) -> Int {
-        try database.run(
-            """
-            UPDATE mutation_key SET payload = NULL
-            WHERE payload IS NOT NULL AND status <> 2 AND at_ms < ? AND seq <= (
-              SELECT acked_seq FROM replica JOIN device ON device.id = replica.device AND device.replica = replica.id
-              WHERE replica.device = mutation_key.device)
-            """, .int(before.milliseconds))
-        return try database.changes()
+        var count = 0
+        for statement in database.spelling.keys.pruning {
+            try database.run(statement, .int(before.milliseconds))
+            count += try database.changes()
+        }
+        return count
     }
 
     /// Only for a test build that shows the effect.
     func forgetKeys(_ device: DeviceID, upTo seq: Int64) throws(DatabaseError) {
-        try database.run("DELETE FROM mutation_key WHERE device = ? AND seq <= ?", .text(device.text), .int(seq))
+        for statement in database.spelling.keys.forgetting { try database.run(statement, .text(device.text), .int(seq)) }
         group?.forgetKeys()
+    }
+}
+
+/// Keys to look up, by the tables that have them (``KeyTables``).
+struct KeyQuestions {
+    private(set) var uuids: [WriteGroup.KeyName] = []
+    private(set) var others: [WriteGroup.KeyName] = []
+
+    init(_ keys: some Sequence<WriteGroup.KeyName>, in tables: KeyTables) {
+        for name in keys {
+            if tables.uuids != nil, KeyTables.isCanonicalUUID(name.key.text) { uuids.append(name) } else { others.append(name) }
+        }
     }
 }
 

@@ -3,7 +3,9 @@ import SyncCore
 // Writing of rows: those of all requests of a transaction together, one statement for each table.
 extension HubStore {
     /// - Parameter basis: The state of the hub, for a decision without its lock.
-    func openGroup(head: Int64, deciding basis: DecisionBasis? = nil) { group = WriteGroup(head: head, basis: basis) }
+    func openGroup(head: Int64, deciding basis: DecisionBasis? = nil) {
+        group = WriteGroup(head: head, in: database.spelling.keys, basis: basis)
+    }
 
     func closeGroup() { group = nil }
 
@@ -44,15 +46,8 @@ extension HubStore {
         try write(Rows.device, writes.devices.sorted { $0.key < $1.key }.map { HubStore.row($0.key, $0.value) })
         try write(Rows.replica, writes.replicas.sorted { $0.key < $1.key }.map { HubStore.row($0.key, $0.value) })
         try write(Rows.record, writes.records.sorted { $0.key < $1.key }.map(\.value))
-        try write(Rows.key, writes.keys.sorted { $0.key < $1.key }.map { HubStore.row($0.key, $0.value, at) })
-        try write(
-            Rows.superseded,
-            writes.superseded.sorted { $0.key < $1.key }.map { name, version in
-                [
-                    .text(name.device.text), .text(name.key.text), .blob(HubStore.unseen),
-                    DatabaseValue(UUIDv7.carried(in: name.key.text)), 0, .int(version), .null, at,
-                ]
-            })
+        try write(keys: writes.keys, at) { $0.adding }
+        try write(keys: writes.superseded, at) { $0.superseding }
         try write(
             Rows.refusal,
             writes.refusals.sorted { $0.key < $1.key }.map { name, version in
@@ -86,10 +81,25 @@ extension HubStore {
         ]
     }
 
-    private static func row(_ name: WriteGroup.KeyName, _ row: KeyRow, _ at: DatabaseValue) -> [DatabaseValue] {
-        [
-            .text(name.device.text), .text(name.key.text), .blob(row.fingerprint), DatabaseValue(row.seq),
-            .int(StatusColumn.number(row.status)), .int(row.version), DatabaseValue(row.payload), at,
+    private func write(
+        keys rows: [WriteGroup.KeyName: KeyRow], _ at: DatabaseValue, _ statement: (KeyTables.Statements) -> RowStatement
+    ) throws(DatabaseError) {
+        let tables = database.spelling.keys
+        let names = KeyQuestions(rows.keys.sorted(), in: tables)
+        for (statements, names) in [(tables.uuids ?? tables.others, names.uuids), (tables.others, names.others)] {
+            try write(
+                statement(statements),
+                names.compactMap { name in rows[name].map { HubStore.row(name, $0, at, isBare: statements.isBare) } })
+        }
+    }
+
+    private static func row(
+        _ name: WriteGroup.KeyName, _ row: KeyRow, _ at: DatabaseValue, isBare: Bool
+    ) -> [DatabaseValue] {
+        let hasTime = row.payload != nil || !isBare
+        return [
+            .text(name.device.text), .text(name.key.text), .blob(row.fingerprint), hasTime ? DatabaseValue(row.seq) : .null,
+            .int(StatusColumn.number(row.status)), .int(row.version), DatabaseValue(row.payload), hasTime ? at : .null,
         ]
     }
 
@@ -141,14 +151,6 @@ extension HubStore {
                 updated_at_ms = excluded.updated_at_ms, author = excluded.author, additions = excluded.additions,
                 kept = excluded.kept, kept_version = excluded.kept_version, scopes = excluded.scopes
                 """)
-        private static let keyColumns: KeyValuePairs<String, ColumnKind> = [
-            "device": .text, "key": .text, "fingerprint": .bytes, "seq": .int, "status": .int, "version": .commit, "payload": .text,
-            "at_ms": .int,
-        ]
-        static let key = RowStatement("mutation_key", keyColumns)
-        static let superseded = RowStatement(
-            "mutation_key", keyColumns,
-            conflict: "ON CONFLICT(device, key) DO UPDATE SET status = 0, version = excluded.version, payload = NULL")
         static let refusal = RowStatement(
             "refused_create", ["device": .text, "entity": .text, "id": .text, "version": .commit, "at_ms": .int],
             conflict: "ON CONFLICT(device, entity, id) DO UPDATE SET version = excluded.version, at_ms = excluded.at_ms")

@@ -4,6 +4,9 @@ package enum ColumnKind: Sendable {
     /// A commit number, and a text with commit numbers as ``StampColumn`` writes it. Those that a decision without the lock gives out
     /// (``Decision``) become final when they are written.
     case commit, stamps
+    /// A UUID: its canonical text or its 16 bytes. The name of a device, for which the table has a number. Both only where an engine's own
+    /// tables have them (``KeyTables``).
+    case uuid, device
 }
 
 /// A statement that writes rows of one table; each engine writes many of them at once in its cheapest way.

@@ -20,7 +20,8 @@ final class SQLiteDatabase: HubDatabase {
         func openForReading() throws(DatabaseError) -> any HubDatabase { try SQLiteSchema.openForReading(self) }
     }
 
-    let spelling = SQLSpelling(byFeed: " INDEXED BY record_feed", isFeedByExpression: false, tokens: "0", keepsLog: false)
+    let spelling = SQLSpelling(
+        byFeed: " INDEXED BY record_feed", isFeedByExpression: false, tokens: "0", keepsLog: false, keys: .sqlite)
     var isShared: Bool { false }
 
     private let connection: SQLiteConnection

@@ -13,10 +13,10 @@ struct WriteGroup {
     let basis: DecisionBasis?
     var facts: Facts?
 
-    init(head: Int64, basis: DecisionBasis? = nil) {
+    init(head: Int64, in tables: KeyTables, basis: DecisionBasis? = nil) {
         self.head = head
         self.basis = basis
-        facts = basis == nil ? nil : Facts()
+        facts = basis == nil ? nil : Facts(tables)
     }
 
     mutating func change(at now: Timestamp, _ body: (inout Layer) -> Void) {
@@ -146,8 +146,8 @@ struct WriteGroup {
         private(set) var replicas: [ReplicaName: ReplicaWrite] = [:]
         var records: [RecordName: [DatabaseValue]] = [:]
         var keys: [KeyName: HubStore.KeyRow] = [:]
-        /// Keys that a later mutation replaces, and the commit in which it did.
-        var superseded: [KeyName: Int64] = [:]
+        /// Keys that a later mutation replaces, with the commit in which it did.
+        var superseded: [KeyName: HubStore.KeyRow] = [:]
         var losses: [[DatabaseValue]] = []
         var refusals: [RefusalName: Int64] = [:]
         var scopes: [ScopeName: ScopeWrite] = [:]

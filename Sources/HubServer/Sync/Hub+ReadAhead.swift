@@ -136,21 +136,23 @@ extension HubStore {
         _ wanted: WantedRows, with others: [Question], _ body: (Int, any DatabaseRow) -> Void
     ) throws(DatabaseError) -> WriteGroup.Seen {
         let callers = wanted.replicas.flatMap { device, replicas in replicas.map { (device: device, replica: $0) } }
-        let (keys, records, entities) = (Array(wanted.keys), Array(wanted.records), Array(wanted.entities))
+        let keys = KeyQuestions(wanted.keys, in: database.spelling.keys)
+        let (records, entities) = (Array(wanted.records), Array(wanted.entities))
         var seen = WriteGroup.Seen(asking: callers)
-        for key in keys { seen.keys.updateValue(nil, forKey: key) }
+        for key in wanted.keys { seen.keys.updateValue(nil, forKey: key) }
         for name in records { seen.records.updateValue(nil, forKey: name) }
         for entity in entities { seen.horizons[entity] = 0 }
         let questions =
-            HubStore.questions(callers) + [
-                HubStore.question(keys), HubStore.question(records), Question(HubStore.horizonQuery, entities.map { [.text($0.text)] }),
+            HubStore.questions(callers) + self.questions(keys) + [
+                HubStore.question(records), Question(HubStore.horizonQuery, entities.map { [.text($0.text)] }),
             ] + others
         try database.answer(questions) { question, set, row in
             switch question {
-            case 5...: body(question - 5, row)
+            case 6...: body(question - 6, row)
             case 0, 1: HubStore.add(row, of: question, to: &seen.views[callers[set].device, default: DeviceView()])
-            case 2: seen.keys.updateValue(HubStore.keyRow(keys[set].key, row), forKey: keys[set])
-            case 3: seen.records.updateValue(record(records[set], from: row), forKey: records[set])
+            case 2: seen.keys.updateValue(HubStore.keyRow(keys.uuids[set].key, row), forKey: keys.uuids[set])
+            case 3: seen.keys.updateValue(HubStore.keyRow(keys.others[set].key, row), forKey: keys.others[set])
+            case 4: seen.records.updateValue(record(records[set], from: row), forKey: records[set])
             default: seen.horizons[entities[set]] = row.int(0)
             }
         }

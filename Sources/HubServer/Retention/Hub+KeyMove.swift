@@ -1,0 +1,51 @@
+import SyncCore
+
+// Keys move from the table of an earlier schema slice by slice, while hubs go on working (``KeyTables/move``).
+extension Hub {
+    /// Largest number of pages that one slice looks through. Most of them are empty when an earlier run has been here.
+    private static let keyPagesMax: Int64 = 1_000
+
+    var keyTasks: [HouseRun.Task] { store.database.spelling.keys.move == nil ? [] : [.earlierKeys(from: 0)] }
+
+    /// Moves the keys on the next pages of the earlier table, in one transaction without the lock of the hub; behind the last page it
+    /// removes the table, if it is empty.
+    ///
+    /// A hub that is killed has moved whole slices, and the next run begins at the first page. Two hubs that move at once leave each other
+    /// the keys that they have locked.
+    func moveKeys(from page: Int64, _ run: HouseRun) throws(HubError) -> HouseRun.Slice {
+        guard let move = store.database.spelling.keys.move else { return HouseRun.Slice() }
+        let (slice, isThrough) = try transact(.removing) { () throws(DatabaseError) in
+            try store.moveKeys(move, from: page, pages: Hub.keyPagesMax, limit: run.keysMax)
+        }
+        // A hub that reads the table at this moment, or a backup, puts it off to the next run.
+        if isThrough { try transact(.writingIfFree, isReported: { false }) { () throws(DatabaseError) in try store.removeEarlierKeys(move) } }
+        return slice
+    }
+}
+
+extension HubStore {
+    /// - Returns: `isThrough`: the walk has passed the last page.
+    fileprivate func moveKeys(
+        _ move: KeyMove, from page: Int64, pages: Int64, limit: Int
+    ) throws(DatabaseError) -> (slice: HouseRun.Slice, isThrough: Bool) {
+        let end = try database.number(move.pages)
+        guard end >= 0 else { return (HouseRun.Slice(), false) }
+        guard page < end else { return (HouseRun.Slice(), true) }
+        let places: (DatabaseValue, DatabaseValue) = (.text(String(page)), .text(String(page + pages)))
+        try database.run(move.numbering, places.0, places.1)
+        let moved = try database.first(move.slice, places.0, places.1, .int(Int64(limit))) { (count: $0.int(0), last: $0.int(1)) }
+        let count = moved?.count ?? 0
+        // The last page may have more.
+        let next = count < limit ? page + pages : moved?.last ?? page
+        return (HouseRun.Slice(removed: Int(count), next: .earlierKeys(from: next)), false)
+    }
+
+    /// To be called with the lock of the hub: the number of the transaction makes decisions compare what they have read.
+    fileprivate func removeEarlierKeys(_ move: KeyMove) throws(DatabaseError) {
+        guard try database.number(move.pages) >= 0 else { return }
+        try database.run("SET LOCAL statement_timeout = \(TransactionPurpose.busyMilliseconds)")
+        guard try database.number(move.hasRows) == 0 else { return }
+        for statement in move.removal { try database.execute(statement) }
+        try database.settle()
+    }
+}
