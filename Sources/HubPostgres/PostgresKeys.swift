@@ -2,10 +2,12 @@ import HubServer
 
 /// The keys of mutations in tables that take little room, because a fleet never stops adding to them.
 ///
-/// - `mutation_key`: keys that are UUIDs, in typed columns. It has ``partitions`` by device, so that an index or a vacuum is of one part.
-///   `seq` and `at_ms` are NULL where there is no payload.
+/// - `mutation_key`: keys that are UUIDs, in typed columns. `seq` and `at_ms` are NULL where there is no payload. It has ``partitions``, by
+///   a hash of the device, so that an index or a vacuum is of one part. Look-ups go to the part itself: of a statement that may go to any,
+///   the server prepares all of them each time.
 /// - `mutation_key_text`: the same for keys of any other form, also for UUIDs in another spelling.
-/// - `device_number`: numbers of devices, given out with the first key of each and never changed.
+/// - `device_number`: numbers of devices, given out with the first key of each and never changed. The highest bits are the part
+///   (``KeyTables/part(of:in:)``).
 /// - `mutation_key_13`: the keys of schema 13, until housekeeping has moved them; nothing is added to it. The view
 ///   `mutation_key_earlier` shows it, and is empty when it is gone: statements need not know.
 ///
@@ -16,11 +18,14 @@ import HubServer
 /// a number in `commit_log`.
 enum PostgresKeys {
     static let partitions = 16
+    /// Numbers of devices of one part: 2^31 in all.
+    private static let perPart = 1 << 27
     /// The first version with these tables. Programs of before would look for keys in a table that gets no more.
     static let version = 14
 
     static let tables = KeyTables(
-        uuids: statements("mutation_key", .uuid, isBare: true), others: statements("mutation_key_text", .text, isBare: false),
+        uuids: statements("mutation_key", (0..<partitions).map { "mutation_key_p\($0)" }, .uuid, isBare: true),
+        others: statements("mutation_key_text", ["mutation_key_text"], .text, isBare: false),
         pruning: names.map { table in
             """
             UPDATE \(table) SET payload = NULL WHERE \(KeyTables.prunable) AND seq <= (\(KeyTables.acknowledged)
@@ -53,20 +58,35 @@ enum PostgresKeys {
     /// The number of the device with this name; NULL: it has none.
     static func number(_ name: String) -> String { "(SELECT d.number FROM device_number d WHERE d.device = \(name))" }
 
+    /// Gives numbers to devices that have none. Writers have the lock of the hub, so the next number of a part is free.
+    ///
+    /// - Parameter devices: The rows `x(v)`, each name once.
+    static func numbering(_ devices: String) -> String {
+        """
+        INSERT INTO device_number(device, number) SELECT p.v, coalesce(
+        (SELECT max(d.number) FROM device_number d WHERE d.number BETWEEN p.least AND p.least + \(perPart - 1)), p.least - 1)
+        + row_number() OVER (PARTITION BY p.least ORDER BY p.v)
+        FROM (SELECT x.v, get_byte(sha256(convert_to(x.v, 'UTF8')), 0) % \(partitions) * \(perPart) AS least FROM \(devices)
+        WHERE \(number("x.v")) IS NULL OFFSET 0) AS p
+        """
+    }
+
     /// The statements are for sets (``PostgresSets``), where `?1` is the number of the device, and `u.name` its name.
-    private static func statements(_ table: String, _ key: ColumnKind, isBare: Bool) -> KeyTables.Statements {
-        let found = "FROM \(table) k WHERE k.device = ?1 AND k.key = ?2"
+    private static func statements(_ table: String, _ parts: [String], _ key: ColumnKind, isBare: Bool) -> KeyTables.Statements {
+        func found(_ table: String) -> String { "FROM \(table) k WHERE k.device = ?1 AND k.key = ?2" }
         let earlier = "FROM mutation_key_earlier e WHERE e.device = u.name AND e.key = CAST(?2 AS TEXT)"
         let columns = KeyTables.columns(device: .device, key: key, fingerprint: .uuid)
         return KeyTables.Statements(
-            lookUp: LookUp(
-                """
-                SELECT uuid_send(k.fingerprint) AS fingerprint, k.seq, k.status, k.version, k.payload \(found)
-                UNION ALL SELECT e.fingerprint, e.seq, e.status, e.version, e.payload \(earlier) AND (SELECT count(*) \(found)) = 0
-                """, [.device, key]),
+            lookUps: parts.map { part in
+                LookUp(
+                    """
+                    SELECT uuid_send(k.fingerprint) AS fingerprint, k.seq, k.status, k.version, k.payload \(found(part))
+                    UNION ALL SELECT e.fingerprint, e.seq, e.status, e.version, e.payload \(earlier) AND (SELECT count(*) \(found(part))) = 0
+                    """, [.device, key])
+            },
             fact: RowFact(
                 """
-                coalesce((SELECT k.version * 4 + k.status \(found)), (SELECT e.version * 4 + e.status \(earlier)), -1) <> ?3
+                coalesce((SELECT k.version * 4 + k.status \(found(table))), (SELECT e.version * 4 + e.status \(earlier)), -1) <> ?3
                 """, [.device, key, .int]),
             adding: RowStatement(table, columns),
             superseding: RowStatement(
@@ -85,11 +105,12 @@ enum PostgresKeys {
             "ALTER INDEX mutation_key_pkey RENAME TO mutation_key_13_pkey",
             "ALTER INDEX mutation_key_payload RENAME TO mutation_key_13_payload",
             "CREATE TABLE device_number(device TEXT COLLATE \"C\" PRIMARY KEY, number INTEGER NOT NULL UNIQUE)",
-            "INSERT INTO device_number(device, number) SELECT id, row_number() OVER (ORDER BY id) FROM device",
-            "CREATE TABLE mutation_key(\(columns("UUID"))) PARTITION BY HASH (device)",
+            numbering("(SELECT id AS v FROM device) AS x"),
+            "CREATE TABLE mutation_key(\(columns("UUID"))) PARTITION BY RANGE (device)",
         ]
         + (0..<partitions).map {
-            "CREATE TABLE mutation_key_p\($0) PARTITION OF mutation_key FOR VALUES WITH (MODULUS \(partitions), REMAINDER \($0))"
+            let end = $0 < partitions - 1 ? String(($0 + 1) * perPart) : "MAXVALUE"
+            return "CREATE TABLE mutation_key_p\($0) PARTITION OF mutation_key FOR VALUES FROM (\($0 * perPart)) TO (\(end))"
         } + [
             "CREATE INDEX mutation_key_payload ON mutation_key(at_ms) WHERE payload IS NOT NULL",
             "CREATE TABLE mutation_key_text(\(columns("TEXT COLLATE \"C\"")))",
@@ -135,12 +156,7 @@ enum PostgresKeys {
 
     private static let move = KeyMove(
         pages: "SELECT coalesce(pg_relation_size(to_regclass('mutation_key_13')) / CAST(current_setting('block_size') AS BIGINT), -1)",
-        numbering: """
-            INSERT INTO device_number(device, number)
-            SELECT k.device, coalesce((SELECT max(number) FROM device_number), 0) + row_number() OVER (ORDER BY k.device)
-            FROM (SELECT DISTINCT device FROM mutation_key_13 WHERE \(pages) OFFSET 0) AS k WHERE \(number("k.device")) IS NULL
-            ON CONFLICT DO NOTHING
-            """,
+        numbering: numbering("(SELECT DISTINCT device AS v FROM mutation_key_13 WHERE \(pages) OFFSET 0) AS x") + " ON CONFLICT DO NOTHING",
         slice: """
             WITH page AS (SELECT ctid AS place FROM mutation_key_13 WHERE \(pages) LIMIT ?3 FOR UPDATE SKIP LOCKED),
             gone AS (DELETE FROM mutation_key_13 WHERE ctid = ANY (ARRAY(SELECT place FROM page)) RETURNING *),

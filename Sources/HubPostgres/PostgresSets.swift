@@ -158,14 +158,10 @@ struct SetSource {
         return "ARRAY(SELECT \(number) FROM unnest(\(devices)) WITH ORDINALITY AS x(v, n) ORDER BY x.n)"
     }
 
-    /// Begins a statement that writes rows of devices. Writers have the lock of the hub: the next number is free.
+    /// Begins a statement that writes rows of devices.
     var numbering: String {
         guard kinds.contains(.device) else { return "" }
-        return """
-            WITH added AS (INSERT INTO device_number(device, number)
-            SELECT x.v, coalesce((SELECT max(number) FROM device_number), 0) + row_number() OVER (ORDER BY x.v)
-            FROM unnest(\(devices)) AS x(v) WHERE \(PostgresKeys.number("x.v")) IS NULL RETURNING device, number)\u{20}
-            """
+        return "WITH added AS (\(PostgresKeys.numbering("unnest(\(devices)) AS x(v)")) RETURNING device, number) "
     }
 }
 

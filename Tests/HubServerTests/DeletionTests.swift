@@ -109,7 +109,7 @@ struct DeletionTests {
         try rows.run("ALTER TABLE hub DROP COLUMN linked")
         switch Engine.current {
         case .sqlite: try rows.run("PRAGMA user_version = 5")
-        case .postgres: try rows.run("UPDATE hub_schema SET version = 3")
+        case .postgres: try rows.run(KeysBefore.statements + "UPDATE hub_schema SET version = 3")
         }
         let bench = try HubBench(rules: Self.rules, place: rows.place)
         guard case .accepted(_, _, let record?, let merged) = try bench.verdict(Self.update) else {

@@ -157,7 +157,13 @@ package final class PostgresServer: Sendable {
     }
 
     private func tables(_ schema: String) throws -> [String] {
-        try query("SELECT table_name FROM information_schema.tables WHERE table_schema = '\(schema)' ORDER BY 1").compactMap(\.[0])
+        // A table with partitions has all of their rows; a view has none of its own.
+        try query(
+            """
+            SELECT relname FROM pg_class WHERE relnamespace = '\(schema)'::regnamespace AND relkind IN ('r', 'p') AND NOT relispartition
+            ORDER BY 1
+            """
+        ).compactMap(\.[0])
     }
 
     private static func parentsFirst(_ tables: [String]) -> [String] {

@@ -74,8 +74,7 @@ extension WriteGroup {
         }
 
         private mutating func add(_ name: KeyName, state: Int64) {
-            let isUUID = tables.uuids != nil && KeyTables.isCanonicalUUID(name.key.text)
-            add(isUUID ? .uuid : .key, [.text(name.device.text), .text(name.key.text), .int(state)])
+            add(tables.isOfUUIDs(name.key) ? .uuid : .key, [.text(name.device.text), .text(name.key.text), .int(state)])
         }
 
         /// - Parameter writes: The writes of the decision.

@@ -17,24 +17,12 @@ extension HubStore {
         if let known = group?.key(name) { return known }
         let row = try covered { () throws(DatabaseError) in
             var found: KeyRow?
-            let lookUp = database.spelling.keys.statements(of: key).lookUp
-            try database.answer([Question(lookUp, [HubStore.names(name)])]) { _, _, row in found = HubStore.keyRow(key, row) }
+            try database.answer(KeyQuestions([name], in: database.spelling.keys).questions) { _, _, row in found = HubStore.keyRow(key, row) }
             return found
         }
         group?.facts?.add(name, row)
         return row
     }
-
-    /// The questions for keys, one for each of ``KeyQuestions``.
-    func questions(_ keys: KeyQuestions) -> [Question] {
-        let tables = database.spelling.keys
-        return [
-            Question((tables.uuids ?? tables.others).lookUp, keys.uuids.map(HubStore.names)),
-            Question(tables.others.lookUp, keys.others.map(HubStore.names)),
-        ]
-    }
-
-    private static func names(_ name: WriteGroup.KeyName) -> [DatabaseValue] { [.text(name.device.text), .text(name.key.text)] }
 
     static func keyRow(_ key: MutationKey, _ row: any DatabaseRow) -> KeyRow {
         KeyRow(
@@ -86,12 +74,26 @@ extension HubStore {
 
 /// Keys to look up, by the tables that have them (``KeyTables``).
 struct KeyQuestions {
-    private(set) var uuids: [WriteGroup.KeyName] = []
-    private(set) var others: [WriteGroup.KeyName] = []
+    let questions: [Question]
+    /// The keys of each question, in the order of its sets.
+    let names: [[WriteGroup.KeyName]]
 
     init(_ keys: some Sequence<WriteGroup.KeyName>, in tables: KeyTables) {
+        let ofUUIDs = tables.uuids?.lookUps ?? []
+        var names = Array(repeating: [WriteGroup.KeyName](), count: ofUUIDs.count + 1)
+        var parts: [DeviceID: Int] = [:]
         for name in keys {
-            if tables.uuids != nil, KeyTables.isCanonicalUUID(name.key.text) { uuids.append(name) } else { others.append(name) }
+            guard tables.isOfUUIDs(name.key) else {
+                names[ofUUIDs.count].append(name)
+                continue
+            }
+            let part = parts[name.device] ?? KeyTables.part(of: name.device, in: ofUUIDs.count)
+            parts[name.device] = part
+            names[part].append(name)
+        }
+        self.names = names
+        questions = zip(ofUUIDs + tables.others.lookUps, names).map { lookUp, names in
+            Question(lookUp, names.map { [.text($0.device.text), .text($0.key.text)] })
         }
     }
 }

@@ -85,11 +85,10 @@ extension HubStore {
         keys rows: [WriteGroup.KeyName: KeyRow], _ at: DatabaseValue, _ statement: (KeyTables.Statements) -> RowStatement
     ) throws(DatabaseError) {
         let tables = database.spelling.keys
-        let names = KeyQuestions(rows.keys.sorted(), in: tables)
-        for (statements, names) in [(tables.uuids ?? tables.others, names.uuids), (tables.others, names.others)] {
-            try write(
-                statement(statements),
-                names.compactMap { name in rows[name].map { HubStore.row(name, $0, at, isBare: statements.isBare) } })
+        for statements in [tables.uuids, tables.others].compactMap({ $0 }) {
+            let isOfUUIDs = statements === tables.uuids
+            let own = rows.filter { tables.isOfUUIDs($0.key.key) == isOfUUIDs }.sorted { $0.key < $1.key }
+            try write(statement(statements), own.map { HubStore.row($0.key, $0.value, at, isBare: statements.isBare) })
         }
     }
 

@@ -7,8 +7,9 @@ import SyncCore
 package final class KeyTables: Sendable {
     /// The statements about the keys of one form.
     package final class Statements: Sendable {
-        /// `?1` is the device, `?2` the key. Finds fingerprint, `seq`, verdict, version and payload, in this order.
-        package let lookUp: LookUp
+        /// `?1` is the device, `?2` the key. Finds fingerprint, `seq`, verdict, version and payload, in this order. One for each part of
+        /// the table (``KeyTables/part(of:in:)``): a planner would look into all of them.
+        package let lookUps: [LookUp]
         /// `?1` is the device, `?2` the key, and `?3` what it was: version times 4 plus verdict; -1: it was not there.
         package let fact: RowFact
         /// Device, key, fingerprint, `seq`, verdict, version, payload and time.
@@ -18,8 +19,8 @@ package final class KeyTables: Sendable {
         /// `seq` and time are stored only beside a payload, which is all that they are for.
         package let isBare: Bool
 
-        package init(lookUp: LookUp, fact: RowFact, adding: RowStatement, superseding: RowStatement, isBare: Bool) {
-            (self.lookUp, self.fact, self.adding, self.superseding) = (lookUp, fact, adding, superseding)
+        package init(lookUps: [LookUp], fact: RowFact, adding: RowStatement, superseding: RowStatement, isBare: Bool) {
+            (self.lookUps, self.fact, self.adding, self.superseding) = (lookUps, fact, adding, superseding)
             self.isBare = isBare
         }
     }
@@ -47,9 +48,12 @@ package final class KeyTables: Sendable {
         (self.newest, self.count, self.commits, self.move) = (newest, count, commits, move)
     }
 
-    func statements(of key: MutationKey) -> Statements {
-        guard let uuids, KeyTables.isCanonicalUUID(key.text) else { return others }
-        return uuids
+    func isOfUUIDs(_ key: MutationKey) -> Bool { uuids != nil && KeyTables.isCanonicalUUID(key.text) }
+
+    /// The part that has the keys of a device: the first byte of the SHA-256 of its name, modulo their number.
+    static func part(of device: DeviceID, in count: Int) -> Int {
+        guard count > 1 else { return 0 }
+        return Int(SHA256.hash(Array(device.text.utf8))[0]) % count
     }
 
     /// Returns whether the text is a UUID as RFC 9562 writes it: lower case, with four hyphens.
@@ -87,8 +91,9 @@ extension KeyTables {
     /// One table for all keys, with the text of each.
     static let sqlite = KeyTables(
         others: Statements(
-            lookUp: LookUp(
-                "SELECT fingerprint, seq, status, version, payload FROM mutation_key WHERE device = ?1 AND key = ?2", [.text, .text]),
+            lookUps: [
+                LookUp("SELECT fingerprint, seq, status, version, payload FROM mutation_key WHERE device = ?1 AND key = ?2", [.text, .text])
+            ],
             fact: RowFact(
                 "coalesce((SELECT k.version * 4 + k.status FROM mutation_key k WHERE k.device = ?1 AND k.key = ?2), -1) <> ?3",
                 [.text, .text, .int]),

@@ -142,18 +142,17 @@ extension HubStore {
         for key in wanted.keys { seen.keys.updateValue(nil, forKey: key) }
         for name in records { seen.records.updateValue(nil, forKey: name) }
         for entity in entities { seen.horizons[entity] = 0 }
-        let questions =
-            HubStore.questions(callers) + self.questions(keys) + [
-                HubStore.question(records), Question(HubStore.horizonQuery, entities.map { [.text($0.text)] }),
-            ] + others
-        try database.answer(questions) { question, set, row in
+        let known = [HubStore.question(records), Question(HubStore.horizonQuery, entities.map { [.text($0.text)] })]
+        let questions = HubStore.questions(callers) + known + keys.questions
+        try database.answer(questions + others) { question, set, row in
             switch question {
-            case 6...: body(question - 6, row)
+            case questions.count...: body(question - questions.count, row)
             case 0, 1: HubStore.add(row, of: question, to: &seen.views[callers[set].device, default: DeviceView()])
-            case 2: seen.keys.updateValue(HubStore.keyRow(keys.uuids[set].key, row), forKey: keys.uuids[set])
-            case 3: seen.keys.updateValue(HubStore.keyRow(keys.others[set].key, row), forKey: keys.others[set])
-            case 4: seen.records.updateValue(record(records[set], from: row), forKey: records[set])
-            default: seen.horizons[entities[set]] = row.int(0)
+            case 2: seen.records.updateValue(record(records[set], from: row), forKey: records[set])
+            case 3: seen.horizons[entities[set]] = row.int(0)
+            default:
+                let name = keys.names[question - 4][set]
+                seen.keys.updateValue(HubStore.keyRow(name.key, row), forKey: name)
             }
         }
         return seen

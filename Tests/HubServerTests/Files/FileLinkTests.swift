@@ -138,6 +138,7 @@ struct FileLinkTests {
             // Such a program keeps the newest commit in the row of the hub.
             try rows.run("UPDATE hub SET head = (SELECT max(head) FROM commit_log)")
             try rows.run("DROP TABLE commit_log")
+            try rows.run(KeysBefore.statements)
             try rows.run("UPDATE hub_schema SET version = 9")
         }
     }

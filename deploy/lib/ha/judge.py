@@ -1,12 +1,17 @@
 """Compares what the devices of deploy/ha-drill were told with what the database has."""
 import json
 
+#: Keys of both forms, and those that the hub has not moved yet from the table of schema 13.
+KEYS = """SELECT d.device, CAST(k.key AS TEXT), k.status, k.version FROM mutation_key k JOIN device_number d ON d.number = k.device
+UNION ALL SELECT d.device, k.key, k.status, k.version FROM mutation_key_text k JOIN device_number d ON d.number = k.device
+UNION ALL SELECT device, key, status, version FROM mutation_key_earlier"""
+
 
 def judge(site, pushers, pullers, epoch):
     """The mistakes, and the counts for the table. The pushers must have no push under way."""
     mistakes = [mistake for device in (*pushers, *pullers) for mistake in device.mistakes]
     keys = {}
-    for line in site.sql("SELECT device, key, status, version FROM mutation_key"):
+    for line in site.sql(KEYS):
         device, key, status, version = line.split("\t")
         keys[key] = (device, int(status), int(version))
     records = {}
