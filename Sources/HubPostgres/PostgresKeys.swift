@@ -152,11 +152,13 @@ enum PostgresKeys {
     // MARK: The move
 
     private static let isUUID = "key ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'"
-    private static let pages = "ctid >= CAST('(' || CAST(?1 AS TEXT) || ',0)' AS TID) AND ctid < CAST('(' || CAST(?2 AS TEXT) || ',0)' AS TID)"
+    private static let pages =
+        "ctid >= CAST('(' || CAST(?1 AS TEXT) || ',0)' AS TID) AND ctid < CAST('(' || CAST(?2 AS TEXT) || ',0)' AS TID)"
 
     private static let move = KeyMove(
         pages: "SELECT coalesce(pg_relation_size(to_regclass('mutation_key_13')) / CAST(current_setting('block_size') AS BIGINT), -1)",
-        numbering: numbering("(SELECT DISTINCT device AS v FROM mutation_key_13 WHERE \(pages) OFFSET 0) AS x") + " ON CONFLICT DO NOTHING",
+        numbering: numbering("(SELECT DISTINCT k.device AS v FROM (SELECT device FROM mutation_key_13 WHERE \(pages) LIMIT ?3) AS k) AS x")
+            + " ON CONFLICT DO NOTHING",
         slice: """
             WITH page AS (SELECT ctid AS place FROM mutation_key_13 WHERE \(pages) LIMIT ?3 FOR UPDATE SKIP LOCKED),
             gone AS (DELETE FROM mutation_key_13 WHERE ctid = ANY (ARRAY(SELECT place FROM page)) RETURNING *),

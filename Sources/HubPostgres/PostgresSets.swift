@@ -171,7 +171,7 @@ extension DatabaseValue {
     /// The 16 bytes of a UUID as text, which PostgreSQL reads without hyphens, too.
     fileprivate var asUUID: DatabaseValue {
         guard case .blob(let bytes) = self else { return self }
-                return .text(
+        return .text(
             String(unsafeUninitializedCapacity: bytes.count * 2) { buffer in
                 for (place, byte) in bytes.enumerated() {
                     buffer[place * 2] = DatabaseValue.digits[Int(byte >> 4)]

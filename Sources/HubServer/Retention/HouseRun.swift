@@ -30,7 +30,7 @@ package struct HouseRun: Sendable {
     /// Largest number of events of one slice, which are deleted as one range.
     var eventsMax = 1_000
     /// Largest number of keys of one slice, which are moved together.
-    var keysMax = 1_000
+    var keysMax = 500
 
     init(at: Timestamp, _ tasks: [Task]) {
         self.at = at

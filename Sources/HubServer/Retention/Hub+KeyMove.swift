@@ -35,9 +35,9 @@ extension HubStore {
         let end = try database.number(move.pages)
         guard end >= 0 else { return (HouseRun.Slice(), false) }
         guard page < end else { return (HouseRun.Slice(), true) }
-        let places: (DatabaseValue, DatabaseValue) = (.text(String(page)), .text(String(page + pages)))
-        try database.run(move.numbering, places.0, places.1)
-        let moved = try database.first(move.slice, places.0, places.1, .int(Int64(limit))) { (count: $0.int(0), last: $0.int(1)) }
+        let (first, behind, most): (DatabaseValue, DatabaseValue, DatabaseValue) = (.int(page), .int(page + pages), .int(Int64(limit)))
+        try database.run(move.numbering, first, behind, most)
+        let moved = try database.first(move.slice, first, behind, most) { (count: $0.int(0), last: $0.int(1)) }
         let count = moved?.count ?? 0
         // The last page may have more.
         let next = count < limit ? page + pages : moved?.last ?? page

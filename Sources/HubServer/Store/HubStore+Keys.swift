@@ -17,7 +17,8 @@ extension HubStore {
         if let known = group?.key(name) { return known }
         let row = try covered { () throws(DatabaseError) in
             var found: KeyRow?
-            try database.answer(KeyQuestions([name], in: database.spelling.keys).questions) { _, _, row in found = HubStore.keyRow(key, row) }
+            try database.answer(KeyQuestions([name], in: database.spelling.keys).questions) { _, _, row in found = HubStore.keyRow(key, row)
+            }
             return found
         }
         group?.facts?.add(name, row)

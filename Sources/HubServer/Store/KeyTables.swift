@@ -72,7 +72,7 @@ package final class KeyTables: Sendable {
 package struct KeyMove: Sendable {
     /// The size of the earlier table in pages; -1: it is gone.
     package var pages: String
-    /// Gives numbers to devices that have none yet: `?1` and `?2` as for ``slice``.
+    /// Gives numbers to devices of the next rows that have none: with the values of ``slice``. All devices got theirs with the step.
     package var numbering: String
     /// Moves up to `?3` rows that are on pages from `?1` to below `?2`, and leaves those that another transaction has locked. Its row is
     /// their number, and the page of the last one.
@@ -92,7 +92,8 @@ extension KeyTables {
     static let sqlite = KeyTables(
         others: Statements(
             lookUps: [
-                LookUp("SELECT fingerprint, seq, status, version, payload FROM mutation_key WHERE device = ?1 AND key = ?2", [.text, .text])
+                LookUp(
+                    "SELECT fingerprint, seq, status, version, payload FROM mutation_key WHERE device = ?1 AND key = ?2", [.text, .text])
             ],
             fact: RowFact(
                 "coalesce((SELECT k.version * 4 + k.status FROM mutation_key k WHERE k.device = ?1 AND k.key = ?2), -1) <> ?3",

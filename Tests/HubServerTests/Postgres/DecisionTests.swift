@@ -270,7 +270,10 @@ struct DecisionTests {
             #expect(String(decoding: overtaken.body, as: UTF8.self) == String(decoding: slow.body, as: UTF8.self), "round \(round)")
             #expect(overtaken.headers[HubHeader.head] == slow.headers[HubHeader.head])
         }
-        for table in ["record", "mutation_key", "mutation_key_text", "device_number", "lost_value", "replica", "device", "refused_create", "record_scope"] {
+        for table in [
+            "record", "mutation_key", "mutation_key_text", "device_number", "lost_value", "replica", "device", "refused_create",
+            "record_scope",
+        ] {
             let order = "SELECT * FROM \(table) ORDER BY 1, 2, 3"
             #expect(
                 try beside.bench.server.query(order, schema: beside.bench.schema)
@@ -303,7 +306,8 @@ struct DecisionTests {
             let action: MutationAction =
                 [.create, .update, .update, .update, .update, .update, .delete].randomElement(using: &random) ?? .update
             return Sent(
-                index.isMultiple(of: 2) ? "\(name)-\(index)" : KeysBefore.uuid(round * 100 + index), seq: Int64(round * 10 + index + 1), action, id: id,
+                index.isMultiple(of: 2) ? "\(name)-\(index)" : KeysBefore.uuid(round * 100 + index), seq: Int64(round * 10 + index + 1),
+                action, id: id,
                 data: action == .delete ? nil : .object(data), ops: action == .delete ? [] : ops,
                 base: Int64.random(in: 0...head, using: &random), ms: UInt64(Int.random(in: 1...5_000, using: &random)))
         }

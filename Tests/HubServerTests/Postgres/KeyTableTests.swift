@@ -56,7 +56,8 @@ struct KeyTableTests {
         let hub = try bench.hub()
         let plain = "0199c3f2-a1b4-7abc-8def-00000000000a"
         let keys = [
-            plain, plain.uppercased(), plain.replacing("-", with: ""), plain + "-", "urn:uuid:" + plain, plain.replacing("abc", with: "aBc"),
+            plain, plain.uppercased(), plain.replacing("-", with: ""), plain + "-", "urn:uuid:" + plain,
+            plain.replacing("abc", with: "aBc"),
         ]
         for (n, key) in keys.enumerated() {
             #expect(try hub.verdict(Sent(key, seq: Int64(n + 1), .create, id: "a-\(n)")).word == "accepted", "\(key)")
@@ -71,11 +72,13 @@ struct KeyTableTests {
         #expect(try hub.hub.stats().keys == 6)
     }
 
-    @Test("The form of a key is read without a thought of other letters", arguments: [
-        ("0199c3f2-a1b4-7abc-8def-00000000000a", true), ("0199C3F2-a1b4-7abc-8def-00000000000a", false),
-        ("0199c3f2a1b4-7abc-8def-00000000000a-", false), ("0199c3f2-a1b4-7abc-8def-00000000000g", false),
-        ("0199c3f2-a1b4-7abc-8def-0000000000a", false), ("", false), ("0199c3f2-a1b4-7abc-8def-00000000000à", false),
-    ])
+    @Test(
+        "The form of a key is read without a thought of other letters",
+        arguments: [
+            ("0199c3f2-a1b4-7abc-8def-00000000000a", true), ("0199C3F2-a1b4-7abc-8def-00000000000a", false),
+            ("0199c3f2a1b4-7abc-8def-00000000000a-", false), ("0199c3f2-a1b4-7abc-8def-00000000000g", false),
+            ("0199c3f2-a1b4-7abc-8def-0000000000a", false), ("", false), ("0199c3f2-a1b4-7abc-8def-00000000000à", false),
+        ])
     func form(_ text: String, _ isUUID: Bool) {
         #expect(KeyTables.isCanonicalUUID(text) == isUUID)
     }
@@ -174,7 +177,7 @@ struct KeyTableTests {
         let database = try PostgresPlace(bench.url).open()
         let move = try #require(database.spelling.keys.move)
         try database.begin(.removing)
-        let moved = try database.first(move.slice, .text("0"), .text("1"), .int(5)) { $0.int(0) }
+        let moved = try database.first(move.slice, 0, 1, 5) { $0.int(0) }
         #expect(moved == 5)
         try Self.check(hub, 1...6, "under way")
         try hub.hub.housekeep(at: hub.now)
