@@ -5,10 +5,9 @@ import HubServer
 /// - `mutation_key`: keys that are UUIDs, in typed columns. `seq` and `at_ms` are NULL where there is no payload. It has ``partitions``, by
 ///   a hash of the device, so that an index or a vacuum is of one part. Look-ups go to the part itself: of a statement that may go to any,
 ///   the server prepares all of them each time.
-///   An agent's UUIDs begin with the time, so the unique index has the key first: it grows at its end and its pages are full. With the
-///   device first, half of each page would stay empty: keys come behind those of their device, in the middle of the index. The newest keys
-///   of a device are found by their commits, in whose order the rows lie.
-/// - `mutation_key_text`: the same for keys of any other form, also for UUIDs in another spelling, with the device first.
+///   The device comes first in the unique index, though it leaves half of each page empty when a device's keys rise: the newest keys of
+///   a device are asked for, too (`commits`).
+/// - `mutation_key_text`: the same for keys of any other form, also for UUIDs in another spelling.
 /// - `device_number`: numbers of devices, given out with the first key of each and never changed. The highest bits are the part
 ///   (``KeyTables/part(of:in:)``).
 /// - `mutation_key_13`: the keys of schema 13, until housekeeping has moved them; nothing is added to it. The view
@@ -109,15 +108,14 @@ enum PostgresKeys {
             "ALTER INDEX mutation_key_payload RENAME TO mutation_key_13_payload",
             "CREATE TABLE device_number(device TEXT COLLATE \"C\" PRIMARY KEY, number INTEGER NOT NULL UNIQUE)",
             numbering("(SELECT id AS v FROM device) AS x"),
-            "CREATE TABLE mutation_key(\(columns("UUID")), PRIMARY KEY (key, device)) PARTITION BY RANGE (device)",
+            "CREATE TABLE mutation_key(\(columns("UUID"))) PARTITION BY RANGE (device)",
         ]
         + (0..<partitions).map {
             let end = $0 < partitions - 1 ? String(($0 + 1) * perPart) : "MAXVALUE"
             return "CREATE TABLE mutation_key_p\($0) PARTITION OF mutation_key FOR VALUES FROM (\($0 * perPart)) TO (\(end))"
         } + [
             "CREATE INDEX mutation_key_payload ON mutation_key(at_ms) WHERE payload IS NOT NULL",
-            "CREATE INDEX mutation_key_version ON mutation_key USING brin (version) WITH (pages_per_range = 32, autosummarize = on)",
-            "CREATE TABLE mutation_key_text(\(columns("TEXT COLLATE \"C\"")), PRIMARY KEY (device, key))",
+            "CREATE TABLE mutation_key_text(\(columns("TEXT COLLATE \"C\"")))",
             "CREATE INDEX mutation_key_text_payload ON mutation_key_text(at_ms) WHERE payload IS NOT NULL",
             "CREATE VIEW mutation_key_earlier AS \(earlier("mutation_key_13"))",
             "UPDATE hub_schema SET oldest_reader = \(version) WHERE oldest_reader < \(version)",
@@ -133,7 +131,8 @@ enum PostgresKeys {
         fingerprint UUID NOT NULL,
         seq BIGINT,
         at_ms BIGINT,
-        payload TEXT
+        payload TEXT,
+        PRIMARY KEY (device, key)
         """
     }
 

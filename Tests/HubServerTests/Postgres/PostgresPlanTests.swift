@@ -94,8 +94,6 @@ struct PostgresPlanTests {
                     !plan.lines.contains { $0.contains("Seq Scan on \(table) ") || $0.hasSuffix("Seq Scan on \(table)") },
                     "\(when): \(plan)")
             }
-            // The newest keys of a device: without a commit the planner cannot know how few they are.
-            if plan.statement.hasPrefix("SELECT version FROM mutation_key WHERE") { continue }
             #expect(!plan.lines.contains { $0.contains("Seq Scan on mutation_key_p") }, "\(when): \(plan)")
         }
         func uses(_ index: String, _ condition: String, _ statements: (String) -> Bool) {
@@ -217,27 +215,6 @@ struct PostgresPlanTests {
         try bench.server.query("ANALYZE", schema: bench.schema)
         try Self.use(hub, "known", from: 300)
         try Self.check(database, "full tables with statistics")
-    }
-
-    @Test("The newest keys of a device are found by their commits, in its part alone")
-    func newestKeys() throws {
-        let bench = try ReplicaBench()
-        let hub = try bench.hub()
-        #expect(try hub.verdict(Sent(KeysBefore.uuid(1), .create)).word == "accepted")
-        try bench.server.query(
-            """
-            INSERT INTO mutation_key(device, key, fingerprint, status, version)
-            SELECT (SELECT number FROM device_number), CAST(lpad(to_hex(n), 32, '0') AS UUID), '00112233445566778899aabbccddeeff', 0, n
-            FROM generate_series(1, 60000) n
-            """, schema: bench.schema)
-        try bench.server.query("ANALYZE", schema: bench.schema)
-        try bench.server.query("VACUUM mutation_key", schema: bench.schema)
-        let commits = hub.hub.store.database.spelling.keys.commits
-            .replacing("?1", with: "'gw-1'").replacing("?2", with: "59900")
-        let plan = try bench.server.query("EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF) \(commits)", schema: bench.schema).compactMap(\.[0])
-        #expect(plan.contains { $0.contains("Bitmap Index Scan on mutation_key_p") }, "\(plan)")
-        let scans = plan.filter { $0.contains("Scan on mutation_key_p") && $0.contains("Heap") && !$0.contains("never executed") }
-        #expect(scans.count == 1, "\(plan)")
     }
 
     @Test("While keys lie in the table of before, they are found by its key, and moved page by page")
