@@ -80,9 +80,10 @@ struct PostgresPlanTests {
             || statement.hasPrefix("UPDATE mutation_key") || isOfStart(statement)
     }
 
-    /// The first row of the log of commits, of a database of before and of a new one.
+    /// The first row of the log of commits, and the numbers of devices, of a database of before and of a new one.
     private static func isOfStart(_ statement: String) -> Bool {
         statement.hasPrefix("INSERT INTO commit_log") && (statement.contains("SELECT 1, head") || statement.contains("coalesce(max(n), 0)"))
+            || statement.hasPrefix("INSERT INTO device_number") && statement.contains("FROM device)")
     }
 
     private static func check(_ database: any HubDatabase, _ when: String) throws {
@@ -222,6 +223,13 @@ struct PostgresPlanTests {
         let bench = try ReplicaBench()
         do { _ = try bench.hub().verdict(Sent("k-1", .create)) }
         try KeysBefore.goBack(bench)
+        // As of a fleet; the planner takes a table of one page for what it is.
+        try bench.server.query(
+            """
+            ALTER TABLE mutation_key SET (autovacuum_enabled = off);
+            INSERT INTO mutation_key(device, key, fingerprint, status, version, at_ms)
+            SELECT 'gw-1', 'k-' || n, '\\x00112233445566778899aabbccddeeff', 0, n, 1 FROM generate_series(10, 30000) n
+            """, schema: bench.schema)
         let place = Watched(try PostgresPlace(bench.url))
         let hub = try HubBench(rules: Self.rules, place: .shared(place))
         let database = try #require(place.opened.withLock { $0.last as? Held }).database
@@ -235,24 +243,16 @@ struct PostgresPlanTests {
                 }
                 try hub.hub.housekeep(&run)
             }
-            let plans = try Self.plans(database).filter { $0.lines.contains { $0.contains("mutation_key_13") } }
+            let plans = try Self.plans(database).filter { $0.lines.contains { $0.contains(" on mutation_key_13") } }
             for plan in plans where !Self.isRare(plan.statement) {
                 #expect(!plan.lines.contains { $0.contains("Seq Scan on mutation_key") }, "\(when): \(plan)")
-                let line = plan.lines.first { $0.contains("mutation_key_13") && $0.contains("Scan") } ?? ""
+                let line = plan.lines.first { $0.contains(" on mutation_key_13") && $0.contains("Scan") } ?? ""
                 let isMove = plan.statement.contains("ctid")
                 #expect(line.contains(isMove ? "Tid Range Scan" : "mutation_key_13_pkey"), "\(when): \(plan)")
             }
             #expect(plans.contains { $0.statement.contains("uuid_send(k.fingerprint)") }, "\(when)")
             #expect(plans.contains { $0.statement.contains("SKIP LOCKED") }, "\(when)")
         }
-        _ = hub.push([Sent(KeysBefore.uuid(2), seq: 2, .create, id: "a-2"), Sent("k-3", seq: 3, .create, id: "a-3")])
-        try check("few keys")
-        try bench.server.query(
-            """
-            ALTER TABLE mutation_key_13 SET (autovacuum_enabled = off);
-            INSERT INTO mutation_key_13(device, key, fingerprint, status, version, at_ms)
-            SELECT 'gw-1', 'k-' || n, '\\x00112233445566778899aabbccddeeff', 0, n, 1 FROM generate_series(10, 30000) n
-            """, schema: bench.schema)
         _ = hub.push([Sent(KeysBefore.uuid(4), seq: 4, .create, id: "a-4"), Sent("k-5", seq: 5, .create, id: "a-5")])
         try check("without statistics")
         try bench.server.query("ANALYZE", schema: bench.schema)
