@@ -109,6 +109,8 @@ final class PostgresConnection {
         return PQresultStatus(result) == PGRES_COMMAND_OK
     }
 
+    var stalledMilliseconds: Int64 { Int64(patience.stalledMilliseconds) }
+
     /// Limits the time between two statements of the present transaction.
     var shortIdleTime: String { "SET LOCAL idle_in_transaction_session_timeout = \(patience.idleWithPushesMilliseconds)" }
 
@@ -139,6 +141,28 @@ final class PostgresConnection {
     /// Hands everything that was sent over to the network.
     func flush() throws(DatabaseError) {
         guard !isBroken, PQflush(connection) == 0 else { throw broken("send to the database") }
+    }
+
+    /// Sends the text of a statement ahead of its first use.
+    func prepare(_ sql: String) throws(DatabaseError) {
+        guard !isBroken else { throw broken(sql) }
+        _ = try prepared(sql)
+    }
+
+    /// Hands everything that was sent over to the network, and waits until the kernel takes some kilobytes more in one piece: a socket is
+    /// writable while a third of its buffer is free (`sk_stream_is_writeable`; a Unix socket three quarters, `unix_writable`), and the
+    /// buffer of a connection that has sent anything has 46 KB or more (`tcp_init_buffer_space`).
+    func flushForPiece() throws(DatabaseError) {
+        try flush()
+        while true {
+            var descriptor = pollfd(fd: PQsocket(connection), events: Int16(POLLIN | POLLOUT), revents: 0)
+            let ready = poll(&descriptor, 1, Int32(answerMilliseconds))
+            if ready < 0, errno == EINTR { continue }
+            guard ready > 0 else { throw silent() }
+            // Answers are read meanwhile: a server that cannot send them reads nothing either.
+            if descriptor.revents & Int16(POLLIN) != 0, PQconsumeInput(connection) != 1 { throw broken("receive from the database") }
+            if descriptor.revents & Int16(POLLOUT) != 0 { return }
+        }
     }
 
     private func prepared(_ sql: String) throws(DatabaseError) -> String {
@@ -215,16 +239,17 @@ final class PostgresConnection {
             var descriptor = pollfd(fd: PQsocket(connection), events: Int16(POLLIN), revents: 0)
             let ready = poll(&descriptor, 1, Int32(answerMilliseconds))
             if ready < 0, errno == EINTR { continue }
-            guard ready > 0 else {
-                isBroken = true
-                throw DatabaseError(
-                    .lost, doing: "receive from the database", detail: "no answer within \(answerMilliseconds) ms")
-            }
+            guard ready > 0 else { throw silent() }
             guard PQconsumeInput(connection) == 1 else { throw broken("receive from the database") }
         }
     }
 
     // MARK: Failures
+
+    private func silent() -> DatabaseError {
+        isBroken = true
+        return DatabaseError(.lost, doing: "wait for the database", detail: "no answer within \(answerMilliseconds) ms")
+    }
 
     private func broken(_ doing: String) -> DatabaseError {
         isBroken = true

@@ -9,7 +9,7 @@ import HubServer
 ///
 /// **Pushes take the lock last** (``commit(_:)``). They are decided over a snapshot. Then one round trip locks the row, compares what the
 /// decision rests on, writes, and commits. All large values are at the server before it takes the lock: a hub that is stopped or cut off
-/// in the middle of sending them has locked nothing, and what follows fits into a few packets. All other transactions lock first, as
+/// in the middle of sending them has locked nothing, and what follows leaves in one piece (``PostgresBurst``). All other transactions lock first, as
 /// SQLite's BEGIN IMMEDIATE, and keep the lock between round trips. When their hub stops, the server ends them
 /// (``PostgresPlace/Patience``).
 ///
@@ -34,6 +34,8 @@ final class PostgresDatabase: HubDatabase {
     /// Set in a transaction that decides without the lock.
     private var burst: PostgresBurst?
     private(set) var reads = 0
+    /// The present transaction has failed because the lock was not free.
+    private var lockWasBusy = false
     /// The present transaction has the lock, and gets a number at its end.
     private var isNumbered = false
     #if ABLATIONS
@@ -53,7 +55,7 @@ final class PostgresDatabase: HubDatabase {
 
     func begin(_ purpose: TransactionPurpose) throws(DatabaseError) {
         isInTransaction = true
-        (burst, reads, isNumbered) = (nil, 0, false)
+        (burst, reads, isNumbered, lockWasBusy) = (nil, 0, false, false)
         switch purpose {
         case .deciding:
             try write("BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY", [])
@@ -79,7 +81,12 @@ final class PostgresDatabase: HubDatabase {
             isNumbered = true
         }
         // A newer version of this program may have changed the schema, while this one runs, to one that it does not understand.
-        try PostgresSchema.check(try first(PostgresSchema.oldestReader) { $0.int(0) })
+        do throws(DatabaseError) {
+            try PostgresSchema.check(try first(PostgresSchema.oldestReader) { $0.int(0) })
+        } catch {
+            lockWasBusy = error.kind == .busy && isNumbered
+            throw error
+        }
     }
 
     private static let briefLock = "SET LOCAL lock_timeout = \(TransactionPurpose.busyMilliseconds)"
@@ -105,6 +112,7 @@ final class PostgresDatabase: HubDatabase {
         do throws(DatabaseError) {
             head = try burst.send(decision, connection, &setStatements)
         } catch {
+            lockWasBusy = error.kind == .busy
             // A key that another hub has written meanwhile: keys that are written are not compared before.
             guard error.isOfUniqueness else { throw error }
             throw DatabaseError(.contended, doing: error.doing, detail: error.detail)
@@ -131,7 +139,21 @@ final class PostgresDatabase: HubDatabase {
         try write("ROLLBACK", [])
         try connection.finish()
         isInTransaction = false
+        guard lockWasBusy else { return }
+        lockWasBusy = false
+        // A server that refuses this lets the hubs wait; a connection that breaks shows with its next use.
+        _ = try? first(PostgresDatabase.endStalled, .int(connection.stalledMilliseconds)) { $0.int(0) }
     }
+
+    /// Ends sessions that have the lock, and have received nothing for some time in the middle of what they were sent: their hub has
+    /// stopped, or is cut off. Sessions between two round trips have a limit of the server. Other roles are left alone: their state is not
+    /// shown to this one.
+    static let endStalled = """
+        SELECT CASE WHEN pg_terminate_backend(a.pid) THEN 1 ELSE 0 END FROM pg_stat_activity a
+        WHERE a.state = 'active' AND a.wait_event = 'ClientRead' AND a.usename = current_user AND a.datname = current_database()
+        AND a.state_change < clock_timestamp() - CAST(?1 AS BIGINT) * interval '1 millisecond'
+        AND a.pid IN (SELECT l.pid FROM pg_locks l WHERE l.relation = CAST('hub' AS regclass) AND l.mode = 'RowShareLock' AND l.granted)
+        """
 
     // MARK: Statements
 

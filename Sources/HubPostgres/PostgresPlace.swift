@@ -22,6 +22,10 @@ package struct PostgresPlace: HubDatabasePlace {
         /// The same for a transaction that has pushes and began with the lock, because decisions without it did not hold. The others wait
         /// for its end.
         package var idleWithPushesMilliseconds = 1_000
+        /// For a session of this role that has the lock, to receive the rest of what it was sent. A hub that waits for the lock then ends
+        /// it: the server itself has no limit there (``PostgresBurst``). That is before the first attempt of a push to write ends
+        /// (`TransactionPurpose.busyMilliseconds`).
+        package var stalledMilliseconds = 400
         /// For any answer: longer than the server's own limits.
         package var answerMilliseconds = 30_000
 

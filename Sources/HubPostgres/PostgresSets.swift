@@ -8,10 +8,23 @@ enum PostgresSets {
 
     static func statement(_ statement: RowStatement) -> String {
         let source = SetSource(parameters: statement.kinds)
+        if statement.isRemoval { return removal(statement, of: source.rows(.compared)) }
         let values = statement.kinds.indices.map { "u.v\($0 + 1)" }.joined(separator: ", ")
         return """
             \(source.numbering)INSERT INTO \(statement.table)(\(statement.columns.joined(separator: ", ")))
             SELECT \(values) FROM \(source.rows(.adding)) \(statement.conflict)
+            """
+    }
+
+    /// Finds the rows by an index for each set, whatever the planner knows about the table (``lookUp(_:)``). The lock of the hub keeps the
+    /// rows where they are.
+    ///
+    /// - Parameter rows: The sets as `u(v1, v2, …)`.
+    static func removal(_ statement: RowStatement, of rows: String) -> String {
+        let condition = statement.columns.enumerated().map { "t.\($1) = u.v\($0 + 1)" }.joined(separator: " AND ")
+        return """
+            DELETE FROM \(statement.table) WHERE ctid = ANY(ARRAY(
+            SELECT r.place FROM \(rows) CROSS JOIN LATERAL (SELECT t.ctid AS place FROM \(statement.table) t WHERE \(condition) OFFSET 0) AS r))
             """
     }
 

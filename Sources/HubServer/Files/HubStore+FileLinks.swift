@@ -7,6 +7,8 @@ extension HubStore {
         "record_file", ["digest": .text, "entity": .text, "id": .text, "shown": .int, "namer": .text],
         conflict: "ON CONFLICT(digest, entity, id) DO UPDATE SET shown = excluded.shown, namer = excluded.namer")
 
+    private static let linkRemoval = RowStatement(removingFrom: "record_file", ["digest": .text, "entity": .text, "id": .text])
+
     /// Adds the links that a change of a record makes and ends to the rows that will be written. A link that stays keeps its state.
     ///
     /// - Parameters:
@@ -31,14 +33,16 @@ extension HubStore {
 
     func write(links: [FileLink: FileLinkState]) throws(DatabaseError) {
         var rows: [[DatabaseValue]] = []
+        var gone: [[DatabaseValue]] = []
         for (link, state) in links.sorted(by: { $0.key < $1.key }) {
             let name: [DatabaseValue] = [.text(link.digest.hex), .text(link.record.entity.text), .text(link.record.id.text)]
             switch state {
             case .named(let device): rows.append(name + [0, .text(device.text)])
             case .shown: rows.append(name + [1, ""])
-            case .gone: try database.write("DELETE FROM record_file WHERE digest = ? AND entity = ? AND id = ?", name)
+            case .gone: gone.append(name)
             }
         }
+        if !gone.isEmpty { try database.write(HubStore.linkRemoval, gone) }
         if !rows.isEmpty { try database.write(HubStore.linkStatement, rows) }
     }
 

@@ -123,10 +123,14 @@ extension HubStore {
         "record_grant", ["entity": .text, "id": .text, "device": .text, "field": .text, "value": .text],
         conflict: "ON CONFLICT(entity, id, device, field, value) DO NOTHING")
 
+    private static let grantRemoval = RowStatement(removingFrom: "record_grant", ["entity": .text, "id": .text])
+
     func write(grants: [RecordName: [(device: DeviceID, scope: Scope)]]) throws(DatabaseError) {
+        let grants = grants.sorted { $0.key < $1.key }
+        if grants.isEmpty { return }
+        try database.write(HubStore.grantRemoval, grants.map { [.text($0.key.entity.text), .text($0.key.id.text)] })
         var rows: [[DatabaseValue]] = []
-        for (name, given) in grants.sorted(by: { $0.key < $1.key }) {
-            try database.run("DELETE FROM record_grant WHERE entity = ? AND id = ?", .text(name.entity.text), .text(name.id.text))
+        for (name, given) in grants {
             rows += given.map { device, scope in
                 [.text(name.entity.text), .text(name.id.text), .text(device.text), .text(scope.field), .text(scope.value)]
             }

@@ -9,13 +9,15 @@ package enum ColumnKind: Sendable {
     case uuid, device
 }
 
-/// A statement that writes rows of one table; each engine writes many of them at once in its cheapest way.
+/// A statement that writes rows of one table, or removes them; each engine does it for many rows at once in its cheapest way.
 package struct RowStatement: Sendable {
     package let table: String
     package let columns: [String]
     package let kinds: [ColumnKind]
     /// The clause after the rows, such as `ON CONFLICT(id) DO UPDATE SET …`, where `excluded` is the new row.
     package let conflict: String
+    /// The rows with these values in the columns are removed; there may be any number of them.
+    package let isRemoval: Bool
     /// The statement for one row, with a `?` for each column.
     package let single: String
 
@@ -24,8 +26,19 @@ package struct RowStatement: Sendable {
         self.columns = columns.map(\.key)
         self.kinds = columns.map(\.value)
         self.conflict = conflict
+        isRemoval = false
         let marks = repeatElement("?", count: columns.count).joined(separator: ", ")
         single = "INSERT INTO \(table)(\(self.columns.joined(separator: ", "))) VALUES(\(marks)) \(conflict)"
+    }
+
+    /// - Parameter columns: They begin an index of the table.
+    package init(removingFrom table: String, _ columns: KeyValuePairs<String, ColumnKind>) {
+        self.table = table
+        self.columns = columns.map(\.key)
+        self.kinds = columns.map(\.value)
+        conflict = ""
+        isRemoval = true
+        single = "DELETE FROM \(table) WHERE \(self.columns.map { "\($0) = ?" }.joined(separator: " AND "))"
     }
 }
 
