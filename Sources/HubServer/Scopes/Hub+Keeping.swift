@@ -73,9 +73,7 @@ extension Hub {
 
 extension HubStore {
     /// Returns whether the device was refused records because its agent would keep others.
-    func keeps(_ device: DeviceID) throws(DatabaseError) -> Bool {
-        try database.first("SELECT since_ms FROM device_keeping WHERE device = ?", .text(device.text)) { $0.int(0) } != nil
-    }
+    func keeps(_ device: DeviceID) throws(DatabaseError) -> Bool { try view(of: device, nil).keeps }
 
     func beginKeeping(_ device: DeviceID, _ entity: EntityName, at now: Timestamp) throws(DatabaseError) {
         try database.run(
@@ -85,7 +83,11 @@ extension HubStore {
 
     /// The device has an agent now that lets go.
     func endKeeping(_ device: DeviceID) throws(DatabaseError) {
-        if try keeps(device) { try database.run("DELETE FROM device_keeping WHERE device = ?", .text(device.text)) }
+        var view = try view(of: device, nil)
+        guard view.keeps else { return }
+        try database.run("DELETE FROM device_keeping WHERE device = ?", .text(device.text))
+        view.keeps = false
+        group?.request.seen.views[device] = view
     }
 }
 

@@ -60,7 +60,7 @@ extension WriteGroup {
         var readsGrants = false
 
         enum Kind: Int, CaseIterable {
-            case record, uuid, key, device, replica, horizon, refusal
+            case record, uuid, key, device, replica, keeping, horizon, refusal
         }
 
         init(_ tables: KeyTables) { self.tables = tables }
@@ -99,6 +99,7 @@ extension WriteGroup {
                     coalesce((SELECT r.max_seq || ' ' || r.acked_seq || ' ' || r.returns FROM replica r
                     WHERE r.device = ?1 AND r.id = ?2), '') <> ?3
                     """, [.text, .text, .text])
+            case .keeping: RowFact("(SELECT count(*) FROM device_keeping k WHERE k.device = ?1) <> ?2", [.text, .int])
             case .horizon: RowFact("coalesce((SELECT h.version FROM horizon h WHERE h.entity = ?1), 0) <> ?2", [.text, .int])
             case .refusal:
                 RowFact(
@@ -119,6 +120,7 @@ extension WriteGroup.Facts {
     /// The databases of the device that were asked for by name, and those with returns.
     mutating func add(_ device: DeviceID, _ view: HubStore.DeviceView) {
         add(.device, [.text(device.text), .text(view.current?.text ?? "")])
+        add(.keeping, [.text(device.text), .int(view.keeps ? 1 : 0)])
         for replica in view.asked.union(view.replicas.keys).sorted() {
             let state = view.replicas[replica].map { "\($0.maxSeq) \($0.ackedSeq) \($0.returns)" } ?? ""
             add(.replica, [.text(device.text), .text(replica.text), .text(state)])
@@ -130,6 +132,7 @@ extension WriteGroup.Facts {
         for (name, row) in seen.keys { add(name, row) }
         for (device, view) in seen.views { add(device, view) }
         for (entity, version) in seen.horizons { add(entity, horizon: version) }
+        for (name, version) in seen.refusals { add(name, version: version) }
     }
 
     mutating func add(_ entity: EntityName, horizon: Int64) { add(.horizon, [.text(entity.text), .int(horizon)]) }

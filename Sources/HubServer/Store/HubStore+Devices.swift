@@ -17,6 +17,8 @@ extension HubStore {
         var current: ReplicaID?
         /// The requested databases that exist, and those that came back at least once.
         var replicas: [ReplicaID: ReplicaRow] = [:]
+        /// The device was refused records because its agent would keep others (PROTOCOL A16).
+        var keeps = false
         /// Databases that were requested by name.
         var asked: Set<ReplicaID> = []
 
@@ -39,6 +41,10 @@ extension HubStore {
         """
         SELECT id, max_seq, acked_seq, returns, last_seen_ms FROM replica WHERE device = ?1 AND (id = ?2 OR returns > 0) LIMIT 1000
         """, [.text, .text])
+
+    private static let keepingQuery = LookUp("SELECT since_ms FROM device_keeping WHERE device = ?1", [.text])
+    /// Number of ``questions(_:)``.
+    static let questionsCount = 3
 
     /// - Parameter replica: Included in the view, if it exists.
     func view(of device: DeviceID, _ replica: ReplicaID?) throws(DatabaseError) -> DeviceView {
@@ -70,16 +76,19 @@ extension HubStore {
         [
             Question(currentQuery, callers.map { [.text($0.device.text)] }),
             Question(replicaQuery, callers.map { [.text($0.device.text), DatabaseValue($0.replica?.text)] }),
+            Question(keepingQuery, callers.map { [.text($0.device.text)] }),
         ]
     }
 
     /// - Parameter question: Index in ``questions(_:)`` of the question that the row answers.
     static func add(_ row: any DatabaseRow, of question: Int, to view: inout DeviceView) {
-        if question == 0 {
-            view.current = row.optionalText(0).map { ReplicaID(trusted: $0) }
-        } else {
+        switch question {
+        case 0: view.current = row.optionalText(0).map { ReplicaID(trusted: $0) }
+        case 1:
             view.replicas[ReplicaID(trusted: row.text(0))] = ReplicaRow(
                 maxSeq: row.int(1), ackedSeq: row.int(2), returns: row.int(3), lastSeen: Timestamp(milliseconds: row.int(4)))
+        case 2: view.keeps = true
+        case let other: preconditionFailure("a device has no question \(other)")
         }
     }
 

@@ -33,8 +33,8 @@ extension HubStore {
         var horizons: [EntityName: Int64] = [:]
         try database.answer(questions) { question, set, row in
             switch question {
-            case 0, 1: HubStore.add(row, of: question, to: &seen.views[callers[set].device, default: DeviceView()])
-            case 2: horizons[EntityName(trusted: row.text(0))] = row.int(1)
+            case ..<HubStore.questionsCount: HubStore.add(row, of: question, to: &seen.views[callers[set].device, default: DeviceView()])
+            case HubStore.questionsCount: horizons[EntityName(trusted: row.text(0))] = row.int(1)
             default: found.versions[EntityName(trusted: row.text(0))] = row.int(1)
             }
         }

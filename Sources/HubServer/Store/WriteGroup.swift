@@ -60,7 +60,11 @@ struct WriteGroup {
 
     /// `nil`: it was not changed.
     func link(_ link: FileLink) -> FileLinkState? { request.writes.links[link] ?? done.writes.links[link] }
-    func refusal(_ name: RefusalName) -> Int64? { request.writes.refusals[name] ?? done.writes.refusals[name] }
+    /// `nil`: it was not read.
+    func refusal(_ name: RefusalName) -> Int64?? {
+        if let written = request.writes.refusals[name] ?? done.writes.refusals[name] { return .some(written) }
+        return request.seen.refusals[name] ?? done.seen.refusals[name]
+    }
 
     /// An earlier request of the group has changed grants, which are not written yet.
     var changesGrants: Bool { !done.writes.grants.isEmpty }
@@ -93,6 +97,8 @@ struct WriteGroup {
         var records: [RecordName: HubStore.RecordRow?] = [:]
         var keys: [KeyName: HubStore.KeyRow?] = [:]
         var horizons: [EntityName: Int64] = [:]
+        /// As they were before the group.
+        var refusals: [RefusalName: Int64?] = [:]
         /// An entity that is not among ``horizons`` has none.
         var knowsAllHorizons = false
 
@@ -110,6 +116,7 @@ struct WriteGroup {
             records.merge(other.records) { $1 }
             keys.merge(other.keys) { $1 }
             horizons.merge(other.horizons) { $1 }
+            refusals.merge(other.refusals) { $1 }
             knowsAllHorizons = knowsAllHorizons || other.knowsAllHorizons
         }
     }

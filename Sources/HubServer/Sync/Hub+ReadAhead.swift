@@ -99,6 +99,8 @@ struct WantedRows {
     private(set) var keys: Set<WriteGroup.KeyName> = []
     private(set) var records: Set<RecordName> = []
     private(set) var entities: Set<EntityName> = []
+    /// Creations on which changes may rest whose device has not seen the record.
+    private(set) var refusals: Set<WriteGroup.RefusalName> = []
 
     mutating func add(_ device: DeviceID, _ replica: ReplicaID?) { replicas[device, default: []].insert(replica) }
 
@@ -110,6 +112,7 @@ struct WantedRows {
                 entities.insert(record.entity)
             }
             guard case .success(let mutation) = item.content else { continue }
+            if mutation.mayFollowRefusedCreate { refusals.insert(WriteGroup.RefusalName(device: device, record: mutation.record)) }
             for key in mutation.supersedes + mutation.dependsOn { keys.insert(WriteGroup.KeyName(device: device, key: key)) }
         }
     }
@@ -137,24 +140,37 @@ extension HubStore {
     ) throws(DatabaseError) -> WriteGroup.Seen {
         let callers = wanted.replicas.flatMap { device, replicas in replicas.map { (device: device, replica: $0) } }
         let keys = KeyQuestions(wanted.keys, in: database.spelling.keys)
-        let (records, entities) = (Array(wanted.records), Array(wanted.entities))
+        let (records, entities, refusals) = (Array(wanted.records), Array(wanted.entities), Array(wanted.refusals))
         var seen = WriteGroup.Seen(asking: callers)
+        for refusal in refusals { seen.refusals.updateValue(nil, forKey: refusal) }
         for key in wanted.keys { seen.keys.updateValue(nil, forKey: key) }
         for name in records { seen.records.updateValue(nil, forKey: name) }
         for entity in entities { seen.horizons[entity] = 0 }
-        let known = [HubStore.question(records), Question(HubStore.horizonQuery, entities.map { [.text($0.text)] })]
-        let questions = HubStore.questions(callers) + known + keys.questions
+        let ofRecords = [
+            HubStore.question(records), Question(HubStore.horizonQuery, entities.map { [.text($0.text)] }),
+            Question(
+                HubStore.refusalQuery, refusals.map { [.text($0.device.text), .text($0.record.entity.text), .text($0.record.id.text)] }),
+        ]
+        let questions = ofRecords + HubStore.questions(callers) + keys.questions
+        let ofKeys = ofRecords.count + HubStore.questionsCount
         try database.answer(questions + others) { question, set, row in
             switch question {
             case questions.count...: body(question - questions.count, row)
-            case 0, 1: HubStore.add(row, of: question, to: &seen.views[callers[set].device, default: DeviceView()])
-            case 2: seen.records.updateValue(record(records[set], from: row), forKey: records[set])
-            case 3: seen.horizons[entities[set]] = row.int(0)
-            default:
-                let name = keys.names[question - 4][set]
+            case ofKeys...:
+                let name = keys.names[question - ofKeys][set]
                 seen.keys.updateValue(HubStore.keyRow(name.key, row), forKey: name)
+            case ofRecords.count...:
+                HubStore.add(row, of: question - ofRecords.count, to: &seen.views[callers[set].device, default: DeviceView()])
+            case 0: seen.records.updateValue(record(records[set], from: row), forKey: records[set])
+            case 1: seen.horizons[entities[set]] = row.int(0)
+            default: seen.refusals.updateValue(row.int(0), forKey: refusals[set])
             }
         }
         return seen
     }
+}
+
+extension IncomingMutation {
+    /// Its device has not seen the record at the hub, and does not create it with this change.
+    var mayFollowRefusedCreate: Bool { content.action != .create && baseVersion <= 0 }
 }

@@ -418,7 +418,7 @@ struct PushBatch {
 
     /// Returns whether the mutation changes a record that does not exist because its creation by this device was refused.
     private mutating func isOfRefusedCreate(_ mutation: IncomingMutation, _ rules: EntityRules) throws(DatabaseError) -> Bool {
-        guard mutation.content.action != .create, rules.kind == .record, mutation.baseVersion <= 0 else { return false }
+        guard mutation.mayFollowRefusedCreate, rules.kind == .record else { return false }
         let working = try load(mutation.record)
         if working.isLive { return false }
         if refusedCreates.contains(mutation.record) { return true }
