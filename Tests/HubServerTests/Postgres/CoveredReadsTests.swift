@@ -67,7 +67,7 @@ struct CoveredReadsTests {
         }
         hello(pair.a)
         let beside = try pair.overtake { () throws in
-            #expect(try pair.b.accepts("a", "k-1"))
+            #expect(try pair.b.verdict(Sent("k-1", .create, data: ["value": "a"]), device: .two).word == "accepted")
         } act: {
             hello($0)
         }
