@@ -14,6 +14,8 @@ final class PostgresConnection {
     private var statements: [String: Statement] = [:]
     /// Results that are still to come, in the order of the statements.
     private var awaited: [Awaited] = []
+    /// The same of a round trip whose end was sent, and which nobody waits for.
+    private var unattended: [Awaited] = []
     /// Tag and row count of the last completed statement.
     private(set) var lastTag = ""
     private(set) var lastCount = 0
@@ -185,8 +187,33 @@ final class PostgresConnection {
     func finish(reading count: Int = 0, _ body: (Int, PostgresRow) -> Bool = { _, _ in true }) throws(DatabaseError) {
         guard !isBroken, PQpipelineSync(connection) == 1 else { throw broken("send to the database") }
         roundTrips += 1
-        let waiting = awaited
+        let (waiting, earlier) = (awaited, unattended)
         awaited.removeAll(keepingCapacity: true)
+        unattended = []
+        var late: DatabaseError?
+        if !earlier.isEmpty {
+            do throws(DatabaseError) {
+                try receive(earlier)
+            } catch {
+                if isBroken { throw error }
+                late = error
+            }
+        }
+        try receive(waiting, reading: count, body)
+        if let late { throw late }
+    }
+
+    /// Lets the server execute what was sent, without waiting for it. A failure is thrown by the next ``finish(reading:_:)``.
+    func finishUnattended() throws(DatabaseError) {
+        guard unattended.isEmpty else { return try finish() }
+        guard !isBroken, PQpipelineSync(connection) == 1 else { throw broken("send to the database") }
+        (unattended, awaited) = (awaited, [])
+    }
+
+    /// Waits for the results of the statements of one round trip.
+    private func receive(
+        _ waiting: [Awaited], reading count: Int = 0, _ body: (Int, PostgresRow) -> Bool = { _, _ in true }
+    ) throws(DatabaseError) {
         // The places of the statements that are read; preparations may stand between them.
         let read = waiting.indices.filter { waiting[$0].isStatement }.suffix(count)
         var index = 0

@@ -36,6 +36,10 @@ final class PostgresDatabase: HubDatabase {
     private(set) var reads = 0
     /// The present transaction has failed because the lock was not free.
     private var lockWasBusy = false
+    /// The present transaction reads alone.
+    private var onlyReads = false
+    /// It has not asked yet which programs the schema is for: that goes with its first question.
+    private var checksSchema = false
     /// The present transaction has the lock, and gets a number at its end.
     private var isNumbered = false
     #if ABLATIONS
@@ -56,6 +60,7 @@ final class PostgresDatabase: HubDatabase {
     func begin(_ purpose: TransactionPurpose) throws(DatabaseError) {
         isInTransaction = true
         (burst, reads, isNumbered, lockWasBusy) = (nil, 0, false, false)
+        (onlyReads, checksSchema) = (purpose == .reading, purpose == .reading)
         switch purpose {
         case .deciding:
             try write("BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY", [])
@@ -66,7 +71,9 @@ final class PostgresDatabase: HubDatabase {
                 burst?.ablation = ablation
             #endif
             return
-        case .reading: try write("BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY", [])
+        case .reading:
+            // A newer version of this program may have changed the schema, while this one runs, to one that it does not understand.
+            return try write("BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY", [])
         case .removing:
             try write("BEGIN TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE", [])
             if connection.knowsLockTimeout { try write("SET LOCAL lock_timeout = \(TransactionPurpose.busyMilliseconds)", []) }
@@ -80,7 +87,6 @@ final class PostgresDatabase: HubDatabase {
             try write(PostgresBurst.lock, [])
             isNumbered = true
         }
-        // A newer version of this program may have changed the schema, while this one runs, to one that it does not understand.
         do throws(DatabaseError) {
             try PostgresSchema.check(try first(PostgresSchema.oldestReader) { $0.int(0) })
         } catch {
@@ -97,6 +103,12 @@ final class PostgresDatabase: HubDatabase {
             try write(CommitLog.trim, [])
         }
         try write("COMMIT", [])
+        // Nothing depends on the end of a transaction that has written nothing.
+        if onlyReads {
+            try connection.finishUnattended()
+            isInTransaction = false
+            return
+        }
         try connection.finish()
         try settleCommit()
     }
@@ -171,8 +183,33 @@ final class PostgresDatabase: HubDatabase {
 
     func read(_ sql: String, _ values: [DatabaseValue], _ body: (any DatabaseRow) -> Bool) throws(DatabaseError) {
         reads += 1
+        let ahead = try sendSchemaQuestion()
         try connection.send(sql, values.map { .value($0) })
-        try connection.finish(reading: 1) { _, row in body(row) }
+        try finish(behind: ahead, reading: 1) { _, row in body(row) }
+    }
+
+    /// - Returns: The number of questions that were sent.
+    private func sendSchemaQuestion() throws(DatabaseError) -> Int {
+        guard checksSchema else { return 0 }
+        checksSchema = false
+        try connection.send(PostgresSchema.oldestReader, [])
+        return 1
+    }
+
+    private func finish(behind ahead: Int, reading count: Int, _ body: (Int, PostgresRow) -> Bool) throws(DatabaseError) {
+        var oldestReader: Int64?
+        do throws(DatabaseError) {
+            try connection.finish(reading: ahead + count) { place, row in
+                if place >= ahead { return body(place - ahead, row) }
+                oldestReader = row.int(0)
+                return true
+            }
+        } catch {
+            // The statements may fail because the schema is another one.
+            if let oldestReader { try PostgresSchema.check(oldestReader) }
+            throw error
+        }
+        if ahead > 0 { try PostgresSchema.check(oldestReader) }
     }
 
     func write(_ statement: RowStatement, _ rows: [[DatabaseValue]]) throws(DatabaseError) {
@@ -188,12 +225,13 @@ final class PostgresDatabase: HubDatabase {
         let asked = questions.indices.filter { !questions[$0].sets.isEmpty }
         if asked.isEmpty { return }
         reads += 1
+        let ahead = try sendSchemaQuestion()
         for index in asked {
             let question = questions[index]
             let sql = setStatements.text(of: question.lookUp.sql) { PostgresSets.lookUp(question.lookUp) }
             try connection.send(sql, PostgresSets.columns(question.sets[...], question.lookUp.kinds))
         }
-        try connection.finish(reading: asked.count) { place, row in
+        try finish(behind: ahead, reading: asked.count) { place, row in
             // The index of the set is the last column.
             body(asked[place], Int(row.int(row.count - 1)) - 1, row)
             return true
@@ -202,6 +240,7 @@ final class PostgresDatabase: HubDatabase {
 
     func stream(_ sql: String, _ values: [DatabaseValue], _ body: (any DatabaseRow) -> Bool) throws(DatabaseError) {
         reads += 1
+        if checksSchema { try PostgresSchema.check(try first(PostgresSchema.oldestReader) { $0.int(0) }) }
         try connection.send("DECLARE stream NO SCROLL CURSOR FOR " + sql, values.map { .value($0) })
         var isWanted = true
         var count = 0

@@ -4,7 +4,7 @@ import SyncCore
 final class HubStore {
     let database: any HubDatabase
     let hubQuery: LookUp
-    private let feedQuery: String
+    private let feedQuery: LookUp
     let newestQuery: LookUp
     let scopeFeedQuery: LookUp
     let lostScopesQuery: LookUp
@@ -46,28 +46,25 @@ final class HubStore {
         laterScopesQuery = LookUp(
             "SELECT id, version, state, since \(ofScope) AND since > ?5 ORDER BY version, id LIMIT ?6",
             [.text, .int, .int, .text, .int, .int])
-        feedQuery = """
+        feedQuery = LookUp(
+            """
             SELECT \(HubStore.shownColumns) FROM record\(database.spelling.byFeed)
-            WHERE \(database.spelling.feedEntity()) = ? AND (version, id) > (?, ?) AND (data IS NOT NULL OR version > ?)
-            ORDER BY version, id LIMIT ?
-            """
-        newestQuery = LookUp(
-            """
-            \(HubStore.withEntities) SELECT name, \(HubStore.newestVersion(database.spelling)) AS newest
-            FROM found WHERE name IS NOT NULL LIMIT \(HubStore.entitiesMax)
-            """)
+            WHERE \(database.spelling.feedEntity()) = ?1 AND (version, id) > (?2, ?3) AND (data IS NOT NULL OR version > ?4)
+            ORDER BY version, id LIMIT ?5
+            """, [.text, .int, .text, .int, .int])
+        newestQuery = HubStore.newestQuery(database.spelling)
     }
 
     /// Begins a query over the names of all entities with a record or a tombstone: the rows `found(name)`, of which the last is NULL. It
     /// takes one step in the index for each, however many records it has.
-    private static let withEntities = """
+    static let withEntities = """
         WITH RECURSIVE found(name) AS (
             SELECT min(entity) FROM record
             UNION ALL SELECT (SELECT min(entity) FROM record WHERE entity > found.name) FROM found WHERE found.name IS NOT NULL)
         """
 
     /// The newest version in the entity `found.name`.
-    private static func newestVersion(_ spelling: SQLSpelling) -> String {
+    static func newestVersion(_ spelling: SQLSpelling) -> String {
         "(SELECT max(r.version) FROM record r WHERE \(spelling.feedEntity(of: "r")) = found.name)"
     }
 
@@ -288,8 +285,19 @@ final class HubStore {
         _ entity: EntityName, after: (version: Int64, id: String), deletionsAfter: Int64, limit: Int
     ) throws(DatabaseError) -> [RecordRow] {
         try database.all(
-            feedQuery, .text(entity.text), .int(after.version), .text(after.id), .int(deletionsAfter), .int(Int64(limit))
+            feedQuery.sql, .text(entity.text), .int(after.version), .text(after.id), .int(deletionsAfter), .int(Int64(limit))
         ) { recordRow($0, of: entity) }
+    }
+
+    /// The same for several entities, in one round trip.
+    func feeds(of cursors: [Cursor], limit: Int) throws(DatabaseError) -> [[RecordRow]] {
+        var rows = [[RecordRow]](repeating: [], count: cursors.count)
+        let sets = cursors.map { cursor -> [DatabaseValue] in
+            let after = cursor.placeInFeed
+            return [.text(cursor.entity.text), .int(after.version), .text(after.id), .int(cursor.live), .int(Int64(limit))]
+        }
+        try database.answer([Question(feedQuery, sets)]) { _, set, row in rows[set].append(recordRow(row, of: cursors[set].entity)) }
+        return rows
     }
 
     /// Live records by id.

@@ -23,14 +23,18 @@ struct Feed {
     var views: SchemaViews
     /// Receives a cursor that this database cannot have given out; `nil`: such cursors are not reported.
     let witness: HubWitness?
+    /// All rows behind the cursors of this request, for entities with few of them.
+    var rowsAhead: [EntityName: [HubStore.RecordRow]] = [:]
 
     // MARK: Changes
 
     mutating func answer(_ request: PullRequest) throws(DatabaseError) -> PullResponse {
         var response = PullResponse(epoch: epoch, head: head, pages: [])
         var room = Room(records: request.limit, bytes: request.maxBytes)
-        for stream in request.streams {
-            switch try position(stream) {
+        let positions = try positions(of: request.streams)
+        try readAhead(positions)
+        for (stream, position) in zip(request.streams, positions) {
+            switch position {
             case .failure(let problem): response.errors.append(StreamError(entity: stream.entity, problem: problem))
             case .success(let cursor):
                 switch try page(cursor, isFirst: stream.cursor == nil, naming: request.namesUnreadable, &room) {
@@ -42,6 +46,32 @@ struct Feed {
         if request.namesEntities { response.entities = try entities() }
         return response
     }
+
+    private mutating func positions(of streams: [StreamPosition]) throws(DatabaseError) -> [Result<Cursor, Problem>] {
+        var positions: [Result<Cursor, Problem>] = []
+        for stream in streams { positions.append(try position(stream)) }
+        return positions
+    }
+
+    /// Reads the news of several entities together, where a database is a round trip away. An entity with more of them is read in its turn,
+    /// when the room for it is known.
+    private mutating func readAhead(_ positions: [Result<Cursor, Problem>]) throws(DatabaseError) {
+        guard store.database.isShared else { return }
+        var cursors: [Cursor] = []
+        for case .success(let cursor) in positions where hasPlainNews(cursor) { cursors.append(cursor) }
+        guard cursors.count > 1, Set(cursors.map(\.entity)).count == cursors.count else { return }
+        for (cursor, rows) in zip(cursors, try store.feeds(of: cursors, limit: Feed.rowsAheadMax)) where rows.count < Feed.rowsAheadMax {
+            rowsAhead[cursor.entity] = rows
+        }
+    }
+
+    private func hasPlainNews(_ cursor: Cursor) -> Bool { !isIdle(cursor) && scopes(of: cursor.entity) == nil }
+
+    /// Above what comes to a device between two pulls, and below the page of a device that begins.
+    private static let rowsAheadMax = 65
+
+    /// The feed of an event entity is empty: events only travel from device to hub.
+    private func isIdle(_ cursor: Cursor) -> Bool { rules[cursor.entity]?.kind == .event || store.hasNothing(behind: cursor) }
 
     /// The entities that a device may pull: those of the configuration and, where it is not complete, those that have records. Events only
     /// travel to the hub.
@@ -98,9 +128,7 @@ struct Feed {
     ) throws(DatabaseError) -> Result<StreamPage?, Problem> {
         if cursor.share?.isChanging == true { return try changedShare(cursor, naming: naming, &room) }
         var end = beginning(cursor.entity)
-        // The feed of an event entity is empty: events only travel from device to hub.
-        let isIdle = rules[cursor.entity]?.kind == .event || store.hasNothing(behind: cursor)
-        let rows = isIdle ? [] : try rows(after: cursor, limit: rowsLookedAt(cursor.entity, room))
+        let rows = isIdle(cursor) ? [] : try rows(after: cursor, limit: rowsLookedAt(cursor.entity, room))
         if isKept(rows) { return .failure(Feed.agentTooOld) }
         guard !rows.isEmpty else {
             guard isFirst else { return .success(nil) }
@@ -156,8 +184,8 @@ struct Feed {
     }
 
     private func rows(after cursor: Cursor, limit: Int) throws(DatabaseError) -> [HubStore.RecordRow] {
-        // `~` sorts above every character of an id: everything of the commit was sent.
-        let after = (version: cursor.seq, id: cursor.sub?.text ?? "~")
+        if let rows = rowsAhead[cursor.entity] { return rows }
+        let after = cursor.placeInFeed
         guard let scopes = scopes(of: cursor.entity) else {
             return try store.feed(cursor.entity, after: after, deletionsAfter: cursor.live, limit: limit)
         }
@@ -242,6 +270,11 @@ struct Feed {
                 originAuthor: record.stamp.author)
         }
     }
+}
+
+extension Cursor {
+    /// The last record that was sent. `~` sorts above every character of an id: everything of the commit was sent.
+    var placeInFeed: (version: Int64, id: String) { (seq, sub?.text ?? "~") }
 }
 
 extension HubStore.RecordRow {

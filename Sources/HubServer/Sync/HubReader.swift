@@ -86,7 +86,8 @@ extension Hub {
     fileprivate func read(_ requests: [HubRequest], at now: Timestamp) throws(DatabaseError) -> [HubResponse]? {
         latest = now
         try store.database.begin(.reading)
-        guard let row = try store.hub() else { return nil }
+        // A device whose token is new is read by itself.
+        guard let (row, seen) = try store.hub(readingFor: callers(of: requests, at: now)) else { return nil }
         if lineage.tag != row.opening { lineage = try store.lineage() }
         let known = HubPosition(epoch: state.epoch, opening: state.opening, head: state.head)
         guard row.epoch != state.epoch || lineage.includes(known, head: row.head) else { return nil }
@@ -97,7 +98,7 @@ extension Hub {
         if settings.keepsTokens { try readTokens() }
         store.openGroup(head: row.head)
         defer { store.closeGroup() }
-        try store.readAhead(of: callers(of: requests, at: now), in: HubPosition(epoch: row.epoch, opening: row.opening, head: row.head))
+        store.group?.readAhead(seen)
         var responses: [HubResponse] = []
         for request in requests { responses.append(try answer(request, at: now)) }
         guard witness.take() == nil, store.takeDamage().isEmpty else { return nil }

@@ -102,7 +102,7 @@ extension Hub {
     ) throws(DatabaseError) -> (changes: HubChanges, sight: HubSight)? {
         guard let row = try store.hub() else { return nil }
         var changes = HubChanges()
-        try store.database.answer([Question(store.newestQuery)]) { _, _, row in
+        try store.database.answer([Question(store.newestQuery, [[""]])]) { _, _, row in
             let version = row.int(1)
             if version > known.head { changes.entities[EntityName(trusted: row.text(0))] = version }
         }
