@@ -140,7 +140,8 @@ struct WireFailureTests {
     @Test("Each round trip fails in each way", arguments: Operation.allCases)
     func each(_ operation: Operation) throws {
         let stand = try Stand()
-        for fault in Self.faults {
+        // Opening the database again takes many round trips.
+        for fault in operation == .reopen ? [.cutBefore, .cutAfter, .refuse("40001")] : Self.faults {
             var trips = 0
             while true {
                 var isHit = false
