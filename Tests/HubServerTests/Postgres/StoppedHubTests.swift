@@ -65,7 +65,9 @@ struct StoppedHubTests {
         for (round, (byte, holds)) in bytes.enumerated() {
             let push = Self.group("s\(round)", pushes: 1, mutations: 1)
             wire.fail(after: 1, .stop(byte))
-            nonisolated(unsafe) let (stopped, now) = (hub.hub, hub.now)
+            // Used by one thread at a time: this one joins the other.
+            nonisolated(unsafe) let stopped = hub.hub
+            let now = hub.now
             let pushing = Worker { stopped.handle(push, at: now).map(\.status) }
             wire.waitForStop()
             if holds { try bench.server.wait(Self.isHeld(bench.schema)) }
