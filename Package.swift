@@ -68,6 +68,8 @@ let package = Package(
         .target(
             name: "CBenchFloors", cSettings: [.define("_GNU_SOURCE")],
             linkerSettings: [.linkedLibrary("sqlite3"), .linkedLibrary("curl"), .linkedLibrary("z")]),
+        // The floor of the hub on PostgreSQL. A target of its own, so that peerbench, which shares CBenchFloors, is built without libpq.
+        .target(name: "CPostgresFloor", dependencies: ["CBenchFloors"], linkerSettings: [.linkedLibrary("pq")]),
         .target(name: "CClockWarp", path: "Tests/CClockWarp", cSettings: [.define("_GNU_SOURCE")]),
         .target(name: "CSyncThreads"),
         .target(name: "CSyncLinux", linkerSettings: ["curl", "z", "ssl", "crypto"].map { .linkedLibrary($0) }),
@@ -107,7 +109,7 @@ let package = Package(
         .target(
             name: "BenchKit", dependencies: ["LocalAPI", "SyncCore", "CBenchFloors", arguments], swiftSettings: strict),
 
-        // The hub's other engine. A target of its own, so that nothing but agenthub needs libpq.
+        // The hub's other engine. A target of its own, so that of the shipped programs only agenthub needs libpq.
         .target(
             name: "HubPostgres", dependencies: ["HubServer", "CPostgres"], swiftSettings: strict + ablations + quick),
 
@@ -121,7 +123,8 @@ let package = Package(
             dependencies: ["HubServer", "HubPostgres", "HubConformance", "SyncYAML", "SyncLinux", "SyncCore", arguments, logging],
             swiftSettings: strict + ablations),
         .executableTarget(
-            name: "agentbench", dependencies: ["BenchKit", "LocalAPI", "SyncCore", "CBenchFloors", arguments], swiftSettings: strict),
+            name: "agentbench", dependencies: ["BenchKit", "LocalAPI", "SyncCore", "CBenchFloors", "CPostgresFloor", arguments],
+            swiftSettings: strict),
 
         // Tests.
         // What must hold for each reader of bytes from outside; run by FuzzTests with the corpus, and by `fuzz` with libFuzzer.

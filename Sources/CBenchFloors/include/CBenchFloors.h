@@ -136,6 +136,9 @@ typedef struct {
 
 /// Listens on a port of 127.0.0.1 that the kernel chooses and carries each connection to `target_port`.
 bench_relay *bench_relay_start(uint16_t target_port, uint16_t *port, bench_failure *failure);
+/// The same to a Unix socket, and every byte arrives `delay_ns` (more than 0) after it was sent, in either direction: half of the round
+/// trip. Pieces follow each other as on a wire, they do not wait for each other. Making a connection is not delayed.
+bench_relay *bench_relay_start_late(const char *target_socket, uint64_t delay_ns, uint16_t *port, bench_failure *failure);
 bench_relay_counts bench_relay_read(bench_relay *relay);
 void bench_relay_stop(bench_relay *relay);
 

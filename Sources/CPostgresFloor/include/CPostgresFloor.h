@@ -1,0 +1,33 @@
+#ifndef CPOSTGRESFLOOR_H
+#define CPOSTGRESFLOOR_H
+
+// The floor of the hub on PostgreSQL: the statements that a group of pushes cannot do without, from C, without HTTP, JSON and decisions.
+//
+// A target of its own, so that of all programs which measure only agentbench needs libpq.
+
+#include "CBenchFloors.h"
+
+/// Open connections with tables of their own. Made, used and closed by one thread.
+typedef struct bench_postgres bench_postgres;
+
+/// Connects that many writers, and makes the tables in the schema `bench_floor` of the database (what was there is removed).
+///
+/// The processes of the server that belong to the writers live until bench_postgres_close, so their CPU can be read before and after a
+/// run. NULL after a failure.
+bench_postgres *bench_postgres_open(const char *url, int writers, bench_failure *failure);
+
+/// Writes for that long: each writer one group after the other, 16 pushes of 20 mutations in two round trips. `commits` of the cost are
+/// groups, its CPU is that of the writers' threads.
+int bench_postgres_run(bench_postgres *floor, uint64_t nanoseconds, bench_cost *cost, bench_failure *failure);
+
+/// Removes the tables. `floor` may be NULL.
+void bench_postgres_close(bench_postgres *floor);
+
+/// A connection with an open transaction that keeps one snapshot, as pg_dump does for as long as it runs. NULL after a failure.
+typedef struct bench_snapshot bench_snapshot;
+bench_snapshot *bench_snapshot_hold(const char *url, bench_failure *failure);
+
+/// Ends the transaction. Fails when the server had ended it before: then nothing was held.
+int bench_snapshot_end(bench_snapshot *snapshot, bench_failure *failure);
+
+#endif
