@@ -403,6 +403,17 @@ void bench_postgres_close(bench_postgres *floor) {
     free(floor);
 }
 
+int bench_postgres_round_trip(const char *url, uint64_t *nanoseconds, bench_failure *failure) {
+    PGconn *connection = connect_to(url, failure);
+    if (!connection) return -1;
+    int result = 0;
+    uint64_t start = bench_now();
+    for (int count = 0; count < 100 && result == 0; count++) result = execute(connection, "SELECT 1", failure);
+    *nanoseconds = (bench_now() - start) / 100;
+    PQfinish(connection);
+    return result;
+}
+
 // MARK: A snapshot
 
 struct bench_snapshot {

@@ -23,6 +23,9 @@ int bench_postgres_run(bench_postgres *floor, uint64_t nanoseconds, bench_cost *
 /// Removes the tables. `floor` may be NULL.
 void bench_postgres_close(bench_postgres *floor);
 
+/// The mean time of 100 statements with a trivial answer, one after the other.
+int bench_postgres_round_trip(const char *url, uint64_t *nanoseconds, bench_failure *failure);
+
 /// A connection with an open transaction that keeps one snapshot, as pg_dump does for as long as it runs. NULL after a failure.
 typedef struct bench_snapshot bench_snapshot;
 bench_snapshot *bench_snapshot_hold(const char *url, bench_failure *failure);

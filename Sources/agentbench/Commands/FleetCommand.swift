@@ -14,9 +14,11 @@ struct FleetCommand: ParsableCommand {
             Each device says hello and then in turn pulls and pushes, on the loopback interface, without TLS and tokens. Measured are \
             one hub over SQLite, and one and two over a PostgreSQL server that is started for it; each with a load, and then with \
             the same load in the middle of which all hubs are killed and come back. Every mutation is counted at the end: applied \
-            once. The devices run on the same machine, so rates of two replicas say more on one with many cores. With --news all \
-            devices wait at one hub, and one more pushes. With --scopes each device has two of as many sites as there are devices, and \
-            lists its share of the records.
+            once. The devices run on the same machine, so rates of two replicas say more on one with many cores. Beside the hubs on \
+            PostgreSQL stands their floor: the statements that the same work cannot do without, sent from C to the same server. With \
+            --news all devices wait at one hub, and one more pushes. With --scopes each device has two of as many sites as there are \
+            devices, and lists its share of the records. --stop, --snapshot, --seeding and --idle-pulls measure one more promise of the \
+            hub each, with its goal.
             """)
 
     @Option(help: ArgumentHelp("Devices.", valueName: "count")) var devices = 1_000
@@ -28,12 +30,40 @@ struct FleetCommand: ParsableCommand {
     @Flag(help: "Measure only how soon waiting devices have a change, and their cost.") var news = false
     @Flag(help: "Measure only records that are shared out by scopes: what each device receives, and what its pulls cost.") var scopes =
         false
-    @Option(help: ArgumentHelp("Records that are shared out, with --scopes.", valueName: "count")) var records = 100_000
+    @Option(
+        help: ArgumentHelp("Records that are shared out with --scopes, or listed with --seeding and --idle-pulls.", valueName: "count"))
+    var records = 100_000
+    @Flag(help: "Measure only how long a hub answers no push after another one over the same database was stopped (SIGSTOP) for 5 s.")
+    var stop = false
+    @Option(help: ArgumentHelp("Number of times that a hub is stopped, with --stop.", valueName: "count")) var stops = 5
+    @Option(
+        help: ArgumentHelp(
+            "Seed of the moments, with --stop; without it one is drawn. It is printed, and the same seed draws the same moments.",
+            valueName: "number"))
+    var seed: UInt64?
+    @Option(
+        defaultAsFlag: 60,
+        help: ArgumentHelp(
+            "Measure only the pushes that a hub on PostgreSQL loses while a transaction keeps a snapshot open for so long, as a backup does.",
+            valueName: "seconds"))
+    var snapshot: Int?
+    @Option(
+        defaultAsFlag: 8,
+        help: ArgumentHelp(
+            "Measure only how long pushes take while that many new devices make their first sync of all --records.", valueName: "count"))
+    var seeding: Int?
+    @Flag(help: "Measure only pulls that bring nothing, and the listing of the 100 among all --records that a new device needs first.")
+    var idlePulls = false
+    @Option(
+        help: ArgumentHelp(
+            "Let hubs and floor reach PostgreSQL over a way that takes so long in both directions together; default: the server's socket.",
+            valueName: "ms"))
+    var roundTrip = 0.0
     @Flag(help: "Print one JSON object instead of a table.") var json = false
     @Option(help: ArgumentHelp("Folder for everything that is written. Must not be in memory.", valueName: "folder")) var dir = "/var/tmp"
     @Option(help: ArgumentHelp("The hub to measure; default: next to agentbench.", valueName: "program")) var agenthub: String?
 
-    private static let cases = ["sqlite", "postgres-1", "postgres-2"]
+    static let cases = ["sqlite", "postgres-1", "postgres-2"]
 
     func validate() throws {
         guard (1...20_000).contains(devices) else { throw ValidationError("--devices takes 1 to 20000.") }
@@ -46,41 +76,43 @@ struct FleetCommand: ParsableCommand {
         guard (1...900).contains(connections) else { throw ValidationError("--connections takes 1 to 900.") }
         guard (0...60_000).contains(outage) else { throw ValidationError("--outage takes 0 to 60000.") }
         guard (1...10_000_000).contains(records) else { throw ValidationError("--records takes 1 to 10000000.") }
-        if let only, !Self.cases.contains(only) { throw ValidationError("--only takes \(Self.cases.joined(separator: ", ")).") }
+        guard roundTrip == 0 || (0.01...1_000).contains(roundTrip) else { throw ValidationError("--round-trip takes 0.01 to 1000.") }
+        try validateSubject()
+        let possible = subject.cases
+        if let only, !possible.contains(only) {
+            throw ValidationError("--only takes \(possible.joined(separator: ", "))\(subject.option.map { " with \($0)" } ?? "").")
+        }
     }
 
     func run() throws {
         let workplace = try Workplace(under: dir)
         defer { workplace.remove() }
-        if scopes { return try publishScopes(in: workplace) }
-        if news { return try publishNews(in: workplace) }
-        let load = FleetLoad(devices: devices, pushes: pushes, mutations: mutations)
-        var report = FleetReport(load: load, outage: outage, fileSystem: workplace.fileSystem.name)
-        for name in Self.cases where only == nil || only == name {
-            if name != "sqlite", let obstacle = PostgresUnderTest.obstacle {
-                Talk.say("\(name): skipped, \(obstacle)")
-                continue
-            }
-            Talk.say(name)
-            report.rows.append(try measure(name, load, workplace))
+        switch subject {
+        case .load: try publishLoad(in: workplace)
+        case .news: try publishNews(in: workplace)
+        case .scopes: try publishScopes(in: workplace)
+        case .stop: try publishStop(in: workplace)
+        case .snapshot: try publishSnapshot(in: workplace)
+        case .seeding: try publishSeeding(in: workplace)
+        case .idlePulls: try publishIdlePulls(in: workplace)
         }
-        report.publish(asJSON: json)
     }
 
     private func publishNews(in workplace: Workplace) throws {
         var report = NewsReport(fileSystem: workplace.fileSystem.name)
-        report.rows = try casesOfOneHub { try measureNews($0, workplace) }
+        report.rows = try rows { try measureNews($0, workplace) }
         report.publish(asJSON: json)
     }
 
     private func publishScopes(in workplace: Workplace) throws {
         var report = ScopesReport(devices: devices, records: records, fileSystem: workplace.fileSystem.name)
-        report.rows = try casesOfOneHub { try measureScopes($0, workplace) }
+        report.rows = try rows { try measureScopes($0, workplace) }
         report.publish(asJSON: json)
     }
 
-    private func casesOfOneHub<Row>(_ measure: (String) throws -> Row) throws -> [Row] {
-        try Self.cases.filter { $0 != "postgres-2" && (only == nil || only == $0) }.compactMap { name in
+    /// Measures each case of the subject that is wanted and possible here.
+    func rows<Row>(_ measure: (String) throws -> Row) throws -> [Row] {
+        try subject.cases.filter { only == nil || only == $0 }.compactMap { name in
             if name != "sqlite", let obstacle = PostgresUnderTest.obstacle {
                 Talk.say("\(name): skipped, \(obstacle)")
                 return nil
@@ -88,59 +120,5 @@ struct FleetCommand: ParsableCommand {
             Talk.say(name)
             return try measure(name)
         }
-    }
-
-    private func measure(_ name: String, _ load: FleetLoad, _ workplace: Workplace) throws -> FleetReport.Row {
-        let program = try agenthub ?? neighbour("agenthub")
-        let server = name == "sqlite" ? nil : try PostgresUnderTest(in: workplace.folder("pg"))
-        defer { server?.stop() }
-        let place = try server.map { ["--database", $0.url] } ?? ["--data", workplace.folder("data")]
-        let hubs = try (0..<(name == "postgres-2" ? 2 : 1)).map { try FleetHub(program, place: place, in: workplace.folder("hub-\($0)")) }
-        defer { for hub in hubs { hub.end(SIGTERM) } }
-
-        let before = (hub: hubs.reduce(0) { $0 + $1.cpu }, server: server?.cpu ?? 0)
-        var client = FleetClient(load, ports: hubs.map(\.port), connections: connections, firstDevice: 0)
-        let steady = try client.run { _ in }
-        let after = (hub: hubs.reduce(0) { $0 + $1.cpu }, server: server?.cpu ?? 0)
-
-        // The same load again, from other devices.
-        client = FleetClient(load, ports: hubs.map(\.port), connections: connections, firstDevice: load.devices)
-        var backAt: UInt64?
-        var returned: UInt64?
-        let returning = try client.run { taken in
-            if backAt == nil, taken >= load.total / 2 {
-                for hub in hubs { hub.end(SIGKILL) }
-                backAt = bench_now() + UInt64(outage) * 1_000_000
-            }
-            if let at = backAt, returned == nil, bench_now() >= at {
-                for hub in hubs { try hub.start() }
-                returned = bench_now()
-            }
-        }
-        let end = bench_now()
-
-        let applied = try stats(program, place, workplace)
-        guard applied == Int64(2 * load.total) else {
-            throw BenchError("\(name): the hub applied \(applied) mutations, \(2 * load.total) were pushed")
-        }
-        return FleetReport.Row(
-            name: name, steady: steady, hubCPU: after.hub - before.hub, serverCPU: server.map { _ in after.server - before.server },
-            returning: returning, drained: end - (returned ?? end))
-    }
-
-    /// The number of applied mutations by the hub's own count.
-    private func stats(_ program: String, _ place: [String], _ workplace: Workplace) throws -> Int64 {
-        var descriptor: Int32 = -1
-        let pid = try start([program, "stats", "--json"] + place, log: "\(workplace.path)/stats.log", output: &descriptor)
-        var line: [UInt8] = []
-        var buffer = [UInt8](repeating: 0, count: 65_536)
-        while case let count = read(descriptor, &buffer, buffer.count), count > 0 { line += buffer[..<count] }
-        close(descriptor)
-        _ = bench_stop(pid, 0, 10_000)
-        // An unreadable line is thrown as an error below.
-        guard let mutations = (try? JSONReader.read(line))?.object?["mutations"]?.object, let applied = mutations["applied"]?.int else {
-            throw BenchError("agenthub stats does not read\n\(tail(of: "\(workplace.path)/stats.log"))")
-        }
-        return applied
     }
 }

@@ -15,54 +15,117 @@ struct FleetClient {
         var refused = 0
         /// Connections that could not be made, or ended without an answer.
         var lost = 0
-        var pushTimes: [UInt64] = []
+        var pushes: [PushAnswer] = []
+        /// What new devices received.
+        var received = (bytes: 0, pages: 0)
         var nanoseconds: UInt64 = 0
+
+        var pushTimes: [UInt64] { pushes.map(\.took) }
+    }
+
+    /// The answer to one push: its moment, its duration (nanoseconds), the index of the hub, and the mutations that were accepted with it.
+    struct PushAnswer {
+        var at: UInt64
+        var took: UInt64
+        var hub: Int
+        var applied: Int
+    }
+
+    /// The end of a run.
+    enum Ending {
+        /// All pushes of all devices.
+        case work
+        /// That moment, by the clock of `bench_now`.
+        case moment(UInt64)
+        /// The last new device has everything.
+        case firstSyncs
     }
 
     private struct Connection {
         var descriptor: Int32
         var device: Int
+        var hub: Int
         var began: UInt64
         var answer: [UInt8] = []
     }
 
     private let ports: [UInt16]
+    /// At one hub: one that does not answer must not use up the connections to the others.
     private let connectionsMax: Int
+    private let ending: Ending
     private var devices: [FleetDevice]
     private var random = SeededRandom(seed: 7)
     private var open: [Int32: Connection] = [:]
-    /// Devices that may continue, and devices that wait, with their time.
-    private var ready: [Int]
+    /// Number of open connections to each hub.
+    private var opened: [Int]
+    /// Devices that may continue, by their hub, and devices that wait, with their time.
+    private var ready: [[Int]]
     private var waiting: [(at: UInt64, device: Int)] = []
+    private var newOnes = 0
+    private var isOver = false
     private var outcome = Outcome()
 
-    /// - Parameter ports: Ports of the hubs, on the loopback interface.
-    init(_ load: FleetLoad, ports: [UInt16], connections: Int, firstDevice: Int) {
+    /// - Parameters:
+    ///   - ports: Ports of the hubs, on the loopback interface.
+    ///   - connections: At one time, to all hubs together; those of new devices are on top of them.
+    ///   - newDevices: Devices that make their first sync of the entity meanwhile.
+    init(
+        _ load: FleetLoad, ports: [UInt16], connections: Int, firstDevice: Int, ending: Ending = .work,
+        newDevices: (count: Int, entity: String) = (0, "")
+    ) {
         self.ports = ports
-        connectionsMax = connections
+        self.ending = ending
+        connectionsMax = (connections + newDevices.count + ports.count - 1) / ports.count
         devices = (0..<load.devices).map { FleetDevice(firstDevice + $0, hubs: ports.count, load) }
-        ready = Array((0..<load.devices).reversed())
+        devices += (0..<newDevices.count).map { FleetDevice(new: $0, of: newDevices.entity, hubs: ports.count) }
+        newOnes = newDevices.count
+        opened = ports.map { _ in 0 }
+        ready = ports.map { _ in [] }
+        // The last ones come first: the new devices, and then the others in their order.
+        for device in Array((0..<load.devices).reversed()) + Array(load.devices..<devices.count) {
+            ready[devices[device].hub].append(device)
+        }
     }
 
-    /// - Parameter tick: Called repeatedly with the number of mutations that were accepted so far.
+    /// - Parameter tick: Called repeatedly, at least ten times a second, with the number of mutations that were accepted so far.
     mutating func run(tick: (Int) throws -> Void) throws -> Outcome {
         defer { for descriptor in open.keys { close(descriptor) } }
         let start = bench_now()
-        while !ready.isEmpty || !open.isEmpty || !waiting.isEmpty {
+        while !ready.allSatisfy(\.isEmpty) || !open.isEmpty || !waiting.isEmpty {
             try tick(outcome.applied + outcome.repeated)
-            wake(bench_now())
-            while open.count < connectionsMax, let device = ready.popLast() { connect(device) }
+            let now = bench_now()
+            if !isOver, case .moment(let end) = ending, now >= end { finish() }
+            wake(now)
+            while let device = next() { connect(device) }
             var polled = open.keys.map { pollfd(fd: $0, events: Int16(POLLIN), revents: 0) }
-            guard poll(&polled, nfds_t(polled.count), waiting.isEmpty ? 1_000 : 20) > 0 else { continue }
+            guard poll(&polled, nfds_t(polled.count), waiting.isEmpty ? 100 : 20) > 0 else { continue }
             for entry in polled where entry.revents != 0 { try handle(entry.fd) }
+        }
+        for device in devices {
+            outcome.received.bytes += device.received.bytes
+            outcome.received.pages += device.received.pages
         }
         outcome.nanoseconds = bench_now() - start
         return outcome
     }
 
+    /// From now on only pushes that were begun are completed, so that each of them is counted here as at the hub.
+    private mutating func finish() {
+        isOver = true
+        for hub in ready.indices { ready[hub].removeAll { devices[$0].step != .push } }
+        waiting.removeAll { devices[$0.device].step != .push }
+    }
+
     private mutating func wake(_ now: UInt64) {
-        for entry in waiting where entry.at <= now { ready.append(entry.device) }
+        for entry in waiting where entry.at <= now { ready[devices[entry.device].hub].append(entry.device) }
         waiting.removeAll { $0.at <= now }
+    }
+
+    /// The next device that may connect, at the hub with the fewest connections.
+    private mutating func next() -> Int? {
+        let free = ready.indices.filter { !ready[$0].isEmpty && opened[$0] < connectionsMax }
+        guard let hub = free.min(by: { opened[$0] < opened[$1] }) else { return nil }
+        return ready[hub].popLast()
     }
 
     // MARK: One connection
@@ -82,7 +145,8 @@ struct FleetClient {
             if descriptor >= 0 { close(descriptor) }
             return retry(device, after: nil)
         }
-        open[descriptor] = Connection(descriptor: descriptor, device: device, began: 0)
+        open[descriptor] = Connection(descriptor: descriptor, device: device, hub: devices[device].hub, began: 0)
+        opened[devices[device].hub] += 1
         send(descriptor)
     }
 
@@ -110,19 +174,7 @@ struct FleetClient {
         guard let connection = open[descriptor], let answer = FleetAnswer(connection.answer) else { return }
         outcome.requests += 1
         switch answer.status {
-        case 200:
-            let wasPush = devices[connection.device].step == .push
-            if wasPush { outcome.pushTimes.append(bench_now() - connection.began) }
-            let (applied, repeated) = try devices[connection.device].answered(connection.answer[answer.body])
-            outcome.applied += applied
-            outcome.repeated += repeated
-            // A cycle is complete: the next one uses a new connection, after the waiting devices had their turn.
-            if wasPush || answer.closes {
-                end(descriptor)
-                if devices[connection.device].step != .done { ready.insert(connection.device, at: 0) }
-            } else {
-                send(descriptor)
-            }
+        case 200: try handle(answer, on: connection)
         case 503:
             outcome.refused += 1
             drop(descriptor, after: answer.retryAfter ?? 1)
@@ -131,9 +183,32 @@ struct FleetClient {
         }
     }
 
+    private mutating func handle(_ answer: FleetAnswer, on connection: Connection) throws {
+        let (device, now) = (connection.device, bench_now())
+        let wasPush = devices[device].step == .push
+        let (applied, repeated) = try devices[device].answered(connection.answer[answer.body])
+        if wasPush {
+            outcome.pushes.append(PushAnswer(at: now, took: now - connection.began, hub: connection.hub, applied: applied))
+        }
+        outcome.applied += applied
+        outcome.repeated += repeated
+        let isDone = devices[device].step == .done
+        if isDone, devices[device].isNew {
+            newOnes -= 1
+            if newOnes == 0, case .firstSyncs = ending { finish() }
+        }
+        // A cycle is complete: the next one uses a new connection, after the waiting devices had their turn.
+        if wasPush || answer.closes || isDone || isOver {
+            end(connection.descriptor)
+            if !isDone, !isOver { ready[devices[device].hub].insert(device, at: 0) }
+        } else {
+            send(connection.descriptor)
+        }
+    }
+
     private mutating func end(_ descriptor: Int32) {
         close(descriptor)
-        open[descriptor] = nil
+        if let hub = open.removeValue(forKey: descriptor)?.hub { opened[hub] -= 1 }
     }
 
     private mutating func drop(_ descriptor: Int32, after seconds: Int?) {
@@ -144,6 +219,8 @@ struct FleetClient {
 
     private mutating func retry(_ device: Int, after seconds: Int?) {
         if seconds == nil { outcome.lost += 1 }
+        // With its work over, only a push that may have been applied is sent once more.
+        if isOver, devices[device].step != .push { return }
         waiting.append((bench_now() + devices[device].failed(hubs: ports.count, after: seconds, &random), device))
     }
 }

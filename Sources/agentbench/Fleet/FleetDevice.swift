@@ -2,10 +2,13 @@ import BenchKit
 import SyncCore
 
 /// One simulated device: its remaining work, and its handling of answers. It says hello once, and then alternates between a pull and a push
-/// of a batch of readings, with the keys, numbers and headers of the real protocol (PROTOCOL A1-A4).
+/// of a batch of readings, with the keys, numbers and headers of the real protocol (PROTOCOL A1-A4). A new device pulls a whole entity
+/// instead, page after page, and pushes nothing.
 struct FleetDevice {
     enum Step: Equatable {
         case hello, pull, push
+        /// The next page of the first sync.
+        case page
         case done
     }
 
@@ -15,14 +18,30 @@ struct FleetDevice {
     private(set) var step = Step.hello
     /// Number of pushes that were acknowledged.
     private(set) var pushed = 0
+    /// Bytes and pages of the first sync that were received.
+    private(set) var received = (bytes: 0, pages: 0)
     private var failures = 0
+    private var cursor: String?
 
     private let load: FleetLoad
+    /// The entity that a new device pulls; `nil`: this is none.
+    private let first: String?
+
+    var isNew: Bool { first != nil }
 
     init(_ index: Int, hubs: Int, _ load: FleetLoad) {
         name = "fleet-\(index)"
         hub = index % hubs
         self.load = load
+        first = nil
+    }
+
+    /// A new device.
+    init(new index: Int, of entity: String, hubs: Int) {
+        name = "new-\(index)"
+        hub = index % hubs
+        load = FleetLoad(devices: 0, pushes: 0, mutations: 0)
+        first = entity
     }
 
     // MARK: Requests
@@ -34,6 +53,7 @@ struct FleetDevice {
             case .hello: ("/v1/sync/hello", Array(#"{"agent":"agentbench","platform":"linux","replica":"r-\#(name)"}"#.utf8))
             case .pull: ("/v1/sync/pull", Array(#"{"streams":[{"entity":"forms","cursor":null}],"limit":500,"max_sent_seq":0}"#.utf8))
             case .push: ("/v1/sync/push", push())
+            case .page: ("/v1/sync/pull", page())
             case .done: ("/v1/probe", [])
             }
         let head = """
@@ -41,6 +61,11 @@ struct FleetDevice {
             Content-Type: application/json\r\nContent-Length: \(body.count)\r\n\r\n
             """
         return Array(head.utf8) + body
+    }
+
+    private func page() -> [UInt8] {
+        let quoted = cursor.map { "\"\($0)\"" } ?? "null"
+        return Array(#"{"streams":[{"entity":"\#(first ?? "")","cursor":\#(quoted)}],"limit":500,"max_sent_seq":0}"#.utf8)
     }
 
     private func push() -> [UInt8] {
@@ -76,7 +101,8 @@ struct FleetDevice {
     mutating func answered(_ body: ArraySlice<UInt8>) throws -> (applied: Int, repeated: Int) {
         failures = 0
         switch step {
-        case .hello: step = .pull
+        case .hello: step = isNew ? .page : .pull
+        case .page: try turn(body)
         case .pull: step = .push
         case .push:
             let results = try read(body)
@@ -89,6 +115,17 @@ struct FleetDevice {
         case .done: break
         }
         return (0, 0)
+    }
+
+    /// Takes the cursor of a page. Its records are not read: the devices share the processors with what they measure.
+    private mutating func turn(_ body: ArraySlice<UInt8>) throws {
+        guard let next = FleetPage(body) else {
+            throw BenchError("\(name): a pull brought no page: \(String(decoding: body.prefix(300), as: UTF8.self))")
+        }
+        received.bytes += body.count
+        received.pages += 1
+        cursor = next.cursor
+        if !next.hasMore { step = .done }
     }
 
     private func read(_ body: ArraySlice<UInt8>) throws -> (applied: Int, repeated: Int) {
@@ -110,9 +147,41 @@ struct FleetDevice {
     }
 }
 
+/// What leads from one page of a pull to the next, found without reading the records.
+///
+/// - Precondition: No record has text that looks like these members.
+struct FleetPage: Equatable {
+    let cursor: String
+    let hasMore: Bool
+
+    init?(_ body: ArraySlice<UInt8>) {
+        guard let start = body.end(of: #""cursor":""#), let end = body[start...].firstIndex(of: UInt8(ascii: "\"")) else { return nil }
+        cursor = String(decoding: body[start..<end], as: UTF8.self)
+        hasMore = body.end(of: #""has_more":true"#) != nil
+    }
+}
+
+extension ArraySlice<UInt8> {
+    /// The place after the first occurrence.
+    fileprivate func end(of text: String) -> Int? {
+        let wanted = Array(text.utf8)
+        return withUnsafeBufferPointer { bytes in
+            var at = 0
+            while at + wanted.count <= bytes.count {
+                var same = 0
+                while same < wanted.count, bytes[at + same] == wanted[same] { same += 1 }
+                if same == wanted.count { return startIndex + at + same }
+                at += 1
+            }
+            return nil
+        }
+    }
+}
+
 /// The work of each device.
 struct FleetLoad {
     var devices: Int
+    /// `Int.max`: until the time is over.
     var pushes: Int
     var mutations: Int
 

@@ -12,6 +12,8 @@ struct FleetReport {
         var returning: FleetClient.Outcome
         /// Time from the return of all hubs until the last device was done, in nanoseconds.
         var drained: UInt64
+        /// `nil`: the hub has SQLite.
+        var floor: FleetFloor?
 
         var seconds: Double { Double(steady.nanoseconds) / 1e9 }
         var requests: Double { Double(steady.requests) / seconds }
@@ -23,13 +25,16 @@ struct FleetReport {
 
     let load: FleetLoad
     let outage: Int
+    /// Milliseconds that the way to PostgreSQL was made to take; 0: the server's socket.
+    let roundTrip: Double
     let fileSystem: String
     var rows: [Row] = []
     private let machine = Machine()
 
-    init(load: FleetLoad, outage: Int, fileSystem: String) {
+    init(load: FleetLoad, outage: Int, roundTrip: Double, fileSystem: String) {
         self.load = load
         self.outage = outage
+        self.roundTrip = roundTrip
         self.fileSystem = fileSystem
     }
 
@@ -37,11 +42,19 @@ struct FleetReport {
 
     private var text: String {
         var table = TextTable([
-            "hubs", "requests/s", "mutations/s", "hub CPU", "database CPU", "push p50", "p99", "503", "back after", "lost", "repeated",
+            "hubs", "requests/s", "mutations/s", "of floor", "hub CPU", "database CPU", "push p50", "p99", "503", "back after", "lost",
+            "repeated",
         ])
         for row in rows {
+            if let floor = row.floor {
+                table.add([
+                    floor.name, "-", floor.mutations.short, "1", "\(floor.clientMicroseconds.short) µs",
+                    "\(floor.serverMicroseconds.short) µs", "-", "-", "-", "-", "-", "-",
+                ])
+            }
             table.add([
-                row.name, row.requests.short, row.mutations.short, "\(row.hubMicroseconds.short) µs",
+                row.name, row.requests.short, row.mutations.short, row.floor.map { $0.share(of: row.mutations).fixed(2) } ?? "-",
+                "\(row.hubMicroseconds.short) µs",
                 row.serverMicroseconds.map { "\($0.short) µs" } ?? "-", "\((row.times.quantile(0.5) / 1e6).short) ms",
                 "\((row.times.quantile(0.99) / 1e6).short) ms", "\(row.steady.refused)", "\((Double(row.drained) / 1e9).short) s",
                 "\(row.returning.lost)", "\(row.returning.repeated)",
@@ -51,18 +64,27 @@ struct FleetReport {
             \(load.devices) devices, each \(load.pushes) pulls and pushes of \(load.mutations) mutations; CPU is for each mutation.
             "back after": all hubs were killed in the middle of the same load and away for \(outage) ms; the time from their return
             until everything was there. "lost": requests without an answer; "repeated": mutations that had been applied, and were
-            answered as duplicates. Every mutation took effect once, as the hub counts.
-
+            answered as duplicates. Every mutation took effect once, as the hub counts. "floor": the statements of groups of 16 pushes with
+            20 mutations of 200 B, from C to the same server, as many writers as there are hubs; its "hub CPU" is that of the writers.
+            \(way)
             \(table.text)
 
             \(machine.processor), \(machine.cores) cores, Linux \(machine.kernel), \(fileSystem), SQLite \(machine.sqlite)
             """
     }
 
+    private var way: String {
+        let seen = rows.compactMap(\.floor?.roundTrip).map { "\(($0 / 1e6).short) ms" }
+        if seen.isEmpty { return "" }
+        let asked = roundTrip > 0 ? "a way of \(roundTrip.short) ms there and back" : "the server's socket"
+        return "PostgreSQL was reached over \(asked); a trivial statement took \(seen.joined(separator: " and ")).\n"
+    }
+
     private var json: JSON {
         [
             "schema": "fleet/1", "version": .string(ProductVersion.text), "devices": .int(Int64(load.devices)),
             "pushes": .int(Int64(load.pushes)), "mutations": .int(Int64(load.mutations)), "outage_ms": .int(Int64(outage)),
+            "round_trip_ms": .hundredths(roundTrip),
             "machine": [
                 "processor": .string(machine.processor), "cores": .int(Int64(machine.cores)), "kernel": .string(machine.kernel),
                 "file_system": .string(fileSystem), "sqlite": .string(machine.sqlite),
@@ -78,6 +100,8 @@ struct FleetReport {
                         "push_p99_us": .hundredths(row.times.quantile(0.99) / 1_000),
                         "refused": .int(Int64(row.steady.refused)), "drained_ms": .int(Int64(row.drained / 1_000_000)),
                         "lost": .int(Int64(row.returning.lost)), "repeated": .int(Int64(row.returning.repeated)),
+                        "of_floor": row.floor.map { JSON.hundredths($0.share(of: row.mutations)) } ?? .null,
+                        "floor": row.floor.map(\.json) ?? .null,
                     ]
                 }),
         ]

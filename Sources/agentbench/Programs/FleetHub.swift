@@ -47,10 +47,17 @@ final class FleetHub {
     /// The kernel's figures for the present process.
     var facts: ProcessFacts? { pid > 0 ? ProcessFacts(pid) : nil }
 
+    /// Stops the process as a debugger or a frozen machine does: its connections stay open, and nothing answers.
+    func freeze() { if pid > 0 { kill(pid, SIGSTOP) } }
+
+    func thaw() { if pid > 0 { kill(pid, SIGCONT) } }
+
     /// Ends the process; a second call does nothing.
     func end(_ signal: Int32) {
         guard pid > 0 else { return }
         spent = cpu
+        // A frozen process would not get another signal.
+        thaw()
         _ = bench_stop(pid, signal, 20_000)
         close(output)
         pid = 0

@@ -1,5 +1,6 @@
 import BenchKit
 import CBenchFloors
+import CPostgresFloor
 import FoundationEssentials
 import Glibc
 
@@ -7,6 +8,8 @@ import Glibc
 final class PostgresUnderTest {
     private let pid: pid_t
     private let folder: String
+    /// The way to it when that takes time.
+    private var way: (relay: OpaquePointer, port: UInt16)?
 
     /// The reason why this does not work here, in a word; `nil`: there is none.
     static var obstacle: String? { programs == nil ? "postgresql is missing" : nil }
@@ -18,8 +21,10 @@ final class PostgresUnderTest {
         return versions.sorted { (Int($0) ?? 0) > (Int($1) ?? 0) }.map { "\(root)/\($0)/bin" }.first { access("\($0)/initdb", X_OK) == 0 }
     }()
 
-    /// - Parameter folder: Empty; its path must leave room for that of a socket (107 bytes).
-    init(in folder: String) throws {
+    /// - Parameters:
+    ///   - folder: Empty; its path must leave room for that of a socket (107 bytes).
+    ///   - roundTrip: Milliseconds that the way to the server and back takes, through a relay; 0: its socket is used directly.
+    init(in folder: String, roundTrip: Double = 0) throws {
         guard let programs = Self.programs else { throw BenchError("postgresql is missing") }
         self.folder = folder
         let nobody: uid_t = 65_534
@@ -50,9 +55,29 @@ final class PostgresUnderTest {
             }
             usleep(20_000)
         }
+        if roundTrip > 0 { try layWay(roundTrip) }
     }
 
-    var url: String { "postgres:///postgres?host=\(folder)&user=hub" }
+    private func layWay(_ roundTrip: Double) throws {
+        var failure = bench_failure()
+        var port: UInt16 = 0
+        guard let relay = bench_relay_start_late("\(folder)/.s.PGSQL.5432", UInt64(roundTrip * 500_000), &port, &failure) else {
+            stop()
+            throw BenchError(failure.message)
+        }
+        way = (relay, port)
+    }
+
+    var url: String {
+        way.map { "postgres://hub@127.0.0.1:\($0.port)/postgres?sslmode=disable" } ?? "postgres:///postgres?host=\(folder)&user=hub"
+    }
+
+    /// The time that a statement with a trivial answer takes, nanoseconds: the mean of some.
+    func roundTrip() throws -> Double {
+        var time: UInt64 = 0
+        try checked("round trip") { bench_postgres_round_trip(url, &time, $0) }
+        return Double(time)
+    }
 
     /// CPU time of the server and of all its live processes, in nanoseconds.
     var cpu: UInt64 {
@@ -63,5 +88,9 @@ final class PostgresUnderTest {
         }
     }
 
-    func stop() { _ = bench_stop(pid, SIGINT, 20_000) }
+    func stop() {
+        bench_relay_stop(way?.relay)
+        way = nil
+        _ = bench_stop(pid, SIGINT, 20_000)
+    }
 }
