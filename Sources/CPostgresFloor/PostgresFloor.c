@@ -5,13 +5,10 @@
 // The statements are those that a hub needs for its own tables (HubPostgres, PostgresSchema.swift), in the cheapest form known: keys and
 // fingerprints as UUIDs, devices as numbers, arrays in the binary format. The load creates records, as that of `agentbench fleet` does.
 
-#include "CPostgresFloor.h"
+#include "Internal.h"
 
 #include <arpa/inet.h>
-#include <postgresql/libpq-fe.h>
 #include <pthread.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -156,14 +153,6 @@ struct bench_postgres {
     writer writers[];
 };
 
-__attribute__((format(printf, 2, 3))) static int fail(bench_failure *failure, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(failure->text, sizeof failure->text, format, arguments);
-    va_end(arguments);
-    return -1;
-}
-
 static uint64_t thread_cpu(void) {
     struct timespec time;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
@@ -289,31 +278,6 @@ static void *write_groups(void *argument) {
 
 // MARK: The floor
 
-static int execute(PGconn *connection, const char *sql, bench_failure *failure) {
-    PGresult *result = PQexec(connection, sql);
-    ExecStatusType status = PQresultStatus(result);
-    PQclear(result);
-    if (status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK) return 0;
-    return fail(failure, "PostgreSQL: %s", PQerrorMessage(connection));
-}
-
-/// What the server remarks on ("schema does not exist, skipping") is of no interest.
-static void ignore(void *nothing, const PGresult *notice) {
-    (void)nothing;
-    (void)notice;
-}
-
-static PGconn *connect_to(const char *url, bench_failure *failure) {
-    PGconn *connection = PQconnectdb(url);
-    if (PQstatus(connection) == CONNECTION_OK) {
-        PQsetNoticeReceiver(connection, ignore, NULL);
-        return connection;
-    }
-    fail(failure, "PostgreSQL: %s", PQerrorMessage(connection));
-    PQfinish(connection);
-    return NULL;
-}
-
 static int prepare(writer *self, const char *url, bench_failure *failure) {
     self->connection = connect_to(url, failure);
     if (!self->connection) return -1;
@@ -401,44 +365,4 @@ void bench_postgres_close(bench_postgres *floor) {
         for (size_t at = 0; at < sizeof all / sizeof *all; at++) free(all[at]->bytes);
     }
     free(floor);
-}
-
-int bench_postgres_round_trip(const char *url, uint64_t *nanoseconds, bench_failure *failure) {
-    PGconn *connection = connect_to(url, failure);
-    if (!connection) return -1;
-    int result = 0;
-    uint64_t start = bench_now();
-    for (int count = 0; count < 100 && result == 0; count++) result = execute(connection, "SELECT 1", failure);
-    *nanoseconds = (bench_now() - start) / 100;
-    PQfinish(connection);
-    return result;
-}
-
-// MARK: A snapshot
-
-struct bench_snapshot {
-    PGconn *connection;
-};
-
-bench_snapshot *bench_snapshot_hold(const char *url, bench_failure *failure) {
-    bench_snapshot *snapshot = calloc(1, sizeof *snapshot);
-    if (!snapshot) {
-        fail(failure, "out of memory");
-        return NULL;
-    }
-    snapshot->connection = connect_to(url, failure);
-    if (snapshot->connection && execute(snapshot->connection, "BEGIN ISOLATION LEVEL REPEATABLE READ", failure) == 0
-        && execute(snapshot->connection, "SELECT 1", failure) == 0) {
-        return snapshot;
-    }
-    if (snapshot->connection) PQfinish(snapshot->connection);
-    free(snapshot);
-    return NULL;
-}
-
-int bench_snapshot_end(bench_snapshot *snapshot, bench_failure *failure) {
-    int result = execute(snapshot->connection, "COMMIT", failure);
-    PQfinish(snapshot->connection);
-    free(snapshot);
-    return result;
 }

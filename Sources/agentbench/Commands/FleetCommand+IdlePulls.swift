@@ -27,7 +27,7 @@ extension FleetCommand {
             let isWanted = record % distance == 0 && record / distance < Self.wanted
             let assignee = isWanted ? "idle-0" : "gw-\(record % 9_000)"
             return
-                #"{"id":"w-\#(record)","data":{"assignee":"\#(assignee)","status":"open","title":"Pump 3 is hot, bearing at the drive end"}}"#
+                #"{"id":"w-\#(record)","data":{"assignee":"\#(assignee)","status":"open","title":"Pump 3 is hot, drive end"}}"#
         }
         let listing = try list(stand.ports[0])
         guard listing.records == min(records, Self.wanted) else {

@@ -44,7 +44,7 @@ struct FleetCommand: ParsableCommand {
     @Option(
         defaultAsFlag: 60,
         help: ArgumentHelp(
-            "Measure only the pushes that a hub on PostgreSQL loses while a transaction keeps a snapshot open for so long, as a backup does.",
+            "Measure only what a hub on PostgreSQL loses of its rate while a transaction keeps a snapshot open, as a backup does.",
             valueName: "seconds"))
     var snapshot: Int?
     @Option(

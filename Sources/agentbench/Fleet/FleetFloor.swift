@@ -3,8 +3,8 @@ import CBenchFloors
 import CPostgresFloor
 import SyncCore
 
-/// The least that the hub's work costs on a PostgreSQL server: its statements from C, in groups of 16 pushes with 20 mutations of 200 B, one
-/// group of a writer at a time.
+/// The least that the hub's work costs on a PostgreSQL server: its statements from C, in groups of 16 pushes with 20 mutations of 200 B,
+/// one group of a writer at a time.
 struct FleetFloor {
     let writers: Int
     let mutations: Double

@@ -64,15 +64,17 @@ struct IdlePullsReport {
                     + ["\((Double(row.listing.nanoseconds) / 1e6).short) ms", "\(row.listing.requests)"])
         }
         return """
-            Pulls that bring nothing over \(command.connections) connections to one hub with \(command.records) records, without TLS and tokens. "probes": the
-            same with `GET /v1/probe`, what any request costs. "listing": of the \(rows.first?.listing.records ?? 0) records that pass the seed
-            filter for a new device.
+            Pulls that bring nothing over \(command.connections) connections to one hub with \(command.records) records, without TLS and
+            tokens. "probes": the same with `GET /v1/probe`, what any request costs. "listing": of the records (\(passing)) that pass the
+            seed filter for a new device.
 
             \(table.text)
 
             \(machine.line(fileSystem))
             """
     }
+
+    private var passing: Int { rows.first?.listing.records ?? 0 }
 
     private var json: JSON {
         [

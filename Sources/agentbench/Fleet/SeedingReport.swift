@@ -53,9 +53,9 @@ struct SeedingReport {
             ])
         }
         return """
-            \(command.devices) devices push over \(command.connections) connections, alone for 10 s before and after, and beside \(newDevices) new
-            devices, each of which makes its first sync of \(command.records) records. "first syncs": until the last one has everything. Every
-            mutation took effect once, as the hub counts.
+            \(command.devices) devices push over \(command.connections) connections, alone for 10 s before and after, and beside
+            \(newDevices) new devices, each of which makes its first sync of \(command.records) records. "first syncs": until the last
+            one has everything. Every mutation took effect once, as the hub counts.
 
             \(table.text)
 

@@ -46,9 +46,9 @@ struct StopReport {
             ])
         }
         return """
-            \(command.devices) devices push without end, \(command.mutations) mutations each time; \(command.stops) times one of two hubs was stopped for 5 s
-            (SIGSTOP) at a moment drawn with --seed \(seed). "silence": the longest time in which the other hub answered no push. Every
-            mutation took effect once, as the hub counts.
+            \(command.devices) devices push without end, \(command.mutations) mutations each time; \(command.stops) times one of two
+            hubs was stopped for 5 s (SIGSTOP) at a moment drawn with --seed \(seed). "silence": the longest time in which the other hub
+            answered no push. Every mutation took effect once, as the hub counts.
 
             \(table.text)
 
