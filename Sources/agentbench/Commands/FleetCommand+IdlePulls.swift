@@ -20,7 +20,7 @@ extension FleetCommand {
         let stand = try FleetStand(name, self, in: workplace)
         defer { stand.end() }
         try stand.startHubs(
-            entities: "  \(Self.entity): { kind: reference, seed_filter: { assignee: $device, status: open } }\n")
+            entities: "  \(Self.entity): { seed_filter: { assignee: $device, status: open } }\n")
         Talk.say("\(name): \(records) records are published")
         let distance = max(records / Self.wanted, 1)
         try stand.publish(Self.entity, records) { record in
