@@ -61,7 +61,7 @@ static const char *const statements[STATEMENTS] = {
     [put_replicas] = "INSERT INTO replica SELECT d, s, s, $3::bigint FROM unnest($1::int[], $2::bigint[]) AS u(d, s) ORDER BY d"
                      " ON CONFLICT(device) DO UPDATE SET max_seq = excluded.max_seq, acked_seq = excluded.acked_seq,"
                      " last_seen_ms = excluded.last_seen_ms",
-    // Locked and never updated: a snapshot that somebody keeps open leaves no dead versions of it to walk through.
+    // Locked and never updated: a snapshot that stays open leaves no dead versions of it to walk through.
     [lock_head] = "SELECT one FROM hub WHERE one = 1 FOR UPDATE",
     // A key that is there fails, and so does a record that is there: it divides by zero.
     [put_rows] =

@@ -27,7 +27,7 @@ extension EndToEnd {
         func small() async throws {
             let folder = "/var/tmp/edge-sync-\(UUID().uuidString)"
             try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: false)
-            // A folder that stays behind harms nobody.
+            // A folder that stays behind does no harm.
             defer { try? FileManager.default.removeItem(atPath: folder) }
             // The way to the server is a relay, which must carry hubs, floor and commands.
             let output = try await Child.run(

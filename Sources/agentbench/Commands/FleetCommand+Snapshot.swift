@@ -2,7 +2,7 @@ import BenchKit
 import CBenchFloors
 import CPostgresFloor
 
-// Somebody keeps a snapshot of the database open, as pg_dump does: what that costs the pushes.
+// A transaction keeps a snapshot of the database open, as pg_dump does: what that costs the pushes.
 extension FleetCommand {
     func publishSnapshot(in workplace: Workplace) throws {
         var report = SnapshotReport(command: self, fileSystem: workplace.fileSystem.name)
