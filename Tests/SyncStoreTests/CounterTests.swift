@@ -40,6 +40,24 @@ private struct CounterWalk {
     var list: [Mutation] = []
     var time: Int64 = 0
     var version: Int64 = 0
+    /// A second connection, as questions have it. It goes with the process that it stands for.
+    private var reader: StoreReads?
+
+    init(random: SeededRandom, agent: TestAgent) {
+        self.random = random
+        self.agent = agent
+    }
+
+    private mutating func reopen() throws {
+        reader = nil
+        try agent.reopen()
+    }
+
+    private mutating func asReader() throws -> StoreReads {
+        let reads = try reader ?? StoreReads(database: Database.openReader(path: agent.database.path ?? ""))
+        reader = reads
+        return reads
+    }
 
     private mutating func below(_ limit: Int) -> Int { Int(random.next() % UInt64(limit)) }
 
@@ -51,7 +69,7 @@ private struct CounterWalk {
         case 75..<80: try stopped()
         case 80..<85: try cancel()
         case 85..<90: try discard()
-        case 90..<94: try agent.reopen()
+        case 90..<94: try reopen()
         case 94..<97: try pass(below(2) == 0 ? 2_000 : 700_000)
         default: try enqueueMany()
         }
@@ -133,7 +151,7 @@ private struct CounterWalk {
         }
         let seq = agent.store.lastSeq
         #expect(StoreError.code { try agent.create("s\(list.count)") } == .stopped)
-        try agent.reopen()
+        try reopen()
         #expect(agent.store.lastSeq == seq + (isAfter ? 1 : 0))
         guard isAfter else { return }
         var query = MutationQuery()
@@ -166,9 +184,8 @@ private struct CounterWalk {
         }
     }
 
-    func compare() throws {
-        let reader = try Database.openReader(path: agent.database.path ?? "")
-        for reads in [agent.store.reads, StoreReads(database: reader)] {
+    mutating func compare() throws {
+        for reads in [agent.store.reads, try asReader()] {
             let facts = try reads.facts(at: agent.now)
             #expect(facts.enqueued == Int64(list.count))
             let sum = facts.counts.values.flatMap { $0.values }.reduce(0, +)

@@ -1,5 +1,6 @@
 import CSQLite
 import Foundation
+import StoreKit
 import SyncCore
 import SyncStore
 
@@ -102,7 +103,7 @@ final class TemporaryFolder: Sendable {
     let path: String
 
     init() throws {
-        path = NSTemporaryDirectory() + "/store-" + UUID().uuidString
+        path = QuickFolder.parent + "/store-" + UUID().uuidString
         try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
     }
 
@@ -145,7 +146,7 @@ extension TestAgent {
     func reopen(_ path: String? = nil) throws {
         let path = path ?? database.path ?? ""
         // Nothing may still hold the old connection.
-        database = try Database.inMemory()
+        database = try EmptyDatabase.copy()
         store = try Store(database, StoreOptions(device: options.device, bootID: options.bootID, seed: 0), at: now)
         database = try Database.open(path: path)
         wait(.seconds(1))
