@@ -1,6 +1,7 @@
 import Foundation
 import Glibc
 import LocalAPI
+import ProcessStand
 import SyncCore
 import SyncLinux
 import Testing
@@ -109,6 +110,7 @@ extension FieldStand {
         let end = ContinuousClock.now + .seconds(240)
         while try await blob(id).offset < offset {
             guard ContinuousClock.now < end else { throw StandError("\(id) does not get on: \(try await blob(id))") }
+            await Pause.long()
         }
     }
 

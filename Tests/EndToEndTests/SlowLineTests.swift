@@ -1,6 +1,7 @@
 import Foundation
 import Glibc
 import LocalAPI
+import ProcessStand
 import SyncCore
 import Testing
 
@@ -93,6 +94,7 @@ extension FieldStand {
         let end = ContinuousClock.now + patience
         while try await agentctl("get", entity, "w-\(count - 1)").status != 0 {
             guard ContinuousClock.now < end else { throw StandError("not all of \(count) came: \(try await status().sync)") }
+            await Pause.long()
         }
     }
 }

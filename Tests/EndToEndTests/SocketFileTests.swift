@@ -1,6 +1,7 @@
 import Foundation
 import Glibc
 import LocalAPI
+import ProcessStand
 import SyncCore
 import Testing
 
@@ -12,7 +13,7 @@ extension EndToEnd {
         private func untilFound(_ stand: Stand) async throws {
             while access(stand.socketPath, F_OK) != 0 {
                 try #require(await stand.isAgentRunning, "the agent has ended")
-                await Task.yield()
+                await Pause.short()
             }
         }
 

@@ -37,7 +37,7 @@ extension EndToEnd {
                     page.contains("agenthub_overloaded_total{by=\"all\"} 0\n") && page.contains("agenthub_connections_refused_total 0\n"))
                 // They give back their resources before the stand counts those of the hub.
                 crowd.leave()
-                while try await unknown(stand) > 8 {}
+                while try await unknown(stand) > 8 { await Pause.short() }
             }
         }
 
@@ -92,6 +92,7 @@ extension EndToEnd {
                 while try await streams() != "32" {
                     let isAlive = readers.allSatisfy(\.isRunning)
                     try #require(isAlive, "a reader ended")
+                    await Pause.short()
                 }
                 #expect(try await stand.agentctl("status").status != 69)
                 let health = [

@@ -1,5 +1,6 @@
 import Foundation
 import LocalAPI
+import ProcessStand
 import Testing
 
 extension EndToEnd {
@@ -144,7 +145,7 @@ extension EndToEnd {
                 child = try Child(
                     [program, "follow", position], environment: ["AGENTD_SOCKET": stand.socketPath],
                     log: "\(stand.folder)/follower.log", output: pipe.writingEnd)
-                while !FileManager.default.fileExists(atPath: position), child.isRunning { await Task.yield() }
+                while !FileManager.default.fileExists(atPath: position), child.isRunning { await Pause.short() }
             }
 
             func waitFor(_ id: String) async throws {

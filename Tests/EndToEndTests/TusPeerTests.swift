@@ -164,7 +164,7 @@ private final class TusServer {
                 (try? FileManager.default.attributesOfItem(atPath: "\(folder)/\(name)"))?[.size] as? Int64
             }
             if sizes.reduce(0, +) >= bytes { return }
-            await Task.yield()
+            await Pause.short()
         }
     }
 

@@ -149,7 +149,7 @@ package final class SeaweedServer: Sendable {
             let left = try keys(place, prefix)
             if left.isEmpty { return }
             guard ContinuousClock.now < end else { throw Failure(description: "left over: \(left)") }
-            await Task.yield()
+            await Pause.short()
         }
     }
 

@@ -1,6 +1,7 @@
 import Foundation
 import LocalAPI
 import PowerCutKit
+import ProcessStand
 import SyncCore
 
 /// The log of a gateway's disk, and its answers, while files came down to it in two lives: ahead of any question, for an app that waits,
@@ -92,7 +93,7 @@ struct FetchRecording {
         _ = try await stand.client.pause(PauseBody())
         // The piece that was under way ends on its own; until then nothing holds the file up. The bytes of the piece are in the next
         // answer.
-        while let part = try await part(of: digest, on: stand), !part.waits {}
+        while let part = try await part(of: digest, on: stand), !part.waits { await Pause.short() }
         if let part = try await part(of: digest, on: stand), part.offset > 0 { return true }
         _ = try await stand.client.resume()
         return false

@@ -1,6 +1,7 @@
 import Foundation
 import Glibc
 import LocalAPI
+import ProcessStand
 import SyncCore
 import SyncLinux
 
@@ -265,6 +266,7 @@ actor FieldStand {
             guard ContinuousClock.now < end else {
                 throw StandError("never came: \(what); last \(status.connectivity.state), \(status.outbox)")
             }
+            await Pause.long()
         }
     }
 
@@ -280,6 +282,7 @@ actor FieldStand {
             let applied = try await hubMutations("applied")
             if applied >= count { return }
             guard ContinuousClock.now < end else { throw StandError("the hub has \(applied) of \(count) mutations") }
+            await Pause.long()
         }
     }
 
@@ -288,7 +291,7 @@ actor FieldStand {
         let end = ContinuousClock.now + Self.patience
         while !proxied.contains(where: { $0.contains(words) }) {
             guard ContinuousClock.now < end else { throw StandError("nothing like \(words) went through the proxy: \(proxied)") }
-            _ = try await agentctl("status")
+            await Pause.short()
         }
     }
 

@@ -79,7 +79,7 @@ struct ResourceWatch: Sendable {
                 return []
             }
             if left.isEmpty || ContinuousClock.now > end { return left }
-            await Task.yield()
+            await Pause.short()
         }
     }
 

@@ -67,7 +67,7 @@ struct ReverseProxy {
         }
         try Stand.write(text + "\n", to: file)
         child = try Child([program.path] + arguments, log: log)
-        while child.isRunning, !Self.listens(port) { sched_yield() }
+        while child.isRunning, !Self.listens(port) { await Pause.short() }
         guard child.isRunning else {
             throw StandError("\(program.rawValue) did not start:\n" + ((try? String(contentsOfFile: log, encoding: .utf8)) ?? ""))
         }

@@ -287,6 +287,7 @@ actor Stand {
             let status = try await client.status().value
             if isSo(status) { return status }
             guard ContinuousClock.now < end else { throw StandError("never came: \(what); last \(status.outbox)") }
+            await Pause.short()
         }
     }
 

@@ -1,0 +1,14 @@
+/// What a test does between two questions of a wait. Without it a wait for a link or a deadline takes a whole processor from the programs
+/// that it waits for, and from the tests beside it. It decides nothing: the answer does.
+package enum Pause {
+    /// For a question that is a request or a look at a file.
+    package static func short() async { await wait(.milliseconds(5)) }
+
+    /// For a question that starts a program, which alone takes as long.
+    package static func long() async { await wait(.milliseconds(20)) }
+
+    private static func wait(_ duration: Duration) async {
+        // A task that is cancelled asks at once, and learns it from the answer.
+        try? await Task.sleep(for: duration)
+    }
+}
