@@ -92,14 +92,21 @@ package final class Hub {
     /// Opens the database, or creates it.
     ///
     /// - Throws: `.database` or `.foreignDatabase`; the latter leaves the file as it was.
-    package init(_ place: Place, settings: Settings, random: SeededRandom) throws(HubError) {
+    package convenience init(_ place: Place, settings: Settings, random: SeededRandom) throws(HubError) {
+        try self.init(place, settings: settings, random: random) { () throws(DatabaseError) in try place.database.open() }
+    }
+
+    /// - Parameter open: Opens the database at this place.
+    init(
+        _ place: Place, settings: Settings, random: SeededRandom, opening open: () throws(DatabaseError) -> any HubDatabase
+    ) throws(HubError) {
         self.place = place
         self.settings = settings
         self.random = random
         generation = HubGeneration()
         onlyReads = false
         do throws(DatabaseError) {
-            store = HubStore(try place.database.open(), ablations: settings.ablations)
+            store = HubStore(try open(), ablations: settings.ablations)
             if settings.ablations.contains(.commitUnsynced), !store.database.isShared {
                 try store.database.execute("PRAGMA synchronous=NORMAL")
             }

@@ -120,10 +120,26 @@ final class SimHub {
 
     /// The process dies and another one opens the same database.
     func restart() throws(HubError) {
-        let copy = try hub.copy()
-        hub = try Hub(.memory, settings: settings, random: SeededRandom(seed: seeds.next()))
-        try hub.restore(copy, startingEpoch: false)
+        hub = try Hub(over: hub, settings: settings, random: drawn())
         listen()
+    }
+
+    /// An operator puts a backup in the place of the database.
+    func restore(_ copy: [UInt8], startingEpoch: Bool) throws(HubError) {
+        hub = try Hub(over: hub, restoring: copy, settings: settings, random: drawn())
+        if versions != nil { versions = RecordVersions() }
+        if startingEpoch { try hub.startEpoch() }
+        listen()
+        forgetObserved()
+    }
+
+    /// The randomness of a process over a database with rows: what it would draw for a new one is drawn already, so that a seed stays what
+    /// it was.
+    private func drawn() -> SeededRandom {
+        var random = SeededRandom(seed: seeds.next())
+        // A secret of four numbers and the name of a history.
+        for _ in 0..<5 { _ = random.next() }
+        return random
     }
 
     /// Another database, with nothing in it.

@@ -30,7 +30,7 @@ extension Simulation {
         hub.generation += 1
         for index in operations.indices where operations[index].applied > 0 { operations[index].wasApplied = true }
         if let image {
-            try Broken.none { try hub.restore(image.copy) }
+            try Broken.none { try hub.restore(image.copy, startingEpoch: true) }
             goBack(to: image)
             (hub.mark, hub.historyBegan) = (hub.hub.mark, now)
             count("hub restores", alsoWithScopes: true)
@@ -108,12 +108,6 @@ extension Simulation {
 }
 
 extension SimHub {
-    func restore(_ copy: [UInt8], startingEpoch: Bool = true) throws(HubError) {
-        try makeAnew()
-        try hub.restore(copy, startingEpoch: startingEpoch)
-        forgetObserved()
-    }
-
     func makeAnew() throws(HubError) {
         try replace()
         forgetObserved()

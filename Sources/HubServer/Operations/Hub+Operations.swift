@@ -28,4 +28,19 @@ extension Hub {
         do throws(DatabaseError) { try install(copy) } catch { throw HubError(error) }
         if startingEpoch { try startEpoch() }
     }
+    /// A hub over the database in memory of an earlier one, as a new process is over the file of one that died: what the earlier one knew
+    /// beside its rows is gone. The earlier one must not be used any more.
+    ///
+    /// - Parameter copy: Takes the place of all rows, made earlier by ``copy()``; `nil`: they stay.
+    package convenience init(
+        over earlier: Hub, restoring copy: [UInt8]? = nil, settings: Settings, random: SeededRandom
+    ) throws(HubError) {
+        try self.init(earlier.place, settings: settings, random: random) { () throws(DatabaseError) in
+            let database = try earlier.copied()
+            guard let copy else { return database }
+            database.forgetStatements()
+            try database.deserialize(copy)
+            return database
+        }
+    }
 }

@@ -1,3 +1,5 @@
+import Synchronization
+
 /// The tables of the hub in SQLite (PROTOCOL A15) and the steps from each version to the next. A released step is never edited.
 ///
 /// - `record`: one row a record. The row of a deleted one is its tombstone: `data` is NULL, and `kept` has the values that an update may
@@ -148,6 +150,7 @@ enum SQLiteSchema {
     /// Opens the writing connection, updates the schema, and checks that SQLite applied the settings.
     static func open(_ place: SQLiteDatabase.Place) throws(DatabaseError) -> SQLiteDatabase {
         let database = try SQLiteDatabase(place)
+        if place == .memory { try copyTables(into: database) }
         let name = try database.number("PRAGMA application_id")
         let present = try database.number("PRAGMA user_version")
         let isEmpty = try database.number("SELECT count(*) FROM sqlite_schema") == 0
@@ -169,12 +172,39 @@ enum SQLiteSchema {
             }
         }
         if present == 1 { try completeFirst(database) }
+        try makeTables(database, from: present)
+        if case .file(let path) = place { try sealPages(database, path) }
+        return database
+    }
+
+    /// - Parameter present: The version of the schema that the database has.
+    private static func makeTables(_ database: SQLiteDatabase, from present: Int64) throws(DatabaseError) {
         for (index, step) in steps.enumerated().dropFirst(Int(present)) {
             try database.execute(
                 "BEGIN IMMEDIATE; \(step) PRAGMA application_id=\(applicationID); PRAGMA user_version=\(index + 1); COMMIT;")
         }
-        if case .file(let path) = place { try sealPages(database, path) }
-        return database
+    }
+
+    /// Gives a new database in memory its tables. They are made once in a process and then copied, because a test or a history of the
+    /// simulation opens many such hubs, and making the tables takes longer than everything else of a start.
+    private static func copyTables(into database: SQLiteDatabase) throws(DatabaseError) {
+        try tables.withLock { tables throws(DatabaseError) in
+            if tables == nil {
+                let made = try SQLiteDatabase(.memory)
+                made.reserveSeals()
+                try made.execute("PRAGMA page_size=4096; PRAGMA auto_vacuum=INCREMENTAL")
+                try makeTables(made, from: 0)
+                tables = Tables(database: made)
+            }
+            try tables?.database.copy(into: database)
+        }
+    }
+
+    private static let tables = Mutex<Tables?>(nil)
+
+    /// It is only read, and by one thread at a time.
+    private struct Tables: @unchecked Sendable {
+        let database: SQLiteDatabase
     }
 
     /// Opens the file read-only and never checkpoints, so the server stays the only writer.
