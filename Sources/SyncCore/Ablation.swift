@@ -148,6 +148,14 @@ package enum Ablation: String, Sendable, CaseIterable {
     case stubsUncounted
     /// A record whose document was dropped stays without one, whatever the hub has since.
     case droppedForGood
+    /// A document that was fetched counts, although the device has seen a newer version since it was asked for.
+    case olderBroughtBack
+    /// A document that was fetched is taken, although its record has left the share of the device since it was asked for.
+    case revokedBroughtBack
+    /// A parent that a device does not receive counts as there.
+    case hiddenParentsSeen
+    /// A list with a member that is forbidden takes effect without that member.
+    case forbiddenMembersSkipped
 }
 
 package struct Ablations: Sendable, Hashable {

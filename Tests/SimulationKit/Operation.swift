@@ -109,6 +109,8 @@ enum Entities {
         var changesSchemas: Bool
         /// The one whose documents devices drop (``Tasks``).
         var keeps: Bool
+        /// Records that are shared out name parents that are shared out.
+        var hasParents = false
 
         static let all = Extras(sharesOut: true, changesSchemas: true, keeps: true)
     }
@@ -138,7 +140,11 @@ enum Entities {
             book.entities[Visits.entity] = Visits.rules
             book.entities.merge(Audits.rules) { own, _ in own }
         }
-        if extras.keeps { book.entities[Tasks.entity] = Tasks.rules(ofHub: ofHub) }
+        if extras.keeps {
+            book.entities[Tasks.entity] = Tasks.rules(ofHub: ofHub)
+            if extras.sharesOut, !ofHub { book.entities[Shares.orders]?.keep = Tasks.rule }
+        }
+        if extras.hasParents { book.entities[Shares.jobs]?.refs = ["order": Shares.orders] }
         return book
     }
 

@@ -64,8 +64,13 @@ package struct Scenario: Sendable, Hashable {
     /// Operators also grant the scopes of groups (``Shares/groups``). Only where records are shared out.
     package var usesGroups: Bool
 
+    /// Jobs name an order as their parent (``Shares``). Only where records are shared out.
+    package var hasParents: Bool
+
     /// Entities that not every history has.
-    var extras: Entities.Extras { Entities.Extras(sharesOut: sharesOut, changesSchemas: changesSchemas, keeps: keeps) }
+    var extras: Entities.Extras {
+        Entities.Extras(sharesOut: sharesOut, changesSchemas: changesSchemas, keeps: keeps, hasParents: hasParents)
+    }
 
     /// All that apps do is about this entity, and as urgent as the rest of it; `nil`: about all of them.
     var focus: EntityName?
@@ -112,6 +117,8 @@ package struct Scenario: Sendable, Hashable {
         usesGroups = Int.random(in: 0..<3, using: &fifth) == 0 && sharesOut
         // A document is dropped after days, for which it may be offered again to a hub that went back. A history has no days.
         if keeps { faults.subtract([.hubRestore, .rollback]) }
+        var sixth = SeededRandom(seed: seed &* 0xC2B2_AE3D_27D4_EB4F &+ 21)
+        hasParents = Int.random(in: 0..<3, using: &sixth) == 0 && sharesOut
         if let toward { lead(to: toward) }
     }
 
@@ -208,6 +215,7 @@ package struct Scenario: Sendable, Hashable {
         if changesSchemas != drawn.changesSchemas { settings.append(("SIMULATION_SCHEMAS", "\(changesSchemas)")) }
         if keeps != drawn.keeps { settings.append(("SIMULATION_KEEPS", "\(keeps)")) }
         if usesGroups != drawn.usesGroups { settings.append(("SIMULATION_GROUPS", "\(usesGroups)")) }
+        if hasParents != drawn.hasParents { settings.append(("SIMULATION_PARENTS", "\(hasParents)")) }
         if let toward { settings.append(("SIMULATION_TOWARD", toward.rawValue)) }
         if !ablations.isEmpty { settings.append(("SIMULATION_ABLATIONS", list(ablations.map(\.rawValue)))) }
         return settings
@@ -232,6 +240,7 @@ package struct Scenario: Sendable, Hashable {
         changesSchemas = setting("SIMULATION_SCHEMAS").flatMap { Bool($0) } ?? changesSchemas
         keeps = setting("SIMULATION_KEEPS").flatMap { Bool($0) } ?? keeps
         usesGroups = setting("SIMULATION_GROUPS").flatMap { Bool($0) } ?? usesGroups
+        hasParents = setting("SIMULATION_PARENTS").flatMap { Bool($0) } ?? hasParents
     }
 
     /// The one command for it.

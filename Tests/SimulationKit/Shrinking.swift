@@ -54,6 +54,7 @@ extension Campaign {
         changes.append { $0.changesSchemas = false }
         changes.append { $0.keeps = false }
         changes.append { $0.usesGroups = false }
+        changes.append { $0.hasParents = false }
         changes.append { $0.agents = max(1, $0.agents - 1) }
         changes.append { $0.records = max(1, $0.records / 2) }
         changes.append { $0.operations = $0.operations * 3 / 4 }

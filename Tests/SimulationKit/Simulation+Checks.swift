@@ -35,6 +35,8 @@ extension Simulation {
             try checkParents(push, answer, from: agents[flight.agent])
             try checkDeleted(push, answer)
             try checkShare(push, answer, agents[flight.agent].device)
+            try checkLists(push, answer, agents[flight.agent].device)
+            try checkKin(push, answer, agents[flight.agent].device)
             try checkRules(push, answer, from: agents[flight.agent], headBefore: hub.headBefore)
             try oracle.note(
                 push, answer, from: agents[flight.agent], &operations, byKey: byKey, successors: successors,

@@ -26,7 +26,7 @@ extension Simulation {
         }
         try shareWeather()
         try schemaWeather()
-        keepWeather()
+        try keepWeather()
         let possible = [
             Fault.powerCut, .restore, .link, .metered, .clock, .pause, .collect, .auth, .hubCrash, .hubRestore, .clone, .rollback,
         ].filter { has($0) }

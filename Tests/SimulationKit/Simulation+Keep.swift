@@ -24,8 +24,10 @@ extension Simulation {
     }
 
     /// A round through the documents begins with a process, so processes end now and then.
-    func keepWeather() {
-        guard scenario.keeps, chance(0.2) else { return }
+    func keepWeather() throws(Broken) {
+        guard scenario.keeps else { return }
+        try fetchWeather()
+        guard chance(0.2) else { return }
         let agent = pick(agents)
         guard agent.store != nil else { return }
         say("agent \(agent.index) is updated")
@@ -48,14 +50,17 @@ extension Simulation {
 
     private func documents(of agent: SimAgent, _ store: Store) throws(Broken) -> HeldDocuments {
         var held = HeldDocuments()
-        var query = RecordQuery(Tasks.entity)
-        query.limit = 1_000
-        for item in try Broken.none({ try store.reads.records(query) }).items {
-            guard let base = item.base else { continue }
-            held.documents[item.name] = try Broken.none { try JSONReader.read(base) }.object
+        let entities = Tasks.dropped(scenario.extras)
+        for entity in entities {
+            var query = RecordQuery(entity)
+            query.limit = 1_000
+            for item in try Broken.none({ try store.reads.records(query) }).items {
+                guard let base = item.base else { continue }
+                held.documents[item.name] = try Broken.none { try JSONReader.read(base) }.object
+            }
         }
         let open = try mutations(of: agent, .pending, .inFlight, .conflicted, .failed)
-        held.open = Set(open.map(\.record).filter { $0.entity == Tasks.entity })
+        held.open = Set(open.map(\.record).filter { entities.contains($0.entity) })
         return held
     }
 
@@ -78,7 +83,7 @@ extension Simulation {
 
     /// In the end a device need not have what the rule lets go.
     func mayLack(_ name: RecordName, _ document: JSONObject) -> Bool {
-        scenario.keeps && name.entity == Tasks.entity && Tasks.mayBeDropped(document)
+        Tasks.dropped(scenario.extras).contains(name.entity) && Tasks.mayBeDropped(document)
     }
 
     /// Of a dropped document the device has the version: both sides still agree.
@@ -86,14 +91,17 @@ extension Simulation {
         guard scenario.keeps, let store = agent.store else { return }
         let held = try documents(of: agent, store).documents
         for name in agent.dropped where held[name] != nil { count("dropped documents back") }
-        var digest = EntityDigest()
-        for (name, record) in hub.records where name.entity == Tasks.entity {
-            guard let version = hub.shown(record.version, of: name) else { continue }
-            digest.add(name.id, version: version)
-        }
-        let own = try Broken.none { try store.digest(of: Tasks.entity) }
-        guard own.differences(from: digest).isEmpty else {
-            throw Broken("a comparison counts what was dropped", "agent \(agent.index): \(held.keys.sorted()) are there")
+        for entity in Tasks.dropped(scenario.extras) {
+            var digest = EntityDigest()
+            for (name, record) in hub.records
+            where name.entity == entity && oracle.shares.includes(name, record.data, agent.device) {
+                guard let version = hub.shown(record.version, of: name) else { continue }
+                digest.add(name.id, version: version)
+            }
+            let own = try Broken.none { try store.digest(of: entity) }
+            guard own.differences(from: digest).isEmpty else {
+                throw Broken("a comparison counts what was dropped", "agent \(agent.index): \(held.keys.sorted()) are there")
+            }
         }
     }
 }

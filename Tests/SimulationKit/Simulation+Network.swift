@@ -54,7 +54,7 @@ extension Simulation {
     }
 
     /// As the agent's shell makes it.
-    private func request(for call: HubCall, _ agent: SimAgent) -> HTTPRequest {
+    func request(for call: HubCall, _ agent: SimAgent) -> HTTPRequest {
         var token = agent.token
         if let until = badTokens[agent.index], now < until { token = "est_revoked" }
         var headers: HTTPHeaders = [

@@ -50,7 +50,7 @@ extension Simulation {
         _ item: IncomingItem, _ result: PushResult, _ agent: SimAgent, _ headBefore: Int64
     ) throws(Broken) -> (RecordName, [RuleModel.Lost])? {
         guard case .success(var mutation) = item.content,
-            let rules = Entities.rules(ofHub: true, scenario.extras)[mutation.record.entity], rules.kind == .record
+            let rules = hubRules[mutation.record.entity], rules.kind == .record
         else { return nil }
         // A version that is not reached yet belongs to another history.
         if mutation.baseVersion > headBefore { mutation.baseVersion = -1 }

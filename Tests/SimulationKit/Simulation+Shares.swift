@@ -17,6 +17,7 @@ extension Simulation {
             for (group, sites) in Shares.groupsAtFirst { oracle.shares.set(sites, of: group) }
         }
         // The cursors of this device do not name its scopes.
+        if scenario.hasParents { count("histories with parents") }
         guard scenario.seed.isMultiple(of: 4), let device = Shares.field.last else { return }
         for site in Shares.emptySites { grant(site, to: device, in: .file, isGranted: true) }
     }
@@ -50,7 +51,20 @@ extension Simulation {
         } else {
             place(&operation, isNew: isNew, agent)
         }
+        addLater(to: &operation, agent)
         return operation
+    }
+
+    /// What came later is drawn from a generator of its own.
+    private func addLater(to operation: inout Operation, _ agent: SimAgent) {
+        if scenario.keeps, operation.record.entity == Shares.orders, others.fraction() < 0.6 {
+            operation.data["done"] = others.fraction() < 0.7 ? "yes" : "no"
+        }
+        guard scenario.hasParents, operation.record.entity == Shares.jobs, others.fraction() < 0.8 else { return }
+        // Mostly the order that the app has just written.
+        let latest = operations.last { $0.agent == agent.index && $0.record.entity == Shares.orders && !$0.isLost }
+        let drawn = "r\(Int.random(in: 0..<scenario.records, using: &others))"
+        operation.data["order"] = .string(others.fraction() < 0.8 ? latest?.record.id.text ?? drawn : drawn)
     }
 
     /// Gives a record its scopes, or other ones.

@@ -41,11 +41,16 @@ package final class Simulation {
         /// A request for the hub's settings arrives there, and its answer comes back.
         case configArrives(agent: Int, life: Int)
         case configAnswered(agent: Int, life: Int, HTTPResponse?)
+        /// A request for one record arrives at the hub, and its answer comes back.
+        case fetchArrives(FetchOnItsWay)
+        case fetchAnswered(FetchOnItsWay, HTTPResponse)
     }
 
     package let scenario: Scenario
     let ablations: Ablations
     var random: SeededRandom
+    /// Draws of what came later, so that a seed stays what it was in all else: fetched documents, and parents.
+    var others: SeededRandom
     var now = Instant(nanoseconds: 0)
     var queue = EventQueue<Event>()
     var agents: [SimAgent] = []
@@ -117,14 +122,16 @@ package final class Simulation {
         let hub = try Broken.none { try SimHub(scenario, rules, random: &random) }
         self.hub = hub
         self.random = random
+        others = SeededRandom(seed: scenario.seed &* 0x9FB2_1C65_1E98_DF25 &+ 3)
         trace = Trace(keeps: keeps)
         for index in 0..<scenario.agents {
             agents.append(try Broken.none { try SimAgent(index: index, token: hub.tokens[index], ownRules) })
         }
     }
 
-    /// The rules of the agents' own files.
-    var ownRules: RuleBook { Entities.rules(ofHub: false, scenario.extras) }
+    /// The rules of the agents' own files, and of the hub.
+    private(set) lazy var ownRules = Entities.rules(ofHub: false, scenario.extras)
+    private(set) lazy var hubRules = Entities.rules(ofHub: true, scenario.extras)
 
     package var traceHash: UInt64 { trace.hash }
     package var traceTail: [String] { trace.tail }
@@ -178,6 +185,8 @@ package final class Simulation {
         case .operatorLooks: try look()
         case .configArrives(let index, let life): try configArrives(agents[index], life)
         case .configAnswered(let index, let life, let response): try configAnswered(response, agents[index], life)
+        case .fetchArrives(let fetch): try fetchArrives(fetch)
+        case .fetchAnswered(let fetch, let response): try fetchAnswered(fetch, response)
         }
     }
 

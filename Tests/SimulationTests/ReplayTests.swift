@@ -49,6 +49,7 @@ struct ReplayTests {
         scenario.changesSchemas.toggle()
         scenario.keeps.toggle()
         scenario.usesGroups.toggle()
+        scenario.hasParents.toggle()
         let settings = Dictionary(uniqueKeysWithValues: scenario.settings.map { ($0.name, $0.value) })
         #expect(Scenario(settings: { settings[$0] }) == scenario)
         #expect(Scenario(settings: { _ in nil }) == nil)

@@ -66,6 +66,8 @@ struct SimulationTests {
             "hub files replaced with scopes", "hub folders replaced with scopes",
             "histories with groups", "scopes granted by groups", "scopes revoked by groups",
             "histories with keep", "documents dropped", "dropped documents back", "work on dropped documents refused",
+            "documents asked for", "documents fetched", "documents that came too late", "records of others asked for in vain",
+            "histories with parents", "children of parents of others refused", "lists with a forbidden member refused",
             "histories with schemas", "schemas changed", "schemas taken back", "schemas not accepted", "changes of older versions accepted",
             "writes in older versions", "devices converted", "devices converted back", "settings of the hub refused",
             "settings of the hub taken during a cycle", "contradictions to a schema",

@@ -99,7 +99,8 @@ struct PushBatch {
             conclude(item, result)
             results.append(result)
         }
-        let endings = results.map { MutationFate.Ending($0.verdict) }
+        let skips = ablations.contains(.forbiddenMembersSkipped)
+        let endings = results.filter { !skips || !$0.verdict.isForbidden }.map { MutationFate.Ending($0.verdict) }
         if let before, !endings.allSatisfy({ $0 == .accepted }) {
             self = before
             results = try failed(items, results, endings)
@@ -411,7 +412,9 @@ struct PushBatch {
         for (field, parent) in rules.refs.sorted(by: { $0.key < $1.key }) {
             guard let id = mutation.content.data[field]?.text.flatMap({ RecordID($0) }) else { continue }
             let name = RecordName(parent, id)
-            if let ending = missingParents[name], try !load(name).isLive { return missing(name.description, ending) }
+            let parent = try load(name)
+            let isThere = parent.isLive || ablations.contains(.hiddenParentsSeen) && parent.stored?.isDeleted == false
+            if let ending = missingParents[name], !isThere { return missing(name.description, ending) }
         }
         return nil
     }
@@ -494,5 +497,11 @@ extension PushResult {
             }
         guard case .record(let record) = state else { return 0 }
         return record.data.json.utf8.count + (record.fieldHLC?.json.utf8.count ?? 0) + (record.fieldOrigins?.json.utf8.count ?? 0)
+    }
+}
+
+extension PushResult.Verdict {
+    fileprivate var isForbidden: Bool {
+        if case .rejected(let problem, _) = self { problem.code == Problem.forbidden } else { false }
     }
 }

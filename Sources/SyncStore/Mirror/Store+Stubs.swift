@@ -103,9 +103,14 @@ extension Store {
     package func bringBack(_ item: StreamPage.Record, of entity: EntityName, at now: Moment) throws(StoreError) {
         try transact(at: now) { () throws(StoreError) in
             try prepareForChange()
-            guard let eid = names.entities[entity], let row = try MirrorRow.find(database, eid: eid, id: item.id.text), !row.isDamaged,
-                row.isNotKept, row.status == .synced, item.record.version >= row.baseVersion
-            else { return }
+            guard let eid = names.entities[entity] else { return }
+            guard let row = try MirrorRow.find(database, eid: eid, id: item.id.text) else {
+                var summary = PullSummary()
+                if options.ablations.contains(.revokedBroughtBack) { try apply([item], eid: eid, listing: nil, &summary) }
+                return
+            }
+            let isOlder = item.record.version < row.baseVersion && !options.ablations.contains(.olderBroughtBack)
+            guard !row.isDamaged, row.isNotKept, row.status == .synced, !isOlder else { return }
             var records = TouchedRecords()
             try touch(row.rid, &records)
             try takeRemote(RemoteSide(item.record, device: item.originDevice, author: item.originAuthor), of: row.rid, &records)
