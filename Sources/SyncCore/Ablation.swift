@@ -148,7 +148,7 @@ package enum Ablation: String, Sendable, CaseIterable {
     case stubsUncounted
     /// A record whose document was dropped stays without one, whatever the hub has since.
     case droppedForGood
-    /// A document that was fetched counts, although the device has seen a newer version since it was asked for.
+    /// A document that was fetched is taken, although the device has a newer one by now.
     case olderBroughtBack
     /// A document that was fetched is taken, although its record has left the share of the device since it was asked for.
     case revokedBroughtBack

@@ -180,6 +180,11 @@ package struct Scenario: Sendable, Hashable {
         case .lostScopesKept:
             // An operator takes a scope from a device that has records of it, and no group grants it again.
             (agents, sharesOut, usesGroups) = (3, true, false)
+        case .revokedBroughtBack:
+            // A document is on its way to a device that learns meanwhile that its record has left the share.
+            faults.subtract([.portal, .auth, .poison, .restore, .clone, .hubRestore, .rollback, .link, .metered, .pause])
+            (agents, sharesOut, keeps, usesGroups) = (3, true, true, false)
+            (operations, records, pullInterval, faultsFor) = (60, 3, .seconds(20), .seconds(600))
         case .newSchemasUnseen:
             // A device takes a newer version over while pages of the former one are under way to it.
             faults = [.delay]

@@ -109,8 +109,8 @@ extension Store {
                 if options.ablations.contains(.revokedBroughtBack) { try apply([item], eid: eid, listing: nil, &summary) }
                 return
             }
-            let isOlder = item.record.version < row.baseVersion && !options.ablations.contains(.olderBroughtBack)
-            guard !row.isDamaged, row.isNotKept, row.status == .synced, !isOlder else { return }
+            let isMissed = row.isNotKept && item.record.version >= row.baseVersion
+            guard !row.isDamaged, row.status == .synced, isMissed || options.ablations.contains(.olderBroughtBack) else { return }
             var records = TouchedRecords()
             try touch(row.rid, &records)
             try takeRemote(RemoteSide(item.record, device: item.originDevice, author: item.originAuthor), of: row.rid, &records)
