@@ -1,4 +1,4 @@
-import HubServer
+@testable import HubServer
 import SyncCore
 import Testing
 
