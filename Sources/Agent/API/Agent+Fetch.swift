@@ -88,7 +88,11 @@ extension Agent {
             // The record has left the share of this device meanwhile.
             guard let shown else { return agent.refuseFetch(call, LocalProblem.notFound.problem("there is no record \(name)")) }
             guard !shown.isNotKept else {
-                return agent.refuseFetch(call, Self.unavailable("it shows an older state than this device has seen"))
+                let why =
+                    shown.status == .synced
+                    ? "it shows an older state than this device has seen"
+                    : "a change of it is open or was refused; settle that first: agentctl rejected"
+                return agent.refuseFetch(call, Self.unavailable(why))
             }
             agent.events.poke()
             call.answer(RecordAnswer.answer(shown, view: view))
