@@ -238,7 +238,8 @@ struct EventRetentionTests {
             let first = try bench.list(SnapshotRequest(entity: "audits", after: nil, limit: 10)).first
             #expect(first?.deletedTotal == 6 && first?.records.map(\.id.text) == ["a-6"])
         }
-        #expect(seen == [6, 2, 0, 0])
+        #expect(seen.prefix(4) == [6, 2, 0, 0])
+        #expect(seen.dropFirst(4).allSatisfy { $0 == 0 }, "a task of another kind may follow")
         #expect(try bench.pull([("audits", cursor)]).errors.first?.problem.code == "cursor-expired")
     }
 
