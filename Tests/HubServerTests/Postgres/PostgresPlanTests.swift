@@ -245,7 +245,7 @@ struct PostgresPlanTests {
             }
             let plans = try Self.plans(database).filter { $0.lines.contains { $0.contains(" on mutation_key_13") } }
             for plan in plans where !Self.isRare(plan.statement) {
-                #expect(!plan.lines.contains { $0.contains("Seq Scan on mutation_key") }, "\(when): \(plan)")
+                #expect(!plan.lines.contains { $0.contains("Seq Scan on mutation_key_13") }, "\(when): \(plan)")
                 let line = plan.lines.first { $0.contains(" on mutation_key_13") && $0.contains("Scan") } ?? ""
                 let isMove = plan.statement.contains("ctid")
                 #expect(line.contains(isMove ? "Tid Range Scan" : "mutation_key_13_pkey"), "\(when): \(plan)")
