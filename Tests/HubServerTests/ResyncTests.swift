@@ -1,6 +1,7 @@
-@testable import HubServer
 import SyncCore
 import Testing
+
+@testable import HubServer
 
 /// PROTOCOL A6 and A8 at the hub: comparing from afar, listings of buckets, what is known after a restore, cloned devices.
 @Suite("Resync", .eachEngine)
