@@ -28,7 +28,7 @@ struct bench_relay {
     uint16_t target_port;
     /// A Unix socket in the place of a port; empty: the port.
     struct sockaddr_un target_socket;
-    /// Of each byte on its way, in either direction.
+    /// Time that each byte is on its way, in either direction.
     uint64_t delay_ns;
     pthread_t acceptor;
     atomic_int threads;
@@ -102,7 +102,7 @@ static void *carry(void *argument) {
     return NULL;
 }
 
-/// What one side has sent and the other does not have yet, in its order.
+/// Bytes that one side has sent and the other does not have yet, in their order.
 typedef struct piece {
     struct piece *next;
     uint64_t due;
@@ -152,7 +152,8 @@ static int hand_on(int fd, queue *queue) {
     return 0;
 }
 
-/// What to wait for at one side: bytes of its own, unless as many are on their way already, and room for those of the other that are due.
+/// Returns the events to wait for at one side: bytes of its own, unless as many are on their way already, and room for those of the other
+/// that are due.
 static short events_of(const queue *own, const queue *other, int is_ended, uint64_t now) {
     short events = 0;
     if (!is_ended && own->bytes < QUEUE_BYTES) events |= POLLIN;
@@ -160,7 +161,7 @@ static short events_of(const queue *own, const queue *other, int is_ended, uint6
     return events;
 }
 
-/// As carry, but each piece arrives `delay_ns` after it came in. Many pieces are on their way at a time, as on a wire: a sender that does
+/// Does the same as carry, but each piece arrives `delay_ns` after it came in. Many pieces are on their way at a time, as on a wire: a sender that does
 /// not wait for answers is not slowed down.
 static void *carry_late(void *argument) {
     struct carried carried = *(struct carried *)argument;

@@ -12,7 +12,7 @@ int execute(PGconn *connection, const char *sql, bench_failure *failure) {
     return fail(failure, "PostgreSQL: %s", PQerrorMessage(connection));
 }
 
-/// What the server remarks on ("schema does not exist, skipping") is of no interest.
+/// Drops the remarks of the server, such as "schema does not exist, skipping".
 static void ignore(void *nothing, const PGresult *notice) {
     (void)nothing;
     (void)notice;

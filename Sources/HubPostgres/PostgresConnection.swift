@@ -14,7 +14,7 @@ final class PostgresConnection {
     private var statements: [String: Statement] = [:]
     /// Results that are still to come, in the order of the statements.
     private var awaited: [Awaited] = []
-    /// The same of a round trip whose end was sent, and which nobody waits for.
+    /// The same of a round trip whose end was sent, and whose answers are read with the next one.
     private var unattended: [Awaited] = []
     /// Tag and row count of the last completed statement.
     private(set) var lastTag = ""

@@ -9,8 +9,8 @@ import HubServer
 ///
 /// **Pushes take the lock last** (``commit(_:)``). They are decided over a snapshot. Then one round trip locks the row, compares what the
 /// decision rests on, writes, and commits. All large values are at the server before it takes the lock: a hub that is stopped or cut off
-/// in the middle of sending them has locked nothing, and what follows leaves in one piece (``PostgresBurst``). All other transactions lock first, as
-/// SQLite's BEGIN IMMEDIATE, and keep the lock between round trips. When their hub stops, the server ends them
+/// in the middle of sending them has locked nothing, and what follows leaves in one piece (``PostgresBurst``). All other transactions lock
+/// first, as SQLite's BEGIN IMMEDIATE, and keep the lock between round trips. When their hub stops, the server ends them
 /// (``PostgresPlace/Patience``).
 ///
 /// Rejected alternatives: an advisory lock, which poolers break; a sequence with a feed that stops at the oldest running transaction, which

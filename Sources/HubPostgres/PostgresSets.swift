@@ -119,7 +119,7 @@ struct SetStatements {
 
 /// The rows of a set within a statement, as `u(v1, v2, …)`: arrays that are parameters, or settings of the transaction.
 ///
-/// Of a column with the names of devices `u` has their numbers in the database, each looked up once, and the names as `u.name`.
+/// Where a column has the names of devices, `u` has their numbers in the database, each looked up once, and the names as `u.name`.
 struct SetSource {
     enum Use {
         /// With the index of each row, from 1, as `u.n`.

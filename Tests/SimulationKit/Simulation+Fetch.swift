@@ -8,7 +8,7 @@ struct FetchOnItsWay {
     var name: RecordName
     var fetch: RecordFetch
     var request: HTTPRequest
-    /// Of the hub that it was sent to.
+    /// The generation of the hub that it was sent to.
     var generation: Int
 }
 

@@ -2,7 +2,7 @@ import SyncCore
 
 // Mutations that belong together: lists that are taken as a whole, and parents of others, which are missing (PROTOCOL A16).
 extension Simulation {
-    /// Of a list of which one member is not accepted, none is; and no answer to a member names a record of others.
+    /// Checks that a list is accepted as a whole or not at all, and that no answer to a member names a record of others.
     func checkLists(_ push: IncomingPush, _ answer: PushResponse, _ device: DeviceID) throws(Broken) {
         var index = 0
         while index < push.items.count {

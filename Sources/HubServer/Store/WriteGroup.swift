@@ -97,7 +97,7 @@ struct WriteGroup {
         var records: [RecordName: HubStore.RecordRow?] = [:]
         var keys: [KeyName: HubStore.KeyRow?] = [:]
         var horizons: [EntityName: Int64] = [:]
-        /// As they were before the group.
+        /// Versions of the refused creations, as they were before the group; `nil`: there is no such row.
         var refusals: [RefusalName: Int64?] = [:]
         /// An entity that is not among ``horizons`` has none.
         var knowsAllHorizons = false

@@ -1,6 +1,6 @@
 import ArgumentParser
 
-/// What one run of `agentbench fleet` measures.
+/// The subject of one run of `agentbench fleet`.
 enum FleetSubject: Equatable {
     case load, news, scopes, stop, snapshot, seeding, idlePulls
 

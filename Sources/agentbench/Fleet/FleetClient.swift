@@ -16,7 +16,7 @@ struct FleetClient {
         /// Connections that could not be made, or ended without an answer.
         var lost = 0
         var pushes: [PushAnswer] = []
-        /// What new devices received.
+        /// Bytes and pages that new devices received.
         var received = (bytes: 0, pages: 0)
         var nanoseconds: UInt64 = 0
 
@@ -35,7 +35,7 @@ struct FleetClient {
     enum Ending {
         /// All pushes of all devices.
         case work
-        /// That moment, by the clock of `bench_now`.
+        /// A moment by the clock of `bench_now`.
         case moment(UInt64)
         /// The last new device has everything.
         case firstSyncs

@@ -147,7 +147,7 @@ struct FleetDevice {
     }
 }
 
-/// What leads from one page of a pull to the next, found without reading the records.
+/// The members that lead from one page of a pull to the next, found without reading the records.
 ///
 /// - Precondition: No record has text that looks like these members.
 struct FleetPage: Equatable {

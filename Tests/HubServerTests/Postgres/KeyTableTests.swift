@@ -288,7 +288,7 @@ struct KeyTableTests {
     func room() throws {
         let bench = try ReplicaBench()
         let hub = try bench.hub()
-        // Of one part: the first pages of 16 parts would count for more than the keys.
+        // All devices are of one part: the first pages of 16 parts would count for more than the keys.
         let devices = (0...).lazy.map { DeviceID(trusted: "gw-\($0)") }.filter { KeyTables.part(of: $0, in: 16) == 3 }.prefix(20)
         for round in 0..<25 {
             for device in devices {

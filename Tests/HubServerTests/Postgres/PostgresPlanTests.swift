@@ -223,7 +223,7 @@ struct PostgresPlanTests {
         let bench = try ReplicaBench()
         do { _ = try bench.hub().verdict(Sent("k-1", .create)) }
         try KeysBefore.goBack(bench)
-        // As of a fleet; the planner takes a table of one page for what it is.
+        // The table has as many rows as that of a fleet, because the planner rightly walks through a table of one page.
         try bench.server.query(
             """
             ALTER TABLE mutation_key SET (autovacuum_enabled = off);
