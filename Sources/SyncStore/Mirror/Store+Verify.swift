@@ -137,6 +137,8 @@ extension Store {
                 continue
             }
             for other in earlier {
+                // A file that is not at the server yet.
+                if other < 0, try reads.blob(BlobID(-other)).map({ $0.state != .uploaded }) == true { continue }
                 guard let waited = open[other] else {
                     // A new event has no narrow row yet.
                     if other <= ledger[.absorbedSeq], !met.contains(other), !falling.contains(other) {
