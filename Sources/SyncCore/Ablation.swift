@@ -156,6 +156,14 @@ package enum Ablation: String, Sendable, CaseIterable {
     case hiddenParentsSeen
     /// A list with a member that is forbidden takes effect without that member.
     case forbiddenMembersSkipped
+    /// A device may still read a file after the record that shows it has left the share of the device.
+    case filesOfLeftShown
+    /// A record shows every file whose digest it names, whoever has written the digest there.
+    case digestsGiveFiles
+    /// An upload ends at once when the hub has the file already, whoever has brought it.
+    case knownUploadsSkipped
+    /// A refusal tells whether there is a file of others.
+    case filesOfOthersTold
 }
 
 package struct Ablations: Sendable, Hashable {

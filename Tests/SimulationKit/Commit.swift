@@ -16,6 +16,8 @@ package enum Commit: String, CaseIterable, Sendable {
     case house = "housekeeping"
     /// A decision of an operator, or of an app that takes back its own mutation.
     case decision = "a decision"
+    /// A file is added, or its state is written down.
+    case files = "the state of a file"
     /// Other rules are taken over, and the documents converted to their schemas.
     case conversion = "a conversion"
     /// A read commits nothing, unless it repairs something.
@@ -42,7 +44,7 @@ package enum Commit: String, CaseIterable, Sendable {
     /// How probable it is to die right after it; before it, half of that. What is rare in a history is dangerous in it.
     var risk: Double {
         switch self {
-        case .apps, .claim, .results, .page, .look: 0.012
+        case .apps, .claim, .results, .page, .look, .files: 0.012
         case .memory, .house, .aside, .decision: 0.06
         case .listing: 0.05
         case .restart, .replica, .requeue, .history, .conversion: 0.2

@@ -11,6 +11,8 @@ struct HubOracle {
     var rules = RuleModel()
     /// Who receives what, and may change it.
     var shares = ShareOracle()
+    /// Who has brought which file, and which records show it.
+    var files = FileOracle()
     /// The versions of schemas and forms that the hub has.
     var schemas = SchemaState()
     /// Records that were deleted and may come back whole.
@@ -181,6 +183,7 @@ struct HubOracle {
         if let rules = Self.book[name.entity], rules.kind == .record {
             self.rules.publish(name, document, version: version, rules, at: now)
             shares.note(name, document, at: now)
+            if name.entity == Shares.orders { files.publish(name, document) }
         }
         if name.entity == Entities.works { values.publish(name, document, version: version) }
     }

@@ -20,6 +20,10 @@ struct Operation {
     var app = Entities.app
     var dependsOn: [MutationKey] = []
     var ttl: Duration?
+    /// The file that its app adds and shows in the record, by its number in ``SimFile/contents``.
+    var file: Int?
+    /// The name of that file on its device, in the form of the local API.
+    var blobs: [JSON] = []
     /// The version of the schema that its app speaks; `nil`: the entity has none.
     var schema: Int?
     /// The text of the record as its app saw it.
@@ -73,6 +77,7 @@ struct Operation {
             action, record.entity, record.id, data: data, operations: operations, priority: priority, dependsOn: dependsOn,
             ttl: ttl, size: JSON.object(data).bytes.count)
         mutation.schema = schema
+        mutation.blobs = blobs
         return mutation
     }
 }

@@ -67,6 +67,9 @@ package struct Scenario: Sendable, Hashable {
     /// Jobs name an order as their parent (``Shares``). Only where records are shared out.
     package var hasParents: Bool
 
+    /// Orders show files, which devices bring and fetch (``SimFile``). Only where records are shared out.
+    package var hasFiles: Bool
+
     /// Entities that not every history has.
     var extras: Entities.Extras {
         Entities.Extras(sharesOut: sharesOut, changesSchemas: changesSchemas, keeps: keeps, hasParents: hasParents)
@@ -119,6 +122,8 @@ package struct Scenario: Sendable, Hashable {
         if keeps { faults.subtract([.hubRestore, .rollback]) }
         var sixth = SeededRandom(seed: seed &* 0xC2B2_AE3D_27D4_EB4F &+ 21)
         hasParents = Int.random(in: 0..<3, using: &sixth) == 0 && sharesOut
+        var seventh = SeededRandom(seed: seed &* 0x8CB9_2BA7_2F3D_8DD7 &+ 25)
+        hasFiles = Int.random(in: 0..<3, using: &seventh) == 0 && sharesOut
         if let toward { lead(to: toward) }
     }
 
@@ -221,6 +226,7 @@ package struct Scenario: Sendable, Hashable {
         if keeps != drawn.keeps { settings.append(("SIMULATION_KEEPS", "\(keeps)")) }
         if usesGroups != drawn.usesGroups { settings.append(("SIMULATION_GROUPS", "\(usesGroups)")) }
         if hasParents != drawn.hasParents { settings.append(("SIMULATION_PARENTS", "\(hasParents)")) }
+        if hasFiles != drawn.hasFiles { settings.append(("SIMULATION_FILES", "\(hasFiles)")) }
         if let toward { settings.append(("SIMULATION_TOWARD", toward.rawValue)) }
         if !ablations.isEmpty { settings.append(("SIMULATION_ABLATIONS", list(ablations.map(\.rawValue)))) }
         return settings
@@ -246,6 +252,7 @@ package struct Scenario: Sendable, Hashable {
         keeps = setting("SIMULATION_KEEPS").flatMap { Bool($0) } ?? keeps
         usesGroups = setting("SIMULATION_GROUPS").flatMap { Bool($0) } ?? usesGroups
         hasParents = setting("SIMULATION_PARENTS").flatMap { Bool($0) } ?? hasParents
+        hasFiles = setting("SIMULATION_FILES").flatMap { Bool($0) } ?? hasFiles
     }
 
     /// The one command for it.

@@ -53,6 +53,9 @@ final class SimAgent {
     /// Records whose documents one of its processes has dropped.
     var dropped: Set<RecordName> = []
 
+    /// Its files.
+    var files = FileShelf()
+
     /// A commit of unknown outcome: the store is opened anew before anything else.
     var mustReopen = false
     /// The mutations up to this one have been looked at for such that take the place of others.
@@ -113,6 +116,7 @@ final class SimAgent {
         (token, device, rules) = (other.token, other.device, other.rules)
         database = try other.database.copy()
         marker = other.marker
+        (files.whole, files.parts) = (other.files.whole, other.files.parts)
         bootID = "boot-0 of \(index)"
     }
 

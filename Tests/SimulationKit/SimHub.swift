@@ -33,6 +33,8 @@ final class SimHub {
     var historyBegan: Instant?
     private let writesMarkAtOnce: Bool
     private var causes: [HubLineage.Cause] = []
+    /// The store of its files; `nil`: it takes none.
+    private let files: MemoryBlobs?
 
     init(_ scenario: Scenario, _ ablations: Ablations, random: inout SeededRandom) throws(HubError) {
         var book = TokenBook()
@@ -50,6 +52,8 @@ final class SimHub {
         if extras.changesSchemas { settings.readEntities = SchemaOffice(scenario).reader }
         settings.limits = HelloResponse.Announced(pushMutations: scenario.batch, pullRecords: scenario.page)
         settings.ablations = ablations
+        files = scenario.hasFiles ? MemoryBlobs() : nil
+        settings.uploads = files.map { HubUploads($0) }
         settings.offerTime = Simulation.offerTime
         writesMarkAtOnce = scenario.toward == .markIgnored
         if scenario.countsByRecord { versions = RecordVersions() }
@@ -82,6 +86,13 @@ final class SimHub {
         let response = answer(to: request, at: now)
         head = max(head, response.headers[HubHeader.head].flatMap { Int64($0) } ?? 0)
         if writesMarkAtOnce || markedAt.map({ $0.advanced(by: .seconds(1)) <= now }) ?? true { (mark, markedAt) = (hub.mark, now) }
+        return response
+    }
+
+    /// A request for a file, which names no version.
+    func handleFile(_ request: HTTPRequest, at now: Timestamp) -> HTTPResponse {
+        let response = answer(to: request, at: now)
+        head = max(head, hub.head)
         return response
     }
 
@@ -120,12 +131,14 @@ final class SimHub {
 
     /// The process dies and another one opens the same database.
     func restart() throws(HubError) {
+        forgetWriters()
         hub = try Hub(over: hub, settings: settings, random: drawn())
         listen()
     }
 
     /// An operator puts a backup in the place of the database.
     func restore(_ copy: [UInt8], startingEpoch: Bool) throws(HubError) {
+        forgetWriters()
         hub = try Hub(over: hub, restoring: copy, settings: settings, random: drawn())
         if versions != nil { versions = RecordVersions() }
         if startingEpoch { try hub.startEpoch() }
@@ -144,10 +157,14 @@ final class SimHub {
 
     /// Another database, with nothing in it.
     func replace() throws(HubError) {
+        forgetWriters()
         hub = try Hub(.memory, settings: settings, random: SeededRandom(seed: seeds.next()))
         if versions != nil { versions = RecordVersions() }
         listen()
     }
+
+    /// A new process knows of uploads what its database and its disk say.
+    private func forgetWriters() { settings.uploads = files.map { HubUploads($0) } }
 
     /// The observer begins anew.
     func forgetObserved() {

@@ -33,6 +33,7 @@ extension Simulation {
                     expiry: try Broken.none { try store.nextExpiry(at: moment) })), to: agent)
         if isHealed { try feed(.resumed, to: agent) }
         extendDrain(for: agent)
+        try sweepFiles(agent)
     }
 
     func settings(of agent: SimAgent) -> SyncEngine.Settings {
@@ -56,6 +57,7 @@ extension Simulation {
         let store = try Broken.none { try Store(agent.database, options, at: moment) }
         try Broken.none { while try store.tendIndexes(at: moment) {} }
         store.clockTrust = .unsynced
+        store.gatesBlobs = gatesFiles(agent)
         (agent.toldAnchor, agent.learnedSeq) = (nil, 0)
         store.gate = { [unowned self, unowned agent] (stage) throws(StoreError) in try self.commits(agent, stage) }
         return store
@@ -219,6 +221,7 @@ extension Simulation {
         agent.engine = nil
         agent.life += 1
         agent.job = .none
+        agent.files.endProcess()
         count("crashes")
         if reboots { agent.reboot(at: now) }
         plan(.starts(agent: agent.index), in: chance(from: .milliseconds(100), upTo: .seconds(20)))

@@ -153,6 +153,7 @@ extension Simulation {
         let agent = agents[request.agent]
         guard let store = agent.store else { return wait(request) }
         let moment = agent.moment(at: now)
+        guard try addFiles(request, agent) else { return wait(request) }
         for number in request.operations { operations[number].undone = undone(by: operations[number], agent) }
         let mutations = request.operations.map { operations[$0].mutation }
         let isGreedy = request.operations.first.map { operations[$0].app == Entities.greedy } ?? false

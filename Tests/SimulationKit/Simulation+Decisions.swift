@@ -191,11 +191,11 @@ extension Simulation {
     ///
     /// - Returns: Whether it is done and the process lives.
     func act(
-        _ agent: SimAgent, _ decision: (Store, Moment) throws(StoreError) -> Void
+        _ agent: SimAgent, as commit: Commit = .decision, _ decision: (Store, Moment) throws(StoreError) -> Void
     ) throws(Broken) -> Bool {
         guard let store = agent.store else { return false }
         hasRefusedCommit = false
-        committing = .decision
+        committing = commit
         do throws(StoreError) {
             try decision(store, agent.moment(at: now))
             return true

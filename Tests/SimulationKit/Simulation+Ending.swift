@@ -47,6 +47,7 @@ extension Simulation {
                 waiting.append("agent \(agent.index) is down")
                 continue
             }
+            waiting += try waitingFiles(of: agent)
             let open = try mutations(of: agent, .pending, .inFlight, .conflicted, .failed)
             if !open.isEmpty {
                 waiting.append("agent \(agent.index) (\(describe(agent))): \(open.map { "\(name(of: $0.key)) \($0.state.name)" })")
@@ -78,6 +79,7 @@ extension Simulation {
             try compare(agent, with: truth.filter { oracle.shares.includes($0.key, $0.value, agent.device) })
         }
         for operation in operations { try checkFate(of: operation) }
+        try checkFiles()
         say("all is well: \(operations.count) operations, \(oracle.appliedCount) applied")
     }
 

@@ -104,6 +104,7 @@ extension Simulation {
         count("clones", alsoWithScopes: true)
         say("agent \(agent.index) is cloned: agent \(other.index)")
         plan(.starts(agent: other.index), in: chance(upTo: .seconds(20)))
+        if scenario.hasFiles { plan(.fileTurn(agent: other.index), in: .seconds(20)) }
     }
 }
 

@@ -30,19 +30,24 @@ extension Simulation {
                     changed.insert(name)
                     lost[name, default: []] += losses
                 }
-                noteShares(ofUnit.map(\.0))
+                noteShares(ofUnit.map(\.0), agent.device)
             } else {
                 // Of a list of which one is not accepted, nothing is.
                 oracle.rules = before
             }
             index = end
         }
+        try noteFiles(of: changed, agent.device)
         for name in changed.sorted() { try compareWithRules(name, lost[name] ?? []) }
     }
 
     /// What a unit has changed counts for the rights of the next one.
-    private func noteShares(_ names: [RecordName]) {
-        for name in names { oracle.shares.note(name, oracle.rules.document(name), at: hubTime) }
+    private func noteShares(_ names: [RecordName], _ device: DeviceID) {
+        for name in names {
+            let document = oracle.rules.document(name)
+            oracle.shares.note(name, document, at: hubTime)
+            if scenario.hasFiles, name.entity == Shares.orders { oracle.files.note(name, document, by: device) }
+        }
     }
 
     /// - Returns: The record and what must be told, when the model accepts the change.
@@ -83,6 +88,8 @@ extension Simulation {
         var bare = expected
         if case .accepted(let merged, let lost) = expected {
             losses = lost
+            // That a file has arrived is nobody's word, so a deletion takes no word away with it.
+            if mutation.content.action == .delete { losses.removeAll { isArrival($0) } }
             bare = .accepted(merged: shown(merged, of: mutation.record), lost: [])
         }
         guard bare == said else {
@@ -93,6 +100,10 @@ extension Simulation {
         }
         guard case .accepted = expected else { return nil }
         return (mutation.record, losses)
+    }
+
+    private func isArrival(_ lost: RuleModel.Lost) -> Bool {
+        scenario.hasFiles && lost.field == SimFile.field && lost.value?.contains("\"uploaded\"") == true
     }
 
     private static let codesOfRules: Set<String> = ["deleted", "validation"]

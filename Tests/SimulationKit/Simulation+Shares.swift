@@ -60,6 +60,7 @@ extension Simulation {
         if scenario.keeps, operation.record.entity == Shares.orders, others.fraction() < 0.6 {
             operation.data["done"] = others.fraction() < 0.7 ? "yes" : "no"
         }
+        addFile(to: &operation)
         guard scenario.hasParents, operation.record.entity == Shares.jobs, others.fraction() < 0.8 else { return }
         // Mostly the order that the app has just written.
         let latest = operations.last { $0.agent == agent.index && $0.record.entity == Shares.orders && !$0.isLost }

@@ -44,6 +44,11 @@ package final class Simulation {
         /// A request for one record arrives at the hub, and its answer comes back.
         case fetchArrives(FetchOnItsWay)
         case fetchAnswered(FetchOnItsWay, HTTPResponse)
+        /// An agent looks for the next request about a file.
+        case fileTurn(agent: Int)
+        /// A request for a file arrives at the hub, and its answer comes back.
+        case fileArrives(FileFlight)
+        case fileAnswered(FileFlight, Result<HTTPResponse, TransportError>)
     }
 
     package let scenario: Scenario
@@ -51,6 +56,8 @@ package final class Simulation {
     var random: SeededRandom
     /// Draws of what came later, so that a seed stays what it was in all else: fetched documents, and parents.
     var others: SeededRandom
+    /// Draws of files.
+    var fileDraws: SeededRandom
     var now = Instant(nanoseconds: 0)
     var queue = EventQueue<Event>()
     var agents: [SimAgent] = []
@@ -77,6 +84,8 @@ package final class Simulation {
     var shownCursors: [ShownCursor] = []
     /// What the hub says of a record that never was, and so of one of others.
     var unknownRecord: Problem?
+    /// What the hub says of a file that never was, and so of one of others.
+    var unknownFile: [UInt8] = []
     /// The commit number that a cursor stands for, as the hub handed it out.
     var cursorPlaces: [String: Int64] = [:]
     /// What of interest has happened, and how often.
@@ -123,6 +132,7 @@ package final class Simulation {
         self.hub = hub
         self.random = random
         others = SeededRandom(seed: scenario.seed &* 0x9FB2_1C65_1E98_DF25 &+ 3)
+        fileDraws = SeededRandom(seed: scenario.seed &* 0xDA94_2042_E4DD_58B5 &+ 7)
         trace = Trace(keeps: keeps)
         for index in 0..<scenario.agents {
             agents.append(try Broken.none { try SimAgent(index: index, token: hub.tokens[index], ownRules) })
@@ -143,6 +153,7 @@ package final class Simulation {
         if scenario.keeps { count("histories with keep") }
         try beginSharing()
         try beginSchemas()
+        try beginFiles()
         for agent in agents { plan(.starts(agent: agent.index), in: chance(upTo: .seconds(2))) }
         plan(.appActs, in: chance(upTo: .seconds(5)))
         plan(.weather, in: chance(upTo: .seconds(10)))
@@ -187,13 +198,21 @@ package final class Simulation {
         case .configAnswered(let index, let life, let response): try configAnswered(response, agents[index], life)
         case .fetchArrives(let fetch): try fetchArrives(fetch)
         case .fetchAnswered(let fetch, let response): try fetchAnswered(fetch, response)
+        case .fileTurn(let index): try fileTurn(agents[index])
+        case .fileArrives(let flight):
+            flying -= 1
+            try fileArrives(flight)
+        case .fileAnswered(let flight, let result): try fileAnswered(flight, result)
         }
     }
 
     // MARK: Small parts
 
     func plan(_ event: Event, in delay: Duration) {
-        if case .arrives = event { flying += 1 }
+        switch event {
+        case .arrives, .fileArrives: flying += 1
+        default: break
+        }
         queue.plan(event, at: now.advanced(by: delay))
     }
 

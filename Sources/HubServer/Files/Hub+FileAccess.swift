@@ -12,7 +12,7 @@ extension Hub {
         let name = request.path.dropFirst(Endpoint.blobPrefix.utf8.count)
         guard let digest = BlobDigest(hex: String(name)) ?? BlobDigest(String(name)),
             let found = try querying({ () throws(DatabaseError) in try file(digest, for: caller) })
-        else { throw HubRefusal(Hub.noBlob) }
+        else { throw HubRefusal(try refusal(ofFile: String(name))) }
         var headers: HTTPHeaders = ["ETag": "\"\(digest)\"", "Accept-Ranges": "bytes", Tus.reprDigest: digest.field]
         let answer = FileAnswer(request.headers, isRead: request.method == "GET", tag: headers["ETag"] ?? "", size: found.size)
         // An edited database may say anything. The storage is asked before a byte leaves.
@@ -59,6 +59,18 @@ extension Hub {
         return bytes
     }
 
+    /// - Parameter name: The digits of its digest.
+    private func refusal(ofFile name: String) throws(HubRefusal) -> Problem {
+        #if ABLATIONS
+            if settings.ablations.contains(.filesOfOthersTold), let digest = BlobDigest(hex: name),
+                try querying({ () throws(DatabaseError) in try store.blob(digest) }) != nil
+            {
+                return Problem("not-found", status: 404, detail: "the file is of others")
+            }
+        #endif
+        return Hub.noBlob
+    }
+
     static let noBlob = Problem("not-found", status: 404, detail: "there is no such file for this device")
 
     /// A file that a device may read now; `nil`: there is none, or none for this device.
@@ -80,8 +92,22 @@ extension Hub {
             guard changed == nil || changed == .shown else { continue }
             if try receives(name, digest, share) { return true }
         }
+        #if ABLATIONS
+            if settings.ablations.contains(.filesOfLeftShown), let share { return try wasShown(digest, to: share) }
+        #endif
         return false
     }
+
+    #if ABLATIONS
+        /// Returns whether a record shows the file that was ever in a scope which the device has now.
+        private func wasShown(_ digest: BlobDigest, to share: DeviceAccess) throws(DatabaseError) -> Bool {
+            for name in try store.showing(digest, to: nil) where try receives(name, digest, nil) {
+                let codes = codes(of: share).compactMap { $0.entity == name.entity ? $0.code : nil }
+                if try store.wasEver(name, in: codes) { return true }
+            }
+            return false
+        }
+    #endif
 
     /// The scopes of a device in all entities that have some.
     private func codes(of share: DeviceAccess) -> [(entity: EntityName, code: Int64)] {
@@ -109,7 +135,7 @@ extension Hub {
 
     /// Returns whether a device could read the file whose digest it writes into a record.
     func mayShow(_ digest: BlobDigest, _ device: DeviceID) throws(DatabaseError) -> Bool {
-        guard settings.sharesOut else { return true }
+        guard settings.sharesOut, !settings.ablations.contains(.digestsGiveFiles) else { return true }
         if try store.blob(digest, of: device) != nil { return true }
         return try isShown(digest, to: try share(of: device))
     }

@@ -94,6 +94,20 @@ extension HubStore {
         \(ScopeState.present.rawValue) LIMIT \(shownMax)
         """, [.text, .text, .int])
 
+    #if ABLATIONS
+        /// Returns whether a record is in one of the scopes, or was.
+        func wasEver(_ name: RecordName, in codes: [Int64]) throws(DatabaseError) -> Bool {
+            for code in codes {
+                let found = try database.first(
+                    "SELECT 1 FROM record_scope WHERE entity = ? AND scope = ? AND id = ?", .text(name.entity.text), .int(code),
+                    .text(name.id.text)
+                ) { _ in true }
+                if found != nil { return true }
+            }
+            return false
+        }
+    #endif
+
     /// The files that a record names, by the table; the value is `true` for those that its devices may fetch.
     func links(of name: RecordName) throws(DatabaseError) -> [BlobDigest: Bool] {
         var found: [BlobDigest: Bool] = [:]

@@ -1,0 +1,89 @@
+import SyncCore
+
+/// Who may read which file, as plainly as PROTOCOL H2 says it. It shares no code with the hub: no links in tables, no codes of scopes. It
+/// goes back with a backup of the hub's database.
+struct FileOracle {
+    private enum Link: Hashable {
+        /// The device has written the digest there, and has not shown that it may read the file.
+        case named(DeviceID)
+        case shown
+    }
+
+    /// The files that a device has brought whole.
+    private var brought: [DeviceID: Set<BlobDigest>] = [:]
+    private var links: [RecordName: [BlobDigest: Link]] = [:]
+    /// Digests that a record has shown as arrived: a text that devices may write as they like.
+    private var told: [RecordName: Set<BlobDigest>] = [:]
+    /// The bytes that an upload can have, by its address: those that were sent to it.
+    private var reach: [String: Int64] = [:]
+
+    // MARK: Records
+
+    /// A change has left a record like this.
+    ///
+    /// - Parameter document: `nil`: it is deleted.
+    mutating func note(_ name: RecordName, _ document: JSONObject?, by device: DeviceID) {
+        guard let file = SimFile.shown(in: document), let digest = BlobDigest(file.digest) else { return links[name] = nil }
+        links[name] = [digest: links[name]?[digest] ?? .named(device)]
+        if file.isUploaded { told[name, default: []].insert(digest) }
+    }
+
+    /// The office has published a record: it may show every file to whom it likes.
+    mutating func publish(_ name: RecordName, _ document: JSONObject?) {
+        let before = Set(links[name]?.keys.map { $0 } ?? [])
+        note(name, document, by: .hub)
+        for digest in (links[name] ?? [:]).keys where !before.contains(digest) { links[name]?[digest] = .shown }
+    }
+
+    /// Records that a push has changed show the files that its device may read.
+    ///
+    /// - Parameter before: The files that they named before the push.
+    mutating func vouch(_ name: RecordName, _ device: DeviceID, mayRead: (BlobDigest) -> Bool) {
+        for (digest, link) in links[name] ?? [:] where link == .named(device) && mayRead(digest) { links[name]?[digest] = .shown }
+    }
+
+    /// The files that a record names and does not show.
+    func unshown(_ name: RecordName) -> Set<BlobDigest> { Set((links[name] ?? [:]).filter { $0.value != .shown }.keys) }
+
+    /// The records that show a file.
+    func showing(_ digest: BlobDigest) -> [RecordName] { links.filter { $0.value[digest] == .shown }.keys.sorted() }
+    func naming(_ digest: BlobDigest) -> [RecordName] { links.filter { $0.value[digest] != nil }.keys.sorted() }
+    var named: [RecordName] { links.keys.sorted() }
+    func isNamer(_ device: DeviceID, of digest: BlobDigest, in name: RecordName) -> Bool { links[name]?[digest] == .named(device) }
+    func wasTold(_ digest: BlobDigest, in name: RecordName) -> Bool { told[name]?.contains(digest) == true }
+
+    // MARK: Bytes
+
+    func has(_ digest: BlobDigest) -> Bool { brought.values.contains { $0.contains(digest) } }
+    func has(_ digest: BlobDigest, by device: DeviceID) -> Bool { brought[device]?.contains(digest) == true }
+
+    /// A device has brought the file whole.
+    ///
+    /// - Parameter received: The records of those that name it in which the upload counts: its own, and the one that it names.
+    mutating func bring(_ digest: BlobDigest, by device: DeviceID, countsIn: (RecordName) -> Bool) {
+        brought[device, default: []].insert(digest)
+        for name in naming(digest) where isNamer(device, of: digest, in: name) || countsIn(name) { links[name]?[digest] = .shown }
+    }
+
+    /// Bytes were sent to an upload.
+    ///
+    /// - Returns: The number of bytes that it may have now.
+    mutating func send(to upload: String, at offset: Int64, _ count: Int) -> Int64 {
+        let most = max(reach[upload] ?? 0, offset + Int64(count))
+        reach[upload] = most
+        return most
+    }
+}
+
+extension HubOracle {
+    /// The device has brought the file, or receives a record now that shows it.
+    func mayRead(_ digest: BlobDigest, _ device: DeviceID) -> Bool {
+        guard files.has(digest) else { return false }
+        if files.has(digest, by: device) { return true }
+        return files.showing(digest).contains { receives($0, device) }
+    }
+
+    func receives(_ name: RecordName, _ device: DeviceID) -> Bool {
+        rules.document(name).map { shares.includes(name, $0, device) } ?? false
+    }
+}
