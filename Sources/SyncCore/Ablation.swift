@@ -164,6 +164,10 @@ package enum Ablation: String, Sendable, CaseIterable {
     case knownUploadsSkipped
     /// A refusal tells whether there is a file of others.
     case filesOfOthersTold
+    /// A placeholder becomes `uploaded` when the hub has the file, whether its author may know that or not.
+    case arrivalsTold
+    /// The upload of any device lets a record show the file that it names.
+    case uploadsCountAnywhere
 }
 
 package struct Ablations: Sendable, Hashable {

@@ -90,7 +90,13 @@ final class SimHub {
     }
 
     /// A request for a file, which names no version.
-    func handleFile(_ request: HTTPRequest, at now: Timestamp) -> HTTPResponse {
+    ///
+    /// - Parameter diesFirst: The process is gone before the commit: the bytes may be on the disk, and the database does not know.
+    func handleFile(_ request: HTTPRequest, at now: Timestamp, diesFirst: Bool = false) -> HTTPResponse {
+        #if ABLATIONS
+            if diesFirst { hub.beforeCommit = { false } }
+            defer { hub.beforeCommit = nil }
+        #endif
         let response = answer(to: request, at: now)
         head = max(head, hub.head)
         return response

@@ -39,6 +39,8 @@ extension Simulation {
         try retryRevoked(agent)
         if scenario.faults.contains(.repeated), !isHealed {
             for refused in try mutations(of: agent, .rejected) where chance(0.2) {
+                // The hub has said that it took effect: whoever asks again all the same wants it twice.
+                if refused.problem?.code == "already-decided" { continue }
                 guard try repeatRefused(refused, agent) else { return }
             }
         }

@@ -27,6 +27,7 @@ extension Simulation {
         try shareWeather()
         try schemaWeather()
         try keepWeather()
+        try fileWeather()
         let possible = [
             Fault.powerCut, .restore, .link, .metered, .clock, .pause, .collect, .auth, .hubCrash, .hubRestore, .clone, .rollback,
         ].filter { has($0) }

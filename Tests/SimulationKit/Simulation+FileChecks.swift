@@ -91,6 +91,10 @@ extension Simulation {
         let isKnown = oracle.files.has(flight.digest), isOwn = oracle.files.has(flight.digest, by: device)
         if isKnown, !isOwn { count("files brought again by another device") }
         let before = oracle
+        let isNamed = oracle.files.naming(flight.digest).contains { name in
+            oracle.files.unshown(name).contains(flight.digest) && !oracle.files.isNamer(device, of: flight.digest, in: name)
+        }
+        if isNamed { count("files brought that a record of another device names") }
         oracle.files.bring(flight.digest, by: device) { name in name == flight.record && before.receives(name, device) }
         try noteArrived(device)
     }
@@ -149,7 +153,7 @@ extension Simulation {
     }
 
     /// The file of work that was parked with its record is still here, or at the hub.
-    private func checkParked(_ agent: SimAgent) throws(Broken) {
+    func checkParked(_ agent: SimAgent) throws(Broken) {
         guard let store = agent.store else { return }
         for parked in try mutations(of: agent, .rejected) where parked.problem?.code == Problem.revoked {
             guard let number = byKey[parked.key], let file = operations[number].file, !operations[number].isDoubtful else { continue }

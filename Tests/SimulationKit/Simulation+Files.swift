@@ -1,3 +1,4 @@
+import HubServer
 import SyncCore
 import SyncStore
 
@@ -30,11 +31,11 @@ extension Simulation {
         guard scenario.hasFiles, operation.record.entity == Shares.orders else { return }
         let number = Int.random(in: 0..<SimFile.contents.count, using: &fileDraws)
         let draw = fileDraws.fraction()
-        if draw < 0.45 {
+        if draw < 0.4 {
             operation.file = number
-        } else if draw < 0.65 {
-            operation.data[SimFile.field] = SimFile.written(number, isUploaded: fileChance(0.3))
-        } else if draw < 0.72 {
+        } else if draw < 0.75 {
+            operation.data[SimFile.field] = SimFile.written(number, isUploaded: fileChance(0.2))
+        } else if draw < 0.8 {
             operation.data[SimFile.field] = .null
         }
     }
@@ -88,6 +89,22 @@ extension Simulation {
         }
     }
 
+    // MARK: The office and the hub
+
+    func fileWeather() throws(Broken) {
+        guard scenario.hasFiles, hub.isUp else { return }
+        // Files without an upload leave.
+        if fileChance(0.1) { try Broken.none { try hub.hub.tidyFiles(at: hubTime) } }
+        guard fileChance(0.1) else { return }
+        try hub.observe(at: hubTime)
+        let names = hub.records.keys.filter { $0.entity == Shares.orders }.sorted()
+        guard !names.isEmpty else { return }
+        let number = Int.random(in: 0..<SimFile.contents.count, using: &fileDraws)
+        let file = SimFile.written(number, isUploaded: fileChance(0.5))
+        try publish(names[Int.random(in: 0..<names.count, using: &fileDraws)], [SimFile.field: file])
+        count("files published by the office")
+    }
+
     // MARK: Turns
 
     func fileTurn(_ agent: SimAgent) throws(Broken) {
@@ -95,9 +112,10 @@ extension Simulation {
         let wait =
             isHealed ? fileDraws.duration(from: .seconds(1), to: .seconds(4)) : fileDraws.duration(from: .seconds(1), to: .seconds(12))
         plan(.fileTurn(agent: agent.index), in: wait)
+        try checkParked(agent)
         guard agent.store != nil, agent.linkIsUp else { return }
         if !isHealed, fileChance(0.4) { probe(agent) }
-        if !isHealed, fileChance(0.3) { try want(agent) }
+        if fileChance(isHealed ? 0.1 : 0.6) { try want(agent) }
         guard !agent.files.isBusy, let store = agent.store else { return }
         if fileChance(isHealed ? 0.5 : 0.1) {
             guard
@@ -106,6 +124,7 @@ extension Simulation {
                     { (store, moment) throws(StoreError) in
                         _ = try store.rearmBlobs(nil, isDueOnly: false, at: moment)
                         _ = try store.rearmDownloads(isDueOnly: false, at: moment)
+                        for digest in try store.dropUnshown(at: moment) { agent.files.whole[digest] = nil }
                     })
             else { return }
         }
@@ -239,10 +258,13 @@ extension Simulation {
 
     func fileArrives(_ flight: FileFlight) throws(Broken) {
         guard hub.isUp, flight.generation == hub.generation else { return fail(flight, .unreachable, in: .milliseconds(5)) }
-        let response = hub.handleFile(flight.request, at: hubTime)
+        let dies = fileStrikes(.hubCrash, 0.03)
+        let isBefore = dies && fileChance(0.6)
+        let response = hub.handleFile(flight.request, at: hubTime, diesFirst: isBefore)
         noteHistory()
-        try note(response, to: flight)
-        if fileStrikes(.hubCrash, 0.02) {
+        if !isBefore || response.status < 500 { try note(response, to: flight) }
+        if dies {
+            count("deaths of the hub with a file")
             stopHub()
             return fail(flight, .broken, in: .milliseconds(5))
         }

@@ -168,7 +168,7 @@ extension Simulation {
         count("grants by records changed")
     }
 
-    private func publish(_ name: RecordName, _ changes: JSONObject) throws(Broken) {
+    func publish(_ name: RecordName, _ changes: JSONObject) throws(Broken) {
         let published = try Broken.none { try hub.publish(name, changes, at: hubTime) }
         oracle.publish(name, published.0, version: published.1, at: hubTime)
         say("the back office changes \(name): \(changes.json)")

@@ -31,8 +31,8 @@ struct AblationTests {
         .removalBeatsAddition: 3, .unseenDeletionWins: 190, .membersByArrival: 3, .lesserLetThrough: 3, .givingWayUntold: 36,
         .coalescedInDoubt: 5, .meteredIgnored: 4, .tiesIgnored: 8, .requeueSkipped: 2, .cursorAtEnd: 3, .unofferedIsDeleted: 6,
         .gainedPastSkipped: 23, .leavingUntold: 2, .newStateUnchecked: 2, .olderBroughtBack: 136, .hiddenParentsSeen: 2,
-        .revokedBroughtBack: 20, .forbiddenMembersSkipped: 2, .filesOfLeftShown: 137, .digestsGiveFiles: 30, .knownUploadsSkipped: 12,
-        .filesOfOthersTold: 28,
+        .revokedBroughtBack: 20, .forbiddenMembersSkipped: 2, .filesOfLeftShown: 164, .digestsGiveFiles: 59, .knownUploadsSkipped: 30,
+        .filesOfOthersTold: 12, .arrivalsTold: 59, .uploadsCountAnywhere: 92,
     ]
 
     /// Number of histories that are led to the moments of one rule.

@@ -71,6 +71,8 @@ struct SimulationTests {
             "histories with files", "files added", "files uploaded", "files known to the hub", "files brought again by another device",
             "files cut", "files arrived in records", "files wanted", "files fetched", "own files read", "files of records read",
             "files of others refused", "files refused whose digest a record names",
+            "files brought that a record of another device names", "files published by the office", "deaths of the hub with a file",
+            "parked work with its file",
             "histories with schemas", "schemas changed", "schemas taken back", "schemas not accepted", "changes of older versions accepted",
             "writes in older versions", "devices converted", "devices converted back", "settings of the hub refused",
             "settings of the hub taken during a cycle", "contradictions to a schema",

@@ -61,7 +61,7 @@ extension Hub {
     private func isHere(
         _ digest: BlobDigest, for device: DeviceID, _ before: JSONObject?, _ mayShow: Bool?
     ) throws(DatabaseError) -> Bool {
-        guard settings.sharesOut else { return try store.blob(digest) != nil }
+        guard settings.sharesOut, !settings.ablations.contains(.arrivalsTold) else { return try store.blob(digest) != nil }
         if let before, Placeholder.shows(digest, in: before) { return true }
         let mayRead = if let mayShow { mayShow } else { try self.mayShow(digest, device) }
         return mayRead ? try store.blob(digest) != nil : false
@@ -79,7 +79,7 @@ extension Hub {
         let row = try store.record(name)
         guard let row, let old = row.whole, var data = old.data else { return true }
         let isReceived = settings.rules[name.entity]?.isScoped != true || uploader?.includesAny(of: row.scopes) != false
-        let mayTell = uploader == nil || isNamed && isReceived
+        let mayTell = uploader == nil || isNamed && isReceived || settings.ablations.contains(.uploadsCountAnywhere)
         let commit = state.head + 1
         let node = DeviceID.hub
         let hlc = HybridTime(milliseconds: UInt64(clamping: now.milliseconds), counter: 0, node: HybridClock.node(of: node))
