@@ -116,19 +116,22 @@ extension Simulation {
         guard agent.store != nil, agent.linkIsUp else { return }
         if !isHealed, fileChance(0.4) { probe(agent) }
         if fileChance(isHealed ? 0.1 : 0.6) { try want(agent) }
-        guard !agent.files.isBusy, let store = agent.store else { return }
+        guard !agent.files.isBusy, agent.store != nil else { return }
         if fileChance(isHealed ? 0.5 : 0.1) {
-            guard
-                try act(
-                    agent, as: .files,
-                    { (store, moment) throws(StoreError) in
-                        _ = try store.rearmBlobs(nil, isDueOnly: false, at: moment)
-                        _ = try store.rearmDownloads(isDueOnly: false, at: moment)
-                        for digest in try store.dropUnshown(at: moment) { agent.files.whole[digest] = nil }
-                    })
-            else { return }
+            guard try tidyFiles(agent) else { return }
         }
         try goOnWithFiles(agent)
+    }
+
+    /// Files that were set aside are tried again, and what no record shows any more leaves.
+    ///
+    /// - Returns: Whether the agent lives and goes on.
+    private func tidyFiles(_ agent: SimAgent) throws(Broken) -> Bool {
+        try act(agent, as: .files) { (store, moment) throws(StoreError) in
+            _ = try store.rearmBlobs(nil, isDueOnly: false, at: moment)
+            _ = try store.rearmDownloads(isDueOnly: false, at: moment)
+            for digest in try store.dropUnshown(at: moment) { agent.files.whole[digest] = nil }
+        }
     }
 
     /// Sends the next request about a file that waits.

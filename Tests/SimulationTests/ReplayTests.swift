@@ -50,6 +50,7 @@ struct ReplayTests {
         scenario.keeps.toggle()
         scenario.usesGroups.toggle()
         scenario.hasParents.toggle()
+        scenario.hasFiles.toggle()
         let settings = Dictionary(uniqueKeysWithValues: scenario.settings.map { ($0.name, $0.value) })
         #expect(Scenario(settings: { settings[$0] }) == scenario)
         #expect(Scenario(settings: { _ in nil }) == nil)

@@ -128,8 +128,10 @@ struct BlobTests {
         #expect(try agent.store.claim(limits, at: agent.now) == nil)
         #expect(try agent.store.reads.obstacle(to: made.key, at: agent.now) == .blob(second.id))
         try agent.crash()
+        #expect(try agent.store.verify() == [])
         _ = try uploaded(agent, second.id)
         #expect(try agent.store.claim(limits, at: agent.now)?.mutations.map(\.key) == [made.key])
+        #expect(try agent.store.verify() == [])
     }
 
     @Test("What is shown by a critical mutation goes first, then the smallest rest")
