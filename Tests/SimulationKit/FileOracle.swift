@@ -16,6 +16,8 @@ struct FileOracle {
     private var told: [RecordName: Set<BlobDigest>] = [:]
     /// The bytes that an upload can have, by its address: those that were sent to it.
     private var reach: [String: Int64] = [:]
+    /// The record that an upload named when it began, by its address. The device may know another one by its end.
+    var recordsOfUploads: [String: RecordName] = [:]
 
     // MARK: Records
 

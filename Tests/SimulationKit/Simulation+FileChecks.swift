@@ -73,6 +73,7 @@ extension Simulation {
         let place: String
         if flight.request.method == .post {
             place = response.headers["Location"] ?? ""
+            oracle.files.recordsOfUploads[place] = flight.record
         } else {
             place = String(flight.request.url.dropFirst(Self.hubURL.utf8.count))
         }
@@ -95,7 +96,8 @@ extension Simulation {
             oracle.files.unshown(name).contains(flight.digest) && !oracle.files.isNamer(device, of: flight.digest, in: name)
         }
         if isNamed { count("files brought that a record of another device names") }
-        oracle.files.bring(flight.digest, by: device) { name in name == flight.record && before.receives(name, device) }
+        let record = oracle.files.recordsOfUploads[place]
+        oracle.files.bring(flight.digest, by: device) { name in name == record && before.receives(name, device) }
         try noteArrived(device)
     }
 
