@@ -83,8 +83,24 @@ extension WriteGroup {
     }
 
     struct ScopeWrite {
+        /// The commit in which the record first came there, as far as this group of writes knows. An earlier one in the database counts.
+        var since: Int64
         var version: Int64
         var state: ScopeState
+
+        init(version: Int64, state: ScopeState) {
+            since = version
+            self.version = version
+            self.state = state
+        }
+
+        /// The later write of the same row, which a device may have to be told of by the first one: its own change brought the record
+        /// there, and another one followed in the same group.
+        func followed(by later: ScopeWrite) -> ScopeWrite {
+            var both = later
+            both.since = since
+            return both
+        }
     }
 }
 
@@ -95,14 +111,13 @@ extension HubStore {
     func note(_ change: ScopeChange, of name: RecordName, version: Int64, in layer: inout WriteGroup.Layer) {
         if let grants = change.grants, !ablations.contains(.grantsOfRecordsIgnored) { layer.writes.grants[name] = grants }
         guard change.isInFeed else { return }
-        for scope in change.after {
+        func note(_ scope: Scope, _ state: ScopeState) {
             let row = WriteGroup.ScopeName(entity: name.entity, scope: scopeCodes.code(scope), id: name.id)
-            layer.writes.scopes[row] = WriteGroup.ScopeWrite(version: version, state: change.isDeletion ? .deleted : .present)
+            let write = WriteGroup.ScopeWrite(version: version, state: state)
+            layer.writes.scopes[row] = layer.writes.scopes[row]?.followed(by: write) ?? write
         }
-        for scope in change.before where !change.after.contains(scope) && !ablations.contains(.leavingUntold) {
-            let row = WriteGroup.ScopeName(entity: name.entity, scope: scopeCodes.code(scope), id: name.id)
-            layer.writes.scopes[row] = WriteGroup.ScopeWrite(version: version, state: .left)
-        }
+        for scope in change.after { note(scope, change.isDeletion ? .deleted : .present) }
+        for scope in change.before where !change.after.contains(scope) && !ablations.contains(.leavingUntold) { note(scope, .left) }
     }
 
     static let scopeStatement = RowStatement(
@@ -114,7 +129,7 @@ extension HubStore {
 
     static func row(_ name: WriteGroup.ScopeName, _ write: WriteGroup.ScopeWrite, _ at: DatabaseValue) -> [DatabaseValue] {
         [
-            .text(name.entity.text), .int(name.scope), .text(name.id.text), .int(write.version), .int(write.version),
+            .text(name.entity.text), .int(name.scope), .text(name.id.text), .int(write.since), .int(write.version),
             .int(write.state.rawValue), at,
         ]
     }

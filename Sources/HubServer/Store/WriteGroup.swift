@@ -179,7 +179,7 @@ struct WriteGroup {
             superseded.merge(other.superseded) { $1 }
             losses += other.losses
             refusals.merge(other.refusals) { $1 }
-            scopes.merge(other.scopes) { $1 }
+            scopes.merge(other.scopes) { $0.followed(by: $1) }
             grants.merge(other.grants) { $1 }
             links.merge(other.links) { $1 }
         }

@@ -195,6 +195,24 @@ struct ScopeTests {
         #expect(told.sorted() == ["made", "made-and-changed", "old"])
     }
 
+    // Fault: the hub marks a file as uploaded in the transaction in which the device makes the record. The row of the scope then began with
+    // the hub's commit, which is none of the device's, so the record stayed on the device for good.
+    @Test("A record that the hub changes in the transaction in which the device makes it is taken back with the scope")
+    func changedAtOnce() throws {
+        let stand = try FileStand()
+        let fleet = stand.fleet
+        fleet.grant(one, "site", "s-1")
+        try fleet.pull(one)
+        let content = Array("a picture".utf8)
+        try stand.upload(content, by: one)
+        let photo = try FileStand.placeholder(content, isUploaded: false)
+        #expect(try fleet.push(one, .create, "made", .object(["site": "s-1", "photo": photo])).code == "accepted")
+        #expect(try stand.version("made") == 2, "the second commit is the hub's")
+        fleet.revoke(one, "site", "s-1")
+        let page = try #require(try fleet.bench.pull([(ScopeBench.orders, fleet.mirrors[one]?.cursor)], device: one).pages.first)
+        #expect(page.records.isEmpty && page.deletions.map(\.id.text) == ["made"] && page.deletions.map(\.reason) == ["revoked"])
+    }
+
     @Test("A record that moves to another site leaves one device and reaches the other")
     func moves() throws {
         let fleet = try ScopeBench()
