@@ -12,7 +12,7 @@ enum Environment {
     }
 
     static var seeds: UInt64 {
-        number("SIMULATION_SEEDS") ?? (text("EDGE_SYNC_LONG") == nil ? 800 : 20_000)
+        number("SIMULATION_SEEDS") ?? (text("EDGE_SYNC_LONG") == nil ? 2_000 : 20_000)
     }
 
     static var scenario: Scenario? { Scenario(settings: text) }

@@ -6,7 +6,7 @@ import Testing
 ///
 /// | variable | means |
 /// |---|---|
-/// | `SIMULATION_SEEDS` | how many histories, 800 if not said; `EDGE_SYNC_LONG` makes it 20,000 |
+/// | `SIMULATION_SEEDS` | how many histories, 2,000 if not said; `EDGE_SYNC_LONG` makes it 20,000 |
 /// | `SIMULATION_FIRST` | the first seed, 1 if not said |
 /// | `SIMULATION_ALL` | do not stop at the third history that breaks |
 /// | `SIMULATION_COUNTS` | print what has happened, and how often |
