@@ -63,7 +63,7 @@ struct CostTests {
     @Test(
         "The check sees work that grows with the square",
         arguments: [
-            Case("each enqueue looks at all that waits") { agent, count in
+            Case("each enqueue looks at all that waits", 40) { agent, count in
                 try agent.create("a")
                 return {
                     for number in 0..<count {
@@ -74,11 +74,11 @@ struct CostTests {
             },
             // So it is, and known: each refusal makes what apps see of the record anew, from all that still waits. One answer with many
             // of them does so once.
-            Case("changes of one record are refused, in an answer each") { agent, count in
+            Case("changes of one record are refused, in an answer each", 40) { agent, count in
                 try waiting(agent, count)
                 return { try settleOneByOne(agent) { mutation, _ in .rejected(mutation.key) } }
             },
-            Case("each verdict shows news, in an answer of its own") { agent, count in
+            Case("each verdict shows news, in an answer of its own", 40) { agent, count in
                 try waiting(agent, count)
                 let batch = try agent.claim(count / 2)
                 return {
