@@ -1,0 +1,104 @@
+import Glibc
+import HubServer
+
+// Brings the tables of a database to the version of this program, while other hubs may work on it.
+extension PostgresSchema {
+    /// The version of the tables; `nil`: there are none.
+    ///
+    /// - Throws: `.foreign` when they are of a newer version that this program cannot work with.
+    static func present(_ database: PostgresDatabase) throws(DatabaseError) -> Int64? {
+        let tables = try database.number(
+            "SELECT count(*) FROM information_schema.tables WHERE table_schema = current_schema() AND table_name = 'hub_schema'")
+        guard tables > 0 else { return nil }
+        let row = try database.first("SELECT version, oldest_reader FROM hub_schema") { ($0.int(0), $0.int(1)) }
+        try check(row?.1)
+        return row?.0
+    }
+
+    static func check(_ oldestReader: Int64?) throws(DatabaseError) {
+        guard let oldestReader, oldestReader <= version else {
+            throw DatabaseError(
+                .foreign, doing: "use the database",
+                detail: oldestReader.map {
+                    "a newer agenthub uses it: it is for programs that know schema \($0), this one knows up to \(version); "
+                        + "install a newer version"
+                }
+                    ?? "it is not the database of a hub any more")
+        }
+    }
+
+    /// Updates the tables. Several replicas may start at once: one makes the step, the others find it made.
+    static func update(_ database: PostgresDatabase) throws(DatabaseError) {
+        var tries = 0
+        while true {
+            let present = try present(database) ?? 0
+            if present >= version { break }
+            tries += 1
+            do throws(DatabaseError) {
+                if present > 0 { try buildIndexes(database, from: present) }
+                try step(database, from: present)
+            } catch {
+                try database.rollback()
+                // Another replica was faster (two that make one table fail by a unique key of the catalogue), or both conflicted.
+                if tries < 5, error.kind == .contended || error.kind == .busy || error.kind == .other { continue }
+                throw DatabaseError(error.kind == .other ? .foreign : error.kind, doing: error.doing, detail: error.detail)
+            }
+        }
+        try demandDurability(database)
+    }
+
+    private static func step(_ database: PostgresDatabase, from present: Int64) throws(DatabaseError) {
+        try database.execute("BEGIN")
+        if present > 0 {
+            let now = try database.number("SELECT version FROM hub_schema FOR UPDATE")
+            guard now == present else { return try database.rollback() }
+        }
+        for (index, statements) in steps.enumerated().dropFirst(Int(max(0, present))) {
+            let new = present > 0 ? [] : (indexes[index + 1] ?? []).map { "CREATE INDEX \($0.name) ON \($0.on)" }
+            for statement in new + statements {
+                try database.execute(statement)
+                try database.settle()
+            }
+            try database.execute("UPDATE hub_schema SET version = \(index + 1)")
+        }
+        // A new database has no keys of before.
+        if present <= 0 { for statement in PostgresKeys.removal { try database.execute(statement) } }
+        try database.commit()
+    }
+
+    /// Builds the indexes of the steps to come, while all hubs go on writing (PostgreSQL 15, CREATE INDEX, "Building Indexes
+    /// Concurrently"). When several hubs start at once, one builds and the others wait for it. An index that a killed hub left incomplete
+    /// is dropped and built anew.
+    private static func buildIndexes(_ database: PostgresDatabase, from present: Int64) throws(DatabaseError) {
+        for step in Int(present) + 1...steps.count {
+            for index in indexes[step] ?? [] {
+                try database.withoutTimeLimits { () throws(DatabaseError) in try build(index.name, on: index.on, database) }
+            }
+        }
+    }
+
+    private static func build(_ name: String, on columns: String, _ database: PostgresDatabase) throws(DatabaseError) {
+        let lock = "hashtext(current_schema() || '.\(name)')"
+        // The lock is polled: a session that waits for a lock has a snapshot, and the build waits for that snapshot.
+        while try database.number("SELECT CASE WHEN pg_try_advisory_lock(\(lock)) THEN 1 ELSE 0 END") == 0 { usleep(200_000) }
+        let valid = try database.number(
+            """
+            SELECT count(*) FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
+            WHERE c.relname = '\(name)' AND c.relnamespace = current_schema()::regnamespace AND i.indisvalid
+            """)
+        if valid == 0 {
+            for statement in ["DROP INDEX IF EXISTS \(name)", "CREATE INDEX CONCURRENTLY \(name) ON \(columns)"] {
+                try database.execute(statement)
+                try database.settle()
+            }
+        }
+        _ = try database.number("SELECT CASE WHEN pg_advisory_unlock(\(lock)) THEN 1 ELSE 0 END")
+    }
+
+    /// An answer is a promise that survives a power cut, whatever default the server's administrator has set.
+    private static func demandDurability(_ database: PostgresDatabase) throws(DatabaseError) {
+        guard try database.text("SELECT current_setting('synchronous_commit')") == "off" else { return }
+        try database.execute("SET synchronous_commit = on")
+        try database.settle()
+    }
+}
