@@ -1,8 +1,9 @@
 import Foundation
-import HubServer
 import SyncCore
 import SyncSQLite
 import Testing
+
+@testable import HubServer
 
 /// The pages of a hub's database say by themselves whether they are as they were written (`Seal.h`).
 @Suite("Seals of a hub's database")
@@ -140,6 +141,17 @@ final class HubSealTests {
         #expect(damage { () throws(HubError) in _ = try HubInspector(file: path) }?.isDamage == true)
         #expect(damage { () throws(HubError) in _ = try HubBackup.check(path) }?.isDamage == true)
         #expect(try self.bytes(file) == bytes)
+    }
+
+    @Test("A database in memory has pages of the same form, without room for seals")
+    func memory() throws {
+        // The second one is a copy of the tables that were made for the first one.
+        for place in [SQLiteDatabase.Place.memory, .memory, .file(file)] {
+            let database = try SQLiteSchema.open(place)
+            #expect(try database.number("PRAGMA page_size") == Int64(PageSeal.pageBytes))
+            #expect(try database.number("PRAGMA auto_vacuum") == 2)
+            #expect(database.reservedBytes == (place == .memory ? 0 : PageSeal.bytes))
+        }
     }
 
     // MARK: Databases of earlier versions

@@ -2,6 +2,15 @@ import SyncSQLite
 
 // Every page of a hub's database ends with a seal, as in that of the agent (`Seal.h`): a flipped bit is never served as a record.
 extension SQLiteSchema {
+    /// Sets the form of the pages, which a database has from its first page on: the size, the room for seals, and `auto_vacuum`. After the
+    /// switch to WAL, SQLite ignores size and `auto_vacuum` silently. A database in memory gets no room: nothing checks seals there.
+    static func formPages(of database: SQLiteDatabase, isEmpty: Bool) throws(DatabaseError) {
+        try database.execute("PRAGMA page_size=\(PageSeal.pageBytes)")
+        // The first page says that there are seals. The line above would take the room back.
+        if isEmpty { database.reserveSeals() }
+        try database.execute("PRAGMA auto_vacuum=INCREMENTAL")
+    }
+
     /// Gives a database of an earlier version seals, if it is small.
     ///
     /// - Throws: `.corrupt` when the header contradicts the pages.

@@ -16,13 +16,10 @@ enum SQLiteSchema {
     static let version = Int64(steps.count)
 
     /// Settings of the writing connection. FULL: an answer is a promise that survives a power cut.
-    ///
-    /// `auto_vacuum` must come before the switch to WAL, after which it is silently ignored, as `page_size` is.
-    static let pragmas = """
-        PRAGMA auto_vacuum=INCREMENTAL; PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;
-        PRAGMA foreign_keys=ON; PRAGMA temp_store=MEMORY; PRAGMA cache_size=-16000; PRAGMA mmap_size=0;
-        PRAGMA secure_delete=OFF; PRAGMA journal_size_limit=16777216; PRAGMA wal_autocheckpoint=1000;
-        PRAGMA cell_size_check=ON; PRAGMA trusted_schema=OFF;
+    private static let pragmas = """
+        PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON; PRAGMA temp_store=MEMORY;
+        PRAGMA cache_size=-16000; PRAGMA mmap_size=0; PRAGMA secure_delete=OFF; PRAGMA journal_size_limit=16777216;
+        PRAGMA wal_autocheckpoint=1000; PRAGMA cell_size_check=ON; PRAGMA trusted_schema=OFF;
         """
 
     static let steps = [
@@ -162,9 +159,7 @@ enum SQLiteSchema {
         }
         // The settings below write into the header of the file, and a damaged one is left as it is.
         if case .file(let path) = place, !isEmpty { try checkHeader(database, path) }
-        try database.execute("PRAGMA page_size=4096")
-        // The first page says that there are seals. The line above would take the room back.
-        if isEmpty { database.reserveSeals() }
+        try formPages(of: database, isEmpty: isEmpty)
         try database.execute(pragmas)
         if case .file = place {
             guard try database.text("PRAGMA journal_mode") == "wal", try database.number("PRAGMA synchronous") == 2 else {
@@ -191,8 +186,7 @@ enum SQLiteSchema {
         try tables.withLock { tables throws(DatabaseError) in
             if tables == nil {
                 let made = try SQLiteDatabase(.memory)
-                made.reserveSeals()
-                try made.execute("PRAGMA page_size=4096; PRAGMA auto_vacuum=INCREMENTAL")
+                try formPages(of: made, isEmpty: true)
                 try makeTables(made, from: 0)
                 tables = Tables(database: made)
             }
