@@ -110,6 +110,8 @@ struct PostgresPlanTests {
         }
         // A record by its name, one or many at once; never the feed of its whole entity.
         uses("record_pkey", "(id = ") { $0.hasPrefix("SELECT") && $0.contains("FROM record WHERE entity = ") && $0.contains("id = ") }
+        // A part of the seeds, between two ids or to the end.
+        uses("record_pkey", "(id > ") { $0.contains("data LIKE") }
         uses("record_by_commit", "ROW(version, id) > ") { !$0.contains("record_scope") && $0.contains("(version, id) > (") }
         uses("record_scope_by_commit", "ROW(version, id) > ") { $0.contains("FROM record_scope") && $0.contains("(version, id) > (") }
         uses("record_scope_pkey", "(id > ") { $0.contains("FROM record_scope") && $0.contains("id > u.v3") }
@@ -145,6 +147,7 @@ struct PostgresPlanTests {
         _ = bench.push([Sent("\(name)-1", .create, id: name)])
         _ = try bench.pull([("audits", nil)])
         _ = try bench.list(SnapshotRequest(entity: "audits", after: nil, limit: 10))
+        _ = try bench.list(SnapshotRequest(entity: "audits", after: nil, limit: 10, isSeed: true))
         // A file that records show, and one that none does.
         let digest = String(repeating: "ab", count: 32)
         let photo: JSON = ["$blob": .string("sha256:" + digest), "size": 1, "type": "image/jpeg", "state": "pending"]
@@ -169,9 +172,10 @@ struct PostgresPlanTests {
     }
 
     private static var rules: RuleBook {
-        var (rules, log) = (ScopeBench.rules, EntityRules())
+        var (rules, log, audits) = (ScopeBench.rules, EntityRules(), EntityRules())
         (log.kind, log.keepEvents) = (.event, .seconds(7 * 86_400))
-        rules.entities["log"] = log
+        audits.seedFilter = SeedFilter(["assignee": SeedFilter.device])
+        (rules.entities["log"], rules.entities["audits"]) = (log, audits)
         return rules
     }
 
