@@ -96,6 +96,29 @@ struct ResyncTests {
         #expect(pages.map { $0.records.map(\.id.text) } == [["z"]])
     }
 
+    @Test("Where few pass, the database looks far beyond the first documents for the same page")
+    func far() throws {
+        let bench = try Self.sparse(SeedFilter(["assignee": SeedFilter.device]), passing: "gw-1")
+        let database = bench.hub.store.database
+        try database.execute(
+            """
+            INSERT INTO record(entity, id, version, data, hlc, writer, origin_key, updated_at_ms)
+            WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < \(Feed.scannedFirst))
+            SELECT 'audits', 'b-' || n, 1, '{"assignee":"gw-2"}', '0199c3f2a1b4-0007-9f2c11ab', 'gw-2', 'k', 1 FROM numbers
+            """)
+        try database.settle()
+        let pages = try bench.list(SnapshotRequest(entity: "audits", after: nil, limit: 500, isSeed: true), device: "gw-1")
+        #expect(pages.map { $0.records.map(\.id.text) } == [["z"]])
+    }
+
+    @Test("Where more pass than the page holds, it ends there and the listing goes on")
+    func crowded() throws {
+        let bench = try Self.sparse(SeedFilter(["assignee": "gw-2"]), passing: "gw-2")
+        let pages = try bench.list(SnapshotRequest(entity: "audits", after: nil, limit: 1_000, isSeed: true))
+        #expect(pages.map(\.records.count) == [1_000, 1_000, 1_000, 1_000, 101])
+        #expect(pages.flatMap(\.records).map(\.id.text) == (0..<4_100).map { "a-\($0)" }.sorted() + ["z"])
+    }
+
     @Test("The database looks through so many documents at a time, and says where it stopped")
     func slices() throws {
         let bench = try HubBench()

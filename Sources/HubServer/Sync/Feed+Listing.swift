@@ -11,9 +11,13 @@ extension Feed {
 
     /// Largest number of documents that are read for one page, however few match: no request delays the others for long.
     private static let searchedMax = 4 * Limits.pullRecordsMax
-    /// Largest number of documents that the database looks through for one page. A page from 100,000 of them took 155 ms on PostgreSQL, on
-    /// two slow cores. Pushes have another connection and do not wait; other pulls do.
-    static let scannedMax = 500_000
+    /// Largest number of documents that the database looks through for one page. A million takes two pages; on PostgreSQL, on two slow
+    /// cores, such a page took 0.9 s to 3.7 s, which is far below the time limit of a statement there (15 s) and of an agent that waits for
+    /// an answer (30 s). Pushes have another connection and do not wait; other pulls do.
+    static let scannedMax = 600_000
+    /// Number of documents that it looks through first: where many pass, these fill the page. To find the end of a large part takes 1 µs a
+    /// record.
+    static let scannedFirst = 20 * Limits.pullRecordsMax
 
     /// Live records of the device's share, by id.
     private func rows(of entity: EntityName, after: RecordID?, limit: Int) throws(DatabaseError) -> [HubStore.RecordRow] {
@@ -33,13 +37,14 @@ extension Feed {
         // Few records of an entity without scopes may match, so the database leaves out those that cannot.
         let text = scopes(of: request.entity) == nil ? filter?.text(for: device) : nil
         var found = Listed(searchedTo: request.after)
-        var (searched, isScanned) = (0, false)
-        while searched < Self.searchedMax, !isScanned, found.rows.count <= request.limit {
+        var (searched, scanned) = (0, 0)
+        while searched < Self.searchedMax, scanned < Self.scannedMax, found.rows.count <= request.limit {
             let part: [HubStore.RecordRow]
             if let text {
+                let size = scanned == 0 ? Self.scannedFirst : Self.scannedMax - scanned
                 (part, found.searchedTo) = try store.listing(
-                    request.entity, after: found.searchedTo, containing: text, scanned: Self.scannedMax, limit: Limits.pullRecordsMax)
-                isScanned = part.count < Limits.pullRecordsMax
+                    request.entity, after: found.searchedTo, containing: text, scanned: size, limit: Limits.pullRecordsMax)
+                if part.count < Limits.pullRecordsMax { scanned += size }
             } else {
                 part = try rows(of: request.entity, after: found.searchedTo, limit: Limits.pullRecordsMax)
                 found.searchedTo = part.count == Limits.pullRecordsMax ? part.last?.id : nil
