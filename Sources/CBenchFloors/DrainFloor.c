@@ -43,7 +43,7 @@ int bench_drain_prepare(const char *database, uint64_t rows, bench_failure *fail
         sqlite3_reset(insert);
     }
     if (code == SQLITE_OK) code = sqlite3_exec(db, "COMMIT; PRAGMA wal_checkpoint(TRUNCATE);", NULL, NULL, NULL);
-    if (code != SQLITE_OK) fail(failure, "fill %s: %s", database, sqlite3_errmsg(db));
+    if (code != SQLITE_OK) bench_fail(failure, "fill %s: %s", database, sqlite3_errmsg(db));
     sqlite3_finalize(insert);
     sqlite3_close(db);
     return code == SQLITE_OK ? 0 : -1;
@@ -86,7 +86,7 @@ static int drainer_open(drainer *drainer, const bench_drain_plan *plan, bench_fa
         || sqlite3_prepare_v2(
                drainer->db, "UPDATE mutation SET state = 1 WHERE seq BETWEEN ? AND ?", -1, &drainer->done, NULL)
             != SQLITE_OK) {
-        return fail(failure, "prepare: %s", sqlite3_errmsg(drainer->db));
+        return bench_fail(failure, "prepare: %s", sqlite3_errmsg(drainer->db));
     }
     drainer->body = malloc(BODY_BYTES);
     drainer->packed = malloc(BODY_BYTES);
@@ -95,7 +95,7 @@ static int drainer_open(drainer *drainer, const bench_drain_plan *plan, bench_fa
     // 15 + 16: a gzip wrapper around the stream.
     if (!drainer->body || !drainer->packed || !drainer->answer || !drainer->curl
         || deflateInit2(&drainer->deflater, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK) {
-        return fail(failure, "out of memory");
+        return bench_fail(failure, "out of memory");
     }
     char bearer[256], url[512];
     snprintf(bearer, sizeof bearer, "Bearer %s", plan->token);
@@ -160,16 +160,16 @@ static int post(drainer *drainer, size_t length, bench_failure *failure) {
     drainer->deflater.avail_in = (uInt)length;
     drainer->deflater.next_out = (Bytef *)drainer->packed;
     drainer->deflater.avail_out = BODY_BYTES;
-    if (deflate(&drainer->deflater, Z_FINISH) != Z_STREAM_END) return fail(failure, "gzip failed");
+    if (deflate(&drainer->deflater, Z_FINISH) != Z_STREAM_END) return bench_fail(failure, "gzip failed");
     drainer->answer_length = 0;
     curl_easy_setopt(drainer->curl, CURLOPT_POSTFIELDS, drainer->packed);
     curl_easy_setopt(drainer->curl, CURLOPT_POSTFIELDSIZE, (long)drainer->deflater.total_out);
     CURLcode code = curl_easy_perform(drainer->curl);
-    if (code != CURLE_OK) return fail(failure, "post: %s", curl_easy_strerror(code));
+    if (code != CURLE_OK) return bench_fail(failure, "post: %s", curl_easy_strerror(code));
     long status = 0;
     curl_easy_getinfo(drainer->curl, CURLINFO_RESPONSE_CODE, &status);
     drainer->answer[drainer->answer_length] = 0;
-    return status == 200 ? 0 : fail(failure, "the hub answered %ld: %.300s", status, drainer->answer);
+    return status == 200 ? 0 : bench_fail(failure, "the hub answered %ld: %.300s", status, drainer->answer);
 }
 
 static int count_accepted(const char *answer) {
@@ -194,14 +194,14 @@ int bench_drain_floor(const bench_drain_plan *plan, bench_cost *cost, bench_fail
         outcome = post(&drainer, length, failure);
         if (outcome != 0) break;
         if (count_accepted(drainer.answer) != count) {
-            outcome = fail(failure, "not all %d mutations were accepted: %.300s", count, drainer.answer);
+            outcome = bench_fail(failure, "not all %d mutations were accepted: %.300s", count, drainer.answer);
             break;
         }
         // One statement is one transaction, and one fsync, for the batch.
         sqlite3_bind_int64(drainer.done, 1, first);
         sqlite3_bind_int64(drainer.done, 2, last);
         if (sqlite3_step(drainer.done) != SQLITE_DONE) {
-            outcome = fail(failure, "mark done: %s", sqlite3_errmsg(drainer.db));
+            outcome = bench_fail(failure, "mark done: %s", sqlite3_errmsg(drainer.db));
         }
         sqlite3_reset(drainer.done);
         cost->rows += (uint64_t)count;

@@ -9,7 +9,7 @@ int bench_flash_floor(const char *folder, size_t count, uint64_t *each, bench_co
     char path[4096];
     snprintf(path, sizeof path, "%s/fdatasync", folder);
     int fd = open(path, O_CREAT | O_TRUNC | O_WRONLY | O_APPEND | O_CLOEXEC, 0600);
-    if (fd < 0) return fail(failure, "open %s: %s", path, strerror(errno));
+    if (fd < 0) return bench_fail(failure, "open %s: %s", path, strerror(errno));
 
     // Not zeros: a file system or a device below it may treat them as nothing to write.
     char page[4096];
@@ -20,7 +20,7 @@ int bench_flash_floor(const char *folder, size_t count, uint64_t *each, bench_co
     for (size_t i = 0; i < count && result == 0; i++) {
         uint64_t before = now_ns();
         if (write(fd, page, sizeof page) != (ssize_t)sizeof page || fdatasync(fd) != 0) {
-            result = fail(failure, "write and fdatasync %s: %s", path, strerror(errno));
+            result = bench_fail(failure, "write and fdatasync %s: %s", path, strerror(errno));
         }
         each[i] = now_ns() - before;
     }

@@ -3,7 +3,6 @@
 
 #include "CBenchFloors.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <time.h>
 
@@ -17,15 +16,6 @@ static inline uint64_t thread_cpu_ns(void) {
     struct timespec time;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
     return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
-}
-
-/// Writes the sentence and returns -1, so that callers can `return fail(…)`.
-__attribute__((format(printf, 2, 3))) static inline int fail(bench_failure *failure, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(failure->text, sizeof failure->text, format, arguments);
-    va_end(arguments);
-    return -1;
 }
 
 /// Opens a database with the PRAGMAs of the agent's store. NULL after a failure.

@@ -25,23 +25,23 @@
 /// the system call itself. The file system user stays root, so that the socket's folder can be reached.
 static int connect_unix(const char *path, uint32_t user, bench_failure *failure) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    if (strlen(path) >= sizeof address.sun_path) return fail(failure, "%s is too long for a socket", path);
+    if (strlen(path) >= sizeof address.sun_path) return bench_fail(failure, "%s is too long for a socket", path);
     strcpy(address.sun_path, path);
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0) return fail(failure, "socket: %s", strerror(errno));
+    if (fd < 0) return bench_fail(failure, "socket: %s", strerror(errno));
 
     uid_t ours = geteuid();
     int is_other = user != ours;
     if (is_other && syscall(SYS_setresuid, -1, user, -1) != 0) {
         close(fd);
-        return fail(failure, "act as user %u: %s", user, strerror(errno));
+        return bench_fail(failure, "act as user %u: %s", user, strerror(errno));
     }
     if (is_other) syscall(SYS_setfsuid, ours);
     int result = connect(fd, (struct sockaddr *)&address, sizeof address), error = errno;
     if (is_other && syscall(SYS_setresuid, -1, ours, -1) != 0) abort();
     if (result == 0) return fd;
     close(fd);
-    return fail(failure, "connect %s: %s", path, strerror(error));
+    return bench_fail(failure, "connect %s: %s", path, strerror(error));
 }
 
 static uint32_t user_of(const bench_load_plan *plan, int connection) {
@@ -114,7 +114,7 @@ static int send_next(load *load, lane *lane, bench_failure *failure) {
     answer_begin(&lane->answer);
     lane->sent_at = now_ns();
     if (request == load->plan->warmup) load->first_counted_at = lane->sent_at;
-    if (send_all(lane->fd, text, (size_t)total) != 0) return fail(failure, "send to the agent: %s", strerror(errno));
+    if (send_all(lane->fd, text, (size_t)total) != 0) return bench_fail(failure, "send to the agent: %s", strerror(errno));
     return 0;
 }
 
@@ -139,10 +139,10 @@ static int receive(load *load, lane *lane, bench_failure *failure) {
     ssize_t count = recv(lane->fd, buffer, sizeof buffer, 0);
     if (count < 0 && (errno == EAGAIN || errno == EINTR)) return 0;
     if (count <= 0) {
-        return fail(failure, "the agent closed a connection after %llu answers", (unsigned long long)load->finished);
+        return bench_fail(failure, "the agent closed a connection after %llu answers", (unsigned long long)load->finished);
     }
     if (answer_take(&lane->answer, buffer, (size_t)count, keep_refusal, lane) < 0) {
-        return fail(failure, "the agent's answer is not HTTP");
+        return bench_fail(failure, "the agent's answer is not HTTP");
     }
     if (lane->answer.state != ANSWER_DONE) return 0;
     finish(load, lane);
@@ -152,7 +152,7 @@ static int receive(load *load, lane *lane, bench_failure *failure) {
 static int run_lanes(load *load, lane *lanes, int count, bench_failure *failure) {
     uint64_t total = load->plan->warmup + load->plan->requests;
     int epoll = epoll_create1(EPOLL_CLOEXEC);
-    if (epoll < 0) return fail(failure, "epoll_create1: %s", strerror(errno));
+    if (epoll < 0) return bench_fail(failure, "epoll_create1: %s", strerror(errno));
     for (int i = 0; i < count; i++) {
         struct epoll_event wanted = {.events = EPOLLIN, .data.ptr = &lanes[i]};
         epoll_ctl(epoll, EPOLL_CTL_ADD, lanes[i].fd, &wanted);
@@ -167,7 +167,7 @@ static int run_lanes(load *load, lane *lanes, int count, bench_failure *failure)
         }
         struct epoll_event ready[64];
         int events = epoll_wait(epoll, ready, 64, ANSWER_TIMEOUT_MS);
-        if (events == 0) result = fail(failure, "the agent did not answer for %d s", ANSWER_TIMEOUT_MS / 1000);
+        if (events == 0) result = bench_fail(failure, "the agent did not answer for %d s", ANSWER_TIMEOUT_MS / 1000);
         for (int i = 0; i < events && result == 0; i++) result = receive(load, ready[i].data.ptr, failure);
     }
     close(epoll);
@@ -177,7 +177,7 @@ static int run_lanes(load *load, lane *lanes, int count, bench_failure *failure)
 int bench_load(const bench_load_plan *plan, uint64_t *each, bench_load_result *result, bench_failure *failure) {
     memset(result, 0, sizeof *result);
     lane *lanes = calloc((size_t)plan->connections, sizeof *lanes);
-    if (!lanes) return fail(failure, "out of memory");
+    if (!lanes) return bench_fail(failure, "out of memory");
     int opened = 0, outcome = 0;
     for (; opened < plan->connections; opened++) {
         int fd = connect_unix(plan->socket_path, user_of(plan, opened), failure);
@@ -250,7 +250,7 @@ int bench_load_lines(const bench_load_plan *plan, bench_load_result *result, ben
     char *out = malloc(64 << 10), *in = malloc(64 << 10);
     answer *answer = calloc(1, sizeof *answer);
     last_line line = {0};
-    if (!out || !in || !answer) return fail(failure, "out of memory");
+    if (!out || !in || !answer) return bench_fail(failure, "out of memory");
     answer_begin(answer);
     uint64_t next = 0;
     int has_ended = 0, outcome = 0;
@@ -272,7 +272,7 @@ int bench_load_lines(const bench_load_plan *plan, bench_load_result *result, ben
         }
         struct pollfd watched = {.fd = fd, .events = (short)(POLLIN | (offset < length ? POLLOUT : 0))};
         if (poll(&watched, 1, ANSWER_TIMEOUT_MS) == 0) {
-            outcome = fail(failure, "the agent did not answer for %d s", ANSWER_TIMEOUT_MS / 1000);
+            outcome = bench_fail(failure, "the agent did not answer for %d s", ANSWER_TIMEOUT_MS / 1000);
         }
         if (watched.revents & POLLOUT) {
             ssize_t sent = send(fd, out + offset, length - offset, MSG_NOSIGNAL);
@@ -282,7 +282,7 @@ int bench_load_lines(const bench_load_plan *plan, bench_load_result *result, ben
             ssize_t count = recv(fd, in, 64 << 10, 0);
             if (count < 0 && errno == EAGAIN) continue;
             if (count <= 0 || answer_take(answer, in, (size_t)count, keep_line, &line) < 0) {
-                outcome = fail(
+                outcome = bench_fail(
                     failure, "the agent's answer was cut after line %llu: %s", (unsigned long long)next, line.last);
             }
         }
@@ -336,7 +336,7 @@ int bench_call(
     room room = {.bytes = answer_bytes, .size = answer_size};
     int outcome = 0;
     if (!answer || send_all(fd, head, (size_t)length) != 0 || (body && send_all(fd, body, strlen(body)) != 0)) {
-        outcome = fail(failure, "send %s %s: %s", method, target, strerror(errno));
+        outcome = bench_fail(failure, "send %s %s: %s", method, target, strerror(errno));
     } else {
         answer_begin(answer);
     }
@@ -344,7 +344,7 @@ int bench_call(
         char buffer[16 << 10];
         ssize_t count = recv(fd, buffer, sizeof buffer, 0);
         if (count <= 0 || answer_take(answer, buffer, (size_t)count, keep_body, &room) < 0) {
-            outcome = fail(
+            outcome = bench_fail(
                 failure, "no whole answer to %s %s: %s", method, target, count < 0 ? strerror(errno) : "closed");
         }
     }

@@ -27,7 +27,7 @@ int bench_own_network(bench_failure *failure) {
     if (unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0) {
         // Root may do it without a user namespace, where those are forbidden.
         if (unshare(CLONE_NEWNET) == 0) return 0;
-        return fail(failure, "unshare: %s", strerror(errno));
+        return bench_fail(failure, "unshare: %s", strerror(errno));
     }
     // user_namespaces(7): one user may map itself, and its group once setgroups is given up.
     char users[32], groups[32];
@@ -35,7 +35,7 @@ int bench_own_network(bench_failure *failure) {
     snprintf(groups, sizeof groups, "0 %u 1", gid);
     if (write_file("/proc/self/uid_map", users) != 0 || write_file("/proc/self/setgroups", "deny") != 0
         || write_file("/proc/self/gid_map", groups) != 0) {
-        return fail(failure, "map the user into a namespace: %s", strerror(errno));
+        return bench_fail(failure, "map the user into a namespace: %s", strerror(errno));
     }
     return 0;
 }
@@ -43,7 +43,7 @@ int bench_own_network(bench_failure *failure) {
 int bench_own_hosts(const char *file, bench_failure *failure) {
     if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0
         || mount(file, "/etc/hosts", NULL, MS_BIND, NULL) != 0) {
-        return fail(failure, "a file in the place of /etc/hosts: %s", strerror(errno));
+        return bench_fail(failure, "a file in the place of /etc/hosts: %s", strerror(errno));
     }
     return 0;
 }
@@ -65,7 +65,7 @@ int bench_link_socket(pid_t pid, int *descriptor, bench_failure *failure) {
     int error = errno;
     close(own);
     close(other);
-    if (opened < 0) return fail(failure, "a socket in the network namespace of %d: %s", (int)pid, strerror(error));
+    if (opened < 0) return bench_fail(failure, "a socket in the network namespace of %d: %s", (int)pid, strerror(error));
     *descriptor = opened;
     return 0;
 }
@@ -73,10 +73,10 @@ int bench_link_socket(pid_t pid, int *descriptor, bench_failure *failure) {
 int bench_link_switch(int descriptor, const char *name, int on, uint64_t *at, bench_failure *failure) {
     struct ifreq request = {0};
     snprintf(request.ifr_name, sizeof request.ifr_name, "%s", name);
-    if (ioctl(descriptor, SIOCGIFFLAGS, &request) != 0) return fail(failure, "%s: %s", name, strerror(errno));
+    if (ioctl(descriptor, SIOCGIFFLAGS, &request) != 0) return bench_fail(failure, "%s: %s", name, strerror(errno));
     request.ifr_flags = (short)(on ? request.ifr_flags | IFF_UP : request.ifr_flags & ~IFF_UP);
     *at = now_ns();
-    if (ioctl(descriptor, SIOCSIFFLAGS, &request) != 0) return fail(failure, "switch %s: %s", name, strerror(errno));
+    if (ioctl(descriptor, SIOCSIFFLAGS, &request) != 0) return bench_fail(failure, "switch %s: %s", name, strerror(errno));
     return 0;
 }
 
@@ -90,7 +90,7 @@ static size_t forget(char *bytes, size_t size, size_t count, void *context) {
 
 int bench_handshake_floor(const char *url, const char *ca_file, uint64_t *nanoseconds, bench_failure *failure) {
     CURL *curl = curl_easy_init();
-    if (!curl) return fail(failure, "curl: out of memory");
+    if (!curl) return bench_fail(failure, "curl: out of memory");
     curl_easy_setopt(curl, CURLOPT_URL, url);
     curl_easy_setopt(curl, CURLOPT_CAINFO, ca_file);
     curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
@@ -100,7 +100,7 @@ int bench_handshake_floor(const char *url, const char *ca_file, uint64_t *nanose
     curl_off_t microseconds = 0;
     if (code == CURLE_OK) code = curl_easy_getinfo(curl, CURLINFO_APPCONNECT_TIME_T, &microseconds);
     curl_easy_cleanup(curl);
-    if (code != CURLE_OK) return fail(failure, "%s: %s", url, curl_easy_strerror(code));
+    if (code != CURLE_OK) return bench_fail(failure, "%s: %s", url, curl_easy_strerror(code));
     *nanoseconds = (uint64_t)microseconds * 1000u;
     return 0;
 }

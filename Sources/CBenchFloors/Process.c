@@ -34,12 +34,12 @@ int bench_start(
     bench_failure *failure) {
     int ends[2] = {-1, -1};
     int log = open(log_path, O_CREAT | O_WRONLY | O_APPEND | O_CLOEXEC, 0600);
-    if (log < 0) return fail(failure, "open %s: %s", log_path, strerror(errno));
+    if (log < 0) return bench_fail(failure, "open %s: %s", log_path, strerror(errno));
     char **all = joined_environment(environment);
     if (!all || (stdout_fd && pipe2(ends, O_CLOEXEC) != 0)) {
         free(all);
         close(log);
-        return fail(failure, "start %s: %s", arguments[0], strerror(errno));
+        return bench_fail(failure, "start %s: %s", arguments[0], strerror(errno));
     }
 
     pid_t parent = getpid();
@@ -64,7 +64,7 @@ int bench_start(
     if (stdout_fd) close(ends[1]);
     if (child < 0) {
         if (stdout_fd) close(ends[0]);
-        return fail(failure, "start %s: %s", arguments[0], strerror(error));
+        return bench_fail(failure, "start %s: %s", arguments[0], strerror(error));
     }
     *pid = child;
     if (stdout_fd) *stdout_fd = ends[0];
@@ -82,8 +82,8 @@ static int wait_readable(int fd, pid_t pid, uint64_t deadline, bench_failure *fa
     for (;;) {
         struct pollfd watched = {.fd = fd, .events = POLLIN};
         if (poll(&watched, 1, 100) > 0) return 0;
-        if (has_ended(pid)) return fail(failure, "the program ended instead of getting ready");
-        if (now_ns() >= deadline) return fail(failure, "the program did not get ready in time");
+        if (has_ended(pid)) return bench_fail(failure, "the program ended instead of getting ready");
+        if (now_ns() >= deadline) return bench_fail(failure, "the program did not get ready in time");
     }
 }
 
@@ -93,24 +93,24 @@ int bench_read_line(int fd, pid_t pid, int timeout_ms, char *line, size_t size, 
     while (length + 1 < size) {
         if (wait_readable(fd, pid, deadline, failure) != 0) return -1;
         ssize_t count = read(fd, line + length, 1);
-        if (count <= 0) return fail(failure, "the program closed its output before a whole line");
+        if (count <= 0) return bench_fail(failure, "the program closed its output before a whole line");
         if (line[length] == '\n') {
             line[length] = 0;
             return 0;
         }
         length++;
     }
-    return fail(failure, "the program printed a line of more than %zu bytes", size - 1);
+    return bench_fail(failure, "the program printed a line of more than %zu bytes", size - 1);
 }
 
 int bench_notify_open(const char *path, int *fd, bench_failure *failure) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    if (strlen(path) >= sizeof address.sun_path) return fail(failure, "%s is too long for a socket", path);
+    if (strlen(path) >= sizeof address.sun_path) return bench_fail(failure, "%s is too long for a socket", path);
     strcpy(address.sun_path, path);
     *fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     unlink(path);
     if (*fd < 0 || bind(*fd, (struct sockaddr *)&address, sizeof address) != 0) {
-        return fail(failure, "bind %s: %s", path, strerror(errno));
+        return bench_fail(failure, "bind %s: %s", path, strerror(errno));
     }
     return 0;
 }
@@ -143,7 +143,7 @@ void bench_how_ended(pid_t pid, bench_failure *words) {
     siginfo_t info = {0};
     words->text[0] = 0;
     if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid != pid) return;
-    fail(words, "ended %s %d", info.si_code == CLD_EXITED ? "with status" : "by signal", info.si_status);
+    bench_fail(words, "ended %s %d", info.si_code == CLD_EXITED ? "with status" : "by signal", info.si_status);
 }
 
 uint64_t bench_process_cpu(pid_t pid) {
@@ -194,7 +194,7 @@ int bench_remove_on_signal(const char *path, bench_failure *failure) {
     pthread_sigmask(SIG_BLOCK, &signals, NULL);
     signal(SIGPIPE, SIG_IGN);
     pthread_t thread;
-    if (pthread_create(&thread, NULL, await_signal, folder) != 0) return fail(failure, "cannot start a thread");
+    if (pthread_create(&thread, NULL, await_signal, folder) != 0) return bench_fail(failure, "cannot start a thread");
     pthread_detach(thread);
     return 0;
 }

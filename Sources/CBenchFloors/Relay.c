@@ -247,7 +247,7 @@ static bench_relay *begin(bench_relay *relay, uint16_t *port, bench_failure *fai
         || bind(relay->listener, (struct sockaddr *)&address, size) != 0 || listen(relay->listener, 64) != 0
         || getsockname(relay->listener, (struct sockaddr *)&address, &size) != 0
         || pthread_create(&relay->acceptor, NULL, accept_all, relay) != 0) {
-        fail(failure, "listen on a loopback port: %s", strerror(errno));
+        bench_fail(failure, "listen on a loopback port: %s", strerror(errno));
         close(relay->listener);
         close(relay->stop[0]);
         close(relay->stop[1]);
@@ -260,7 +260,7 @@ static bench_relay *begin(bench_relay *relay, uint16_t *port, bench_failure *fai
 
 static bench_relay *make(bench_failure *failure) {
     bench_relay *relay = calloc(1, sizeof *relay);
-    if (!relay) fail(failure, "out of memory");
+    if (!relay) bench_fail(failure, "out of memory");
     return relay;
 }
 
@@ -277,7 +277,7 @@ bench_relay *bench_relay_start_late(const char *target_socket, uint64_t delay_ns
     relay->delay_ns = delay_ns;
     relay->target_socket.sun_family = AF_UNIX;
     if (strlen(target_socket) >= sizeof relay->target_socket.sun_path) {
-        fail(failure, "%s is too long for a socket", target_socket);
+        bench_fail(failure, "%s is too long for a socket", target_socket);
         free(relay);
         return NULL;
     }

@@ -21,7 +21,7 @@ sqlite3 *open_database(const char *path, bench_failure *failure) {
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE;
     if (sqlite3_open_v2(path, &db, flags, NULL) != SQLITE_OK
         || sqlite3_exec(db, pragmas, NULL, NULL, &message) != SQLITE_OK) {
-        fail(failure, "open %s: %s", path, message ? message : sqlite3_errmsg(db));
+        bench_fail(failure, "open %s: %s", path, message ? message : sqlite3_errmsg(db));
         sqlite3_free(message);
         sqlite3_close(db);
         return NULL;
@@ -62,7 +62,7 @@ static int writer_open(writer *writer, const char *path, int with_record, bench_
             != SQLITE_OK
         || sqlite3_prepare_v2(writer->db, "DELETE FROM mutation WHERE seq = ?", -1, &writer->delete_mutation, NULL)
             != SQLITE_OK) {
-        fail(failure, "prepare: %s", sqlite3_errmsg(writer->db));
+        bench_fail(failure, "prepare: %s", sqlite3_errmsg(writer->db));
         return -1;
     }
     return 0;
@@ -80,7 +80,7 @@ static void writer_close(writer *writer) {
 static int step(writer *writer, sqlite3_stmt *statement, bench_failure *failure) {
     int code = sqlite3_step(statement);
     sqlite3_reset(statement);
-    return code == SQLITE_DONE ? 0 : fail(failure, "step: %s", sqlite3_errmsg(writer->db));
+    return code == SQLITE_DONE ? 0 : bench_fail(failure, "step: %s", sqlite3_errmsg(writer->db));
 }
 
 static int insert(writer *writer, uint64_t index, bench_failure *failure) {
@@ -225,7 +225,7 @@ static int write_together(
     for (int i = 0; i < started; i++) pthread_join(threads[i], NULL);
     pthread_mutex_destroy(&group.lock);
     cost->commits = group.commits;
-    if (started < plan->threads) return fail(failure, "no more than %d threads could be started", started);
+    if (started < plan->threads) return bench_fail(failure, "no more than %d threads could be started", started);
     return group.has_failed ? -1 : 0;
 }
 

@@ -162,7 +162,7 @@ bench_wire *bench_wire_start(
     pid_t far, const char *near_name, const char *far_name, const bench_wire_plan *plan, bench_failure *failure) {
     struct bench_wire *wire = calloc(1, sizeof *wire);
     if (!wire) {
-        fail(failure, "out of memory");
+        bench_fail(failure, "out of memory");
         return NULL;
     }
     wire->plan = wire->wanted = *plan;
@@ -189,7 +189,7 @@ bench_wire *bench_wire_start(
         && pipe2(wire->stop, O_CLOEXEC) == 0 && pthread_create(&wire->carrier, NULL, carry, wire) == 0) {
         return wire;
     }
-    fail(failure, "a link to the network namespace of %d by /dev/net/tun: %s", (int)far, strerror(errno));
+    bench_fail(failure, "a link to the network namespace of %d by /dev/net/tun: %s", (int)far, strerror(errno));
     for (int side = 0; side < 2; side++) {
         if (wire->ends[side] >= 0) close(wire->ends[side]);
         if (wire->stop[side] >= 0) close(wire->stop[side]);

@@ -226,20 +226,20 @@ static int receive(writer *self, enum statement first, enum statement last) {
         PGresult *result = PQgetResult(self->connection);
         ExecStatusType status = PQresultStatus(result);
         int is_good = status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK;
-        if (!is_good) fail(&self->failure, "PostgreSQL, statement %d: %s", statement, PQresultErrorMessage(result));
+        if (!is_good) bench_fail(&self->failure, "PostgreSQL, statement %d: %s", statement, PQresultErrorMessage(result));
         if (is_good && (statement == find_keys || statement == find_records) && PQntuples(result) > 0) {
             is_good = 0;
-            fail(&self->failure, "PostgreSQL: a new row is there already");
+            bench_fail(&self->failure, "PostgreSQL: a new row is there already");
         }
         PQclear(result);
         if (!is_good) return -1;
         // Each statement's results end with a NULL.
-        if (PQgetResult(self->connection)) return fail(&self->failure, "PostgreSQL: a result too many");
+        if (PQgetResult(self->connection)) return bench_fail(&self->failure, "PostgreSQL: a result too many");
     }
     PGresult *result = PQgetResult(self->connection);
     int is_sync = PQresultStatus(result) == PGRES_PIPELINE_SYNC;
     PQclear(result);
-    return is_sync ? 0 : fail(&self->failure, "PostgreSQL: the end of the burst is missing");
+    return is_sync ? 0 : bench_fail(&self->failure, "PostgreSQL: the end of the burst is missing");
 }
 
 static int write_group(writer *self) {
@@ -248,7 +248,7 @@ static int write_group(writer *self) {
                | send_one(self, find_records, 1, (parameter *[]){&self->ids})
                | send_one(self, find_replicas, 1, (parameter *[]){&self->devices}) | send_one(self, find_head, 0, NULL);
     if (sent != 0 || PQpipelineSync(self->connection) != 1) {
-        return fail(&self->failure, "PostgreSQL: %s", PQerrorMessage(self->connection));
+        return bench_fail(&self->failure, "PostgreSQL: %s", PQerrorMessage(self->connection));
     }
     if (receive(self, find_keys, find_head) != 0) return -1;
     parameter *rows[] = {
@@ -261,7 +261,7 @@ static int write_group(writer *self) {
            | send_one(self, lock_head, 0, NULL) | send_one(self, put_rows, 10, rows) | send_one(self, trim, 0, NULL)
            | send_one(self, commit, 0, NULL);
     if (sent != 0 || PQpipelineSync(self->connection) != 1) {
-        return fail(&self->failure, "PostgreSQL: %s", PQerrorMessage(self->connection));
+        return bench_fail(&self->failure, "PostgreSQL: %s", PQerrorMessage(self->connection));
     }
     if (receive(self, FIRST_OF_BURST, commit) != 0) return -1;
     self->groups++;
@@ -296,20 +296,20 @@ static int prepare(writer *self, const char *url, bench_failure *failure) {
         ExecStatusType status = PQresultStatus(result);
         PQclear(result);
         if (status != PGRES_COMMAND_OK) {
-            return fail(failure, "PostgreSQL, statement %d: %s", statement, PQerrorMessage(self->connection));
+            return bench_fail(failure, "PostgreSQL, statement %d: %s", statement, PQerrorMessage(self->connection));
         }
     }
-    return PQenterPipelineMode(self->connection) == 1 ? 0 : fail(failure, "PostgreSQL: no pipeline mode");
+    return PQenterPipelineMode(self->connection) == 1 ? 0 : bench_fail(failure, "PostgreSQL: no pipeline mode");
 }
 
 bench_postgres *bench_postgres_open(const char *url, int writers, bench_failure *failure) {
     if (writers < 1 || writers > WRITERS_MAX) {
-        fail(failure, "1 to %d writers", WRITERS_MAX);
+        bench_fail(failure, "1 to %d writers", WRITERS_MAX);
         return NULL;
     }
     bench_postgres *floor = calloc(1, sizeof *floor + (size_t)writers * sizeof(writer));
     if (!floor) {
-        fail(failure, "out of memory");
+        bench_fail(failure, "out of memory");
         return NULL;
     }
     floor->count = writers;
@@ -335,7 +335,7 @@ int bench_postgres_run(bench_postgres *floor, uint64_t nanoseconds, bench_cost *
     }
     for (int index = 0; index < started; index++) pthread_join(threads[index], NULL);
     cost->nanoseconds = bench_now() - start;
-    if (started < floor->count) return fail(failure, "cannot start a thread");
+    if (started < floor->count) return bench_fail(failure, "cannot start a thread");
     for (int index = 0; index < floor->count; index++) {
         writer *self = &floor->writers[index];
         if (self->has_failed && !has_failed++) *failure = self->failure;

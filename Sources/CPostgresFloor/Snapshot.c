@@ -9,7 +9,7 @@ int execute(PGconn *connection, const char *sql, bench_failure *failure) {
     ExecStatusType status = PQresultStatus(result);
     PQclear(result);
     if (status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK) return 0;
-    return fail(failure, "PostgreSQL: %s", PQerrorMessage(connection));
+    return bench_fail(failure, "PostgreSQL: %s", PQerrorMessage(connection));
 }
 
 /// Drops the remarks of the server, such as "schema does not exist, skipping".
@@ -24,7 +24,7 @@ PGconn *connect_to(const char *url, bench_failure *failure) {
         PQsetNoticeReceiver(connection, ignore, NULL);
         return connection;
     }
-    fail(failure, "PostgreSQL: %s", PQerrorMessage(connection));
+    bench_fail(failure, "PostgreSQL: %s", PQerrorMessage(connection));
     PQfinish(connection);
     return NULL;
 }
@@ -49,7 +49,7 @@ struct bench_snapshot {
 bench_snapshot *bench_snapshot_hold(const char *url, bench_failure *failure) {
     bench_snapshot *snapshot = calloc(1, sizeof *snapshot);
     if (!snapshot) {
-        fail(failure, "out of memory");
+        bench_fail(failure, "out of memory");
         return NULL;
     }
     snapshot->connection = connect_to(url, failure);

@@ -24,12 +24,6 @@ typedef struct {
     char error[200];
 } line;
 
-/// Writes the sentence and returns -1, so that callers can `return fail(…)`.
-static int fail(bench_failure *failure, const char *words) {
-    snprintf(failure->text, sizeof failure->text, "%s", words);
-    return -1;
-}
-
 static int broken(line *line, const char *words) {
     snprintf(line->error, sizeof line->error, "%s: %s", words, strerror(errno));
     return -1;
@@ -258,7 +252,7 @@ static void *work(void *argument) {
         result = protocol.send(line, payload);
         crew->each[index] = bench_now() - before;
     }
-    if (result != 0 && atomic_exchange(&crew->has_failed, 1) == 0) fail(crew->failure, line->error);
+    if (result != 0 && atomic_exchange(&crew->has_failed, 1) == 0) bench_fail(crew->failure, "%s", line->error);
     if (line->fd > 0) close(line->fd);
     free(line);
     return NULL;
@@ -273,7 +267,7 @@ int bench_peer_prepare(bench_peer peer, uint16_t port, bench_failure *failure) {
         result = mqtt_connect(&line, "away", 0) == 0 ? mqtt_prepare(&line) : -1;
     }
     if (line.fd > 0) close(line.fd);
-    return result == 0 ? 0 : fail(failure, line.error);
+    return result == 0 ? 0 : bench_fail(failure, "%s", line.error);
 }
 
 int bench_peer_load(const bench_peer_plan *plan, uint64_t *each, uint64_t *nanoseconds, bench_failure *failure) {
@@ -303,5 +297,5 @@ int bench_peer_lines(uint16_t port, uint64_t count, bench_failure *failure) {
         result = put(&line, text, (size_t)length);
     }
     if (line.fd > 0) close(line.fd);
-    return result == 0 ? 0 : fail(failure, line.error);
+    return result == 0 ? 0 : bench_fail(failure, "%s", line.error);
 }

@@ -20,6 +20,9 @@ typedef struct {
     char text[BENCH_FAILURE_BYTES];
 } bench_failure;
 
+/// Writes the sentence and returns -1, so that callers can `return bench_fail(…)`.
+int bench_fail(bench_failure *failure, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
 // MARK: The rows (Rows.c)
 
 /// The document of row `index`: a JSON object of exactly BENCH_PAYLOAD_BYTES bytes, the same in every run. It looks
