@@ -75,17 +75,17 @@ struct ResyncTests {
     }
 
     /// A hub with 4,100 records that do not pass the filter, and the record `z` that does.
-    private static func sparse(_ filter: SeedFilter, passing value: String) throws -> HubBench {
+    private static func sparse(_ filter: SeedFilter, passing value: JSON, others: JSON = "gw-2") throws -> HubBench {
         var rules = EntityRules()
         rules.seedFilter = filter
         let bench = try HubBench(rules: RuleBook(["audits": rules]))
         for batch in 0..<41 {
             _ = try bench.verdicts(
                 (batch * 100..<batch * 100 + 100).map { number in
-                    Sent("k-\(number)", seq: Int64(number + 1), .create, id: "a-\(number)", data: ["assignee": "gw-2"])
+                    Sent("k-\(number)", seq: Int64(number + 1), .create, id: "a-\(number)", data: ["assignee": others])
                 })
         }
-        _ = try bench.verdict(Sent("k-z", seq: 5_000, .create, id: "z", data: ["assignee": .string(value)]))
+        _ = try bench.verdict(Sent("k-z", seq: 5_000, .create, id: "z", data: ["assignee": value]))
         return bench
     }
 
@@ -93,6 +93,21 @@ struct ResyncTests {
     func scanned() throws {
         let bench = try Self.sparse(SeedFilter(["assignee": SeedFilter.device]), passing: "gw-1")
         let pages = try bench.list(SnapshotRequest(entity: "audits", after: nil, limit: 500, isSeed: true), device: "gw-1")
+        #expect(pages.map { $0.records.map(\.id.text) } == [["z"]])
+    }
+
+    @Test("A text that is a part of those of others is found in one request", arguments: ["gw-1", ["gw-1"]] as [JSON])
+    func parts(_ value: JSON) throws {
+        let bench = try Self.sparse(SeedFilter(["assignee": SeedFilter.device]), passing: value, others: "gw-10")
+        let pages = try bench.list(SnapshotRequest(entity: "audits", after: nil, limit: 500, isSeed: true), device: "gw-1")
+        #expect(pages.map { $0.records.map(\.id.text) } == [["z"]])
+    }
+
+    @Test(
+        "A filter finds numbers and truths, too", arguments: zip(["17", "17", "true", "1e5"], [17, "17", true, "1e5"] as [JSON]))
+    func values(_ wanted: String, _ value: JSON) throws {
+        let bench = try Self.sparse(SeedFilter(["assignee": wanted]), passing: value)
+        let pages = try bench.list(SnapshotRequest(entity: "audits", after: nil, limit: 500, isSeed: true))
         #expect(pages.map { $0.records.map(\.id.text) } == [["z"]])
     }
 

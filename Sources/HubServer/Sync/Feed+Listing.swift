@@ -19,6 +19,15 @@ extension Feed {
     /// record.
     static let scannedFirst = 20 * Limits.pullRecordsMax
 
+    /// The text in quotation marks, unless it may be a number, `true` or `false`. Without them, the records of gw-10 to gw-19 would pass for
+    /// those of gw-1, and fill the search.
+    private static func spelled(_ text: String) -> String {
+        let isString = text.utf8.contains { !number.contains($0) } && !sameBytes(text, "true") && !sameBytes(text, "false")
+        return isString ? "\"\(text)\"" : text
+    }
+
+    private static let number = Set("0123456789-.eE".utf8)
+
     /// Live records of the device's share, by id.
     private func rows(of entity: EntityName, after: RecordID?, limit: Int) throws(DatabaseError) -> [HubStore.RecordRow] {
         guard let scopes = scopes(of: entity) else { return try store.listing(entity, after: after, limit: limit) }
@@ -35,7 +44,7 @@ extension Feed {
             return Listed(rows: try rows(of: request.entity, after: request.after, limit: request.limit + 1))
         }
         // Few records of an entity without scopes may match, so the database leaves out those that cannot.
-        let text = scopes(of: request.entity) == nil ? filter?.text(for: device) : nil
+        let text = scopes(of: request.entity) == nil ? filter?.text(for: device).map(Self.spelled) : nil
         var found = Listed(searchedTo: request.after)
         var (searched, scanned) = (0, 0)
         while searched < Self.searchedMax, scanned < Self.scannedMax, found.rows.count <= request.limit {
