@@ -69,7 +69,8 @@ extension HubInspector {
                   d.config_seen, d.applied, d.duplicates, d.conflicts, d.rejected, d.retried, c.max_seq, c.acked_seq,
                   (SELECT count(*) FROM replica r WHERE r.device = d.id),
                   (SELECT coalesce(sum(r.returns), 0) FROM replica r WHERE r.device = d.id),
-                  (SELECT count(*) FROM replica r WHERE r.device = d.id AND r.returns >= 2 AND r.last_seen_ms >= ?2),
+                  (SELECT count(*) FROM replica r
+                    WHERE r.device = d.id AND r.returns >= \(HubStore.ReplicaRow.returnsOfTwins) AND r.last_seen_ms >= ?2),
                   (SELECT max(g.at_ms) FROM diagnostics g WHERE g.device = d.id), k.since_ms, k.entity
                 FROM device d LEFT JOIN replica c ON c.device = d.id AND c.id = d.replica LEFT JOIN device_keeping k ON k.device = d.id
                 WHERE CAST(?1 AS TEXT) IS NULL OR d.id = ?1 ORDER BY d.id

@@ -172,8 +172,9 @@ extension HubStore {
         ) { ($0.int(0), $0.int(1), $0.int(2), $0.int(3)) }
         let clones = try database.first(
             """
-            SELECT count(*) FROM (SELECT device FROM replica WHERE returns >= 2 AND last_seen_ms >= ? GROUP BY device
-            HAVING count(*) > 1) AS twins
+            SELECT count(*) FROM (
+                SELECT device FROM replica WHERE returns >= \(HubStore.ReplicaRow.returnsOfTwins) AND last_seen_ms >= ?
+                GROUP BY device HAVING count(*) > 1) AS twins
             """, .int(now.advanced(by: .zero - Hub.twinWindow).milliseconds)
         ) { $0.int(0) }
         return HubFigures(

@@ -9,6 +9,9 @@ extension HubStore {
         /// Number of returns after another one had taken over.
         var returns: Int64 = 0
         var lastSeen: Timestamp
+
+        /// Number of returns from which on a database counts as one that takes turns with another one.
+        static let returnsOfTwins: Int64 = 2
     }
 
     /// The known state of a device, and of those of its databases that a request can concern.
@@ -29,7 +32,7 @@ extension HubStore {
 
         /// Databases that came back at least twice after another one had spoken, and connected since then.
         func returning(since: Timestamp) -> Int64 {
-            Int64(replicas.values.count { $0.returns >= 2 && $0.lastSeen >= since })
+            Int64(replicas.values.count { $0.returns >= ReplicaRow.returnsOfTwins && $0.lastSeen >= since })
         }
 
         fileprivate func knows(_ replica: ReplicaID?) -> Bool { replica.map { asked.contains($0) || replicas[$0] != nil } ?? true }

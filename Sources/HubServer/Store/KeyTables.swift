@@ -101,7 +101,7 @@ extension KeyTables {
             adding: RowStatement("mutation_key", columns(device: .text, key: .text, fingerprint: .bytes)),
             superseding: RowStatement(
                 "mutation_key", columns(device: .text, key: .text, fingerprint: .bytes),
-                conflict: "ON CONFLICT(device, key) DO UPDATE SET status = 0, version = excluded.version, payload = NULL"),
+                conflict: "ON CONFLICT(device, key) DO UPDATE SET \(superseded)"),
             isBare: false),
         pruning: [
             """
@@ -123,9 +123,11 @@ extension KeyTables {
         ]
     }
 
+    /// The change of a key that another mutation has answered for.
+    private static let superseded = "status = \(StatusColumn.number(.accepted)), version = excluded.version, payload = NULL"
     /// A payload that may go at a time, `?`, if the device has acknowledged its `seq`. The names of fields in conflict stay: a database
     /// that goes back asks again, and no other row names the fields that people must decide about.
-    package static let prunable = "payload IS NOT NULL AND status <> 2 AND at_ms < ?"
+    package static let prunable = "payload IS NOT NULL AND status <> \(StatusColumn.number(.conflict)) AND at_ms < ?"
     package static let acknowledged =
         "SELECT acked_seq FROM replica JOIN device ON device.id = replica.device AND device.replica = replica.id"
 }
