@@ -227,8 +227,8 @@ extension Store {
         return try database.number(
             """
             SELECT 1 FROM mutation m JOIN payload p ON p.seq = m.seq
-            WHERE m.rid = ? AND m.state < 6 AND m.state <> 3 AND p.action = 0 ORDER BY m.seq LIMIT 1
-            """, .int(record.rid)) != nil
+            WHERE m.rid = ? AND m.state < 6 AND m.state <> 3 AND p.action = ? ORDER BY m.seq LIMIT 1
+            """, .int(record.rid), .int(Int64(MutationAction.create.number))) != nil
     }
 
     private func action(

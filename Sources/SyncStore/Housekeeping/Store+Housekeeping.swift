@@ -152,8 +152,8 @@ extension Store {
         let tombstones = try database.run(
             """
             DELETE FROM record WHERE rid IN (
-                SELECT rid FROM record WHERE gone_age IS NOT NULL AND gone_age < ? AND status = 0 LIMIT ?)
-            """, .int(age - Self.tombstonesKeptFor.milliseconds), .int(Self.sliceRows))
+                SELECT rid FROM record WHERE gone_age IS NOT NULL AND gone_age < ? AND status = ? LIMIT ?)
+            """, .int(age - Self.tombstonesKeptFor.milliseconds), .int(RecordSnapshot.SyncStatus.synced.rawValue), .int(Self.sliceRows))
         let audits = try database.run(
             """
             DELETE FROM audit WHERE n IN (SELECT n FROM (SELECT n, age FROM audit ORDER BY n LIMIT ?) WHERE age < ?)

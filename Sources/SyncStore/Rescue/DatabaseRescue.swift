@@ -144,9 +144,9 @@ extension Store {
             }
             let troubled = try database.all(
                 """
-                SELECT rid FROM record WHERE status <> 0
+                SELECT rid FROM record WHERE status <> ?
                     OR EXISTS (SELECT 1 FROM mutation m WHERE m.rid = record.rid AND m.state < 6) ORDER BY rid
-                """
+                """, .int(RecordSnapshot.SyncStatus.synced.rawValue)
             ) { row throws(StoreError) in row.int(0) }
             for start in stride(from: 0, to: troubled.count, by: Self.sliceRows) {
                 var records = TouchedRecords()

@@ -264,9 +264,11 @@ extension Store {
         return try database.first(
             """
             SELECT p.key, m.state FROM mutation m JOIN payload p ON p.seq = m.seq
-            WHERE m.rid = ? AND m.seq < ? AND p.action = 0 ORDER BY m.seq DESC LIMIT 1
-            """, .int(rid), .int(row.seq)
-        ) { row throws(StoreError) -> String? in row.int(1) == 3 ? row.text(0) : nil } ?? nil
+            WHERE m.rid = ? AND m.seq < ? AND p.action = ? ORDER BY m.seq DESC LIMIT 1
+            """, .int(rid), .int(row.seq), .int(Int64(MutationAction.create.number))
+        ) { row throws(StoreError) -> String? in
+            MutationState(rawValue: Int(clamping: row.int(1))) == .rejected ? row.text(0) : nil
+        } ?? nil
     }
 
     private func refusedParent(of row: OutboxRow) throws(StoreError) -> String? {
@@ -284,8 +286,8 @@ extension Store {
             let refused = try database.first(
                 """
                 SELECT p.key FROM record r JOIN mutation m ON m.rid = r.rid JOIN payload p ON p.seq = m.seq
-                WHERE r.eid = ? AND r.id = ? AND m.state = 3 AND p.action = 0 ORDER BY m.seq DESC LIMIT 1
-                """, .int(eid), .text(id)
+                WHERE r.eid = ? AND r.id = ? AND m.state = 3 AND p.action = ? ORDER BY m.seq DESC LIMIT 1
+                """, .int(eid), .text(id), .int(Int64(MutationAction.create.number))
             ) { row throws(StoreError) in row.text(0) }
             if let refused { return refused }
         }
