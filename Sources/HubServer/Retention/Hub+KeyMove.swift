@@ -44,11 +44,17 @@ extension HubStore {
         return (HouseRun.Slice(removed: Int(count), next: .earlierKeys(from: next)), false)
     }
 
+    /// Time for which the removal of the table waits for those that read it.
+    private static let removalLockMilliseconds = 50
+
     /// To be called with the lock of the hub: the number of the transaction makes decisions compare what they have read.
     fileprivate func removeEarlierKeys(_ move: KeyMove) throws(DatabaseError) {
         guard try database.number(move.pages) >= 0 else { return }
         try database.run("SET LOCAL statement_timeout = \(TransactionPurpose.busyMilliseconds)")
         guard try database.number(move.hasRows) == 0 else { return }
+        // Every look-up for a key waits behind this one's wait for the last readers. The setting is unknown to some servers.
+        let limit = HubStore.removalLockMilliseconds
+        _ = try database.text("SELECT set_config(name, '\(limit)', true) FROM pg_settings WHERE name = 'lock_timeout'")
         for statement in move.removal { try database.execute(statement) }
         try database.settle()
     }

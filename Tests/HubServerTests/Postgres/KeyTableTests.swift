@@ -189,6 +189,24 @@ struct KeyTableTests {
         try Self.check(hub, 1...6, "moved")
     }
 
+    @Test("While a session reads the earlier table, it stays, and hubs answer; the next run removes it")
+    func read() throws {
+        let bench = try ReplicaBench()
+        do { try Self.fill(try bench.hub(), 1...6) }
+        try KeysBefore.goBack(bench)
+        let hub = try bench.hub()
+        let reader = try PostgresPlace(bench.url).open()
+        try reader.begin(.removing)
+        #expect(try reader.number("SELECT count(*) FROM mutation_key_13") > 0)
+        try hub.hub.housekeep(at: hub.now)
+        #expect(try bench.server.query("SELECT count(*) FROM mutation_key_13", schema: bench.schema) == [["0"]])
+        try Self.check(hub, 1...6, "read")
+        try reader.rollback()
+        try hub.hub.housekeep(at: hub.now)
+        #expect(try Self.isMoved(bench))
+        try Self.check(hub, 1...6, "moved")
+    }
+
     @Test("Several hubs that move at once, while others push, move each key once")
     func together() throws {
         let bench = try ReplicaBench()
