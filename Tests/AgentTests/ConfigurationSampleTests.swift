@@ -5,15 +5,15 @@ import Testing
 
 /// `etc/agentd.yaml` is documentation that is executed: what it says about defaults, ranges and keys is what the code does.
 struct ConfigurationSampleTests {
-    @Test("As installed, only the hub's address is missing")
-    func asInstalled() throws {
+    @Test("The installed configuration lacks only the hub's address")
+    func installedConfigurationLacksOnlyTheAddress() throws {
         let errors = ConfigurationFixtures.errors(try ConfigurationFixtures.projectFile("etc/agentd.yaml"))
         #expect(errors.count == 1)
         #expect(errors.first?.hasSuffix(" hub.url: is missing, expected https://HOST or https://HOST:PORT") == true)
     }
 
-    @Test("As installed and with the hub's address in conf.d, it means the defaults")
-    func withHub() throws {
+    @Test("The installed configuration with the hub's address in conf.d means the defaults")
+    func installedConfigurationMeansTheDefaults() throws {
         let loaded = try ConfigurationFixtures.loaded([
             ConfigurationFile(name: "agentd.yaml", text: try ConfigurationFixtures.projectFile("etc/agentd.yaml")), hub,
         ])

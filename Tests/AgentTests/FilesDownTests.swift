@@ -76,8 +76,8 @@ struct FilesDownTests {
         try await stand.stop()
     }
 
-    @Test("Asked for without a wait, the agent says how far it is; with one, it sends the file when all of it is here")
-    func asked() async throws {
+    @Test("A request without a wait gets the progress of the download, and one with a wait gets the whole file")
+    func waitDecidesBetweenProgressAndFile() async throws {
         try await Self.start { stand, shelf in
             let first = try await stand.send(.get, Self.path)
             #expect(first.status == 503 && first.code == "blob-fetching" && first["size"] == .int(Self.content.count), "\(first.text)")

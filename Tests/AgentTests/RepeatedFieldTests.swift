@@ -26,12 +26,12 @@ struct RepeatedFieldTests {
     }
 
     @Test(
-        "So it is with the fields of other routes",
+        "Repeated header fields are refused on other routes too",
         arguments: [
             ("/v1/events", "Last-Event-ID", "1", "2"), ("/v1/records/audits/a-1", "If-None-Match", "\"1\"", "\"2\""),
             ("/v1/blobs/b-1/content", "Range", "bytes=0-1", "bytes=2-3"),
         ])
-    func questions(path: String, name: String, first: String, second: String) async throws {
+    func otherRoutesRefuseRepeatedFields(path: String, name: String, first: String, second: String) async throws {
         let stand = try await AgentStand.start()
         let connection = try RawConnection(stand.socket)
         try connection.send("GET \(path) HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\(name): \(first)\r\n\(name): \(second)\r\n\r\n")

@@ -133,8 +133,8 @@ struct SecurityTableTests {
         #expect(Self.differences(row, in: line) == [])
     }
 
-    @Test("So are those in what is said of tokens below it")
-    func tokens() throws {
+    @Test("Each number in the paragraph about tokens is the one of the code")
+    func numbersAboutTokensAreThoseOfTheCode() throws {
         let page = try Self.page()
         let start = try #require(page.firstIndex { $0.hasPrefix("Secrets are never values of the configuration") })
         let text = page[start...].prefix { !$0.hasPrefix("#") }.joined(separator: " ")

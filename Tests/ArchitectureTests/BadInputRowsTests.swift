@@ -101,7 +101,7 @@ private let rows: [(input: String, tests: [String])] = [
             "NetlinkMessageTests.errors",
         ]
     ),
-    ("netlink messages from another process", ["LinkNamespaceTests.spoofed"]),
+    ("netlink messages from another process", ["LinkNamespaceTests.spoofedMessageIsDroppedAndCounted"]),
     ("an overrun, a storm of events", ["LinkNamespaceTests.overrun", "NetlinkMessageTests.pace", "LinkNamespaceTests.flaps"]),
     (
         "renamed and reused interfaces, odd names, none, 500",
@@ -175,11 +175,11 @@ private let rows: [(input: String, tests: [String])] = [
     ),
     (
         "a state folder of another, on tmpfs, missing",
-        ["StateDirectoryTests.refuses", "StateDirectoryTests.warns", "StateDirectoryTests.creates"]
+        ["StateDirectoryTests.refuses", "StateDirectoryTests.unsafeFolderIsLockedWithAWarning", "StateDirectoryTests.creates"]
     ),
     ("a read that fails, once or for good", ["MediumTests.opening", "MediumTests.work", "MediumTests.reader", "MediumTests.stays"]),
     ("a quota, the largest size of a file", ["MediumTests.quota", "MediumTests.quotaAtStart", "QuotaTests.fileSize"]),
-    ("a FIFO in the place of a database or a kept file", ["MediumTests.noFile", "BlobFilesTests.keptKinds"]),
+    ("a FIFO in the place of a database or a kept file", ["MediumTests.noFile", "BlobFilesTests.otherKindsOfFilesCountAsDamage"]),
     ("a commit of unknown outcome", ["WriterTests.unknownOutcome", "WriterTests.rests"]),
     ("descriptors used up", ["HostileSurroundingsTests.descriptorsUsedUp"]),
     (

@@ -52,8 +52,8 @@ extension EndToEnd {
             }
         }
 
-        @Test("However often SIGTERM comes while agent and hub end, they end in good order")
-        func insistence() async throws {
+        @Test("Agent and hub end in good order however often SIGTERM comes while they end")
+        func repeatedSignalsEndProgramsInGoodOrder() async throws {
             try await Stand.with { stand in
                 _ = try await stand.agentctl("enqueue", "work_orders", "wo-1", "--data", "{}")
                 for isAgent in [true, false] {

@@ -32,8 +32,8 @@ struct DocumentTests {
             base: 1)
     }
 
-    @Test("What an operation would build past the limits is rejected, and the record stays as it was", arguments: shapes)
-    func rejected(_ shape: Shape) throws {
+    @Test("The hub rejects an operation whose result would exceed the limits, and leaves the record unchanged", arguments: shapes)
+    func oversizedResultIsRejectedUnchanged(_ shape: Shape) throws {
         let bench = try HubBench()
         _ = try bench.verdict(Sent("k-1", .create, data: ["precious": 1, "b": 2, "list": []]))
         let results = try bench.verdicts([Self.update(shape), Sent("k-3", seq: 3, .update, data: ["later": 1], base: 1)])

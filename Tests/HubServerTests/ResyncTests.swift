@@ -134,8 +134,8 @@ struct ResyncTests {
         #expect(pages.flatMap(\.records).map(\.id.text) == (0..<4_100).map { "a-\($0)" }.sorted() + ["z"])
     }
 
-    @Test("The database looks through so many documents at a time, and says where it stopped")
-    func slices() throws {
+    @Test("The database looks through a bounded number of documents at a time, and says where it stopped")
+    func eachLookIsBounded() throws {
         let bench = try HubBench()
         for number in 10..<50 {
             let data: JSONObject = ["tag": .string(number % 10 == 3 ? "x_1" : "other")]

@@ -156,8 +156,8 @@ struct StrangersBesideDeviceTests {
         }
     }
 
-    @Test("The limit by address: so many at once, then so many a second; what is given back counts no more; memory is bounded")
-    func handshakeLimit() {
+    @Test("The limit by address allows a burst, then a rate; a returned permit counts no more; memory is bounded")
+    func addressLimitAllowsABurstThenARate() {
         var limit = HandshakeLimit(.init(atOnce: 3, perSecond: 2))
         let start = NIODeadline.uptimeNanoseconds(1_000_000_000)
         func group(_ number: UInt64) -> PeerGroup { .network(high: 0, low: number) }

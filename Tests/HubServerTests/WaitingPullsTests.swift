@@ -37,7 +37,7 @@ struct WaitingPullsTests {
     }
 
     @Test("A device may have four waiting pulls; a fifth takes the place of its oldest, and of no other device's")
-    func ofOneDevice() {
+    func fifthPullReplacesTheOldestOfItsDevice() {
         var list = WaitingPulls()
         #expect(list.add(100, Self.interest([("audits", nil)], device: .two), until: Self.at(0)) == nil)
         for id in 1...4 as ClosedRange<UInt64> { #expect(list.add(id, Self.interest([("audits", nil)]), until: Self.at(0)) == nil) }

@@ -19,8 +19,8 @@ import Testing
         ])
     static let now = RFC3339.timestamp("2026-11-20T22:00:00Z") ?? Timestamp(milliseconds: 0)
 
-    @Test("What the agent writes is read as it was meant, an absent value and null kept apart")
-    func roundTrip() throws {
+    @Test("The client reads the agent's answer back unchanged, and keeps an absent value and null apart")
+    func clientReadsTheConflictUnchanged() throws {
         var item = Self.item
         item.fields.append(.init("gone", base: nil, local: .init(nil), remote: .init(.null)))
         item.fields.append(.init("all", base: .null, local: .init(nil, isDeleted: true), remote: .init(["a": 1])))
@@ -105,7 +105,7 @@ import Testing
     // MARK: Bodies
 
     @Test(
-        "What the client writes is read as it was meant",
+        "The agent reads the client's body back unchanged",
         arguments: [
             ResolveBody(.all(.local)),
             ResolveBody(.all(.remote), comment: "on site", author: "ines", expectedRemoteVersion: 90_207),

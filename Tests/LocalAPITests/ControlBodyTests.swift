@@ -20,8 +20,8 @@ import Testing
         #expect(try RetryBody.read(Array(#"{"data":null,"cascade":null}"#.utf8)) == RetryBody())
     }
 
-    @Test("What the client writes is read as it was meant")
-    func roundTrips() throws {
+    @Test("The agent reads the client's body back unchanged")
+    func agentReadsTheBodyUnchanged() throws {
         let sync = SyncBody(SyncRequest(scope: .push, isForced: true), waits: true)
         #expect(try SyncBody.read(sync.bytes) == sync)
         let pause = PauseBody(until: RFC3339.timestamp("2026-11-21T06:00:00Z"), reason: "satellite \"window\"")

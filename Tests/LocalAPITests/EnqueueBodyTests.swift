@@ -200,7 +200,7 @@ import Testing
         #expect(code(BulkLine.read([UInt8](repeating: 0x20, count: (128 << 10) + 1))) == "too-large")
     }
 
-    @Test("What the client writes as a line is read as that line")
+    @Test("The agent reads a line that the client writes back unchanged")
     func lineRoundTrips() throws {
         var mutation = NewMutation(
             .upsert, EntityName(trusted: "e"), RecordID(trusted: "r"), data: ["v": exactly("1.50")])

@@ -57,8 +57,8 @@ import Testing
         }
     }
 
-    @Test("What the agent writes is read as it was meant, in any pieces, for any payload")
-    func property() {
+    @Test("The client reads events back unchanged, in any pieces, for any payload")
+    func clientReadsEventsInAnyPieces() {
         var random = SeededRandom(seed: 21)
         let alphabet = Array("{}\"\n\r: aé日\u{FEFF}\\data".unicodeScalars)
         for _ in 0..<300 {

@@ -195,7 +195,7 @@ import Testing
     }
 
     @Test(
-        "What is not JSON is refused with the byte where it ends to be",
+        "Text that is not JSON is refused with the position of the first wrong byte",
         arguments: [
             Broken("", at: 0), Broken("   ", at: 3), Broken("{", at: 1), Broken(#"{"a":1} x"#, at: 8),
             Broken("\u{FEFF}{}", at: 0), Broken(#"{"a":NaN}"#, at: 5), Broken(#"{"a":Infinity}"#, at: 5),

@@ -74,8 +74,8 @@ import Testing
         #expect(lazy.overall.level == .attention)
     }
 
-    @Test("However much there is to say, no row is lost, and what a person must do is still there")
-    func crowded() {
+    @Test("A crowded screen loses no row, and still shows what a person must do")
+    func crowdedScreenLosesNoRow() {
         let lines = StatusScreen.render(StatusSamples.crowded, now: StatusSamples.now, color: false)
         #expect(lines.count == 24)
         let labels = lines.dropFirst().map { $0.prefix(10).split(separator: " ").first.map { String($0) } ?? "" }

@@ -250,8 +250,8 @@ import Testing
                 == BudgetUse(used: 95, limit: 100, level: "reserve", resetsAt: Samples.now))
     }
 
-    @Test("What is no such answer is not taken for one; what an older or newer agent says is read as far as it goes")
-    func lenient() throws {
+    @Test("The reader refuses other answers, and reads those of older and newer agents as far as it knows them")
+    func readerIsLenientWithVersionsAndStrictWithOthers() throws {
         for json in ["{}", "[]", "7", #"{"items":{}}"#, #"{"id":1}"#] {
             let json = try JSONReader.read(json)
             #expect(LinksAnswer(json) == nil)

@@ -3,8 +3,8 @@ import SyncCore
 import Testing
 
 @Suite("Bodies about links and plans") struct SurroundingsBodyTests {
-    @Test("What the client writes is read as it was meant")
-    func roundTrips() throws {
+    @Test("The agent reads the client's body back unchanged")
+    func agentReadsTheBodyUnchanged() throws {
         for body in [
             LinkHintBody(isMetered: true, isRoaming: false, life: .seconds(3_600)), LinkHintBody(isMetered: false),
             LinkHintBody(isRoaming: true, life: LinkHintBody.lifeMax),

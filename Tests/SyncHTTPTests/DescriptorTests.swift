@@ -38,9 +38,9 @@ struct DescriptorTests {
     }
 
     @Test(
-        "However many descriptors come with a request that takes none, none is left when it is answered",
+        "A request that takes no descriptors leaves none open, however many come with it",
         arguments: [1, 2, 3, 4, 17, 252, 253])
-    func notTaken(count: Int) async throws {
+    func uninvitedDescriptorsAreClosed(count: Int) async throws {
         let admissions: [@Sendable (RequestHead) -> HTTPAdmission] = [
             echo,
             { _ in .refuse(status: 403, code: "forbidden", detail: "no") },

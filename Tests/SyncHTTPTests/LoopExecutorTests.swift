@@ -31,8 +31,8 @@ struct LoopExecutorTests {
         }
     }
 
-    @Test("What runs on the loop may enter the actor without a hop; what does not may not")
-    func assumeIsolated() async throws {
+    @Test("Code on the loop may enter the actor without a hop, and other code may not")
+    func onlyCodeOnTheLoopEntersTheActor() async throws {
         try await withLoop { group in
             let executor = LoopExecutor(group.next())
             let counter = Counter(executor)

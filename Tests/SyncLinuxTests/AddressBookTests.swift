@@ -99,8 +99,8 @@ struct AddressBookTests {
         #expect(isAllowed)
     }
 
-    @Test("However many names and addresses come, no more than a bound is remembered")
-    func bounded() {
+    @Test("The address book remembers a bounded number of names and addresses, however many come")
+    func bookRemembersABoundedNumber() {
         var value = Try()
         for number in 0..<2_000 {
             _ = value.allows("x|1", of: "server \(number)", at(0))

@@ -103,8 +103,8 @@ struct DurableFilesTests {
         }
     }
 
-    @Test("What a write would leave when it is killed before its rename is recognised as a leftover")
-    func killed() async throws {
+    @Test("A file left by a write that was killed before its rename is recognised as a leftover")
+    func leftoverOfAKilledWriteIsRecognised() async throws {
         try await withTemporaryDirectory { directory in
             let name = String(repeating: "n", count: 250)
             let calls = FailingFiles(failing: .removeTemporary)

@@ -52,8 +52,8 @@ struct OperatorProgramTests {
         }
     }
 
-    @Test("What takes too long is killed with its children, a signal and a program that is not there are told")
-    func endings() async throws {
+    @Test("A program that takes too long is killed with its children; death by a signal and a missing program are reported")
+    func slowKilledAndMissingProgramsAreToldApart() async throws {
         try await script("sleep 1000 & sleep 1000") { path in
             #expect(await run(path, "x", limit: .milliseconds(200)) == .tooLong(.milliseconds(200)))
         }

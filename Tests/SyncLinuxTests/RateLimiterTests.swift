@@ -6,8 +6,8 @@ import Testing
 struct RateLimiterTests {
     private func at(_ milliseconds: Int64) -> Instant { Instant(nanoseconds: 5_000_000_000 + milliseconds * 1_000_000) }
 
-    @Test("What came too early is paid for before anything goes on, and a quiet hour earns a quarter of a second")
-    func debt() {
+    @Test("The limiter makes up for bytes above the rate before it opens, and a quiet hour earns a quarter of a second")
+    func limiterMakesUpForBytesAboveTheRate() {
         var limiter = RateLimiter()
         #expect(limiter.isOpen && limiter.opensAt == nil)
         limiter.use(1_000, now: at(0))

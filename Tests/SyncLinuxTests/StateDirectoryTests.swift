@@ -116,13 +116,13 @@ struct StateDirectoryTests {
     }
 
     @Test(
-        "What may be forgotten or read by others is held, with a warning",
+        "A state folder on a volatile file system, or that others can read, is locked all the same, with a warning",
         arguments: [
             (UInt32(0x0102_1994), UInt16(0o700), ["is on tmpfs"]), (0x794C_7630, 0o700, ["is on overlayfs"]),
             (0x8584_58F6, 0o700, ["is on ramfs"]), (0xEF53, 0o755, ["mode 0755"]), (0x0102_1994, 0o750, ["mode 0750", "tmpfs"]),
             (0xEF53, 0o700, []), (0x9123_683E, 0o700, []),
         ])
-    func warns(_ row: (magic: UInt32, mode: UInt16, words: [String])) async throws {
+    func unsafeFolderIsLockedWithAWarning(_ row: (magic: UInt32, mode: UInt16, words: [String])) async throws {
         try await withTemporaryDirectory { directory in
             chmod(directory, mode_t(row.mode))
             let state = try StateDirectory.open(directory, calls: FailingFiles(magic: row.magic), userID: getuid())

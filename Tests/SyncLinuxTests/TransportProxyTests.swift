@@ -10,12 +10,12 @@ struct TransportProxyTests {
     }
 
     @Test(
-        "What the proxy answers to CONNECT is told as its own word, and decides nothing else",
+        "An answer of the proxy to CONNECT is reported as the proxy's, and decides nothing else",
         arguments: [
             (407, "wants a user name and a password that it knows (407)"), (403, "lets nothing through to there (403)"),
             (503, "cannot reach it (503)"), (302, "answers 302"),
         ])
-    func refused(_ status: Int, _ words: String) async throws {
+    func refusalOfTheProxyIsReportedAsItsOwn(_ status: Int, _ words: String) async throws {
         let server = try CannedServer { connection in
             guard connection.readRequest() != nil else { return }
             connection.send("HTTP/1.1 \(status) No\r\nContent-Length: 4\r\nSync-Version: 1\r\n\r\nnone")

@@ -108,8 +108,8 @@ struct TransportTLSTests {
         ]
     }
 
-    @Test("What is wrong with the client's certificate is told apart from a broken connection", arguments: TransportCase.all, clients)
-    func clientCertificate(_ transport: TransportCase, _ row: Client) async throws {
+    @Test("A fault of the client's certificate is told apart from a broken connection", arguments: TransportCase.all, clients)
+    func faultOfTheClientCertificateIsToldApart(_ transport: TransportCase, _ row: Client) async throws {
         try await withTemporaryDirectory { directory in
             let ca = try CertificateAuthority(in: directory, name: "ca")
             let other = try CertificateAuthority(in: directory, name: "other")

@@ -272,8 +272,8 @@ struct TransportTimeTests {
         #expect(server.allRequests.map(\.body) == [[1], [3]], "nothing is sent twice by the transport itself")
     }
 
-    @Test("What died while idle sets how long others are kept, down to a least time; another link begins anew")
-    func keptAge() {
+    @Test("A connection that died while idle shortens how long others are kept, down to a minimum; another link starts afresh")
+    func deadIdleConnectionShortensTheKeptAge() {
         var kept = KeptConnections(age: .seconds(60))
         kept.died(afterIdle: .seconds(40))
         #expect(kept.age == .seconds(20))

@@ -7,9 +7,9 @@ import Testing
 @Suite("zlib")
 struct ZlibCompressorTests {
     @Test(
-        "What gzip shrinks comes back the same, and what it does not shrink is left alone",
+        "The compressor round-trips data that gzip shrinks, and leaves other data alone",
         arguments: [0, 1, 2, 20, 1_000, 100_000, 3_000_000])
-    func roundTrip(size: Int) throws {
+    func compressorRoundTripsOrLeavesAlone(size: Int) throws {
         let zlib = ZlibCompressor()
         let text = Array(String(repeating: #"{"key":"0192","action":"update","data":{"n":1}},"#, count: size / 48 + 1).utf8.prefix(size))
         if let packed = zlib.gzip(text) {

@@ -136,8 +136,8 @@ struct ErrorTests {
         #expect(failure { () throws(SQLiteError) in try connection.execute("DELETE FROM t") }?.cause == .readOnly)
     }
 
-    @Test("What is missing or no regular file cannot be opened, and a FIFO blocks nothing", arguments: ["missing", "folder", "fifo"])
-    func cannotOpen(_ kind: String) throws {
+    @Test("A missing file, a folder and a FIFO cannot be opened, and the FIFO blocks nothing", arguments: ["missing", "folder", "fifo"])
+    func missingFileFolderAndFIFOCannotBeOpened(_ kind: String) throws {
         let file = try DatabaseFile()
         if kind == "folder" { try FileManager.default.createDirectory(atPath: file.path, withIntermediateDirectories: false) }
         if kind == "fifo" { try #require(mkfifo(file.path, 0o600) == 0) }

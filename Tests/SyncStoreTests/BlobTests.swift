@@ -134,8 +134,8 @@ struct BlobTests {
         #expect(try agent.store.verify() == [])
     }
 
-    @Test("What is shown by a critical mutation goes first, then the smallest rest")
-    func order() throws {
+    @Test("Files that a critical mutation references go first, then those with the least left to send")
+    func filesOfCriticalMutationsGoFirst() throws {
         let agent = try TestAgent()
         let large = try add(agent, "a", size: 5_000).row, small = try add(agent, "b", size: 100).row
         let middle = try add(agent, "c", size: 2_000).row

@@ -103,8 +103,8 @@ struct CapacityTests {
 
     // MARK: - Time to live
 
-    @Test("What waits longer than its time to live expires unsent; critical and sent ones do not")
-    func expires() throws {
+    @Test("A mutation that waits longer than its time to live expires unsent, unless it is critical or was sent")
+    func unsentMutationExpiresAfterItsTimeToLive() throws {
         let agent = try TestAgent(rules: TestAgent.rulesWithReadings { $0.ttl = .seconds(3_600) })
         let plain = try agent.event().key
         let critical = try agent.event(priority: .critical).key

@@ -38,8 +38,8 @@ struct ChainTests {
         #expect(try agent.store.verify() == [])
     }
 
-    @Test("What would be the last of more than 1,000 mutations one behind the other is refused, and one that fits is taken")
-    func bound() throws {
+    @Test("The store refuses a mutation that would end a chain of more than 1,000, and accepts one that fits")
+    func chainEndsAtAThousandMutations() throws {
         let agent = try agent()
         let keys = try chain(agent, Limits.chainLinks)
         let problem = try #require(agent.refusal(step("late", after: keys.suffix(1))))

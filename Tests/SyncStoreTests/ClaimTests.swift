@@ -114,8 +114,8 @@ struct ClaimTests {
         #expect(try agent.store.claim(TestAgent.anyBatch, at: agent.now)?.ackedSeq == 2)
     }
 
-    @Test("What is in flight is loaded as it was claimed, bounded by count and bytes, in whole lists")
-    func loadsInFlight() throws {
+    @Test("Mutations in flight are loaded as they were claimed, bounded by count and bytes, in whole lists")
+    func mutationsInFlightAreLoadedAsClaimed() throws {
         let agent = try TestAgent()
         let large = JSON.string(JSONString(String(repeating: "x", count: 50_000)))
         var keys = try (0..<4).map { try agent.create("r\($0)", ["p": large]).key }

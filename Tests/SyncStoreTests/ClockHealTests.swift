@@ -74,11 +74,11 @@ struct ClockHealTests {
     }
 
     @Test(
-        "What an hour of a wrong hub stamped goes back with the hub: new stamps at once, waiting ones when they are sent, over a restart",
+        "Stamps from an hour with a wrong hub go back with the hub: new ones at once, waiting ones when sent, also over a restart",
         arguments: [
             true, false,
         ])
-    func heals(_ restarts: Bool) throws {
+    func stampsOfAWrongHubGoBackWithIt(_ restarts: Bool) throws {
         let agent = try agent()
         try agent.store.learn(anchor(agent, off: 20 * Self.year), at: agent.now)
         let early = try agent.create("a").key

@@ -76,8 +76,8 @@ struct ClockTests {
         #expect(try stamp(sent) == made)
     }
 
-    @Test("What was sent keeps its stamp")
-    func frozen() throws {
+    @Test("A sent mutation keeps its stamp")
+    func sentMutationKeepsItsStamp() throws {
         let agent = try agent(wall: 0)
         try agent.create("a")
         let sent = try agent.claim()[0]

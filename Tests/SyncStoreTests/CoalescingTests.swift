@@ -318,8 +318,8 @@ struct StoreCoalescingTests {
         HybridTime(milliseconds: UInt64(clamping: moment.wall.milliseconds), counter: 0, node: "1")
     }
 
-    @Test("What was edited before goes with its own stamp, and is compared by it in a rebase", arguments: [true, false])
-    func stamps(_ isContested: Bool) throws {
+    @Test("An earlier edit is sent with its own stamp, and a rebase compares it by that stamp", arguments: [true, false])
+    func earlierEditKeepsItsStamp(_ isContested: Bool) throws {
         let agent = try TestAgent(rules: Self.rules())
         agent.stamp = Self.stamp(agent.now)
         try agent.pull([("a", 5, ["l": 0, "k": 0])])
@@ -374,8 +374,8 @@ struct StoreCoalescingTests {
         #expect(try agent.store.verify() == [])
     }
 
-    @Test("What was made with a known time and what was made without one are not joined, unless nothing is left of the older")
-    func clocks() throws {
+    @Test("Edits with and without a known time are not joined, unless nothing is left of the older")
+    func knownAndUnknownTimesAreNotJoined() throws {
         let agent = try TestAgent(rules: Self.rules()) { $0.clockTrust = .synced }
         try agent.pull([("a", 5, ["l": 0, "k": 0])])
         try agent.enqueue(Self.edit(.update, ["l": 9]))

@@ -202,8 +202,8 @@ struct ConflictTests {
         #expect(json["value"] == "mine" && json["side"] == "local" && json["strategy"] == "lww" && json["field"] == "note")
     }
 
-    @Test("What the hub merged away is in the audit trail of the device that wrote it: a value, a member, an element, a removal")
-    func loserAtHub() throws {
+    @Test("The audit trail of the writing device names what the hub merged away: a value, a member, an element, a removal")
+    func auditTrailNamesWhatTheHubMergedAway() throws {
         let folder = try TemporaryFolder()
         let agent = try TestAgent(in: folder, rules: Self.rules)
         agent.stamp = HybridTime(milliseconds: 1, counter: 0, node: "1")
@@ -264,8 +264,8 @@ struct ConflictTests {
         #expect(try agent.store.verify() == [])
     }
 
-    @Test("What was rebased before it was sent keeps the fingerprint of its first form, once and for all")
-    func firstDigest() throws {
+    @Test("A mutation that was rebased before it was sent keeps the fingerprint of its first form")
+    func rebasedMutationKeepsItsFirstFingerprint() throws {
         let agent = try Self.agent()
         try agent.update("a", ["note": "new", "finding": "pass"])
         let first: JSONObject = [
@@ -298,8 +298,8 @@ struct ConflictTests {
         #expect(Fingerprint.joined(first.1, second.1) != Fingerprint.joined(second.1, first.1))
     }
 
-    @Test("What several edits became is rebased as one: they end together, and each receipt tells it")
-    func coalesced() throws {
+    @Test("Coalesced edits are rebased as one: they end together, and each receipt says so")
+    func coalescedEditsEndTogether() throws {
         let agent = try Self.agent()
         let keys = try [["note": "x", "visits": 4], ["visits": 6], ["tags": ["x", "y"]]].map { data in
             try agent.enqueue(TestAgent.mutation(.update, "a", data, coalesces: true)).key
@@ -328,8 +328,8 @@ struct ConflictTests {
         #expect(try agent.store.verify() == [])
     }
 
-    @Test("What waits for a mutation in dispute waits for the decision about it")
-    func tiedToDecision() throws {
+    @Test("A mutation that waits for a disputed one waits for the decision about it")
+    func dependantOfADisputeWaitsForTheDecision() throws {
         let (agent, key) = try Self.disputed()
         var next = TestAgent.mutation(.create, "b", ["note": "y"])
         next.dependsOn = [key]
@@ -389,8 +389,8 @@ struct ConflictTests {
         #expect(try agent.store.verify() == [])
     }
 
-    @Test("What else the mutation asked for goes along with the decision", arguments: [ConflictDecision.Choice.local, .remote])
-    func rest(_ choice: ConflictDecision.Choice) throws {
+    @Test("The decision also carries the mutation's undisputed changes", arguments: [ConflictDecision.Choice.local, .remote])
+    func decisionCarriesTheUndisputedChanges(_ choice: ConflictDecision.Choice) throws {
         let (agent, _) = try Self.disputed(["finding": "fail", "note": "new", "visits": 4])
         try Self.resolve(agent, .all(choice))
         let sent = try #require(try agent.claim().first)
@@ -477,8 +477,8 @@ struct ConflictTests {
 
     // MARK: Deletions
 
-    @Test("What depends on a disputed change of its own record goes before the decision, which comes after it")
-    func circle() throws {
+    @Test("A change that depends on a disputed one of its own record is sent before the decision")
+    func dependantOfItsOwnRecordGoesBeforeTheDecision() throws {
         let agent = try Self.agent()
         let first = try agent.update("a", ["finding": "fail", "note": "new"], priority: .bulk).key
         var next = TestAgent.mutation(.update, "a", ["peak": 9])
@@ -491,8 +491,8 @@ struct ConflictTests {
         #expect(try agent.store.verify() == [])
     }
 
-    @Test("What is urgent and waits for a dispute makes the decision as urgent")
-    func urgentBehindDispute() throws {
+    @Test("A decision becomes as urgent as the change that waits for it")
+    func decisionInheritsTheUrgency() throws {
         let agent = try Self.agent()
         let first = try agent.update("a", ["finding": "fail"], priority: .bulk).key
         var next = TestAgent.mutation(.create, "b", ["peak": 9], priority: .critical)
@@ -529,8 +529,8 @@ struct ConflictTests {
         #expect(try agent.document("a")?["visits"] == 11)
     }
 
-    @Test("What other mutations of this device add is no part of the decision for its side: each addition takes effect once")
-    func othersAdditions() throws {
+    @Test("A decision for this side leaves out additions of other mutations of the device, so each takes effect once")
+    func decisionLeavesOutOtherAdditions() throws {
         let agent = try Self.agent()
         let key = try agent.update("a", ["visits": 5, "finding": "fail"]).key
         let sent = try agent.update("a", ["visits": 8]).key
@@ -613,8 +613,8 @@ struct ConflictTests {
         #expect(try agent.store.verify() == [])
     }
 
-    @Test("What is brought back adds to a record that was made anew since, where the rule adds up, and gives way elsewhere")
-    func updateDeleteMadeAnew() throws {
+    @Test("A restored change adds to a record that was created anew since, where the rule adds up, and gives way elsewhere")
+    func restoredChangeAddsToANewRecord() throws {
         let agent = try Self.agent()
         let first = try agent.update("a", ["finding": "fail", "tags": ["x", "y"], "note": "first"]).key
         _ = try agent.claim()
@@ -648,8 +648,8 @@ struct ConflictTests {
         #expect(try agent.store.verify() == [])
     }
 
-    @Test("What is brought back over a record that was made anew shows what had been seen before the deletion")
-    func updateDeleteShowsBase() throws {
+    @Test("A change restored over a record that was created anew shows the base from before the deletion")
+    func restoredChangeShowsTheBaseBeforeTheDeletion() throws {
         let agent = try Self.agent()
         try agent.update("a", ["finding": "fail"])
         try agent.pull([], deleted: [("a", 9)])

@@ -94,8 +94,8 @@ struct CostTests {
         #expect(try Self.excess(Self.costs(example)).isEmpty == false)
     }
 
-    @Test("However many wait for one record, the transaction with its verdict does a slice of it, and so does each claim after it")
-    func boundedJob() throws {
+    @Test("The transaction with a verdict frees one slice of the waiting mutations, and each claim after it frees another")
+    func verdictFreesOneSliceOfTheWaiting() throws {
         var first: [Int] = [], second: [Int] = []
         for count in [2_500, 5_000, 10_000] {
             let agent = try TestAgent(rules: Self.rules, capacity: TestAgent.capacity(1_000_000))
@@ -113,8 +113,8 @@ struct CostTests {
         #expect(second[2] * 10 < second[0] * 12, "\(second)")
     }
 
-    @Test("However many fall with one change, the transaction with its verdict undoes a slice of them, and so does each one after it")
-    func boundedFall() throws {
+    @Test("The transaction with a rejection undoes one slice of the dependants, and each one after it undoes another")
+    func rejectionUndoesOneSliceOfTheDependants() throws {
         var first: [Int] = [], second: [Int] = []
         for count in [2_500, 5_000, 10_000] {
             let agent = try TestAgent(rules: Self.rules, capacity: TestAgent.capacity(1_000_000))

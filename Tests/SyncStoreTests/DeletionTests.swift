@@ -33,8 +33,8 @@ struct DeletionTests {
         #expect(try agent.store.verify() == [])
     }
 
-    @Test("What comes after a deletion that gave way meets the record as it is")
-    func afterwards() throws {
+    @Test("A mutation after a deletion that gave way meets the record as it is")
+    func mutationAfterAYieldedDeletionMeetsTheRecord() throws {
         let agent = try Self.site()
         let delete = try agent.enqueue(TestAgent.mutation(.delete, "s", entity: "site")).key
         let create = try agent.enqueue(TestAgent.mutation(.create, "s", ["finding": "new"], entity: "site")).key

@@ -50,8 +50,8 @@ struct DoubtTests {
         #expect(try agent.store.verify() == [])
     }
 
-    @Test("What was passed over by something more urgent stays in doubt: the push stated a higher number")
-    func passedOver() throws {
+    @Test("A mutation that a more urgent one overtook stays in doubt, because the push stated a higher number")
+    func overtakenMutationStaysInDoubt() throws {
         let (agent, _) = try restarted(["b"])
         let urgent = try agent.enqueue(TestAgent.mutation(.create, "z", ["v": 1], priority: .critical))
         #expect(try agent.claim(1).map(\.key) == [urgent.key])
@@ -137,8 +137,8 @@ struct DoubtTests {
         #expect(try agent.store.verify() == [])
     }
 
-    @Test("What answers for such a key and was refused for it can be retried as well")
-    func alreadyDecided() throws {
+    @Test("A retry that was refused because its predecessor's key was decided can be retried as well")
+    func refusedRetryOfADecidedKeyCanBeRetried() throws {
         let agent = try TestAgent()
         let first = try agent.enqueue(Self.edit(.create, "a", ["v": 1]))
         _ = try agent.claim()

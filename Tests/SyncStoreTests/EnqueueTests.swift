@@ -163,7 +163,7 @@ struct EnqueueTests {
     }
 
     @Test(
-        "What is refused names the place and leaves no trace",
+        "A refused mutation is reported with its place and leaves no trace",
         arguments: [
             Refused("an event that is updated", TestAgent.mutation(.update, "e", entity: "reading"), "validation", "/action"),
             Refused("an event with a version", TestAgent.mutation(.create, nil, entity: "reading"), "validation", "/expect_version") {
@@ -179,7 +179,7 @@ struct EnqueueTests {
                 TestAgent.mutation(.create, "a", ["v": .string(JSONString(String(repeating: "x", count: Limits.mutationBytes)))]),
                 "too-large"),
         ])
-    func refuses(_ example: Refused) throws {
+    func refusedMutationNamesThePlace(_ example: Refused) throws {
         let agent = try TestAgent()
         let commits = agent.database.commits
         let problem = agent.refusal(example.mutation)

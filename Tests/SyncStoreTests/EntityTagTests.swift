@@ -120,8 +120,10 @@ struct EntityTagTests {
         #expect(write(agent, read, n: 4)?.code == "precondition-failed")
     }
 
-    @Test("What is coalesced, refused or part of a list keeps to its condition", arguments: [false, true])
-    func lists(_ isAtomic: Bool) throws {
+    @Test(
+        "Conditions of a list are checked against the records before the list, and one that fails refuses the whole list",
+        arguments: [false, true])
+    func conditionsOfAListAreCheckedBeforeIt(_ isAtomic: Bool) throws {
         let agent = try agent()
         func list(_ tags: [String]) throws {
             let mutations = tags.enumerated().map { index, tag in

@@ -202,8 +202,8 @@ struct ExpiryTests {
     }
 
     @Test(
-        "What goes on of a disputed change by itself goes on with its deadline; a decision of a person has none", arguments: [true, false])
-    func disputed(_ isMoot: Bool) throws {
+        "The undisputed part of a change goes on with its deadline; a decision of a person has none", arguments: [true, false])
+    func undisputedPartKeepsItsDeadline(_ isMoot: Bool) throws {
         let agent = try ConflictTests.agent()
         var change = TestAgent.mutation(.update, "a", ["finding": "fail", "note": "new"])
         change.ttl = .seconds(60)

@@ -103,8 +103,8 @@ struct JournalTests {
         #expect(words(try read(agent)).last?.hasSuffix("late upsert local") == true)
     }
 
-    @Test("Only so many events are kept; the ids go on")
-    func ring() throws {
+    @Test("The journal keeps a bounded number of events, and their ids go on")
+    func journalIsBounded() throws {
         let agent = try TestAgent()
         let ids = (0..<1_000).map { "r\($0)" }
         for round in 1...53 { try agent.pull(ids.map { ($0, Int64(round), ["v": 1]) }, hasMore: true) }

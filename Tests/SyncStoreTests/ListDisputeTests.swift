@@ -227,8 +227,8 @@ struct ListDisputeTests {
         #expect(try agent.store.verify() == [])
     }
 
-    @Test("What was enqueued after a decision does not pass what was enqueued before it and waits for another attempt")
-    func noPassing() throws {
+    @Test("A mutation enqueued after a decision does not overtake an earlier one that waits for another attempt")
+    func mutationAfterADecisionDoesNotOvertake() throws {
         var later: MutationKey?
         let (agent, keys) = try agent { agent in later = try agent.update("a", ["n": 7]).key }
         let decision = try #require(try ConflictTests.resolve(agent, .all(.local)).mutation)

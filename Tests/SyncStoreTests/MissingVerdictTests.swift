@@ -31,7 +31,7 @@ struct MissingVerdictTests {
     }
 
     @Test("A record of an atomic list, whose members share one version, ends as the hub says", arguments: [0, 1])
-    func ofAtomicList(_ missing: Int) throws {
+    func recordOfAnAtomicListEndsAsTheHubSays(_ missing: Int) throws {
         let agent = try Self.agentWithRecord()
         let keys = try agent.list([Self.append("a-1", "first"), Self.append("a-1", "second")]).map(\.key)
         #expect(try agent.claim().map(\.key) == keys)
@@ -42,7 +42,7 @@ struct MissingVerdictTests {
     }
 
     @Test("A record with an older mutation ends as the hub says")
-    func ofOlderMutation() throws {
+    func recordWithAnOlderMutationEndsAsTheHubSays() throws {
         let agent = try Self.agentWithRecord()
         let first = try agent.enqueue(Self.append("a-1", "first")), second = try agent.enqueue(Self.append("a-1", "second"))
         #expect(try agent.claim().map(\.key) == [first.key, second.key])
@@ -53,7 +53,7 @@ struct MissingVerdictTests {
     }
 
     @Test("Nothing of the old record stays after a deletion before a new creation")
-    func ofDeletion() throws {
+    func deletionLeavesNothingOfTheOldRecord() throws {
         let agent = try Self.agentWithRecord()
         let deleted = try agent.delete("a-1"), created = try agent.create("a-1", ["new": true])
         // They go one after the other, and together only when it is unknown which of them were sent.

@@ -60,8 +60,8 @@ struct CorpusTests {
 
     // MARK: The description
 
-    @Test("What a case shows is described: path, method, status, header fields and content type", arguments: CorpusCase.names)
-    func described(_ name: String) throws {
+    @Test("The reference describes what each case shows: path, method, status, header fields and content type", arguments: CorpusCase.names)
+    func referenceDescribesEachCase(_ name: String) throws {
         let example = try CorpusCase(named: name)
         let document = try OpenAPIDocument()
         let (path, method, status) = (example.request.path, example.request.method, example.response.status)
@@ -79,8 +79,8 @@ struct CorpusTests {
         #expect(fields.subtracting(response.headers) == [])
     }
 
-    @Test("What is described is served, with these methods and no other; every operation and every status is shown by a case")
-    func served() throws {
+    @Test("The hub serves each described path with the described methods and no other, and a case shows each operation and status")
+    func hubServesWhatIsDescribedAndNoMore() throws {
         let document = try OpenAPIDocument()
         let cases = try CorpusCase.names.map { try CorpusCase(named: $0) }
         let bench = try HubBench()

@@ -192,8 +192,8 @@ struct EntitySettingsTests {
         #expect(try HubBench(file: nil, place: rows.place).toldConfig == T.config(T.audits("b")))
     }
 
-    @Test("So many generations are kept, and their numbers go on")
-    func kept() throws {
+    @Test("The hub keeps a bounded number of generations, and their numbers go on")
+    func historyOfGenerationsIsBounded() throws {
         let rows = try HubRows()
         let bench = try HubBench(file: nil, place: rows.place)
         let count = EntityGeneration.keptMax + 5

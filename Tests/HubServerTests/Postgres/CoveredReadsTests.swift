@@ -6,7 +6,7 @@ import Testing
 @testable import HubServer
 
 /// Reads of a decision without the lock come together, and whatever another hub changes of them until the commit is noticed.
-@Suite("What decisions without the lock read", .needsPostgres)
+@Suite("Reads of decisions without the lock", .needsPostgres)
 struct CoveredReadsTests {
     private typealias T = EntityTexts
 

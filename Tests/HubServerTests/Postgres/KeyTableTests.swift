@@ -122,8 +122,8 @@ struct KeyTableTests {
 
     // MARK: The way from schema 13
 
-    @Test("Of the hubs that start on a database of before one makes the step; its keys count at once, and while and after they move")
-    func migration() throws {
+    @Test("One of several starting hubs migrates an older database, and its keys count before, while and after they move")
+    func oneHubMigratesTheKeys() throws {
         let bench = try ReplicaBench()
         do { try Self.fill(try bench.hub(), 1...9) }
         try KeysBefore.goBack(bench)

@@ -23,9 +23,9 @@ struct StoppedHubTests {
     }
 
     @Test(
-        "What follows the lock of the hub is one piece without texts of statements, also at the first time",
+        "The hub sends all that follows its lock in one piece without texts of statements, also the first time",
         arguments: [(64, 20, 200), (100, 20, 200), (4, 20, 50_000), (1, 1, 1)])
-    func onePiece(_ pushes: Int, _ mutations: Int, _ bytes: Int) throws {
+    func hubSendsAllAfterItsLockInOnePiece(_ pushes: Int, _ mutations: Int, _ bytes: Int) throws {
         let bench = try ReplicaBench()
         let wire = try ServerWire(to: bench.server)
         defer { wire.close() }

@@ -118,7 +118,9 @@ struct ScopeTests {
         #expect(try fleet.push(two, .create, "e-1", ["device": "gw-2", "t": 1], entity: "readings").code == "forbidden")
     }
 
-    @Test("write: own, nobody and everybody", arguments: EntityRules.WriteRight.allCases)
+    @Test(
+        "The setting write lets the owner, the devices of the scope, all devices or none change a record",
+        arguments: EntityRules.WriteRight.allCases)
     func writeRights(_ right: EntityRules.WriteRight) throws {
         var rules = ScopeBench.rules
         rules.entities["work_orders"]?.declaredWrite = right

@@ -110,8 +110,8 @@ struct MemberTimesTests {
     }
 
     @Test(
-        "So many members are named; of more the oldest count as written with the rest, and what was written around a member counts for it")
-    func bound() {
+        "A record names a bounded number of members; the oldest beyond it count with the rest, and a write around a member counts for it")
+    func namedMembersAreBounded() {
         let rest = MergeCase.stamp(1, MergeCase.mine), late = MergeCase.stamp(1_000_000, MergeCase.mine)
         var times = MemberTimes(rest: rest)
         for number in 0..<MemberTimes.namedMax + 2 {

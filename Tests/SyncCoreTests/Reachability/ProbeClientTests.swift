@@ -194,7 +194,7 @@ struct CaptivePortalTests {
         #expect(CaptivePortal.request(url, interface: nil) == nil)
     }
 
-    @Test("Asking goes over TLS, without credentials, through the link")
+    @Test("A probe goes over TLS, without credentials, through its link")
     func request() throws {
         let request = try #require(CaptivePortal.request("https://portal.example/api", interface: "wlan0"))
         #expect(request.interface == "wlan0")

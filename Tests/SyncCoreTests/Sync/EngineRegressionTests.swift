@@ -73,8 +73,8 @@ struct EngineRegressionTests {
         #expect(rig.asked == "loadInFlight")
     }
 
-    @Test("As much as we remember is no regression")
-    func sameSeq() {
+    @Test("A hub at the remembered position has not regressed")
+    func rememberedPositionIsNoRegression() {
         var rig = Rig()
         rig.start(maxSentSeq: 40)
         rig.wake()

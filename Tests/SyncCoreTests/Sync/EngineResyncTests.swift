@@ -82,8 +82,8 @@ struct EngineResyncTests {
     }
 
     @Test(
-        "What was left out before a restart is told after it, as long as its entity is read; a page that says nothing of it writes nothing")
-    func unreadableBefore() {
+        "A restart keeps the report of skipped records while their entity is read; a page without them writes nothing")
+    func restartKeepsTheReportOfSkippedRecords() {
         var memory = EngineMemory(epoch: Rig.hub)
         memory.leftOut = LeftOutRecords(["works": ["w-1", "w-7"], "gone": ["g-1"], "no name": [1], "sites": "s"])
         #expect(memory.leftOut.sentence == "1 of gone (g-1), 2 of works (w-1, w-7)")
@@ -116,8 +116,8 @@ struct EngineResyncTests {
         #expect(rig.call?.target == "/v1/sync/snapshot?entity=works&limit=1000&max_bytes=65536")
     }
 
-    @Test("What is left out is known by its place: a page that was read again speaks for its own stretch and its buckets alone")
-    func leftOut() {
+    @Test("Skipped records are known by their place: a page that is read again speaks only for its own range and buckets")
+    func pageSpeaksOnlyForItsOwnRange() {
         var known = LeftOutRecords()
         func page(_ ids: [String], end: String?) -> SnapshotPage {
             var page = SnapshotPage(

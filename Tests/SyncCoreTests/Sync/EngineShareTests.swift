@@ -57,8 +57,8 @@ struct EngineShareTests {
         }
     }
 
-    @Test("So does a refusal of the whole request")
-    func request() {
+    @Test("A refusal of the whole request with scope-changed makes the agent list the share")
+    func refusedRequestListsTheShare() {
         var rig = pulling([Rig.position(Rig.sites, nil), Rig.position(Rig.works, "c1")])
         rig.answer(Rig.problem(410, Problem.scopeChanged))
         guard case .restartShares([Rig.works])? = rig.command else {
@@ -67,8 +67,8 @@ struct EngineShareTests {
         }
     }
 
-    @Test("So does a refusal of a comparison")
-    func comparison() {
+    @Test("A refusal of a comparison with scope-changed makes the agent list the share")
+    func refusedComparisonListsTheShare() {
         var position = Rig.position(Rig.works)
         position.fullSync = .overdue
         var rig = pulling([position], hello: Self.hello(#""capabilities":["digest"]"#))

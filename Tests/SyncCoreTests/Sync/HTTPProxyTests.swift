@@ -42,8 +42,8 @@ struct HTTPProxyTests {
         #expect(HTTPProxy.Exception(text) == nil)
     }
 
-    @Test("As it was written, so it is shown")
-    func description() {
+    @Test("A proxy is shown as it was written")
+    func proxyIsShownAsItWasWritten() {
         #expect(
             ["Example.com", "10.0.0.0/8", "2001:DB8::/32", "192.0.2.1"].map { HTTPProxy.Exception($0)?.description } == [
                 "example.com", "10.0.0.0/8", "2001:DB8::/32", "192.0.2.1",

@@ -33,8 +33,8 @@ struct TerminalTextTests {
         #expect(!shown.unicodeScalars.contains(where: TerminalText.isUnsafe))
     }
 
-    @Test("What is not UTF-8 becomes U+FFFD, so that no byte of C1 stands alone")
-    func bytes() {
+    @Test("Bytes that are not UTF-8 become U+FFFD, so that no byte of C1 stands alone")
+    func bytesThatAreNotTextBecomeReplacements() {
         #expect(TerminalText.escaped([0x61, 0x9B, 0x33, 0x31, 0x6D]) == Array("a\u{FFFD}31m".utf8))
     }
 

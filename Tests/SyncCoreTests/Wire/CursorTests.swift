@@ -20,7 +20,7 @@ struct CursorTests {
     }
 
     @Test("A cursor for a share opens for the device that it was made for, and for no other")
-    func ofOneDevice() {
+    func cursorOfAShareOpensForItsDeviceOnly() {
         let cursor = Self.cursor(CursorShare(index: 1, holding: [5, 9]))
         let text = cursor.text(secret: Self.secret, for: Self.one)
         #expect(Self.read(text, Self.one) == .success(cursor))
@@ -29,7 +29,7 @@ struct CursorTests {
     }
 
     @Test("A cursor for all records opens for every device, as it did before there were scopes")
-    func ofEverybody() {
+    func cursorOfAllRecordsOpensForEveryDevice() {
         let cursor = Self.cursor(nil)
         let text = cursor.text(secret: Self.secret, for: Self.one)
         #expect(Self.read(text, Self.one) == .success(cursor) && Self.read(text, Self.two) == .success(cursor))

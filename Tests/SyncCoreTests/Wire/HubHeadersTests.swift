@@ -5,8 +5,8 @@ import Testing
 struct HubHeadersTests {
     static let now = Timestamp(milliseconds: 1_795_208_400_000)  // Fri, 20 Nov 2026 21:00:00 GMT
 
-    @Test("What a hub writes is what an agent reads")
-    func roundTrip() {
+    @Test("The agent reads the hub's header fields back unchanged")
+    func agentReadsTheFieldsOfTheHub() {
         let sent = HubHeaders(
             time: Self.now, epoch: "7f3a", head: 90_211, deviceSeq: 412, config: 43, retryAfter: .milliseconds(1_500))
         var headers: HTTPHeaders = [:]
@@ -18,8 +18,8 @@ struct HubHeadersTests {
         #expect(headers["sync-time"] == "1795208400000")
     }
 
-    @Test("What an agent writes is what a hub reads; the version also under its literal name")
-    func requestRoundTrip() {
+    @Test("The hub reads the agent's header fields back unchanged, and the version also under its literal name")
+    func hubReadsTheFieldsOfTheAgent() {
         var sent = HubRequestHeaders(
             device: DeviceID(trusted: "gw-17"), replica: ReplicaID(trusted: "r-1"), session: "s-1", config: 42, epoch: "e-1",
             waiting: 3, receipt: "cjE_-")

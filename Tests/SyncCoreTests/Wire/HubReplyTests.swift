@@ -101,8 +101,8 @@ struct HubReplyTests {
 
     // MARK: Headers
 
-    @Test("What a hub says about itself is read back as it was written")
-    func headers() {
+    @Test("The agent reads the hub's description of itself back unchanged")
+    func agentReadsTheDescriptionOfTheHub() {
         let said = HubHeaders(
             time: Timestamp(milliseconds: 1_795_216_800_123), epoch: "7f3a", head: 90_211, deviceSeq: 412, config: 43,
             retryAfter: .seconds(30))
@@ -127,8 +127,8 @@ struct HubReplyTests {
         #expect(HubHeaders(reading: ["Sync-Epoch": value], now: Self.now).epoch == nil)
     }
 
-    @Test("What an agent says about itself is read back as it was written, also under the name with an underscore")
-    func requestHeaders() {
+    @Test("The hub reads the agent's description of itself back unchanged, also under the name with an underscore")
+    func hubReadsTheDescriptionOfTheAgent() {
         let said = HubRequestHeaders(
             device: DeviceID(trusted: "gw-17"), replica: ReplicaID(trusted: "r-1"), session: "s-1", config: 42)
         var headers: HTTPHeaders = []

@@ -41,8 +41,8 @@ struct IncomingPushTests {
         #expect(mutation.dependsOn.map(\.text) == ["k-1"])
     }
 
-    @Test("What the agent writes is what the hub reads")
-    func roundTrip() throws {
+    @Test("The hub reads the agent's push back unchanged")
+    func hubReadsThePushOfTheAgent() throws {
         let sent = OutgoingMutation(
             seq: 7, key: MutationKey(trusted: "k"), record: RecordName(EntityName(trusted: "e"), RecordID(trusted: "i")),
             action: .create, data: #"{"n":1.10,"t":"e\u0301"}"#, baseVersion: 0, hlc: "0199c3f2a1b4-0007-9f2c11ab",

@@ -133,8 +133,8 @@ struct SystemExaminerTests {
         }
     }
 
-    @Test("What watches this process is what the service manager said, though its variables are gone from the environment")
-    func watched() throws {
+    @Test("The examiner reports the watchdog that the service manager announced, even after its variables left the environment")
+    func examinerReportsTheAnnouncedWatchdog() throws {
         for (seconds, isWatched) in [("60000000", true), (nil, false)] as [(String?, Bool)] {
             let notifier = try ReadinessNotifier(socket: "/run/systemd/notify", watchdogMicroseconds: seconds, watchdogProcess: nil)
             var system = DoctorFacts.System(stateFolder: "/")

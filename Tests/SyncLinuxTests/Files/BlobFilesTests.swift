@@ -17,9 +17,9 @@ struct BlobFilesTests {
     private static func digest(_ bytes: [UInt8]) -> BlobDigest { BlobDigest(bytes: SHA256.hash(bytes))! }
 
     @Test(
-        "What comes in gets its final name when it is whole, and its digest is that of the core's own SHA-256",
+        "A file gets its final name when it is whole, and its digest equals that of the core's own SHA-256",
         arguments: [1, 63, 64, 65, 300_000])
-    func keep(_ count: Int) throws {
+    func wholeFileGetsItsFinalName(_ count: Int) throws {
         let bytes = (0..<count).map { UInt8(truncatingIfNeeded: $0 &* 31) }
         let file = try files.open(incoming: "a", at: 0)
         for start in stride(from: 0, to: count, by: 7_000) { try file.append(Array(bytes[start..<min(count, start + 7_000)])) }
@@ -128,8 +128,8 @@ struct BlobFilesTests {
         }
     }
 
-    @Test("What stands in the place of a kept file and is no regular file is not waited for, and is damage", arguments: ["fifo", "folder"])
-    func keptKinds(_ kind: String) throws {
+    @Test("A FIFO or folder in the place of a kept file counts as damage and blocks nothing", arguments: ["fifo", "folder"])
+    func otherKindsOfFilesCountAsDamage(_ kind: String) throws {
         let file = try files.open(incoming: "a", at: 0)
         try file.append([1, 2, 3])
         let digest = file.digest()

@@ -126,9 +126,9 @@ struct LinkNamespaceTests {
     }
 
     @Test(
-        "What another process sends in the kernel's name is dropped and counted",
+        "A message that another process sends in the kernel's name is dropped and counted",
         .enabled(if: NetworkNamespace.hasPython, "python3 is missing"))
-    func spoofed() async throws {
+    func spoofedMessageIsDroppedAndCounted() async throws {
         try await withTemporaryDirectory { folder in
             let space = try NetworkNamespace(in: folder)
             try space.wait(for: "the first table") { _ in true }

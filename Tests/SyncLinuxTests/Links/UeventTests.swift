@@ -23,13 +23,13 @@ struct UeventTests {
     }
 
     @Test(
-        "What is no such message is none",
+        "Other bytes are not read as a message",
         arguments: [
             [], ["libudev"], ["change@/x"], ["change@/x", "ACTION=change"], ["change@/x", "SUBSYSTEM=net"],
             ["change@/x", "ACTION=add", "SUBSYSTEM=net"], ["ACTION=change", "SUBSYSTEM=net"], ["change@/x", "ACTION=change", "SUBSYSTEM="],
             ["change/x", "ACTION=change", "SUBSYSTEM=net"],
         ])
-    func nonsense(_ lines: [String]) {
+    func otherBytesAreNoMessage(_ lines: [String]) {
         #expect(Uevent(Self.message(lines)[...]) == nil)
     }
 
