@@ -38,7 +38,7 @@ enum Audits {
 
     // MARK: What must be refused
 
-    /// What a record says of itself.
+    /// The parts of a record that the form judges.
     private struct Said: Hashable {
         var version: Int?
         var isComplete: Bool
@@ -55,16 +55,16 @@ enum Audits {
         }
     }
 
-    /// Whether a change makes a record complete that lacks something.
+    /// Tells if a change completes a record that lacks something.
     ///
-    /// - Parameter known: The versions of the form that whoever judges has.
+    /// - Parameter known: The versions of the form that the judging side has.
     static func leavesHoles(_ after: JSONObject, before: JSONObject?, known: Set<Int>) -> Bool {
         let said = Said(after), earlier = before.map { Said($0) }
         guard said.isComplete else { return false }
         guard let version = said.version else { return earlier?.isComplete != true || earlier?.version != nil }
         guard known.contains(version) else { return false }
         guard let earlier, earlier.isComplete, earlier.version == version else { return !said.holes.isEmpty }
-        // What was missing before is nobody's fault who does not touch it.
+        // A change that leaves a missing answer untouched did not cause the gap.
         return said.holes.contains { !earlier.holes.contains($0) || after[$0] != before?[$0] }
     }
 }

@@ -1,7 +1,7 @@
 package import SyncCore
 import Synchronization
 
-/// Many histories.
+/// Runs many histories.
 package enum Campaign {
     package struct Outcome: Sendable {
         package var scenario: Scenario
@@ -9,7 +9,7 @@ package enum Campaign {
         /// Tells two histories apart (``Trace``).
         package var hash: UInt64
         package var counts: [String: Int]
-        /// Simulated time.
+        /// Simulated time that passed.
         package var elapsed: Duration
         /// The last lines of the trace, if they were asked for.
         package var tail: [String]
@@ -17,7 +17,8 @@ package enum Campaign {
 
     /// - Parameters:
     ///   - keeps: Lines of the trace to keep.
-    ///   - verifiesAlways: Finds the first moment when a store does not agree with itself; slow, and changes nothing else.
+    ///   - verifiesAlways: Verifies every store after each event, which is slow, to find the first moment of a disagreement. Changes
+    ///     nothing else.
     package static func run(_ scenario: Scenario, keeps: Int = 0, verifiesAlways: Bool = false) -> Outcome {
         var outcome = Outcome(scenario: scenario, broken: nil, hash: 0, counts: [:], elapsed: .zero, tail: [])
         do throws(Broken) {
@@ -34,13 +35,13 @@ package enum Campaign {
         return outcome
     }
 
-    /// Runs these seeds.
+    /// Runs the histories of these seeds.
     ///
     /// - Parameters:
     ///   - toward: See ``Scenario/toward``.
-    ///   - lanes: How many at a time.
-    ///   - stopsAfter: So many that broke are enough.
-    /// - Returns: What each brought, by seed.
+    ///   - lanes: Number of histories that run at the same time.
+    ///   - stopsAfter: Number of broken histories after which no new one begins.
+    /// - Returns: The outcomes, by seed.
     package static func run(
         seeds: Range<UInt64>, ablations: Set<Ablation> = [], toward: Ablation? = nil, lanes: Int = Lanes.available,
         stopsAfter enough: Int
@@ -55,7 +56,7 @@ package enum Campaign {
     private final class Results: Sendable {
         private let outcomes = Mutex<[Outcome]>([])
 
-        /// - Returns: How many broke so far.
+        /// - Returns: The number of broken histories so far.
         func add(_ outcome: Outcome) -> Int {
             outcomes.withLock { outcomes in
                 outcomes.append(outcome)

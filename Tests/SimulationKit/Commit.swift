@@ -1,6 +1,6 @@
 import SyncCore
 
-/// A kind of commit of a store, as a place to die at.
+/// A kind of commit of a store. A process may die around each.
 package enum Commit: String, CaseIterable, Sendable {
     case apps = "an enqueue"
     case claim = "a claim"
@@ -16,9 +16,9 @@ package enum Commit: String, CaseIterable, Sendable {
     case house = "housekeeping"
     /// A decision of an operator, or of an app that takes back its own mutation.
     case decision = "a decision"
-    /// A file is added, or its state is written down.
+    /// A file is added, or its state is saved.
     case files = "the state of a file"
-    /// Other rules are taken over, and the documents converted to their schemas.
+    /// New rules are taken over, and the documents are converted to their schemas.
     case conversion = "a conversion"
     /// A read commits nothing, unless it repairs something.
     case look = "a look"
@@ -41,7 +41,8 @@ package enum Commit: String, CaseIterable, Sendable {
             }
     }
 
-    /// How probable it is to die right after it; before it, half of that. What is rare in a history is dangerous in it.
+    /// Probability of a death right after the commit; before it, half of that. Rare kinds have a high risk, so that each history meets
+    /// some.
     var risk: Double {
         switch self {
         case .apps, .claim, .results, .page, .look, .files: 0.012

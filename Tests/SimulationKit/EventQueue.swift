@@ -1,12 +1,12 @@
 import SyncCore
 
-/// What will happen, ordered by time and then by the order of its planning. The one clock of a simulated world is the time
-/// of the event that was taken last.
+/// Planned events, ordered by time and then by the order of planning. The only clock of a simulated world is the time of the event that
+/// was taken last.
 struct EventQueue<Event> {
     private struct Entry {
         var at: Instant
         var sequence: UInt64
-        /// Where its event lies: events are large, and entries are moved often.
+        /// Place of the event in the storage. Events are large and entries move often, so only entries move.
         var place: Int
 
         func isBefore(_ other: Entry) -> Bool {

@@ -1,28 +1,28 @@
 import SyncCore
 
-/// What the hub must hold, computed from nothing but its own verdicts, and what it may never do.
+/// The content that the hub must have, computed from its verdicts alone, and the rules that it may never break.
 struct HubOracle {
-    /// Of a record that exists: the tokens that were appended since it came into being.
+    /// The tokens that were appended to an existing record since it was created.
     private(set) var lists: [RecordName: [String]] = [:]
-    /// What was in such a list when its record was deleted.
+    /// The tokens of the list of a deleted record, as of its deletion.
     private var gone: [RecordName: Set<String>] = [:]
     private(set) var values = ValueOracle()
-    /// What the rules make of every record.
+    /// The state of every record by the merge rules.
     var rules = RuleModel()
-    /// Who receives what, and may change it.
+    /// The devices that receive each record, and those that may change it.
     var shares = ShareOracle()
-    /// Who has brought which file, and which records show it.
+    /// The devices that brought each file, and the records that show it.
     var files = FileOracle()
     /// The versions of schemas and forms that the hub has.
     var schemas = SchemaState()
     /// Records that were deleted and may come back whole.
     private var kept: [RecordName: Kept] = [:]
-    /// Readings by id.
+    /// Readings, by their ids.
     private(set) var events: [RecordID: String] = [:]
     private(set) var appliedCount = 0
-    /// Keys that the hub said "accepted" for.
+    /// Keys that the hub accepted.
     private(set) var applied: Set<MutationKey> = []
-    /// Records that there are or were.
+    /// Records that exist or existed.
     private(set) var known: Set<RecordName> = []
     /// Records that were deleted at some time.
     private(set) var everDeleted: Set<RecordName> = []
@@ -32,7 +32,7 @@ struct HubOracle {
 
     private struct Kept {
         var list: [String]
-        /// The deletion.
+        /// The version of the deletion.
         var version: Int64
         var device: Int
         var at: Timestamp
@@ -45,7 +45,7 @@ struct HubOracle {
         var record: RecordName
     }
 
-    /// Takes an answer of the hub into account, as it left the hub.
+    /// Takes the content of an answer into account, in the order in which answers leave the hub.
     mutating func note(
         _ push: IncomingPush, _ response: PushResponse, from agent: SimAgent, _ operations: inout [Operation],
         byKey: [MutationKey: Int], successors: Set<MutationKey>, mayDiffer: Bool, at now: Timestamp
@@ -57,7 +57,7 @@ struct HubOracle {
             guard item.key == result.key else {
                 throw Broken("results in the order sent", "\(result.key) in the place of \(item.key)")
             }
-            // A database that went back may have sent this with more edits in it, and cannot know that.
+            // A database that went back may have sent this mutation with more edits in it, and cannot know that.
             let isDoubtful = mayDiffer && (byKey[item.key].map { operations[$0].isDoubtful } ?? true)
             if let known = fingerprints[item.key], known != item.fingerprint, !isDoubtful {
                 throw Broken("what was sent is frozen", "the payload of \(item.key) has changed")
@@ -79,9 +79,8 @@ struct HubOracle {
         appliedCount += 1
         applied.insert(key)
         known.insert(mutation.record)
-        // One mutation may be several operations: those that say so by their tokens, and those whose apps were told. A
-        // deletion carries no token.
-        // What brings a deleted record back carries what was done to it before: that is not done again.
+        // One mutation may stand for several operations: those whose tokens it carries, and those whose apps were told so. A deletion
+        // carries no token. A create over a deleted record carries the tokens that the record had before; they do not take effect again.
         let carried = (gone[mutation.record] ?? []).subtracting(lists[mutation.record] ?? [])
         var numbers = Set(tokens(of: mutation).filter { !carried.contains($0) }.compactMap { Operation.number(of: $0) })
         if let number = byKey[key] { numbers.insert(number) }
@@ -92,7 +91,7 @@ struct HubOracle {
             if operations[number].applied > 1 {
                 throw Broken("each mutation takes effect once", "\(operations[number].token) was applied twice (\(key))")
             }
-            // A decision comes when it is made, after what was asked for meanwhile.
+            // A decision is sent when it is made, after changes that were enqueued meanwhile.
             if !successors.contains(key) { try checkOrder(operations[number], mutation.record, operations) }
         }
         if mutation.record.entity == Entities.readings {
@@ -125,7 +124,7 @@ struct HubOracle {
         }
         var list = lists[mutation.record] ?? []
         if let whole = mutation.content.data["a"]?.array?.compactMap(\.text) {
-            // Somebody brings the record back with all that was in it; what is there already stays in front.
+            // A device restores the record with its whole list; elements that are there already stay in front.
             let seen = mutation.content.base["a"]?.array?.compactMap(\.text) ?? []
             let isBehind = !seen.isEmpty && whole.starts(with: seen)
             list += isBehind && lists[mutation.record] != nil ? Array(whole.dropFirst(seen.count)) : whole.filter { !list.contains($0) }
@@ -136,12 +135,12 @@ struct HubOracle {
         lists[mutation.record] = list
     }
 
-    /// What comes to a deleted record without having seen its deletion finds all of it.
+    /// A change that had not seen the deletion restores the whole record.
     private mutating func bringBack(_ mutation: IncomingMutation, version: Int64, by device: Int) {
         guard mutation.content.action != .delete, lists[mutation.record] == nil, let kept = kept.removeValue(forKey: mutation.record) else {
             return
         }
-        // A version that is not reached yet belongs to another history.
+        // A base version above the head belongs to another history.
         let base = mutation.baseVersion >= version ? -1 : mutation.baseVersion
         let isUnseen = kept.version > base && kept.device != device
         guard mutation.content.action == .update || !mutation.content.base.isEmpty || isUnseen else { return }
@@ -149,7 +148,7 @@ struct HubOracle {
         values.bringBack(mutation.record)
     }
 
-    /// The hub has forgotten deletions.
+    /// Forgets deletions that the hub has forgotten.
     mutating func forget(before: Timestamp) {
         kept = kept.filter { $0.value.at >= before }
         rules.forget(before: before)
@@ -158,17 +157,17 @@ struct HubOracle {
 
     private func tokens(of mutation: IncomingMutation) -> [String] {
         let appended = mutation.content.operations.flatMap { $0.kind == .append ? $0.value.array?.compactMap(\.text) ?? [] : [] }
-        // What brings a record back carries all of it: what was added to what it had seen.
+        // A create that restores a record carries its whole list, so the difference to its base was added.
         let seen = mutation.content.base["a"]?.array ?? []
         let whole = (mutation.content.data["a"]?.array ?? []).filter { !seen.contains($0) }.compactMap(\.text)
         let isNew = mutation.content.data["t"] != mutation.content.base["t"]
         return appended + whole + [isNew ? mutation.content.data["t"]?.text : nil].compactMap { $0 }
     }
 
-    /// Of one device, mutations of one record take effect in the order in which its database took them.
+    /// Checks that mutations of one record by one device take effect in the order in which its database took them.
     private mutating func checkOrder(_ operation: Operation, _ record: RecordName, _ operations: [Operation]) throws(Broken) {
-        // One that a restored database knows nothing of may still arrive from the network, whenever; and what it did keep may
-        // come after that, for it cannot know.
+        // A lost operation is unknown to the restored database, so the network may still deliver it at any time. Mutations that the
+        // database kept may come after it, because the database cannot know of it.
         if operation.isLost || operation.isDoubtful { return }
         let slot = Slot(agent: operation.agent, record: record)
         guard let place = operation.place else {
@@ -188,7 +187,7 @@ struct HubOracle {
         if name.entity == Entities.works { values.publish(name, document, version: version) }
     }
 
-    /// Compares with what the hub really holds.
+    /// Compares the computed content with the hub's own.
     func check(_ observed: [RecordName: JSONObject]) throws(Broken) {
         for (record, document) in observed.sorted(by: { $0.key < $1.key })
         where Entities.counted.contains(record.entity) {

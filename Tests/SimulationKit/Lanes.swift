@@ -4,19 +4,18 @@ import Synchronization
 
 /// Numbers handed out one after the other to a few threads, which work on them side by side.
 ///
-/// Threads of our own instead of tasks: histories are long and never wait, and the test runner's tasks may share one thread.
-/// Which thread takes which number changes nothing, because no history knows of another.
+/// Uses own threads instead of tasks, because histories are long and never wait, and the test runner's tasks may share one thread. The
+/// assignment of numbers to threads changes no result, because histories are independent.
 enum Lanes {
-    /// As many as there are processors; each lane has a few databases in memory.
+    /// One lane for each processor, because each lane holds a few databases in memory.
     static let available = max(2, min(16, sysconf(Int32(_SC_NPROCESSORS_ONLN))))
 
-    /// Calls `body` with each number until all are through, or until it says that it is enough; then the calls under way
-    /// still come to their end.
+    /// Calls `body` with each number, until all are done or a call returns `false`. Calls under way then still finish.
     ///
-    /// - Parameter body: Returns whether to go on.
+    /// - Parameter body: Returns `true` to go on.
     static func run(_ numbers: Range<UInt64>, lanes: Int, _ body: @escaping @Sendable (UInt64) -> Bool) {
         let work = Work(numbers, body)
-        // Without another thread this one does all of it.
+        // Without another thread, this thread does all of it.
         let threads = (1..<max(1, lanes)).compactMap { try? OwnThread(name: "lane \($0)") { work.run() } }
         work.run()
         for thread in threads { thread.join() }

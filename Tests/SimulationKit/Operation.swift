@@ -1,15 +1,15 @@
 import SyncCore
 
-/// One thing that an app asked for, and what it was told.
+/// One change that an app asked for, and the answer that it got.
 struct Operation {
     enum Answer {
-        /// None yet, or never: the agent died first. It may have happened or not.
+        /// No answer, now or ever, because the agent died first. The change may have been stored or not.
         case none
         case refused
         case acknowledged(MutationKey)
     }
 
-    /// In the order in which they were asked for.
+    /// Number of the operation, in the order of the requests.
     var number: Int
     var agent: Int
     var record: RecordName
@@ -28,31 +28,31 @@ struct Operation {
     var schema: Int?
     /// The text of the record as its app saw it.
     var sight = ""
-    /// The hub's value of `m` was known to the agent when it was made.
+    /// The agent knew the hub's value of `m` when the change was made.
     var sawDisputed = false
-    /// Members of `o` that others write, and that its app, which asks again with what it made of an older view, sets to what
-    /// they were then.
+    /// Members of `o` that other devices write and that a repeated request sets back. The request holds the app's older view of the
+    /// object.
     var undone: Set<String> = []
     var answer = Answer.none
-    /// The older mutation that it went into.
+    /// The older mutation that this one was coalesced into.
     var into: MutationKey?
     /// The number of its app's acknowledgement among all that were given.
     var acknowledgement = 0
-    /// Its place among all that the databases of agents have taken; `nil` before that. Who repeats a request that failed
-    /// comes after what was asked for meanwhile.
+    /// Place among all operations that databases of agents have taken; `nil` before that. A repeated request takes its place when it is
+    /// repeated, after changes that were enqueued meanwhile.
     var place: Int?
-    /// The same of the answer that it was taken back; 0 when it was not.
+    /// Number of the acknowledgement of the cancellation; 0 if there was none.
     var cancellation = 0
-    /// The agent's database went back to before it, or to before it was taken back: nobody can know of that any more.
+    /// The agent's database went back to a time before the operation or its cancellation, so no program knows of it any more.
     var isLost = false
-    /// The agent's database went back to some time after it: that database cannot know whether it has sent this since.
+    /// The agent's database went back to a time after the operation, so it cannot know whether the operation was sent since.
     var isDoubtful = false
-    /// Times that the hub said "accepted" for it.
+    /// Number of times that the hub accepted it.
     var applied = 0
-    /// A history of the hub that ended had it.
+    /// An earlier history of the hub accepted it.
     var wasApplied = false
 
-    /// Names the operation in every document that it touches.
+    /// A text that marks the operation in every document that it changes.
     var token: String { Operation.token(number) }
 
     static func token(_ number: Int) -> String { "t\(number)" }
@@ -67,7 +67,7 @@ struct Operation {
         if case .acknowledged(let key) = answer { key } else { nil }
     }
 
-    /// Some database has taken it, and its app does not know.
+    /// A database has taken it, and its app does not know.
     var isUnheard: Bool {
         if case .none = answer { place != nil } else { false }
     }
@@ -88,33 +88,34 @@ struct AppRequest {
     /// Places in the list of all operations.
     var operations: [Int]
     var isAtomic: Bool
-    /// With a key of its own the app repeats until it hears an answer; without one it asks once.
+    /// Idempotency key of the app. With one, the app repeats the request until it gets an answer; without one, it asks once.
     var appKey: AppKey?
 }
 
 /// The entities of the simulated world, and the rules of both sides.
 enum Entities {
-    /// Every kind of field; a deletion wins.
+    /// Has every kind of field. A deletion wins over a change.
     static let works = EntityName(trusted: "works")
-    /// An update brings a deleted record back.
+    /// An update restores a deleted record.
     static let spots = EntityName(trusted: "spots")
-    /// The agents believe that they may change these; the hub refuses it.
+    /// The agents believe that they may change these records, and the hub refuses it.
     static let prices = EntityName(trusted: "prices")
     static let readings = EntityName(trusted: "readings")
     static let templates = EntityName(trusted: "templates")
-    /// Parents, and their children: a room names its area. With the model of the rules a person decides about the deletion of a room.
+    /// Parents; their children are rooms, which name their area. With the model of the rules a person decides about the deletion of a
+    /// room.
     static let areas = EntityName(trusted: "areas")
     static let rooms = EntityName(trusted: "rooms")
 
-    /// Entities that not every history has, so that the others stay what they were.
+    /// Entities that only some histories have. Other histories stay as they were before these entities existed.
     struct Extras: Hashable, Sendable {
-        /// Those of which a device receives only its share (``Shares``).
+        /// Adds entities of which a device receives only its share (``Shares``).
         var sharesOut: Bool
-        /// Those whose schemas and forms change (``Visits``, ``Audits``).
+        /// Adds entities whose schemas and forms change (``Visits``, ``Audits``).
         var changesSchemas: Bool
-        /// The one whose documents devices drop (``Tasks``).
+        /// Adds the entity whose documents devices drop (``Tasks``).
         var keeps: Bool
-        /// Records that are shared out name parents that are shared out.
+        /// Shared records name parents that are shared, too.
         var hasParents = false
 
         static let all = Extras(sharesOut: true, changesSchemas: true, keeps: true)
@@ -127,14 +128,14 @@ enum Entities {
         if extras.keeps { names.append(Tasks.entity) }
         return names.sorted()
     }
-    /// What devices count in, and append to.
+    /// Entities with a counter and a list, which devices write.
     static let counted = Set([areas, rooms, spots, works] + Shares.entities + [Visits.entity, Audits.entity, Tasks.entity])
 
-    /// What stands in `parts` for a tag: elements that are told apart by their id.
+    /// The element of `parts` for a tag. Elements are told apart by their id.
     static func part(_ tag: String) -> JSON { ["id": .string(tag), "colour": .string("as \(tag)")] }
 
     static let app = AppName(trusted: "app")
-    /// It asks for more than it may have open.
+    /// An app that asks for more changes than it may have open.
     static let greedy = AppName(trusted: "greedy")
     static let greedyQuota = 3
 
@@ -171,7 +172,7 @@ enum Entities {
         var readings = EntityRules()
         readings.kind = .event
         readings.priority = .bulk
-        // Of the greedy app alone: the others have no limit, and the store is never full.
+        // Only the greedy app reaches this limit: the others have none, and the store is never full.
         readings.whenFull = .dropOldest
         var templates = EntityRules()
         templates.kind = .reference

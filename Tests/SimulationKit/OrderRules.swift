@@ -1,21 +1,21 @@
 import SyncCore
 
-/// What two devices that wrote one record without having seen each other must come to, whoever arrives first.
+/// The result that two devices must reach, in either order of arrival, when both wrote one record without having seen the other's change.
 package struct OrderRules {
     private let program: Program
-    /// By who came first.
+    /// Outcomes, by the device that came first.
     private let outcomes: [ProgramWorld.Outcome]
 
     package init(_ program: Program, _ outcomes: [ProgramWorld.Outcome]) {
         (self.program, self.outcomes) = (program, outcomes)
     }
 
-    /// - Parameter counts: How often both devices had changed what is under a rule.
+    /// - Parameter counts: Number of times that both devices had changed a field, by its rule.
     package func faults(_ counts: inout [String: Int]) -> [String] {
         var faults: [String] = []
         let wrote = program.steps.map { $0.reduce(into: Set<String>()) { $0.formUnion($1.act.fields) } }
         let deletes = program.steps.map { $0.contains { $0.act == .delete } }
-        // Where a person is to decide, the record is as the first one has left it, until that.
+        // A record in dispute stays as the first device left it until a person decides.
         let isOpen = outcomes.contains { $0.disputes.contains { !$0.isEmpty } }
         if isOpen || (program.rules.onDeleted == .manual && deletes.contains(true))
             || (deletes.contains(true) && program.rules.fields["m"] != nil)
@@ -34,14 +34,14 @@ package struct OrderRules {
             let isContested = wrote[0].contains(name) && wrote[1].contains(name)
             let word = name == "txt" ? "text" : name == "a" ? "list" : rule.rawValue
             if isContested { counts[word, default: 0] += 1 }
-            // Without both having written it, there is nothing to decide.
+            // There is nothing to decide unless both devices have written the record.
             if !isContested || program.isShared == false {
                 if !isContested, program.isShared, left != right { faults.append("\(name): \(shown(left)) or \(shown(right))") }
                 if !isContested { continue }
             }
             switch rule {
             case .server, .client:
-                // The hub's value stays: of whoever came first. The device's stays: of whoever came last.
+                // The hub's value stays: the value of the first device. The device's own value stays: the value of the last one.
                 for (first, value) in [left, right].enumerated() {
                     let author = rule == .server ? first : 1 - first
                     guard let value, value.text?.hasPrefix("\(author)-") == true || isUnset(name, author) else {
@@ -63,7 +63,7 @@ package struct OrderRules {
 
     private func isUnset(_ field: String, _ device: Int) -> Bool { program.steps[device].contains { $0.act == .unset(field) } }
 
-    /// Nobody overwrites unseen what people decide: with both orders, whoever came first is in the record.
+    /// No device overwrites unseen values of a manual field: in both orders the record holds the value of the first device.
     private func manual(_ wrote: [Set<String>], _ counts: inout [String: Int]) -> [String] {
         guard wrote[0].contains("m"), wrote[1].contains("m"), program.isShared,
             !program.steps.joined().contains(where: { $0.act == .delete })
@@ -91,7 +91,7 @@ package struct OrderRules {
 }
 
 extension Program {
-    /// See the test of it.
+    /// A program that one test of ``OrderRules`` runs.
     package static func overwritten(pullsFirst: Bool) -> Program {
         var program = Program(seed: 1, for: .order)
         program.rules.fields["m"] = nil

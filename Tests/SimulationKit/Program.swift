@@ -1,12 +1,13 @@
 package import SyncCore
 
-/// What the apps of two devices do with one record while neither has a link, and what is there before.
+/// The changes of two devices without a link to one record, and the state of the record before.
 package struct Program: Sendable, CustomStringConvertible {
-    /// What is known to end otherwise so far. Each is to be switched on with the change that mends it.
+    /// Programs whose results are known to depend on the order so far. Switch each on with the change that fixes it.
     package enum Allows {
         /// Changes have a time to live.
         package static let timesToLive = false
-        /// A device writes over its own words in a text: sent alone the hub keeps them as an addition, sent as one they were never there.
+        /// A device overwrites its own words in a text. Sent alone, the hub keeps the words as an addition; coalesced, they never reach
+        /// it.
         package static let textsWrittenOver = false
     }
 
@@ -14,14 +15,14 @@ package struct Program: Sendable, CustomStringConvertible {
         /// A value of a field.
         case set(String)
         case unset(String)
-        /// As apps do it: by a whole value made of what is seen.
+        /// Changes as apps make them: a whole value, made from the present one.
         case count(Int64), line, rewrite, item, toggle(String), member(String)
-        /// By operations.
+        /// Changes by operations.
         case increment(Int64), add(String), remove(String), countMember(Int64)
         case reach(Int64)
         case create, delete
 
-        /// The fields that it writes; all of them for what is about the whole record.
+        /// The fields that the step writes; all fields for a step about the whole record.
         var fields: Set<String> {
             switch self {
             case .set(let field), .unset(let field): [field]
@@ -38,16 +39,16 @@ package struct Program: Sendable, CustomStringConvertible {
 
     package struct Step: Hashable, Sendable {
         package var act: Act
-        /// Seconds after both have lost their links.
+        /// Seconds since both devices lost their links.
         package var at: Int64
     }
 
     package var rules: EntityRules
-    /// Both have the record before they lose their links.
+    /// Both devices have the record before they lose their links.
     package var isShared: Bool
-    /// By device.
+    /// Steps, by device.
     package var steps: [[Step]]
-    /// On a link, a device looks for news before it sends.
+    /// A device with a new link pulls before it pushes.
     package var pullsFirst: Bool
 
     package var description: String {
@@ -61,11 +62,11 @@ package struct Program: Sendable, CustomStringConvertible {
         "p": .max, "q": .min, "o": .merge, "o.k": .counter,
     ]
 
-    /// What a program is drawn for.
+    /// The comparison that a program is drawn for.
     package enum Purpose: Sendable {
-        /// The same with edits made one and with each sent alone.
+        /// Coalesced edits must have the result of edits that are sent one by one.
         case coalescing
-        /// The same whoever is first.
+        /// Both orders of arrival must have the same result.
         case order
     }
 
@@ -74,7 +75,7 @@ package struct Program: Sendable, CustomStringConvertible {
         var rules = EntityRules()
         rules.fields = Program.fields
         rules.onDeleted = [.deleteWins, .updateWins, .updateWins, .manual][Int.random(in: 0..<4, using: &random)]
-        // A field that people decide about makes every deletion theirs.
+        // With a manual field, a person would have to decide about every deletion.
         if random.fraction() < 0.7 { rules.fields["m"] = nil }
         self.rules = rules
         isShared = random.fraction() < 0.75
@@ -115,7 +116,7 @@ package struct Program: Sendable, CustomStringConvertible {
         }
     }
 
-    /// Takes out what is known to end otherwise, and what no rule says anything about.
+    /// Takes out steps whose results are known to depend on the order, and steps that no rule covers.
     private mutating func exclude(_ purpose: Purpose) {
         for device in 0...1 {
             if !Allows.textsWrittenOver, !isShared || steps[device].contains(where: { $0.act == .rewrite }) {

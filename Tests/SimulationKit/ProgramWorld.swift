@@ -4,11 +4,11 @@ import SyncStore
 
 /// Runs a ``Program`` on the real stores of two devices and the real hub, without a network and without faults.
 package final class ProgramWorld {
-    /// What has become of it.
+    /// The state at the end of a program.
     package struct Outcome: Hashable, Sendable {
-        /// `nil` when the record is gone.
+        /// Document of the record at the hub; `nil` if it is deleted.
         package var document: JSONObject?
-        /// By device, what its apps see; by device, what waits for a person and what was refused, by its code.
+        /// By device: the views of its apps. By device: open disputes, and the codes of refused changes.
         package var views: [JSONObject?]
         package var disputes: [Set<String>]
         package var refusals: [Set<String>]
@@ -29,7 +29,7 @@ package final class ProgramWorld {
     private let tokens: [String]
     private var seconds: Int64 = 0
 
-    /// - Parameter coalesces: Whether edits that were not sent become one.
+    /// - Parameter coalesces: Joins unsent edits of one record.
     package init(_ program: Program, coalesces: Bool, ablations: Set<Ablation> = []) throws {
         self.program = program
         var rules = program.rules
@@ -63,7 +63,7 @@ package final class ProgramWorld {
             wall: Timestamp(milliseconds: Self.birth + seconds * 1_000))
     }
 
-    /// - Parameter first: Who has a link first.
+    /// - Parameter first: The device that gets a link first.
     package func run(first: Int) throws -> Outcome {
         if program.isShared {
             try enqueue(
@@ -197,7 +197,7 @@ package final class ProgramWorld {
             refused.states = [.rejected]
             outcome.refusals.append(Set(try stores[device].reads.mutations(refused, at: now).items.compactMap { $0.problem?.code }))
         }
-        // What a device decides before it sends, it tells itself.
+        // Losses that a device decides before it sends are reported by the device itself.
         outcome.lost = Set(try hub.lostValues(Self.entity, limit: 100).map(\.value.field))
         for store in stores {
             for entry in try store.reads.audit(after: 0, limit: 500).items where entry.verb == "lost" {
@@ -207,7 +207,7 @@ package final class ProgramWorld {
         return outcome
     }
 
-    /// Lines that name an author carry a time and a key of the mutation that brought them.
+    /// Removes times and keys from lines that name an author, because they differ between runs.
     private static func plain(_ document: JSONObject) -> JSONObject {
         guard let text = document["txt"]?.text else { return document }
         var plain = document

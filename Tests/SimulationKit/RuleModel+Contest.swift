@@ -1,15 +1,15 @@
 import SyncCore
 
-/// Two sides have changed one field: what the rule of the field says.
+/// The result of a field's rule when two sides have changed the field.
 struct RuleContest {
     enum Result: Hashable {
         case mine, theirs
         case both(JSON)
-        /// A person decides.
+        /// A person has to decide.
         case open
     }
 
-    /// What the author of the change had seen in the field.
+    /// The knowledge that the author of the change had of the field.
     enum Seen {
         case unknown
         case value(JSON?)
@@ -22,10 +22,10 @@ struct RuleContest {
     }
 
     let decision: RuleDecision
-    /// Whether what is changed was written later than what is there, by a dotted name.
+    /// Tells by a dotted name if the change was written later than the present value.
     let isLater: (String) -> Bool
     private(set) var losers: [Loser] = []
-    /// Members that were taken from the change.
+    /// Members whose values come from the change.
     private(set) var taken: [String] = []
 
     init(_ decision: RuleDecision, isLater: @escaping (String) -> Bool) {
@@ -70,7 +70,7 @@ struct RuleContest {
         whole(field, isLater(field), mine, theirs, seen)
     }
 
-    /// One side stays whole. What the author had seen of the other side was replaced, and did not lose.
+    /// One side stays whole. Values of the other side that the author had seen were replaced knowingly, so they are not lost.
     private mutating func whole(_ field: String, _ mineWins: Bool, _ mine: JSON?, _ theirs: JSON?, _ seen: Seen) -> Result {
         var isReplaced = false
         if mineWins, case .value(let known) = seen { isReplaced = known == theirs }
@@ -85,7 +85,7 @@ struct RuleContest {
 
     // MARK: By rule
 
-    /// Member by member: what only one side has changed is as that side has it; no member goes by not being mentioned.
+    /// Decides member by member. A member that only one side has changed gets its value, and a missing member is not removed.
     private mutating func members(
         _ field: String, _ mine: JSONObject, _ theirs: JSONObject, _ known: JSONObject, _ depth: Int
     ) -> JSONObject? {
@@ -129,7 +129,7 @@ struct RuleContest {
         if contains(theirs, marker) { return .theirs }
         for (shorter, longer, mineIsLonger) in [(mine, theirs, false), (theirs, mine, true)] {
             guard PlainValue.suffix(.string(longer), behind: .string(shorter)) != nil else { continue }
-            // Whoever wrote the longer text may have taken something away, unless it was written behind the same.
+            // A longer text may also have removed something, unless it continues the same text.
             let isBehind =
                 if case .value(let known) = seen {
                     known.map { PlainValue.suffix(.string(shorter), behind: $0) != nil } ?? true
@@ -149,7 +149,7 @@ struct RuleContest {
         return (0...text.count - part.count).contains { Array(text[$0..<$0 + part.count]) == part }
     }
 
-    /// Additions and removals of both. Who takes an element out has not seen what somebody has put in its place since.
+    /// Joins additions and removals of both sides. A removal does not cover an element that has replaced the seen one.
     private mutating func sets(_ field: String, _ mine: [JSON], _ theirs: [JSON], _ seen: Seen) -> Result {
         let known: [JSON] = if case .value(let value) = seen { value?.array ?? [] } else { [] }
         func find(_ element: JSON, _ list: [JSON]) -> JSON? { list.first { PlainValue.key($0) == PlainValue.key(element) } }
@@ -157,7 +157,7 @@ struct RuleContest {
             find(element, mine) == nil && find(element, theirs).map { known.contains($0) } ?? false
         }
         var united = theirs.filter { find($0, out) == nil }
-        // Of elements with one key the last one that a list has counts.
+        // Of several elements with one key, the last one of the list counts.
         for element in PlainValue.once(mine) where known.last(where: { PlainValue.key($0) == PlainValue.key(element) }) != element {
             if let place = united.firstIndex(where: { PlainValue.key($0) == PlainValue.key(element) }) {
                 if isLater(field) { united[place] = element }

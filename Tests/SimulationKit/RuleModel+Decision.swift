@@ -1,6 +1,6 @@
 import SyncCore
 
-/// One change on one record of the model.
+/// Decides about one change of one record of the model.
 struct RuleDecision {
     let change: RuleModel.Change
     var rules: EntityRules
@@ -8,12 +8,12 @@ struct RuleDecision {
     private(set) var result: RuleModel.State?
 
     private var record = RuleModel.Record()
-    /// The author knew nothing of the record: it makes what is there already.
+    /// The author did not know the record and creates one that exists.
     private var isBlind = false
     private var merged: Set<String> = []
     private var lost: [RuleModel.Lost] = []
     private var open: Set<String> = []
-    /// When the part under way was written: a field and an operation may be older than the whole.
+    /// Time of the part under way. A field or an operation may be older than the whole change.
     private var at: HybridTime
     private var whole: HybridTime
     private var content: MutationContent
@@ -34,7 +34,7 @@ struct RuleDecision {
         }
     }
 
-    /// A clock that nobody trusts is earlier than all; one that is insane says the hub's time.
+    /// An untrusted clock counts as earlier than all others; an absurd one gets the hub's time.
     private static func trusted(_ sent: HybridTime, of change: RuleModel.Change) -> HybridTime {
         if change.mutation.clock == .unsynced { return HybridTime(milliseconds: 0, counter: 0, node: sent.node) }
         let limit = UInt64(clamping: change.now.advanced(by: .seconds(300)).milliseconds)
@@ -92,7 +92,7 @@ struct RuleDecision {
         return fields()
     }
 
-    /// A device that lost its memory and creates the same record again gets the answer of the first time.
+    /// A device that lost its memory and creates the same record again gets the first answer again.
     mutating func createExisting(_ record: RuleModel.Record) -> RuleModel.Verdict {
         var fresh = self
         let isOwn = record.fields.values.allSatisfy { $0.by.last?.device == change.device }
@@ -105,11 +105,11 @@ struct RuleDecision {
     }
 
     mutating func delete(_ record: RuleModel.Record) -> RuleModel.Verdict {
-        // What is there and holds what others wrote is told when it goes. What this device has written over was told then.
+        // A lost value with writes of other devices is reported. A value that this device had overwritten was reported then.
         let foreign = Set(record.fields.filter { isUnseen($0.value.by) }.keys)
         var unseen = foreign
         var isTouched = record.changes.last.map { isUnseen($0.write) && $0.write.device != .hub } ?? false
-        // Also where this device has written over it since, unless it had seen it by then.
+        // This also holds for values that this device has overwritten since, unless it had seen them by then.
         let seen = record.seen[change.device] ?? [:]
         for past in record.changes where isUnseen(past.write) {
             let fields = past.fields.filter { past.write.version > seen[$0] ?? 0 }
@@ -132,13 +132,13 @@ struct RuleDecision {
         return accepted(result)
     }
 
-    /// A record that was created and deleted before it was ever sent is deleted all the same.
+    /// A record that was created and deleted before it was ever sent is deleted at the hub, too.
     mutating func deleteUnknown() -> RuleModel.Verdict {
         result = .deleted(RuleModel.Tombstone(write: write, since: change.now, kept: nil))
         return accepted(result)
     }
 
-    /// A deletion and a change that have not seen each other.
+    /// The rule for a deletion and a change that have not seen each other.
     private func ending(touching fields: Set<String>) -> EntityRules.OnDeleted {
         if rules.onDeleted == .updateWins { return .updateWins }
         return fields.contains { rule(of: $0) == .manual } ? .manual : rules.onDeleted
@@ -165,8 +165,7 @@ struct RuleDecision {
         return createFresh()
     }
 
-    /// One that knew of the deletion makes the record anew. One that did not, or that says what it had seen of the record, brings it
-    /// back.
+    /// A create that knew of the deletion makes a new record. One that did not, or that states its base, restores the old one.
     mutating func createOver(_ tombstone: RuleModel.Tombstone?) -> RuleModel.Verdict {
         let isNews = tombstone.map { isUnseen($0.write) } ?? false
         if isNews {
@@ -183,7 +182,7 @@ struct RuleDecision {
         (attempt.record, attempt.isBlind) = (kept, true)
         var verdict = attempt.fields()
         if case .conflict(let fields) = verdict {
-            // A device that brings a record back has decided without seeing its content, so the verdict tells the content.
+            // A device that restores a record has decided without seeing its content, so the verdict carries the content.
             attempt = self
             (attempt.record, attempt.isBlind) = (kept, true)
             attempt.rules.strategy = .fields
@@ -220,7 +219,7 @@ struct RuleDecision {
             }
             record.fields[member.name.text] = field
         }
-        // A removal that went into a creation is one.
+        // The removal of a field that was coalesced into a create counts as a write of the field.
         for field in content.unset where document[field] == nil && change.mutation.content.action == .create {
             record.fields[field] = RuleModel.Field(value: JSON?.none, by: [write], at: at)
         }
@@ -246,7 +245,7 @@ struct RuleDecision {
         for member in content.data.members where !content.unset.contains(member.name.text) { assign(member.name.text, member.value) }
         for field in content.unset { assign(field, JSON?.none) }
         if isBlind {
-            // It names every field that is left of the document that its author had seen.
+            // The create removes the fields of its base that it does not carry any more.
             for field in content.base.names where content.data[field] == nil && !touched.contains(field) && before[field] != nil {
                 assign(field, JSON?.none)
             }
@@ -271,7 +270,7 @@ struct RuleDecision {
         let present = old?.value
         let rule = rule(of: field)
         let base = content.base[field]
-        // Two equal counts are two counts: both are added.
+        // Two equal counts are two counts, and both are added.
         let isCount = isBlind && rule == .counter && value != base
         let areMembers = rule == .merge && (base != nil || isBlind) && value?.object != nil && present?.object != nil
         var same = RuleContest(self) { _ in false }
@@ -282,8 +281,8 @@ struct RuleDecision {
             return areMembers ? note(same.taken, of: field, over: old) : ()
         }
         if isBlind, let base, old != nil {
-            // What it only brings back says nothing, also where somebody has taken it away; what is as its author had seen it can be
-            // overwritten.
+            // A restored value is no statement about the field, even if another device has removed it. A present value that its author had
+            // seen may be overwritten.
             if base == value { return }
             if base == present, !areMembers { return overwrite(field, value) }
         }
@@ -293,7 +292,7 @@ struct RuleDecision {
                 rule == .set ? seenElements(field, value, old) : .unknown
             }
         guard isNews || isCompared(rule, present, value, base) else { return overwrite(field, value) }
-        // Earlier writes of the same device came before the create.
+        // Earlier writes of the same device precede the create.
         let isLater = old.map { at > $0.at && change.mutation.clock != .unsynced || (isBlind && !isNews) } ?? true
         let isTimed = change.mutation.clock != .unsynced
         let isOwn = old == nil || (isBlind && !isNews)
@@ -303,7 +302,7 @@ struct RuleDecision {
             return isTimed && mine.time(ofMember: place) > old.time(ofMember: place)
         }
         let outcome = contest.decide(field, rule, value, present, seen)
-        // Where nobody ever wrote, nobody loses.
+        // A field that was never written has no loss to report.
         let isTold = old != nil && (isNews || (base != nil && rule == .merge))
         for loser in contest.losers where loser.isMine || isTold { lose(loser.field, loser.value) }
         switch outcome {
@@ -319,7 +318,7 @@ struct RuleDecision {
         if areMembers { note(contest.taken, of: field, over: old) }
     }
 
-    /// When this change wrote a member: it may name its time, or that of an object around it.
+    /// Time at which this change wrote a member: its own time, or that of an object around it.
     private func time(ofMember place: String) -> HybridTime {
         let named = content.stamps.filter { place == $0.key.text || place.hasPrefix($0.key.text + ".") && $0.key.text.contains(".") }
         return named.values.map { time($0) }.max() ?? at
@@ -333,8 +332,7 @@ struct RuleDecision {
         record.fields[field]?.othersAt = old.othersAt ?? old.at
     }
 
-    /// The same value once more counts as a write, and as late as the later of the two. It is stored as it is spelled by whoever has
-    /// the last word.
+    /// Writes the present value once more. This counts as a write at the later of both times, and takes the spelling of the later writer.
     private mutating func writeAgain(_ field: String, _ value: JSON?) {
         guard let old = record.fields[field] else {
             record.fields[field] = RuleModel.Field(value: JSON?.none, by: [write], at: at)
@@ -348,21 +346,21 @@ struct RuleDecision {
             if isNews { hold(old, field) }
             return
         }
-        // The other one's word stays; who has not seen that both wrote it has news to come.
+        // The later word stays. A device that has not seen both writes gets news.
         guard var newest = old.by.last else { return }
         newest.version = change.commit
         let own = newest.device == change.device ? [] : [write]
         record.fields[field]?.by = old.by.dropLast() + own + [newest]
     }
 
-    /// The field holds what others wrote as well.
+    /// Marks that the field also holds writes of other devices.
     private mutating func hold(_ old: RuleModel.Field?, _ field: String) {
         let others = old?.by.filter { $0.device != change.device } ?? []
         let own = write
         record.fields[field]?.by = others + [own]
     }
 
-    /// Rules for which it is no matter who wrote what is there.
+    /// Tells if the field's rule compares values regardless of the author of the present one.
     private func isCompared(_ rule: FieldStrategy, _ present: JSON?, _ value: JSON?, _ base: JSON?) -> Bool {
         switch rule {
         case .merge: base != nil || isBlind
@@ -373,7 +371,7 @@ struct RuleDecision {
         }
     }
 
-    /// A list that does not say what it came from takes out of a set what its author had seen of it.
+    /// The elements that a list without a base may remove from a set: those that its author had seen.
     private func seenElements(_ field: String, _ value: JSON?, _ old: RuleModel.Field?) -> RuleContest.Seen {
         guard value?.array != nil, let elements = old?.value?.array, isUnseen(old?.by) else { return .unknown }
         let seen = elements.filter { element in
@@ -385,7 +383,7 @@ struct RuleDecision {
     // MARK: Operations
 
     /// - Parameter present: The fields after all assignments.
-    /// - Returns: Whether it fits.
+    /// - Returns: `true` if the operation fits.
     private mutating func operate(_ operation: FieldOperation, _ present: [String: RuleModel.Field]) -> Bool {
         at = time(operation.hlc)
         let path = path(of: operation.field)
@@ -396,9 +394,9 @@ struct RuleDecision {
         let key = PlainValue.key(operation.value)
         let isOfSet = operation.kind == .add || operation.kind == .remove
         let writes = isOfSet ? record.elements[name]?[key] : nil
-        // An element that is there was put in by somebody; by whom is not known of what came in otherwise.
+        // An element that exists has an author; the authors of elements that came without an operation are unknown.
         let element = isOfSet ? found?.array?.first { PlainValue.key($0) == key } : nil
-        // A stamp of a trusted clock is later than every write that was seen by then.
+        // The stamp of a trusted clock is later than every write that its device had seen.
         let replaces =
             writes.map { writes in
                 (change.mutation.clock != .unsynced && writes.allSatisfy { at > $0.at }) || writes.last?.device == change.device
@@ -451,7 +449,7 @@ struct RuleDecision {
     private mutating func conclude(over before: JSONObject) -> RuleModel.Verdict {
         let document = record.document
         let named = Set(content.data.names + content.operations.filter { $0.kind == .append }.map { path(of: $0.field)[0] })
-        // New elements of a list that was written as a whole were put in by that write.
+        // A list that was written as a whole adds its new elements.
         for (name, rule) in rules.fields where rule == .set {
             let path = path(of: name)
             guard named.contains(path[0]), case .some(let value?) = document.plainMember(path) else { continue }

@@ -1,8 +1,8 @@
 import SyncCore
 
-/// The operations of the model on values: the few that the documents name.
+/// The few operations on values that the documents name, for the model.
 enum PlainValue {
-    /// One spelling for each value: names in order, everything else as it is.
+    /// One spelling for each value: names in order, and everything else unchanged.
     static func text(_ value: JSON) -> String {
         switch value {
         case .object(let object):
@@ -24,13 +24,13 @@ enum PlainValue {
         if let id = element.object?["id"] { .object(["id": id]) } else { element }
     }
 
-    /// `tags[red]`
+    /// The dotted name of an element, such as `tags[red]`.
     static func place(_ field: String, _ element: JSON) -> String {
         let id = element.object?["id"] ?? element
         return "\(field)[\(String(String.UnicodeScalarView((id.text ?? id.json).unicodeScalars.prefix(64))))]"
     }
 
-    /// Each element once, the first of those that are the same.
+    /// Removes repeated elements; the first of equal ones stays.
     static func once(_ elements: [JSON]) -> [JSON] {
         var result: [JSON] = []
         for element in elements where !result.contains(where: { key($0) == key(element) }) { result.append(element) }
@@ -60,16 +60,16 @@ enum PlainValue {
         }
     }
 
-    /// The greater one for `max`, the lesser one for `min`, the first of equal ones; `nil` when the two cannot be compared.
+    /// The greater value for `max`, the lesser one for `min`, and the first of equal ones; `nil` if they cannot be compared.
     static func extreme(_ rule: FieldStrategy, _ first: JSON, _ second: JSON) -> JSON? {
         guard let isLess = isLess(first, second) else { return nil }
         if first == second { return first }
         return isLess == (rule == .max) ? second : first
     }
 
-    /// An operation on a value (the table in the manual).
+    /// Applies an operation to a value (see the table in the manual).
     ///
-    /// - Returns: `nil` when the operation does not fit; otherwise the value, which may be none.
+    /// - Returns: `nil` if the operation does not fit; otherwise the new value, which may be absent.
     static func operated(_ kind: FieldOperation.Kind, _ value: JSON?, _ operand: JSON, replaces: Bool = true) -> JSON?? {
         let nothing = isNothing(value)
         switch kind {
@@ -103,7 +103,7 @@ enum PlainValue {
     }
 }
 
-/// A member of members.
+/// Access to members inside of members.
 extension JSONObject {
     /// - Returns: `nil` when something that is no object stands in the way.
     func plainMember(_ path: [String]) -> JSON?? {

@@ -1,13 +1,13 @@
 package import SyncCore
 
-/// The rules of merging once more, as plainly as the documents say them (the manual, "When two sides change the same record"; PROTOCOL
-/// D): what a record must be after each commit of the hub, what each change must be answered, and what must be told.
+/// A second definition of the merge rules, as plain as in the documents (conflicts.md in the manual, section D of PROTOCOL.md): the state
+/// of each record after each commit of the hub, the answer to each change, and the losses to report.
 ///
-/// It shares no code with what it watches: neither the contests nor the wire forms nor the values' operations. Instead of one stamp for
-/// each field it keeps all that happened to a record, and asks of every write whether the author of a change has seen it. That is
-/// slow and takes room, and there is little in it to be wrong.
+/// It shares no code with the product: no contests, no wire forms, no operations on values. Instead of one stamp for each field it keeps
+/// the whole history of a record, and asks of every write whether the author of a change has seen it. That is slow and takes memory, but
+/// it is simple enough to be right.
 ///
-/// It knows nothing of what is decided before any rule is asked: keys, ties, groups, limits of documents, ends of the world.
+/// It ignores everything that is decided before the rules: keys, ties, groups, limits of documents, changes of history.
 package struct RuleModel: Sendable {
     /// One write that the hub accepted.
     struct Write: Hashable, Sendable {
@@ -17,19 +17,19 @@ package struct RuleModel: Sendable {
     }
 
     struct Field: Hashable, Sendable {
-        /// `nil`: it was removed.
+        /// Value that was written; `nil` for a removal.
         var value: JSON?
-        /// Whose writes the value holds; the one whose word it is comes last.
+        /// Writes that the value contains. The last one decided it.
         var by: [Write]
-        /// It never goes back: what stands here has been compared with all that stood here before.
+        /// Time of the write. It never goes back, because each value was compared with the one before.
         var at: HybridTime
-        /// Of members of an object that is merged, by their dotted names.
+        /// Times of members of a merged object, by dotted names.
         var memberTimes: [String: HybridTime] = [:]
-        /// Of all other members, once one has been written for itself.
+        /// Time of all other members, once a member was written by itself.
         var othersAt: HybridTime?
 
         func time(ofMember place: String) -> HybridTime {
-            // What was written of an object around it was written of the member.
+            // A write of an object is a write of its members.
             let around = memberTimes.filter { place == $0.key || place.hasPrefix($0.key + ".") }.values.max()
             return around ?? othersAt ?? at
         }
@@ -37,11 +37,11 @@ package struct RuleModel: Sendable {
 
     struct Record: Hashable, Sendable {
         var fields: [String: Field] = [:]
-        /// By dotted name and element: who put it in.
+        /// Writers of elements, by dotted name and element.
         var elements: [String: [JSON: [Write]]] = [:]
-        /// Everything that happened to it since it came into being.
+        /// All changes of the record since its creation.
         var changes: [PastChange] = []
-        /// By device and field: the newest version that the device had seen when it wrote the field.
+        /// The newest version that the device had seen when it wrote the field, by device and field.
         var seen: [DeviceID: [String: Int64]] = [:]
 
         var document: JSONObject {
@@ -59,7 +59,7 @@ package struct RuleModel: Sendable {
     struct Tombstone: Hashable, Sendable {
         var write: Write
         var since: Timestamp
-        /// The record as it was, where a change may bring it back.
+        /// The record before its deletion, if a change may restore it.
         var kept: Record?
     }
 
@@ -68,12 +68,12 @@ package struct RuleModel: Sendable {
         case deleted(Tombstone)
     }
 
-    /// A change as it came in.
+    /// A change as the hub received it.
     package struct Change: Sendable {
         package var mutation: IncomingMutation
         package var device: DeviceID
         package var key: MutationKey
-        /// The number of the commit that it becomes, if it becomes one.
+        /// Number of the commit that the change gets if it is accepted.
         package var commit: Int64
         package var now: Timestamp
 
@@ -82,21 +82,21 @@ package struct RuleModel: Sendable {
         }
     }
 
-    /// Something that somebody wrote and that is not there any more.
+    /// A value that was written and is not in the record any more.
     package struct Lost: Hashable, Sendable, CustomStringConvertible {
-        /// `details.size`, `tags[red]`, or `$delete` for a deletion.
+        /// Name of the place: `details.size`, `tags[red]`, or `$delete` for a deletion.
         package var field: String
-        /// As canonical text; `nil` for a removal.
+        /// Value as canonical text; `nil` for a removal.
         package var value: String?
 
         package var description: String { "\(field) = \(value ?? "nothing")" }
     }
 
     package enum Verdict: Hashable, Sendable, CustomStringConvertible {
-        /// With the fields that are not what was sent, and what must be found in the hub's list of lost values.
+        /// Accepted, with the fields that differ from what was sent, and the values that the hub must list as lost.
         case accepted(merged: Set<String>, lost: [Lost])
         case conflict(Set<String>)
-        /// With the code of the problem.
+        /// Rejected, with the code of the problem.
         case rejected(String)
 
         package var description: String {
@@ -115,23 +115,23 @@ package struct RuleModel: Sendable {
 
     package init() {}
 
-    /// - Returns: `nil` where there is no such record.
+    /// - Returns: `nil` if there is no such record.
     package func document(_ name: RecordName) -> JSONObject? {
         if case .record(let record)? = states[name] { record.document } else { nil }
     }
 
     package var names: Set<RecordName> { Set(states.compactMap { if case .record = $0.value { $0.key } else { nil } }) }
 
-    /// The same as if this record had never been.
+    /// The same model without any history of this record.
     func without(_ name: RecordName) -> RuleModel {
         var model = self
         model.states[name] = nil
         return model
     }
 
-    /// Takes a change in.
+    /// Decides about a change.
     ///
-    /// - Returns: What it must be answered. Only what is accepted has changed anything.
+    /// - Returns: The verdict that the hub must give. Only an accepted change alters the model.
     package mutating func apply(_ change: Change, _ rules: EntityRules) -> Verdict {
         let name = change.mutation.record
         var decision = RuleDecision(change, rules)
@@ -151,7 +151,7 @@ package struct RuleModel: Sendable {
         return verdict
     }
 
-    /// A back office writes a whole document, or deletes the record: what stays as it was is nobody's change.
+    /// A back office writes a whole document, or deletes the record. Unchanged fields do not count as written.
     package mutating func publish(_ name: RecordName, _ document: JSONObject?, version: Int64, _ rules: EntityRules, at now: Timestamp) {
         let at = HybridTime(milliseconds: UInt64(clamping: now.milliseconds), counter: 0, node: HybridClock.node(of: .hub))
         let write = Write(version: version, device: .hub, at: at)
@@ -172,7 +172,7 @@ package struct RuleModel: Sendable {
         states[name] = .record(record)
     }
 
-    /// Changes all records of an entity, with those that deletions keep, in a way that is nobody's change.
+    /// Changes all records of an entity, also those kept after a deletion, without an author.
     mutating func convert(_ entity: EntityName, _ body: (inout Record) -> Void) {
         for (name, state) in states where name.entity == entity {
             switch state {
@@ -188,7 +188,7 @@ package struct RuleModel: Sendable {
         }
     }
 
-    /// The hub has forgotten deletions that are older.
+    /// Removes deletions that are older than what the hub remembers.
     package mutating func forget(before: Timestamp) {
         states = states.filter { if case .deleted(let tombstone) = $0.value { tombstone.since >= before } else { true } }
     }

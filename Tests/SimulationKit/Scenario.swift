@@ -9,23 +9,23 @@ package enum Fault: String, CaseIterable, Sendable {
     case portal, busy, failed, nonsense, missingResults, bodyLimit, auth
     /// The hub fails over requests that contain certain mutations.
     case poison
-    // The agent's machine. A sync that failed: whether its commit is there is found out by reading.
+    // Faults of the agent's machine. After a sync that failed, only reading shows if the commit is there.
     case crash, powerCut, diskFull, restore, link, metered, clock, pause
     case failedSync
     // The hub's machine.
     case hubCrash, collect, hubRestore
-    /// Two devices with one name.
+    /// Two devices share one name.
     case clone
     /// A person repeats what the hub has refused.
     case repeated
-    /// An older copy of the hub's database is put in its place, and nobody says so.
+    /// An older copy of the hub's database replaces it, without a restore command.
     case rollback
 
-    /// Those that every history draws; the others came later, and are drawn at the end, so that a seed stays what it was.
+    /// Faults that every history draws. Later additions are drawn at the end, so that the same seed gives the same history.
     static let first = allCases.filter { ![.failedSync, .repeated, .rollback].contains($0) }
 }
 
-/// Everything that is decided before a history begins. Together with the seed it is the whole of it.
+/// All decisions before a history begins. Scenario and seed define the whole history.
 package struct Scenario: Sendable, Hashable {
     package var seed: UInt64
     package var faults: Set<Fault>
@@ -35,24 +35,24 @@ package struct Scenario: Sendable, Hashable {
     package var agents: Int
     /// Number of operations of apps during the time of faults.
     package var operations: Int
-    /// Number of records that they change, by entity.
+    /// Number of records that apps change, by entity.
     package var records: Int
-    /// Records and deletions of a page; mutations of a batch.
+    /// Number of records and deletions in a page, and of mutations in a batch.
     package var page: Int
     package var batch: Int
     package var pullInterval: Duration
     package var spread: Duration
-    /// How often an agent compares everything with the hub.
+    /// Time between two complete comparisons of an agent with the hub.
     package var fullSync: Duration
-    /// Records that a listing may remove without being asked, if they are not more than a fifth.
+    /// Number of records that a listing may remove without confirmation, up to a fifth of all.
     package var deletesFreely: Int64
-    /// The time of faults. Then they stop, and everything must drain.
+    /// Duration of the faults. After it everything must drain.
     package var faultsFor: Duration
 
-    /// The versions of a record are counters of its own, and say nothing about other records or the feed.
+    /// The versions of a record are its own counters, and say nothing about other records or the feed.
     package var countsByRecord: Bool
 
-    /// Records of some entities are shared out among the devices, and what a device receives and may change changes (``Shares``).
+    /// Devices receive only shares of some entities, and shares and rights change (``Shares``).
     package var sharesOut: Bool
 
     /// The office changes the versions of schemas and of forms while devices work (``Visits``, ``Audits``).
@@ -70,12 +70,12 @@ package struct Scenario: Sendable, Hashable {
     /// Orders show files, which devices bring and fetch (``SimFile``). Only where records are shared out.
     package var hasFiles: Bool
 
-    /// Entities that not every history has.
+    /// Entities that only some histories have.
     var extras: Entities.Extras {
         Entities.Extras(sharesOut: sharesOut, changesSchemas: changesSchemas, keeps: keeps, hasParents: hasParents)
     }
 
-    /// All that apps do is about this entity, and as urgent as the rest of it; `nil`: about all of them.
+    /// The only entity that apps change, with one priority for all changes; `nil` for all entities.
     var focus: EntityName?
 
     /// Draws a scenario from its seed.
@@ -95,8 +95,8 @@ package struct Scenario: Sendable, Hashable {
         faultsFor = .seconds(Int64.random(in: 60...600, using: &random))
         fullSync = [.seconds(120), .seconds(7 * 86_400)][Int.random(in: 0..<2, using: &random)]
         deletesFreely = [1, 50, 50][Int.random(in: 0..<3, using: &random)]
-        // It takes this long, and this much that gets through meanwhile, until what the hub fails over is parked; and a
-        // process that lives, for it begins to count anew after each start.
+        // The hub must fail for this long, while this many other changes get through, until the agent parks a mutation. The process must
+        // live so long, because it counts anew after each start.
         if faults.contains(.poison), random.fraction() < 0.12 {
             faults.formIntersection([.poison, .lostAnswer, .duplicate, .delay, .clock, .collect])
             operations = 150
@@ -105,7 +105,7 @@ package struct Scenario: Sendable, Hashable {
         if random.fraction() < 0.3 { faults.insert(.failedSync) }
         if random.fraction() < 0.3 { faults.insert(.repeated) }
         if random.fraction() < 0.3 { faults.insert(.rollback) }
-        // From a generator of its own, so that a seed stays what it was in all else.
+        // These draws use another generator, so that all other draws of a seed stay the same.
         var other = SeededRandom(seed: seed &* 0xD134_2543_DE82_EF95 &+ 5)
         countsByRecord = Int.random(in: 0..<4, using: &other) == 0
         // A history that is led to a certain moment uses records of all devices.
@@ -118,7 +118,7 @@ package struct Scenario: Sendable, Hashable {
         var fifth = SeededRandom(seed: seed &* 0x94D0_49BB_1331_11EB &+ 17)
         keeps = Int.random(in: 0..<10, using: &fifth) == 0 && !changesSchemas && toward == nil
         usesGroups = Int.random(in: 0..<3, using: &fifth) == 0 && sharesOut
-        // A document is dropped after days, for which it may be offered again to a hub that went back. A history has no days.
+        // A device drops a document only after days, and until then it can offer it to a hub that went back. A history lasts minutes.
         if keeps { faults.subtract([.hubRestore, .rollback]) }
         var sixth = SeededRandom(seed: seed &* 0xC2B2_AE3D_27D4_EB4F &+ 21)
         hasParents = Int.random(in: 0..<3, using: &sixth) == 0 && sharesOut
@@ -127,12 +127,12 @@ package struct Scenario: Sendable, Hashable {
         if let toward { lead(to: toward) }
     }
 
-    /// Some rules guard moments that a history of this size seldom has. What leads to them comes more often here; that the
-    /// rule is what such histories need is shown by the same ones with it.
+    /// Makes rare moments more frequent. Some rules protect moments that a history of this size seldom reaches. The same histories with
+    /// the rule pass, which proves that the rule is what they need.
     private mutating func lead(to rule: Ablation) {
         switch rule {
         case .cursorAtEnd:
-            // Somebody changes, far from the end of a listing of many pages, what was listed already.
+            // A record that was listed already changes, far before the end of a listing of many pages.
             faults.formUnion([.collect, .hubRestore, .delay])
             faults.subtract([.portal, .auth, .poison, .hubCrash, .crash, .powerCut, .restore, .link, .metered, .pause, .diskFull])
             (agents, operations, records, page) = (3, 60, 8, 1)
@@ -143,42 +143,42 @@ package struct Scenario: Sendable, Hashable {
             (agents, operations, records, pullInterval, faultsFor) = (3, 60, 8, .seconds(20), .seconds(240))
             countsByRecord = true
         case .sentCoalesced:
-            // An app changes again what left already, and whose answer did not say what became of it.
+            // An app changes a sent mutation again after an answer that did not contain its result.
             faults = [.missingResults, .failed, .busy, .link]
             (agents, operations, records, batch, faultsFor) = (2, 200, 1, 50, .seconds(600))
             focus = Entities.spots
         case .conflictLosesBase:
-            // Two devices change what they both have seen, and nothing takes that away again.
+            // Two devices change a value that both have seen, and no later change hides that.
             faults.insert(.link)
             faults.subtract([.portal, .auth, .restore, .hubRestore, .rollback, .clone, .poison, .collect, .repeated])
             (agents, operations, records, pullInterval) = (3, 60, 1, .seconds(20))
         case .mergeForgotten:
-            // A device writes twice what others add to, and sends both in one go after a time without a link.
+            // A device changes a value twice to which others add, and sends both changes at once after a time without a link.
             faults.formUnion([.link, .missingResults])
             faults.subtract([.portal, .auth, .restore, .hubRestore, .rollback, .clone, .poison, .collect])
             (agents, operations, records, batch) = (3, 60, 1, 50)
         case .removalBeatsAddition:
-            // Somebody takes out of a set what somebody else, whom nobody has heard yet, has put in anew.
+            // A device removes an element of a set that another device, unseen, has added again.
             faults = [.link]
             (agents, operations, records, pullInterval) = (3, 80, 1, .seconds(20))
             focus = Entities.works
         case .storedReadAsInput:
-            // Somebody changes again what an operation has made as deep as it may be, or would have made deeper.
+            // A device changes a document that an operation has made as deep as the limit allows, or would have made deeper.
             faults.subtract([.portal, .auth, .restore, .hubRestore, .clone, .poison])
             (agents, operations, records, pullInterval) = (2, 60, 2, .seconds(20))
             focus = Entities.works
         case .requeueAboveHighest:
-            // A backup falls between what is urgent and the older work that comes after it.
+            // A backup falls between an urgent change and the older changes that are sent after it.
             faults.insert(.hubRestore)
             faults.subtract([.portal, .auth, .restore, .clone, .poison, .collect])
             (operations, records, batch) = (60, 8, 1)
         case .markIgnored:
-            // Nothing but the mark tells that the hub's file is an older one.
+            // Only the mark beside the database shows that the hub's file is an older one.
             faults.insert(.rollback)
             faults.subtract([.portal, .auth, .restore, .clone, .poison, .hubRestore])
             ablations.insert(.proofIgnored)
         case .unofferedIsDeleted:
-            // The device that changed a record is back before the device that made it, at a hub that was restored to before either.
+            // The device that changed a record reaches a restored hub before the device that created it.
             faults.formUnion([.hubRestore, .link])
             faults.subtract([.portal, .auth, .restore, .clone, .poison, .collect, .rollback])
             (agents, operations, records, pullInterval) = (3, 60, 8, .seconds(20))
@@ -186,18 +186,18 @@ package struct Scenario: Sendable, Hashable {
             // An operator takes a scope from a device that has records of it, and no group grants it again.
             (agents, sharesOut, usesGroups) = (3, true, false)
         case .revokedBroughtBack:
-            // A document is on its way to a device that learns meanwhile that its record has left the share.
+            // A document is on its way to a device whose share loses the record meanwhile.
             faults.subtract([.portal, .auth, .poison, .restore, .clone, .hubRestore, .rollback, .link, .metered, .pause])
             (agents, sharesOut, keeps, usesGroups) = (3, true, true, false)
             (operations, records, pullInterval, faultsFor) = (60, 3, .seconds(20), .seconds(600))
         case .newSchemasUnseen:
-            // A device takes a newer version over while pages of the former one are under way to it.
+            // A device switches to a newer version of a schema while pages of the old one are on their way to it.
             faults = [.delay]
             (agents, operations, records, page, batch) = (3, 80, 8, 1, 1)
             (pullInterval, spread, faultsFor) = (.seconds(20), .zero, .seconds(400))
             changesSchemas = true
         case .coalescedInDoubt:
-            // A device goes back to a copy with a change that it has sent since, and its app edits on without a link.
+            // A device goes back to a copy with a change that it has sent since, and its app goes on editing without a link.
             faults = [.restore, .link]
             (agents, operations, records, batch, faultsFor) = (2, 60, 1, 50, .seconds(600))
             focus = Entities.spots
@@ -211,7 +211,7 @@ package struct Scenario: Sendable, Hashable {
 
     // MARK: Replay
 
-    /// The environment variables, with values, that give exactly this history again.
+    /// The environment variables, with values, that repeat this history.
     package var settings: [(name: String, value: String)] {
         var settings = [("SIMULATION_SEED", "\(seed)")]
         let drawn = Scenario(seed: seed, toward: toward)
@@ -232,8 +232,8 @@ package struct Scenario: Sendable, Hashable {
         return settings
     }
 
-    /// - Parameter setting: Looks a setting up by its name.
-    /// - Returns: `nil` when no seed is given.
+    /// - Parameter setting: Returns the value of a setting by its name.
+    /// - Returns: `nil` if no seed is given.
     package init?(settings setting: (String) -> String?) {
         guard let seed = setting("SIMULATION_SEED").flatMap({ UInt64($0) }) else { return nil }
         func list(_ name: String) -> [String]? { setting(name)?.split(separator: ",").map { String($0) } }
@@ -255,7 +255,7 @@ package struct Scenario: Sendable, Hashable {
         hasFiles = setting("SIMULATION_FILES").flatMap { Bool($0) } ?? hasFiles
     }
 
-    /// The one command for it.
+    /// The command that repeats the history.
     package var replay: String {
         settings.map { "\($0.name)=\($0.value)" }.joined(separator: " ") + " swift test --filter oneSeed"
     }
@@ -263,9 +263,9 @@ package struct Scenario: Sendable, Hashable {
     private func list(_ names: [String]) -> String { names.sorted().joined(separator: ",") }
 }
 
-/// Why a history is not as it should be.
+/// A broken promise of a history.
 package struct Broken: Error, Sendable, Hashable, CustomStringConvertible {
-    /// The promise that does not hold; shrinking keeps it.
+    /// The promise that is broken. Shrinking looks for the same one.
     package var promise: String
     package var detail: String
 

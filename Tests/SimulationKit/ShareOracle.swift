@@ -1,27 +1,27 @@
 import SyncCore
 
-/// Who may see and change which record, as plainly as PROTOCOL A16 says it. It shares no code with the hub: no scopes of rules, no rows, no
-/// codes, no cursors.
+/// The rights of devices to see and change records, as plain as in PROTOCOL A16. It shares no code with the hub: no scopes of rules, rows,
+/// codes or cursors.
 ///
-/// A scope is a text such as `site=s1`. What the database holds (records, and the grants that records give) goes back with a backup of the
-/// database. What operators have granted does not, and neither does what devices may have learned.
+/// A scope is a text such as `site=s1`. Facts of the database, which are records and the grants in them, go back with a backup. Grants of
+/// operators and knowledge of devices do not.
 struct ShareOracle {
     private struct Place: Hashable {
-        /// A deleted record keeps the scopes that it had last.
+        /// Scopes of the record. A deleted record keeps its last ones.
         var scopes: Set<String>
         var isLive: Bool
         var since: Timestamp
     }
 
-    /// What an operator has written down, by device.
+    /// Grants of operators, by device.
     private var granted: [Shares.Book: [DeviceID: Set<String>]] = [:]
-    /// Sites of a group, and the groups that an operator has written down for a device.
+    /// Sites of each group, and the groups that operators have given to each device.
     private var sitesOfGroups: [String: Set<String>] = [:]
     private var joined: [Shares.Book: [DeviceID: Set<String>]] = [:]
-    /// Sites by device that a record grants.
+    /// Sites that a record grants, by device.
     private var assigned: [RecordName: [DeviceID: Set<String>]] = [:]
     private var places: [RecordName: Place] = [:]
-    /// Scopes that a device ever had, and those that a record was ever in: what a device may have heard of.
+    /// All past scopes of each device and of each record. They tell which records a device may have heard of.
     private var hadBefore: [DeviceID: Set<String>] = [:]
     private var wasIn: [RecordName: Set<String>] = [:]
 
@@ -60,9 +60,9 @@ struct ShareOracle {
         }
     }
 
-    /// A commit has left a record like this.
+    /// Notes the state of a record after a commit.
     ///
-    /// - Parameter document: `nil`: it is deleted, or was never there.
+    /// - Parameter document: Document of the record; `nil` if it is deleted or never existed.
     mutating func note(_ name: RecordName, _ document: JSONObject?, at now: Timestamp) {
         if name.entity == Shares.assignments {
             assigned[name] = document.map { Self.assignment($0) }
@@ -78,12 +78,12 @@ struct ShareOracle {
         }
     }
 
-    /// The hub has forgotten deletions that are older.
+    /// Removes deletions that are older than what the hub remembers.
     mutating func forget(before: Timestamp) {
         places = places.filter { $0.value.isLive || $0.value.since >= before }
     }
 
-    /// The database is an older copy.
+    /// Replaces the facts of the database by those of an older copy.
     mutating func goBack(to then: ShareOracle) {
         (places, assigned) = (then.places, then.assigned)
     }
@@ -97,21 +97,21 @@ struct ShareOracle {
         return Shares.Book.allCases.reduce(into: ofRecords) { $0.formUnion(granted[$1]?[device] ?? []) }
     }
 
-    /// The document is in the share of the device.
+    /// Tells if the document is in the share of the device.
     func includes(_ name: RecordName, _ document: JSONObject, _ device: DeviceID) -> Bool {
         !Shares.scoped.contains(name.entity) || isShared(Self.scopes(of: document), device)
     }
 
-    /// For this device there is no such record, although the hub has one, or remembers one.
+    /// Tells if the hub has or remembers the record while the device must not learn of it.
     func isHidden(_ name: RecordName, from device: DeviceID) -> Bool {
         places[name].map { !isShared($0.scopes, device) } ?? false
     }
 
     func isLive(_ name: RecordName) -> Bool { places[name]?.isLive == true }
-    /// The hub has the record, or remembers its deletion.
+    /// Tells if the hub has the record or remembers its deletion.
     func isKnown(_ name: RecordName) -> Bool { places[name] != nil }
 
-    /// The device may have received the record at some time.
+    /// Tells if the device may have received the record at some time.
     func mayKnow(_ name: RecordName, _ device: DeviceID) -> Bool {
         let scopes = wasIn[name] ?? []
         return isShared(scopes, device) || !scopes.isDisjoint(with: hadBefore[device] ?? [])
@@ -137,15 +137,15 @@ struct ShareOracle {
 
     enum Right: Hashable {
         case given, refused(String)
-        /// Nothing of the document changes, so nobody can tell whether that was a change.
+        /// The change leaves the document as it is, so both answers are allowed.
         case open
     }
 
-    /// Whether a device may turn one state of a record into another.
+    /// Tells if a device may turn one state of a record into another.
     ///
     /// - Parameters:
-    ///   - old: `nil`: it is not there.
-    ///   - new: The same.
+    ///   - old: State before; `nil` for no record.
+    ///   - new: State after; `nil` for no record.
     func right(of device: DeviceID, to name: RecordName, from old: JSONObject?, to new: JSONObject?) -> Right {
         if name.entity == Shares.assignments { return ofAssignment(device, from: old, to: new) }
         guard Shares.scoped.contains(name.entity) else { return .given }

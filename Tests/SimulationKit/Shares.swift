@@ -1,7 +1,7 @@
 import HubServer
 import SyncCore
 
-/// The entities of the simulated world whose records are shared out among the devices, and what the hub is told about them.
+/// Entities of the simulated world whose records are shared among the devices, and the hub's settings for them.
 ///
 /// | entity | receives it | changes it |
 /// |---|---|---|
@@ -10,18 +10,18 @@ import SyncCore
 /// | `assignments` | every device | the office alone; each of them grants sites to a device |
 enum Shares {
     static let orders = EntityName(trusted: "orders")
-    /// An update brings a deleted record back.
+    /// An update restores a deleted record.
     static let jobs = EntityName(trusted: "jobs")
     static let assignments = EntityName(trusted: "assignments")
 
     static let entities = [assignments, jobs, orders]
-    /// Those of which a device receives only its share.
+    /// Entities of which a device receives only its share.
     static let scoped: Set = [jobs, orders]
     static let sites = ["s0", "s1", "s2"]
 
-    /// It has every site and the role `office`, and keeps them.
+    /// Device of the office. It always has every site and the role `office`.
     static let office = DeviceID(trusted: "agent-0")
-    /// The others.
+    /// Devices other than the office.
     static let field = [1, 2].map { DeviceID(trusted: "agent-\($0)") }
     static let observer = DeviceID(trusted: "observer")
 
@@ -48,7 +48,7 @@ enum Shares {
         access.devices[office] = Grants()
         access.devices[office]?.scopes = ["site": sites]
         access.devices[office]?.roles = ["office"]
-        // The watcher receives everything.
+        // The observer receives everything.
         access.devices[observer] = Grants()
         access.devices[observer]?.scopes = ["site": sites, "assignee": [office.text] + field.map(\.text)]
         for (device, site) in zip(field, sites) {
@@ -58,7 +58,7 @@ enum Shares {
         return access
     }
 
-    /// Sites without any record: a device that has so many of them has a cursor with a digest in place of its scopes.
+    /// Sites without records. A device with so many sites gets a cursor with a digest in place of its scopes.
     static let emptySites = (0..<70).map { "empty-\($0)" }
 
     /// The sites of the groups at the beginning.
@@ -71,7 +71,7 @@ enum Shares {
         return grants
     }
 
-    /// Where the operator has written a grant down. Both add up.
+    /// The place where an operator writes a grant. Grants of both places add up.
     enum Book: CaseIterable, Sendable {
         /// The entities file.
         case file
@@ -81,7 +81,7 @@ enum Shares {
 }
 
 extension SimHub {
-    /// An operator takes a device into a group, or out of it.
+    /// An operator adds a device to a group, or removes it.
     func join(_ group: String, _ device: DeviceID, in book: Shares.Book, isMember: Bool, at now: Timestamp) {
         change { settings in
             switch book {
@@ -103,7 +103,7 @@ extension SimHub {
         change { $0.access.groups[group] = Shares.grants(of: sites) }
     }
 
-    /// An operator grants a site to a device, or takes it back.
+    /// An operator grants a site to a device, or revokes it.
     func grant(_ site: String, to device: DeviceID, in book: Shares.Book, isGranted: Bool, at now: Timestamp) {
         change { settings in
             switch book {

@@ -1,12 +1,12 @@
 import SyncCore
 
-// A history that broke, made small enough to be read.
+// Makes a broken history small enough to be read.
 extension Campaign {
-    /// Runs that one search may take; a history takes some tenths of a second.
+    /// Largest number of runs of one search. A history takes some tenths of a second.
     private static let shrinkRuns = 150
 
-    /// What a person needs: the seed, what was promised, as few faults, agents and operations as still break it, the last
-    /// events, and the command that shows it again.
+    /// A report for people: the seed, the broken promise, the fewest faults, agents and operations that still break it, the last events,
+    /// and the command that repeats the history.
     package static func report(_ outcome: Outcome) -> String {
         guard let broken = outcome.broken else { return "seed \(outcome.scenario.seed): all is well" }
         let small = shrink(outcome.scenario, broken.promise)
@@ -21,7 +21,7 @@ extension Campaign {
         return lines.joined(separator: "\n")
     }
 
-    /// Leaves out, again and again, whatever the same promise breaks without.
+    /// Removes parts of the scenario as long as the same promise still breaks.
     package static func shrink(_ scenario: Scenario, _ promise: String) -> Scenario {
         var small = scenario
         var runs = 0
@@ -43,7 +43,7 @@ extension Campaign {
         return small
     }
 
-    /// The large steps first.
+    /// Changes to try, large ones first.
     private static func changes(of scenario: Scenario) -> [(inout Scenario) -> Void] {
         var changes: [(inout Scenario) -> Void] = [{ $0.faults = [] }]
         for operations in [3, 8, 20] { changes.append { $0.operations = min($0.operations, operations) } }

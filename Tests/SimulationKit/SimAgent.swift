@@ -2,26 +2,24 @@ import SyncCore
 import SyncStore
 import Synchronization
 
-/// One agent: the real engine on the real store, over SQLite in memory. It dies and comes back as the world decides; what
-/// is left then is the database, and what stood beside it.
+/// One agent: the real engine and the real store, over SQLite in memory. When it dies, only the database and the file beside it remain.
 final class SimAgent {
     let index: Int
-    /// The one whose name and card it has; itself, if it is no clone.
+    /// Index of the agent whose name and card this one has; its own unless it is a clone.
     let identity: Int
     let device: DeviceID
     let token: String
     var database: Database
-    /// The file beside the database (`identity.json`), as far as it was written.
+    /// The file beside the database (`identity.json`), as of its last save.
     var marker: StoreMarker?
     private(set) var images: [Image] = []
-    /// Its disk was replaced by an old copy at some time, or there is another copy of it: what it holds as unsent may have been
-    /// sent.
+    /// The disk was replaced by an old copy, or another copy of it exists. Unsent mutations of this agent may have been sent.
     var wentBack = false
 
     // The running process; `nil` while it is down.
     var store: Store?
     var engine: SyncEngine?
-    /// Counts processes: what was meant for an earlier one is dropped.
+    /// Number of processes so far. Events for earlier ones are dropped.
     var life = 0
     var job = Job.none
     var wakeID = 0
@@ -30,41 +28,41 @@ final class SimAgent {
     private(set) var bootID = "boot-0"
     private var bootedAt = Instant(nanoseconds: 0)
     private var boots = 0
-    /// How wrong the wall clock is.
+    /// Error of the wall clock.
     var wallError: Duration = .zero
     var linkIsUp = true
-    /// The link that it has costs something.
+    /// The present link is metered.
     var isMetered = false
     var conditions: Conditions {
         guard linkIsUp else { return .offline }
         return isMetered ? Conditions(uplink: Uplink(name: "wwan0", isMetered: true)) : .plain
     }
-    /// The rules that it works by: those of its own files, or what the hub has sent.
+    /// The rules in force: those of the agent's own files, or of the hub's settings.
     var rules: RuleBook
-    /// What the hub has sent, and offers (``ConfigurationOffers``).
+    /// Settings that the hub has sent, and those that it offers (``ConfigurationOffers``).
     var config = Config()
-    /// The versions of the schemas of its documents.
+    /// Versions of the schemas of stored documents.
     var documentSchemas = SchemaNumbers()
-    /// The anchor of time that its store was given last.
+    /// The anchor of time that the store got last.
     var toldAnchor: ClockAnchor?
 
-    /// Where each stream stood when it was looked at last; see ``Simulation/checkCursors(of:)``.
+    /// Place of each stream when it was checked last; see ``Simulation/checkCursors(of:)``.
     var places: [EntityName: Int64] = [:]
-    /// Records whose documents one of its processes has dropped.
+    /// Records whose documents a process of this agent has dropped.
     var dropped: Set<RecordName> = []
 
-    /// Its files.
+    /// Files of the agent.
     var files = FileShelf()
 
-    /// A commit of unknown outcome: the store is opened anew before anything else.
+    /// A commit has an unknown outcome, so the store must be reopened before anything else.
     var mustReopen = false
-    /// The mutations up to this one have been looked at for such that take the place of others.
+    /// Highest number of a mutation that was checked for successors.
     var learnedSeq: Int64 = 0
 
-    /// Its app will say its very last word when a cycle has taken all it takes and is not over yet: work that arrives then
-    /// must wake somebody, too.
+    /// The app has yet to add its last change, while a cycle has claimed all its work and still runs. Such a change must also wake the
+    /// engine.
     var owesWord = false
-    /// Answers of the present cycle that were none.
+    /// Failed requests of the present cycle.
     var failuresInCycle = 0
 
     enum Job: Equatable {
@@ -76,7 +74,7 @@ final class SimAgent {
         var inForce: Int64?
         var text: String?
         var offered: Int64?
-        /// It did not fit what the agent's own files say.
+        /// Version of settings that contradict the agent's own files.
         var refused: Int64?
         var isFetching = false
     }
@@ -85,7 +83,7 @@ final class SimAgent {
     struct Image {
         var database: Database
         var marker: StoreMarker?
-        /// Acknowledgements that all apps of the world had been given when it was made.
+        /// Number of acknowledgements, over all apps, when the copy was made.
         var acknowledgements: Int
     }
 
@@ -97,7 +95,7 @@ final class SimAgent {
         database = try Self.formedDatabase()
     }
 
-    /// One that has its tables, and nothing in them.
+    /// A database with its tables and no rows.
     static func formedDatabase() throws(StoreError) -> Database {
         try formed.withLock { template throws(StoreError) in
             let formed = if let template { template } else { try Database.empty() }
@@ -106,11 +104,11 @@ final class SimAgent {
         }
     }
 
-    /// To make the tables takes longer than all the rest of a start, so it is done once: that they are made right, and from
-    /// those of each earlier version, is what other tests are about.
+    /// Made once and copied, because making the tables takes longer than the rest of a start. Other tests prove that they are right, also
+    /// after each migration.
     private static let formed = Mutex<Database?>(nil)
 
-    /// A copy of another one's card, in a machine of its own.
+    /// A copy of another agent's card, in another machine.
     init(index: Int, cloning other: SimAgent) throws(StoreError) {
         (self.index, identity) = (index, other.identity)
         (token, device, rules) = (other.token, other.device, other.rules)
@@ -125,7 +123,7 @@ final class SimAgent {
         return Moment(instant: boot(now), wall: wall.advanced(by: wallError))
     }
 
-    /// Time since the boot, which every process of that boot shares.
+    /// Time since the boot, which all processes of the boot share.
     func boot(_ now: Instant) -> Instant {
         Instant(nanoseconds: bootedAt.duration(to: now).nanoseconds + 5_000_000_000)
     }
@@ -147,9 +145,9 @@ final class SimAgent {
         images.append(Image(database: try database.copy(), marker: marker, acknowledgements: acknowledgements))
     }
 
-    /// Puts an old image in place of the disk. The image itself stays good for another time.
+    /// Puts an old copy in place of the disk. The copy can be used again.
     ///
-    /// - Parameter withMarker: Whether what stands beside the database is as old as the database.
+    /// - Parameter withMarker: Also replaces the file beside the database.
     func install(_ image: Image, withMarker: Bool) throws(StoreError) {
         database = try image.database.copy()
         if withMarker { marker = image.marker }

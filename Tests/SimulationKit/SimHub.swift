@@ -2,38 +2,38 @@ import HubServer
 import SyncCore
 import VersionsKit
 
-/// The real hub over an in-memory database, with somebody who watches it through its own front door.
+/// The real hub over a database in memory, with an observer that reads it through its own interface.
 final class SimHub {
     private(set) var hub: Hub
     private var settings: Hub.Settings
     private let extras: Entities.Extras
     private var seeds: SeededRandom
-    /// When its process comes back; `nil` while it runs.
+    /// The process runs.
     var isUp = true
-    /// Counts the databases that it had: what was sent to an earlier one arrives nowhere.
+    /// Number of databases so far. Requests to an earlier one are lost.
     var generation = 0
     private let observerToken: String
     /// The records as the observer knows them.
     private(set) var records: [RecordName: (version: Int64, data: JSONObject)] = [:]
     private var cursors: [EntityName: String] = [:]
-    /// The newest commit that the hub has told of, and the one that the observer has seen.
+    /// The newest commit that the hub has announced, and the newest one that the observer has read.
     private var head: Int64 = 0
     private var seenHead: Int64?
     /// The newest commit before the last request.
     private(set) var headBefore: Int64 = 0
     let tokens: [String]
-    /// What agents are shown as the versions of records, if these are counters of each record; `nil`: the hub's commit numbers.
+    /// Versions of records that agents see, if these are counters of each record; `nil` for the hub's commit numbers.
     var versions: RecordVersions?
-    /// What stands beside the database; at most a second behind it, but never ahead.
+    /// The mark beside the database. It is at most a second behind the database and never ahead.
     var mark: HubMark?
     private var markedAt: Timestamp?
-    /// The history that everybody who watches knows of.
+    /// The epoch that the checks know.
     var epochSeen = ""
-    /// When the present history began by a restore; `nil`: it is the first of its database.
+    /// Begin of the present history by a restore; `nil` if it is the first one of the database.
     var historyBegan: Instant?
     private let writesMarkAtOnce: Bool
     private var causes: [HubLineage.Cause] = []
-    /// The store of its files; `nil`: it takes none.
+    /// Storage for files; `nil` if the hub takes none.
     private let files: MemoryBlobs?
 
     init(_ scenario: Scenario, _ ablations: Ablations, random: inout SeededRandom) throws(HubError) {
@@ -69,7 +69,7 @@ final class SimHub {
         }
     }
 
-    /// Changes what operators have set, for the hub that runs and for those that come after it.
+    /// Changes the settings of this process of the hub and of all later ones.
     func change(_ body: (inout Hub.Settings) -> Void) {
         body(&settings)
         body(&hub.settings)
@@ -80,7 +80,7 @@ final class SimHub {
         return causes
     }
 
-    /// - Parameter request: In the hub's versions, as the answer is.
+    /// - Parameter request: A request with the hub's versions. The answer has them, too.
     func handle(_ request: HTTPRequest, at now: Timestamp) -> HTTPResponse {
         headBefore = hub.head
         let response = answer(to: request, at: now)
@@ -89,9 +89,9 @@ final class SimHub {
         return response
     }
 
-    /// A request for a file, which names no version.
+    /// Handles a request about a file, which names no version.
     ///
-    /// - Parameter diesFirst: The process is gone before the commit: the bytes may be on the disk, and the database does not know.
+    /// - Parameter diesFirst: Ends the process before the commit, so the bytes may be on the disk without a row in the database.
     func handleFile(_ request: HTTPRequest, at now: Timestamp, diesFirst: Bool = false) -> HTTPResponse {
         #if ABLATIONS
             if diesFirst { hub.beforeCommit = { false } }
@@ -113,36 +113,36 @@ final class SimHub {
 
     // MARK: Versions
 
-    /// The request of an agent in the hub's versions.
+    /// An agent's request, with the hub's versions.
     func received(_ request: HTTPRequest) -> HTTPRequest { versions?.atHub(request) ?? request }
 
-    /// The hub's answer as an agent is shown it.
+    /// The hub's answer, with the versions that agents see.
     func shown(_ response: HTTPResponse, to request: HTTPRequest, at now: Timestamp) -> HTTPResponse {
         versions?.onWire(response, to: request) { answer(to: $0, at: now) } ?? response
     }
 
-    /// The version of a record as agents know it; `nil` when none was told.
+    /// The version of a record as agents see it; `nil` if none was sent.
     func shown(_ version: Int64, of name: RecordName) -> Int64? {
         guard let versions else { return version }
         return versions.onWire(version, of: name)
     }
 
-    /// The commit number of a version as an agent knows it; -1 when it was told of none.
+    /// The commit number of a version that agents see; -1 if no such version was sent.
     func commit(_ version: Int64, of name: RecordName) -> Int64 { versions?.atHub(version, of: name) ?? version }
 
     var epoch: String { hub.epoch }
-    /// It is an older copy, and goes on in the history of the newer one: the epoch in which that is so.
+    /// The epoch in which the database is an older copy that goes on in the history of the newer one.
     var rolledBackIn: String?
     var isUnnoticed: Bool { rolledBackIn == hub.epoch }
 
-    /// The process dies and another one opens the same database.
+    /// Ends the process and opens the same database with another one.
     func restart() throws(HubError) {
         forgetWriters()
         hub = try Hub(over: hub, settings: settings, random: drawn())
         listen()
     }
 
-    /// An operator puts a backup in the place of the database.
+    /// An operator replaces the database by a backup.
     func restore(_ copy: [UInt8], startingEpoch: Bool) throws(HubError) {
         forgetWriters()
         hub = try Hub(over: hub, restoring: copy, settings: settings, random: drawn())
@@ -152,16 +152,16 @@ final class SimHub {
         forgetObserved()
     }
 
-    /// The randomness of a process over a database with rows: what it would draw for a new one is drawn already, so that a seed stays what
-    /// it was.
+    /// The random generator of a process whose database has rows. The draws for a new database are skipped, so that a seed keeps its
+    /// history.
     private func drawn() -> SeededRandom {
         var random = SeededRandom(seed: seeds.next())
-        // A secret of four numbers and the name of a history.
+        // The secret takes four numbers, and the name of the history one.
         for _ in 0..<5 { _ = random.next() }
         return random
     }
 
-    /// Another database, with nothing in it.
+    /// Replaces the database by an empty one.
     func replace() throws(HubError) {
         forgetWriters()
         hub = try Hub(.memory, settings: settings, random: SeededRandom(seed: seeds.next()))
@@ -169,18 +169,18 @@ final class SimHub {
         listen()
     }
 
-    /// A new process knows of uploads what its database and its disk say.
+    /// Makes a new process know only the uploads that its database and its disk have.
     private func forgetWriters() { settings.uploads = files.map { HubUploads($0) } }
 
-    /// The observer begins anew.
+    /// Makes the observer read everything again.
     func forgetObserved() {
         (records, cursors) = ([:], [:])
         (head, seenHead) = (hub.head, nil)
     }
 
-    /// A back office changes a record, keeping what devices count and append.
+    /// A back office changes a record, and keeps the fields that devices count and append.
     ///
-    /// - Returns: The document as it is now, and its version.
+    /// - Returns: The new document and its version.
     @discardableResult
     func publish(_ name: RecordName, _ changes: JSONObject?, at now: Timestamp) throws(HubError) -> (JSONObject?, Int64) {
         guard let changes else {
@@ -198,7 +198,7 @@ final class SimHub {
     /// The present versions of the schemas, in which the observer reads.
     var schemas: SchemaNumbers { SchemaNumbers(hub.settings.rules) }
 
-    /// What the hub says to a change of a record that never was.
+    /// The hub's answer to a change of a record that never existed.
     func answerAboutNothing(at now: Timestamp) throws(Broken) -> Problem? {
         let mutation: JSONObject = [
             "seq": 1, "idempotency_key": "nothing", "entity": .string(Shares.orders.text), "record_id": "nothing", "action": "update",

@@ -1,7 +1,7 @@
 import SyncCore
 import SyncStore
 
-// Processes: they start, are fed, do what their engine asks for, and die between any two effects and around any commit.
+// Processes of agents. They start, get events and carry out effects. They may die between two effects and around each commit.
 extension Simulation {
     func start(_ agent: SimAgent) throws(Broken) {
         guard agent.store == nil else { return }
@@ -19,7 +19,7 @@ extension Simulation {
             settings: settings(of: agent), replica: store.replica, random: SeededRandom(seed: random.next()), ablations: ablations)
         let moment = agent.moment(at: now)
         let facts = try Broken.none { try store.reads.facts(at: moment) }
-        // As people are shown them.
+        // These are the numbers that people see.
         let sum = facts.counts.values.reduce(0) { $0 + $1.values.reduce(0, +) }
         guard facts.enqueued == sum else {
             throw Broken("counters add up", "agent \(agent.index): \(facts.enqueued) enqueued, \(sum) in all states")
@@ -63,7 +63,7 @@ extension Simulation {
         return store
     }
 
-    /// After a sync that failed: the process lives on, and so does its engine; what is on the medium is read anew.
+    /// Reopens the store after a failed sync. The process and its engine go on, and the content is read from the disk again.
     func reopenIfNeeded(_ agent: SimAgent) throws(Broken) {
         guard agent.mustReopen, agent.store != nil else { return }
         agent.mustReopen = false
@@ -76,7 +76,7 @@ extension Simulation {
         try verify(agent)
     }
 
-    /// Hands an event to the engine and does what it asks for, one effect after the other.
+    /// Passes an event to the engine and carries out its effects, one after the other.
     func feed(_ event: SyncEvent, to agent: SimAgent) throws(Broken) {
         guard var engine = agent.engine else { return }
         let effects = engine.handle(event, at: agent.moment(at: now))
@@ -92,7 +92,7 @@ extension Simulation {
         }
     }
 
-    /// As the agent's shell does it: before anything that the engine wishes.
+    /// Learns an anchor of time before any effect of the engine, as the agent's shell does.
     private func learn(_ anchor: ClockAnchor, _ agent: SimAgent) throws(Broken) {
         committing = .memory
         do throws(StoreError) {
@@ -171,7 +171,7 @@ extension Simulation {
             hearOffer(response, agent)
             try checkPatience(agent, response)
         case .failure(let error):
-            // The deadline of a call that was answered in time.
+            // The call was answered before its deadline.
             if agent.job != .call(call) { return }
             say("agent \(agent.index) call \(call): \(error.code.rawValue)")
         }
@@ -181,7 +181,7 @@ extension Simulation {
 
     // MARK: Death
 
-    /// Called around each commit of a store.
+    /// A store calls this before and after each commit.
     private func commits(_ agent: SimAgent, _ stage: CommitStage) throws(StoreError) {
         switch stage {
         case .before:
@@ -199,7 +199,7 @@ extension Simulation {
         }
     }
 
-    /// EIO from fsync: the store does not know whether its commit is there.
+    /// The error EIO of fsync: the store does not know if its commit is there.
     private func failedSync(_ agent: SimAgent, _ what: String) -> StoreError {
         count("failed syncs, commit \(what)")
         hasRefusedCommit = true
@@ -273,7 +273,7 @@ extension Simulation {
         }
     }
 
-    /// The operation behind a key, for people.
+    /// The operation of a key, for the trace.
     func name(of key: MutationKey) -> String { byKey[key].map { Operation.token($0) } ?? key.text }
 
     private static func word(for command: StoreCommand) -> String {

@@ -1,7 +1,7 @@
 import SyncCore
 import SyncStore
 
-// Apps: they ask for changes of a handful of records, and remember what they were told.
+// Apps. They ask for changes of a handful of records, and remember the answers.
 extension Simulation {
     func appActs() throws(Broken) {
         guard !isHealed, operations.count < scenario.operations else { return }
@@ -11,10 +11,10 @@ extension Simulation {
         plan(.appActs, in: chance(upTo: average * 2))
     }
 
-    /// A last word after the faults have stopped: it must get through like any other. It is about a record of its own, so
-    /// that no answer to it brings up to date what the faults have left behind.
+    /// Adds a last change after the faults have stopped, which must get through like any other. It is about a record of its own, so that
+    /// its answer does not repair effects of the faults.
     func say(_ agent: SimAgent) throws(Broken) {
-        // Whoever has seen all is not asked to look again.
+        // An agent that is drained is not asked to pull again.
         guard !isDrained else { return }
         try submit(makeRequest(for: agent, isLastWord: true))
     }
@@ -81,14 +81,14 @@ extension Simulation {
         return operation
     }
 
-    /// Whether the agent knows a value of `m` that the hub has.
+    /// Tells if the agent knows a value of `m` that the hub has.
     private func knowsDisputed(_ name: RecordName, _ agent: SimAgent) -> Bool {
         guard name.entity == Entities.works, let base = (try? agent.store?.reads.record(name))?.base else { return false }
         return (try? JSONReader.read(base))?.object?["m"]?.text != nil
     }
 
-    /// Documents that are as deep as they may be; where the history is led to the limits, also values that would make them deeper.
-    /// Nothing is drawn for it, so that a seed stays what it was.
+    /// Adds documents with the greatest allowed depth. A history that is led to the limits also adds values that would exceed it. Nothing
+    /// is drawn here, so that a seed keeps its history.
     private func addDeep(to operation: inout Operation) {
         let isLed = scenario.toward == .storedReadAsInput
         guard operation.record.entity == Entities.works, isLed ? operation.number % 4 == 3 : operation.number % 9 == 4 else { return }
@@ -97,14 +97,14 @@ extension Simulation {
         operation.operations.append(FieldOperation("deep", .add, value))
     }
 
-    /// A form as people fill it in: a text, a set, an object, a reading. The app sends whole values, made from what it sees.
+    /// Adds fields as of a filled form: a text, a set, an object and a reading. The app sends whole values, made from its view.
     private func addRich(to operation: inout Operation, _ agent: SimAgent) {
         let token = operation.token
         let view = seen(operation.record, agent)
         if chance(0.4) {
             let before = view?["txt"]?.text ?? ""
             operation.sight = before
-            // Mostly a line more; now and then somebody writes it all anew.
+            // Usually the app adds a line; sometimes it rewrites the text.
             operation.data["txt"] = .string(chance(0.6) ? before + "<\(token)>" : "<\(token)>")
         }
         if chance(0.4) {
@@ -126,12 +126,12 @@ extension Simulation {
     }
 
     func seen(_ name: RecordName, _ agent: SimAgent) -> JSONObject? {
-        // A store that cannot be read shows at its next command.
+        // A store that cannot be read fails its next command.
         let snapshot = (try? agent.store?.reads.record(name)) ?? nil
         return snapshot?.view.flatMap { try? JSONReader.read($0).object }
     }
 
-    /// Mostly what makes sense, for an app reads before it writes.
+    /// Usually an action that fits the record, because an app reads before it writes.
     func action(on name: RecordName, _ agent: SimAgent) -> NewMutation.Action {
         let exists: Bool
         do throws(StoreError) {
@@ -148,7 +148,7 @@ extension Simulation {
     // MARK: Asking
 
     func submit(_ request: AppRequest) throws(Broken) {
-        // The app of a machine whose disk went back has gone back with it, and does not ask again.
+        // An app whose disk went back has lost its request, and does not repeat it.
         if request.operations.contains(where: { operations[$0].isLost }) { return }
         let agent = agents[request.agent]
         guard let store = agent.store else { return wait(request) }
@@ -166,7 +166,7 @@ extension Simulation {
         committing = .apps
         defer { if hasCommitted { takePlaces(request) } }
         do throws(StoreError) {
-            // Answering early is only possible inside a transaction that is still open.
+            // An early answer is only possible inside a transaction that is still open.
             let answersEarly = ablations.contains(.answerBeforeCommit)
             if answersEarly { try store.begin(at: moment) }
             answers = try store.enqueue(
@@ -197,8 +197,8 @@ extension Simulation {
             to: agent)
     }
 
-    /// The store takes what an app sends for a change of what it shows at that moment, and cannot know of an older view
-    /// (PROTOCOL C7).
+    /// The members of other devices that a repeated request sets back. The store treats a request as a change of the present view, and
+    /// cannot know the app's older one (PROTOCOL C7).
     private func undone(by operation: Operation, _ agent: SimAgent) -> Set<String> {
         guard let object = operation.data["o"]?.object else { return [] }
         let view = seen(operation.record, agent)?["o"]?.object ?? [:]
@@ -213,30 +213,30 @@ extension Simulation {
         }
     }
 
-    /// What was committed has a key, whether its app ever hears of it or not.
+    /// Learns the keys of committed changes, also if the app never gets its answer.
     private func learnKeys(of request: AppRequest) {
         let agent = agents[request.agent]
         let new = request.operations.filter { operations[$0].place == nil }
         guard !new.isEmpty, let last = agent.store?.lastSeq else { return }
         var query = MutationQuery()
         query.after = last - Int64(new.count)
-        // What cannot be read shows at the next command.
+        // A store that cannot be read fails its next command.
         let items = (try? agent.store?.reads.mutations(query, at: agent.moment(at: now)).items) ?? []
         for (number, item) in zip(new, items) where items.count == new.count { byKey[item.key] = number }
     }
 
-    /// A decision goes under a new key; it is about the same operation.
+    /// Learns the keys of decisions. A decision has a new key and belongs to the same operation.
     func learnSuccessors(of agent: SimAgent) {
         guard let store = agent.store, store.lastSeq > agent.learnedSeq else { return }
         var query = MutationQuery()
         query.limit = 1_000
         query.after = agent.learnedSeq
-        // What cannot be read shows at the next command.
+        // A store that cannot be read fails its next command.
         guard let items = try? store.reads.mutations(query, at: agent.moment(at: now)).items else { return }
         for item in items {
             guard byKey[item.key] == nil, let older = item.supersedes else { continue }
             successors.insert(item.key)
-            // Of what was committed by a process that died over it, nobody has read the key.
+            // The key of a change is unknown if its process died right after the commit.
             if let number = byKey[older] { byKey[item.key] = number }
         }
         agent.learnedSeq = store.lastSeq
@@ -259,7 +259,7 @@ extension Simulation {
             )
             count("acknowledged")
         }
-        // Beside the database it is written down now and then.
+        // The marker beside the database is saved only now and then.
         if chance(0.5), let last = answers.last {
             agent.marker = StoreMarker(replica: store.replica, acknowledged: max(last.seq, agent.marker?.acknowledged ?? 0))
         }
@@ -277,7 +277,7 @@ extension Simulation {
         for number in request.operations { operations[number].answer = .refused }
     }
 
-    /// No answer came. With a key of its own the app asks again until one does; without one it never learns.
+    /// The request has no answer. An app with a key repeats it until it gets one; an app without a key never learns the outcome.
     private func wait(_ request: AppRequest) {
         guard request.appKey != nil else { return }
         count("repeated requests")
@@ -286,7 +286,7 @@ extension Simulation {
 
     // MARK: Old images
 
-    /// The database went back: what was answered since, and what was never answered, is out of anybody's reach.
+    /// Marks operations that the old database cannot know: those that were answered since, and those without an answer.
     func forget(since image: SimAgent.Image, _ agent: SimAgent) {
         for number in operations.indices where operations[number].agent == agent.index {
             operations[number].isDoubtful = true

@@ -2,9 +2,9 @@ import HubServer
 import SyncCore
 import SyncStore
 
-// What must hold at every step.
+// Checks at every step.
 extension Simulation {
-    /// The answer to a call, as it leaves the hub: what it says becomes the truth, and must be true.
+    /// Takes in the answer to a call as it leaves the hub, and checks that its content is true.
     func note(_ response: HTTPResponse, to flight: Flight) throws(Broken) {
         guard response.status == 200 else { return }
         if flight.kind == .snapshot {
@@ -50,11 +50,11 @@ extension Simulation {
         }
     }
 
-    /// With every verdict that brings a record, it is the present one, never one of the past.
+    /// Checks that each verdict with a record carries the present record, never an earlier state.
     private func checkPresent(_ push: IncomingPush, _ answer: PushResponse, _ device: DeviceID) throws(Broken) {
         var changed: Set<RecordName> = []
         var toCheck: [(RecordName, HubState)] = []
-        // From the back: what a later mutation of the same batch changed was not there yet.
+        // Goes from the last verdict to the first, because a later mutation of the batch may have changed the record after the verdict.
         for (item, result) in zip(push.items, answer.results).reversed() {
             guard let name = item.record, name.entity != Entities.readings else { continue }
             switch result.verdict {
@@ -68,7 +68,7 @@ extension Simulation {
         guard !toCheck.isEmpty else { return }
         try hub.observe(at: hubTime)
         for (name, current) in toCheck {
-            // For a device that does not receive it, there is none.
+            // For a device that does not receive the record, it does not exist.
             if oracle.shares.isHidden(name, from: device) {
                 if current == .absent { continue }
                 throw Broken("what is of others does not exist", "\(name): said \(current.json.json) to \(device)")
@@ -85,9 +85,9 @@ extension Simulation {
         }
     }
 
-    /// No child gets to the hub before its parent, if its agent was to create that one.
+    /// Checks that no child reaches the hub before a parent that the same agent creates.
     private func checkParents(_ push: IncomingPush, _ answer: PushResponse, from agent: SimAgent) throws(Broken) {
-        // A hub that goes back may have lost the parent of what was made under it.
+        // A hub that went back may have lost the parent of an existing child.
         guard scenario.faults.isDisjoint(with: [.hubRestore, .rollback]) else { return }
         var created: Set<RecordName> = []
         for (item, result) in zip(push.items, answer.results) {
@@ -113,7 +113,7 @@ extension Simulation {
         }
     }
 
-    /// What this history has not been offered yet is not deleted.
+    /// Checks that a record that was not offered to the present history yet is not reported as deleted.
     private func checkDeleted(_ push: IncomingPush, _ answer: PushResponse) throws(Broken) {
         guard let began = hub.historyBegan, began.advanced(by: Self.offerTime) > now else { return }
         for (item, result) in zip(push.items, answer.results) {
@@ -121,7 +121,7 @@ extension Simulation {
             guard case .rejected(let problem, _) = result.verdict, problem.code == "deleted", let name = item.record,
                 !oracle.everDeleted.contains(name)
             else { continue }
-            // A folder of the first history that is put back: only what rests on another history waits there (CHANGELOG, Known).
+            // A restored folder of the first history holds back only changes that are based on another history (CHANGELOG, Known).
             if hub.hub.beganFirstHistory, case .success(let mutation) = item.content, mutation.baseVersion >= 0 { continue }
             throw Broken("what was not offered yet is not deleted", "\(name), \(self.name(of: item.key))")
         }
@@ -132,7 +132,7 @@ extension Simulation {
         return one < other
     }
 
-    /// What leaves over a link that costs something, and beside what.
+    /// Checks that a metered link carries only critical mutations, and that only one batch is in flight.
     func checkSent(_ call: HubCall, _ agent: SimAgent) throws(Broken) {
         guard call.kind == .push || call.kind == .settle, let store = agent.store else { return }
         let push = try Broken.none { try PushMessages.readRequest(call.body) }
@@ -145,7 +145,7 @@ extension Simulation {
                     "agent \(agent.index): \(name(of: item.key)) is \(found.priority.name)")
             }
         }
-        // Where answers may leave some without a verdict, and where only some may go, what is left is settled later.
+        // If answers may lack verdicts, or if only some mutations may be sent, the rest is settled later.
         guard call.kind == .push, !scenario.faults.contains(.missingResults), !scenario.faults.contains(.metered) else { return }
         let flying = try mutations(of: agent, .inFlight)
         let sent = Set(push.items.map(\.key))
@@ -172,7 +172,7 @@ extension Simulation {
         if steps.isMultiple(of: 40) { try verify(agent) }
     }
 
-    /// An agent may ask again at once to find out which part of a request is to blame, but no more often than that takes.
+    /// Checks repetitions: an agent may repeat at once only to find the part of a request that fails.
     func checkPatience(_ agent: SimAgent, _ response: HTTPResponse) throws(Broken) {
         if response.status == 200 { return }
         agent.failuresInCycle += 1
@@ -181,7 +181,7 @@ extension Simulation {
         }
     }
 
-    /// Counters add up, indexes agree with rows, views are what folding gives.
+    /// Checks that counters add up, that indexes agree with rows, and that views equal the folded changes.
     func verify(_ agent: SimAgent) throws(Broken) {
         guard let store = agent.store else { return }
         let found = try Broken.none { try store.verify() }
@@ -191,11 +191,11 @@ extension Simulation {
         try checkBases(of: agent, store)
     }
 
-    /// A record without open mutations is what the hub had at that version, as far as somebody has seen that.
+    /// Checks that a record without open mutations equals the hub's record of that version, if the observer has seen it.
     private func checkBases(of agent: SimAgent, _ store: Store) throws(Broken) {
-        // Versions of two histories do not compare.
+        // Versions of two histories cannot be compared.
         guard agent.engine?.memory.epoch == hub.epoch, !hub.isUnnoticed else { return }
-        // Documents of a version that a device has yet to convert, or to fetch again, may say less.
+        // Documents that wait for their conversion or for a new download may lack fields.
         for entity in Entities.mirrored(scenario.extras) where entity != Visits.entity {
             var query = RecordQuery(entity)
             query.limit = 1_000
@@ -219,12 +219,12 @@ extension Simulation {
         }
     }
 
-    /// A stream never goes back, but by a restart that somebody decided.
+    /// Checks that a cursor never goes back, except by a deliberate restart.
     private func checkCursors(of agent: SimAgent) throws(Broken) {
         guard let store = agent.store else { return }
         let streams = try Broken.none { try store.loadStreams(at: agent.moment(at: now)) }
         for stream in streams {
-            // While a change of the scopes is sent, older records come again.
+            // After a change of scopes, older records are sent again.
             guard !Shares.scoped.contains(stream.entity) else { continue }
             guard let cursor = stream.cursor, let place = cursorPlaces[cursor] else { continue }
             let before = agent.places[stream.entity] ?? 0
@@ -235,20 +235,20 @@ extension Simulation {
         }
     }
 
-    /// What the hub refused is not to be seen any more.
+    /// Checks that refused values are not visible any more.
     func checkMirror(of agent: SimAgent) throws(Broken) {
         for refused in try mutations(of: agent, .rejected) {
             guard let number = byKey[refused.key], let store = agent.store else { continue }
             let snapshot = try Broken.none { try store.reads.record(refused.record) }
-            // A base of an older history has what that history accepted, until the record is listed afresh.
+            // A base of an older history keeps the values that this history accepted, until the record is listed again.
             if let snapshot, snapshot.base != nil, snapshot.version == 0 { continue }
             guard let view = snapshot?.view else { continue }
-            // The hub has another payload of it: it was sent with more edits in it, before this database went back.
+            // The hub has another payload under this key: the mutation was sent with more edits in it, before this database went back.
             if refused.problem?.code == "idempotency-mismatch" { continue }
-            // Its parent was taken back by a database that did not know yet that it had sent both.
+            // A database that did not know that it had sent both took back the parent.
             if operations[number].isDoubtful, refused.problem?.code == "parent-rejected" { continue }
-            // One history of the hub refused it, and a backup of another that has it came back; or it was decided about twice,
-            // here and by another database of this name, and the other decision has it.
+            // One history of the hub refused it, and a backup of another history that accepted it came back. Or two databases of this name
+            // decided it differently, and the other decision accepted it.
             if operations[number].wasApplied || operations[number].applied > 0 { continue }
             let token = Operation.token(number)
             guard view.contains("\"\(token)\"") else { continue }
@@ -259,7 +259,7 @@ extension Simulation {
         }
     }
 
-    /// A value that was there when somebody decided for what was there is the decision's since.
+    /// Tells if the value belongs to a decision for the hub's side.
     private func isDecided(_ token: String, _ record: RecordName, _ agent: SimAgent) throws(Broken) -> Bool {
         try mutations(of: agent).contains {
             $0.record == record && $0.supersedes != nil && $0.data?.contains("\"\(token)\"") == true
@@ -274,7 +274,7 @@ extension Simulation {
         return try Broken.none { try store.reads.mutations(query, at: agent.moment(at: now)).items }
     }
 
-    /// An app reads its own write.
+    /// Checks that an app reads its own writes.
     func checkView(_ request: AppRequest, _ answers: [Enqueued]) throws(Broken) {
         guard let number = request.operations.last, let answer = answers.last, !answer.isRepeat, answer.state != .rejected
         else { return }
@@ -318,7 +318,7 @@ extension Simulation {
         }
     }
 
-    /// Members that another member took along.
+    /// Counts members that were refused because of another member of their list.
     private func countFailure(ofGroup verdict: PushResult.Verdict) {
         switch verdict {
         case .rejected(let problem, _) where problem.code == "group-rejected": count("groups rejected")

@@ -1,10 +1,10 @@
 import SyncCore
 import SyncStore
 
-// Decisions of people at an agent: of its operator about mutations that wait for one, and of an app about its own mutations.
+// Decisions of people at an agent: an operator decides about parked and disputed mutations, and an app cancels its own ones.
 extension Simulation {
-    /// Answers what waits for a person: conflicts by one side, the other, something else or not at all; parked mutations by
-    /// "again".
+    /// Decides about waiting mutations. A conflict gets one side, the other side, another value or no decision. A parked mutation is
+    /// retried.
     func decide(_ agent: SimAgent) throws(Broken) {
         if let store = agent.store, try Broken.none({ try store.reads.entities() }).contains(where: { $0.sweepHeld > 0 }) {
             let isDone = try act(agent) { (store, moment) throws(StoreError) in try store.acceptDeletions(uid: 0, at: moment) }
@@ -39,7 +39,7 @@ extension Simulation {
         try retryRevoked(agent)
         if scenario.faults.contains(.repeated), !isHealed {
             for refused in try mutations(of: agent, .rejected) where chance(0.2) {
-                // The hub has said that it took effect: whoever asks again all the same wants it twice.
+                // The hub has said that the mutation took effect, so a retry would apply it twice.
                 if refused.problem?.code == "already-decided" { continue }
                 guard try repeatRefused(refused, agent) else { return }
             }
@@ -49,12 +49,12 @@ extension Simulation {
         }
     }
 
-    /// - Returns: Whether the agent lives and goes on.
+    /// - Returns: `true` if the agent lives and goes on.
     private func resolve(_ conflict: ConflictSnapshot, _ agent: SimAgent) throws(Broken) -> Bool {
         let word = pick(["local", "remote", "value"])
         var scope = ConflictDecision.Scope.all(word == "remote" ? .remote : .local)
         if conflict.kind == .field, word == "value" {
-            // A counter never gets another value by a decision, or its right value would be unknown.
+            // A decision never sets a counter, because its right value would be unknown then.
             let value = JSON.string("decided-\(now.nanoseconds)")
             let choices = conflict.sides.map { ($0.field, $0.field == "m" ? ConflictDecision.Choice.value(value) : .local) }
             scope = .fields(Dictionary(choices, uniquingKeysWith: { first, _ in first }))
@@ -74,7 +74,7 @@ extension Simulation {
         return true
     }
 
-    /// - Returns: Whether the agent lives and goes on.
+    /// - Returns: `true` if the agent lives and goes on.
     private func repeatRefused(_ refused: MutationSnapshot, _ agent: SimAgent) throws(Broken) -> Bool {
         let cascades = chance(0.5)
         let isDone = try act(agent) { (store, moment) throws(StoreError) in
@@ -100,11 +100,11 @@ extension Simulation {
         return try Broken.none { try store.reads.conflicts(query).items }
     }
 
-    /// Both sides of every dispute, and what both had seen, are what they were.
+    /// Checks that both sides and the base of every dispute were real values.
     func checkConflicts(of agent: SimAgent) throws(Broken) {
         for conflict in try conflicts(of: agent) where conflict.record.entity == Entities.works {
             for side in conflict.sides where side.field == "m" {
-                // Nobody takes that value away again but by deleting the record. Of what was frozen when it was sent nobody can tell.
+                // The value stays unless the record is deleted. The base of a mutation that was frozen when it was sent is unknown.
                 if conflict.kind == .field, side.base == nil, !oracle.everDeleted.contains(conflict.record),
                     oracle.values.history[conflict.record]?.dropFirst().contains(where: { $0.value == nil }) != true,
                     scenario.faults.isDisjoint(with: [.hubRestore, .rollback, .restore, .clone]), let key = conflict.mutation,
@@ -118,10 +118,10 @@ extension Simulation {
                 }
                 let known = oracle.values.history[conflict.record] ?? []
                 let remoteVersion = hub.commit(conflict.remoteVersion, of: conflict.record)
-                // The creator of a record had seen nothing, and for a mutation that was frozen for long it is unknown.
+                // The creator of a record had no base, and the base of a long frozen mutation is unknown.
                 var isBlind = side.base == nil
                 if isBlind, let key = conflict.mutation, let number = byKey[key], [.update, .delete].contains(operations[number].action) {
-                    // A change of what this agent itself had created before.
+                    // The change is to a record that this agent itself created.
                     let isOwn = operations[..<number].contains {
                         agents[$0.agent].identity == agent.identity && $0.record == conflict.record
                             && [.create, .upsert].contains($0.action)
@@ -133,7 +133,7 @@ extension Simulation {
                 if side.base == nil, known.allSatisfy({ $0.value == nil || $0.version >= remoteVersion }) { isBlind = true }
                 // A device that creates a record anew after deleting it has seen what the hub still holds.
                 if side.base == side.remote.value { isBlind = true }
-                // A version that was seen in a history that has ended is in no history any more.
+                // A version of a history that ended is in no history any more.
                 if !scenario.faults.isDisjoint(with: [.hubRestore, .rollback]) { isBlind = true }
                 // The time of a deletion is unknown once a listing does not name the record any more.
                 let before = side.remote.isDeleted ? remoteVersion + 1 : remoteVersion
@@ -161,7 +161,7 @@ extension Simulation {
         }
     }
 
-    /// An app takes back one of the last things it asked for, if that was not sent yet.
+    /// An app cancels one of its last changes, if that was not sent yet.
     func appCancels(_ agent: SimAgent) throws(Broken) {
         let mine = operations.filter { $0.agent == agent.index && !$0.isLost && $0.key != nil }.suffix(3)
         guard !mine.isEmpty, case let operation = pick(Array(mine)), let key = operation.key else { return }
@@ -176,22 +176,22 @@ extension Simulation {
         try feed(.enqueued(.normal), to: agent)
     }
 
-    /// With a mutation, its atomic list goes, and what was to be done with a record that it was to create.
+    /// Marks what a cancellation ends: the rest of an atomic list, and changes of a record that the mutation was to create.
     private func noteCancelled(_ store: Store, _ moment: Moment) {
         acknowledgements += 1
         var query = MutationQuery()
         query.states = [.cancelled]
         query.limit = 1_000
-        // A store that cannot be read any more fails the next check of it.
+        // A store that cannot be read fails its next check.
         for cancelled in (try? store.reads.mutations(query, at: moment))?.items ?? [] {
             guard let number = byKey[cancelled.key], operations[number].cancellation == 0 else { continue }
             operations[number].cancellation = acknowledgements
         }
     }
 
-    /// A decision may be refused, hit a full disk, or be the last thing that the process did.
+    /// Carries out a decision. It may be refused, hit a full disk, or end with the death of the process.
     ///
-    /// - Returns: Whether it is done and the process lives.
+    /// - Returns: `true` if it is done and the process lives.
     func act(
         _ agent: SimAgent, as commit: Commit = .decision, _ decision: (Store, Moment) throws(StoreError) -> Void
     ) throws(Broken) -> Bool {

@@ -1,7 +1,7 @@
 import SyncCore
 import SyncStore
 
-// After the faults: an operator looks now and then, answers what waits for a person, and in the end everything is compared.
+// The time after the faults. An operator decides about waiting mutations now and then, and at the end everything is compared.
 extension Simulation {
     func look() throws(Broken) {
         for agent in agents { try decide(agent) }
@@ -10,7 +10,7 @@ extension Simulation {
             if waiting.isEmpty {
                 say("everything is drained")
                 isDrained = true
-                // Only now is anybody reminded to look for news: draining has to work without.
+                // Agents are reminded to pull only now, because draining must work without it.
                 return try remind()
             }
             guard now < drainUntil else { throw Broken("everything drains", waiting.joined(separator: "; ")) }
@@ -19,7 +19,7 @@ extension Simulation {
         let behind = agents.filter { $0.engine?.cycle != nil || $0.engine?.isCaughtUp != true || !knowsSchemas($0) }
         let left = try waiting()
         if behind.isEmpty, left.isEmpty {
-            // Somebody has just learnt of a new history and offered what it had forgotten; the others have looked before that.
+            // An agent learned of a new history late and offered its records, after the others had pulled.
             if oracle.appliedCount != appliedWhenReminded || configsTaken != configsWhenReminded { return try remind() }
             try compare()
             isOver = true
@@ -38,9 +38,9 @@ extension Simulation {
         plan(.operatorLooks, in: .seconds(5))
     }
 
-    /// The mutations that still have to go to the hub, or whose answer has not come back.
+    /// The mutations that are unsent or unanswered.
     private func waiting() throws(Broken) -> [String] {
-        // A late copy may change a record after all devices have looked.
+        // A late copy of a request may change a record after all devices have pulled.
         var waiting = flying == 0 ? [] : ["\(flying) requests are on their way"]
         for agent in agents {
             guard agent.store != nil else {
@@ -83,7 +83,7 @@ extension Simulation {
         say("all is well: \(operations.count) operations, \(oracle.appliedCount) applied")
     }
 
-    /// The agent's view of every record is the hub's record.
+    /// Checks that the agent's view of every record is the hub's record.
     private func compare(_ agent: SimAgent, with truth: [RecordName: JSONObject]) throws(Broken) {
         guard let store = agent.store else { throw Broken("everybody is up", "agent \(agent.index) is down") }
         for entity in Entities.mirrored(scenario.extras) {
@@ -105,7 +105,7 @@ extension Simulation {
         }
     }
 
-    /// Everything that an app was told is accepted has one end, and it is the one that is shown.
+    /// Checks that every acknowledged operation has exactly one end, and that the agent shows it.
     private func checkFate(of operation: Operation) throws(Broken) {
         if operation.applied > 1 {
             throw Broken("each mutation takes effect once", "\(operation.token) was applied \(operation.applied) times")
@@ -116,7 +116,7 @@ extension Simulation {
             throw Broken("nothing acknowledged is missing", "\(operation.token) of agent \(operation.agent), \(operation.record)")
         }
         if found.state == .coalesced { count("coalesced into \(found.presentState.name)") }
-        // Another one answers for it: the one that it went into, a decision, or one that brings its record back.
+        // Another mutation answers for it: the one that it was coalesced into, a decision, or one that restores its record.
         while found.state == .resolved || found.state == .coalesced, let into = found.into {
             guard let next = try Broken.none({ try store.reads.mutation(into, at: moment) }) else {
                 throw Broken("nothing acknowledged is missing", "\(into), which answers for \(operation.token)")
@@ -126,15 +126,15 @@ extension Simulation {
         let isApplied = oracle.applied.contains(found.key)
         switch found.state {
         case .superseded:
-            // A deletion of what is deleted, a value that the hub had changed, and what waited for a decision when the same
-            // agent deleted the record: nothing that adds up to anything that is still there.
+            // The operation had no effect of its own: a deletion of a deleted record, a value that the hub had changed, or a change that
+            // waited for a decision when the same agent deleted the record.
             let isDeleted = try isDeletedLater(found, at: agents[operation.agent])
             guard isDeleted || found.action == .delete || operation.record.entity == Entities.prices else {
                 throw Broken("nothing is dropped without a word", "\(operation.token) of agent \(operation.agent), \(operation.record)")
             }
             count("superseded")
         case .done:
-            // A database that went back to before a decision hears of it from the hub, which has it under the decision's key.
+            // A database that went back to before a decision gets the result from the hub, which has it under the decision's key.
             guard isApplied || operation.applied > 0 else {
                 throw Broken("done is done at the hub", "\(operation.token) of agent \(operation.agent) was never applied")
             }
@@ -148,35 +148,35 @@ extension Simulation {
                 }
                 count("dropped for a newer one")
             }
-            // Taken back by a database that had gone back and did not know yet that it had sent it: nobody could tell.
-            // A database or a hub went back, and a dispute was decided twice: the first decision is the one that counts.
+            // Either a database that had gone back cancelled it and could not know that it was sent. Or, after a database or hub went
+            // back, a dispute was decided twice, and the first decision counts.
             if found.problem?.code == "already-decided" { return }
-            // Mutations that were to come after that one fall with it.
+            // Mutations that depend on it are rejected with it.
             let codes: Set<String> = ["idempotency-mismatch", "parent-rejected", "parent-expired", Problem.revoked]
             if operation.isDoubtful, found.state == .cancelled || found.state == .expired || codes.contains(found.problem?.code ?? "") {
                 return
             }
-            // An edit that was made after that has a key of its own: it is not mixed with what the hub may have already. With
-            // a twin either database may have sent it.
+            // A later edit has a key of its own and is not joined with a mutation that the hub may have. With a twin, either database may
+            // have sent it.
             if found.key != key, !operation.isDoubtful, found.problem?.code == "idempotency-mismatch",
                 agents.count(where: { $0.identity == agents[operation.agent].identity }) == 1
             {
                 throw Broken(
                     "an edit after a restore stands alone", "\(operation.token) of agent \(operation.agent) went into \(found.key)")
             }
-            // So for an edit that went into such a one.
+            // The same holds for an edit that went into such a mutation.
             let isDoubtful = operation.isDoubtful || byKey[found.key].map { operations[$0].isDoubtful } ?? false
             if found.key != key, isDoubtful { return }
-            // One history of the hub had it, the next refused it, and somebody settled that here; then a backup of the first
-            // came back. The mirror shows what the hub has.
+            // One history of the hub accepted it, the next one refused it, and a person settled that here. Then a backup of the first
+            // history came back, and the mirror shows its record.
             if operation.wasApplied { return }
-            // One history of the hub refused it, and the next one took it; or a person decided for it. Then a copy of this database
-            // from before that came back.
+            // One history of the hub refused it and the next one accepted it, or a person decided for it. Then a copy of this database
+            // from an earlier time came back.
             if operation.isDoubtful, hub.generation > 0 || found.state == .discarded { return count("refused in an older copy") }
-            // Two databases under one name have one dispute, and a person at each decides about it.
+            // Two databases under one name have one dispute, and a person at each decides it.
             let identity = agents[operation.agent].identity
             let hasTwin = agents.count { $0.identity == identity } > 1
-            // Either of the two may have sent what both held when they became two.
+            // Either twin may have sent a mutation that both held when the card was copied.
             if hasTwin, found.state == .discarded || operation.isDoubtful { return count("ended by one of two") }
             guard !isApplied, operation.applied == 0 else {
                 throw Broken(
@@ -202,11 +202,11 @@ extension Simulation {
         return false
     }
 
-    /// A mutation that does not get through is listed with everything that was asked for.
+    /// Checks that a mutation that cannot get through is listed with all its values.
     func checkListed(_ found: MutationSnapshot) throws(Broken) {
         guard let number = byKey[found.key] else { return }
         let operation = operations[number]
-        // The audit trail has the values that an earlier contest decided, and operations as operations.
+        // The audit trail holds values that an earlier contest decided. It holds operations unchanged.
         let kept = (found.data ?? "") + (found.operations ?? "")
         guard found.action == .delete || operation.record.entity == Entities.prices || kept.contains("\"\(operation.token)\"") else {
             throw Broken("what is refused keeps its value", "\(operation.token): \(kept)")

@@ -2,13 +2,13 @@ import HubServer
 import SyncCore
 import SyncStore
 
-// What strikes from outside, and the end of it.
+// Faults from outside, and their end.
 extension Simulation {
     func weather() throws(Broken) {
         guard !isHealed else { return }
         plan(.weather, in: chance(from: .seconds(1), upTo: .seconds(20)))
         let agent = pick(agents)
-        // Not faults, but news: other people work, operators ask, backups are made.
+        // These events are no faults: other people work, operators decide, backups are made.
         switch Int.random(in: 0..<10, using: &random) {
         case 0, 1: try publish()
         case 2:
@@ -54,7 +54,7 @@ extension Simulation {
             let far: [Duration] = [.seconds(10), .seconds(4_000), .seconds(40 * 86_400)]
             switch Int.random(in: 0..<6, using: &random) {
             case 0, 1: agent.wallError = .zero
-            // Without a battery the clock begins at 1970; one bit more, and it is 2106.
+            // Without a battery the clock starts at 1970. With one wrong bit it shows 2106.
             case 2: agent.wallError = .milliseconds(0 - agent.moment(at: now).wall.advanced(by: .zero - agent.wallError).milliseconds)
             case 3:
                 agent.wallError = .milliseconds(
@@ -108,7 +108,7 @@ extension Simulation {
         let name = RecordName(entity, RecordID(trusted: "r\(Int.random(in: 0..<scenario.records, using: &random))"))
         let text = JSON.string("hub-\(now.nanoseconds)")
         if entity == Entities.works {
-            // A back office edits what is there; what devices count and append stays.
+            // A back office edits an existing record, and keeps the fields that devices count and append.
             guard hub.records[name] != nil else { return }
             let published = try Broken.none { try hub.publish(name, [pick(["s", "v", "m"]): text], at: hubTime) }
             oracle.publish(name, published.0, version: published.1, at: hubTime)
@@ -158,7 +158,7 @@ extension Simulation {
         plan(.operatorLooks, in: .seconds(60))
     }
 
-    /// What the hub asked for before it healed still holds, and somebody may have to wait for that.
+    /// Extends the time to drain, because a wait that the hub demanded before it recovered still holds.
     func extendDrain(for agent: SimAgent) {
         guard isHealed, let until = agent.engine?.retryAt else { return }
         let wait = agent.moment(at: now).wall.duration(to: until)

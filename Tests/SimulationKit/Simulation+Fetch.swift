@@ -8,16 +8,16 @@ struct FetchOnItsWay {
     var name: RecordName
     var fetch: RecordFetch
     var request: HTTPRequest
-    /// The generation of the hub that it was sent to.
+    /// Generation of the hub that the request was sent to.
     var generation: Int
 }
 
-// Documents that were dropped and that an app asks the hub for (`get --fetch`, PROTOCOL B3). The request and its reading are those of the
-// agent (`RecordFetch`), and so is the store; what the agent's shell asks in between is asked here.
+// Dropped documents that an app asks the hub for (`get --fetch`, PROTOCOL B3). The request, its reading (`RecordFetch`) and the store are
+// those of the product. The checks of the agent's shell in between are written anew here.
 extension Simulation {
-    /// Apps ask for documents that are not here, and where records are shared out also for records that they can only guess.
+    /// Apps ask for documents that the device lacks, and in histories with scopes also for records whose ids they can only guess.
     ///
-    /// Everything is drawn from a generator of its own.
+    /// All draws are from another generator.
     func fetchWeather() throws(Broken) {
         guard others.fraction() < 0.7 else { return }
         let agent = agents[Int.random(in: 0..<agents.count, using: &others)]
@@ -43,7 +43,7 @@ extension Simulation {
         return names.isEmpty ? nil : names[Int.random(in: 0..<names.count, using: &others)]
     }
 
-    /// Long enough, now and then, for others to change or to take away what was asked for.
+    /// Travel time of a fetch. Now and then it is long enough for the record to change or to leave the share.
     private func wayOfFetch() -> Duration {
         others.fraction() < 0.4
             ? others.duration(from: .seconds(1), to: .seconds(60)) : others.duration(from: .milliseconds(10), to: .milliseconds(150))
@@ -58,7 +58,7 @@ extension Simulation {
         plan(.fetchAnswered(flight, hub.shown(response, to: received, at: hubTime)), in: wayOfFetch())
     }
 
-    /// The hub shows the record if the device has it in its share, and nothing of others.
+    /// Checks that the hub shows a record of the device's share, and no record of others.
     private func checkFetched(_ response: HTTPResponse, _ flight: FetchOnItsWay) throws(Broken) {
         let device = agents[flight.agent].device
         let page = try Broken.none { try SnapshotMessages.readResponse(response.body) }
@@ -79,7 +79,7 @@ extension Simulation {
         let agent = agents[flight.agent]
         guard agent.life == flight.life, agent.linkIsUp, let store = agent.store, let engine = agent.engine else { return }
         guard case .found(let record) = flight.fetch.handle(HubReply.read(response, now: agent.moment(at: now).wall)) else { return }
-        // As the agent's shell asks: versions and schemas compare only within one history and version.
+        // Versions compare only within one history, and documents within one version of their schema. The agent's shell checks the same.
         guard engine.memory.epoch == flight.fetch.epoch, engine.memory.healing == nil, agent.documentSchemas == flight.fetch.schemas
         else { return }
         let before = try Broken.none { try store.reads.record(flight.name) }
@@ -101,7 +101,7 @@ extension Simulation {
                     + "\(record.record.version), and has \(after.map { "version \($0.version): \($0.view ?? "nothing")" } ?? "nothing")")
         }
         guard let before, before.isNotKept else {
-            // What is here counts more than what was asked for, and what left the share meanwhile stays away.
+            // A newer local document wins over the fetched one, and a record that left the share stays away.
             guard after?.version == before?.version, after?.base == before?.base, after?.view == before?.view else {
                 throw breaks("a document that comes too late changes nothing")
             }
@@ -109,7 +109,7 @@ extension Simulation {
         }
         guard let after, after.version >= before.version else { throw breaks("a fetched document is no older one") }
         guard !after.isNotKept else {
-            // A record with open work stays as it is: an app may write to one of which it sees nothing.
+            // A record with open work stays as it is. An app may change a record that it does not see.
             guard record.record.version < before.version || before.status != .synced else {
                 throw breaks("a document that was asked for comes back")
             }

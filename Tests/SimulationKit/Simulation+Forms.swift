@@ -1,7 +1,7 @@
 import SyncCore
 
-// What apps write beside tokens: fields of every rule that several devices change in every way there is, and of which only the
-// model of the rules knows what becomes (``RuleModel``).
+// Changes of apps beside tokens. Several devices change fields of every rule in every way, and only the model of the rules knows the
+// results (``RuleModel``).
 extension Entities {
     static let formRules: [String: FieldStrategy] = [
         "xs": .lww, "xv": .server, "xc": .client, "xn": .counter, "xt": .append, "xg": .set, "xp": .set, "xa": .max, "xi": .min,
@@ -10,11 +10,11 @@ extension Entities {
 }
 
 extension Simulation {
-    /// Drawn from a generator of its own, so that a seed stays what it was.
+    /// Adds a form. It is drawn from another generator, so that a seed keeps its history.
     func addForm(to operation: inout Operation, _ agent: SimAgent) {
         var random = SeededRandom(seed: scenario.seed &* 0x2545_F491_4F6C_DD1D &+ UInt64(operation.number))
         let isLed = scenario.toward.map { Self.rulesOfForms.contains($0) } ?? false
-        // A history that is led to the moment when edits are joined must not keep them apart by operations on members.
+        // Operations on members keep edits apart, and a history that is led to coalescing needs joined edits.
         let share = isLed ? 1 : scenario.toward == .coalescedInDoubt ? 0 : 0.4
         guard Entities.counted.contains(operation.record.entity), random.fraction() < share else { return }
         let view = seen(operation.record, agent)
@@ -26,12 +26,12 @@ extension Simulation {
     ]
 
     private func addField(to operation: inout Operation, _ view: JSONObject?, _ random: inout SeededRandom) {
-        // Few values, so that the same is often written twice.
+        // A few values, so that devices often write equal ones.
         let value = JSON.string("x\(Int.random(in: 0...4, using: &random))")
         let number = Int64.random(in: -9...9, using: &random)
         let tag = ["red", "green", "blue"][Int.random(in: 0..<3, using: &random)]
         func operate(_ field: String, _ kind: FieldOperation.Kind, _ value: JSON) {
-            // A value comes before the operations on its field; an object that is written whole has none on its members.
+            // A value precedes the operations on its field. An object that is written whole has no operations on its members.
             let top = field.split(separator: ".").first.map { String($0) } ?? field
             guard operation.data[top] == nil else { return }
             operation.operations.append(FieldOperation(field, kind, value))

@@ -9,7 +9,7 @@ extension Simulation {
     struct HubImage {
         var copy: [UInt8]
         var oracle: HubOracle
-        /// By operation.
+        /// Number of accepted verdicts, by operation.
         var applied: [Int]
         /// The file beside the database.
         var mark: HubMark?
@@ -24,7 +24,7 @@ extension Simulation {
         say("the hub is backed up")
     }
 
-    /// The hub's disk dies, and an operator puts a backup back, or begins anew. What is on its way there arrives nowhere.
+    /// Loses the hub's disk. An operator restores a backup or begins anew. Requests on their way are lost.
     func replaceHub() throws(Broken) {
         let image = hubImages.isEmpty || chance(0.1) ? nil : pick(hubImages)
         hub.generation += 1
@@ -54,8 +54,8 @@ extension Simulation {
         for index in operations.indices { operations[index].applied = index < image.applied.count ? image.applied[index] : 0 }
     }
 
-    /// Somebody puts an older copy in the place of the hub's database and says nothing: the file alone, beside which the mark of
-    /// the newer one stands, or the whole folder, or what a server's own tools restore.
+    /// Replaces the hub's database by an older copy without a restore command: the file alone, so that the newer mark stays, or the whole
+    /// folder, or what a server's own tools restore.
     func rollBackHub() throws(Broken) {
         let image = pick(hubImages)
         let keepsMark = ablations.contains(.markIgnored) || scenario.toward == .markIgnored || chance(0.4)
@@ -80,7 +80,7 @@ extension Simulation {
         say("the mark tells that the hub is older than it was: epoch \(hub.hub.epoch)")
     }
 
-    /// A new history may begin with any request.
+    /// Notes a new history, which may begin with any request.
     func noteHistory() {
         guard hub.epochSeen != hub.hub.epoch else { return }
         hub.epochSeen = hub.hub.epoch
@@ -97,7 +97,7 @@ extension Simulation {
         guard !hasClone, agent.store != nil else { return }
         hasClone = true
         let other = try Broken.none { try SimAgent(index: agents.count, cloning: agent) }
-        // Either may send what the other takes back.
+        // Either device may send a mutation that the other cancels.
         for number in operations.indices where operations[number].agent == agent.index { operations[number].isDoubtful = true }
         (agent.wentBack, other.wentBack) = (true, true)
         agents.append(other)
@@ -116,7 +116,7 @@ extension SimHub {
 }
 
 extension HubOracle {
-    /// The hub knows no more than it did then; what agents sent is still what it was.
+    /// Takes the hub's facts back to an earlier time. Facts about what agents sent stay.
     mutating func goBack(to then: HubOracle) {
         let (known, shared) = (fingerprints, shares)
         self = then

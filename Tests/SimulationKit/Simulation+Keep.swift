@@ -1,8 +1,8 @@
 import SyncCore
 import SyncStore
 
-// Documents that devices drop by a rule (PROTOCOL C9): what a rule keeps stays, work that was not sent keeps its record, and the comparison
-// with the hub agrees all the same.
+// Documents that devices drop by a rule (PROTOCOL C9). The rule's exceptions stay, unsent work keeps its record, and the comparison with
+// the hub still agrees.
 extension Simulation {
     // MARK: Apps and processes
 
@@ -23,7 +23,7 @@ extension Simulation {
         return operation
     }
 
-    /// A round through the documents begins with a process, so processes end now and then.
+    /// Ends processes now and then, because a round through the documents begins with a process.
     func keepWeather() throws(Broken) {
         guard scenario.keeps else { return }
         try fetchWeather()
@@ -36,13 +36,13 @@ extension Simulation {
 
     // MARK: What must hold
 
-    /// The hub's documents that a device has, and the records with work that is not done.
+    /// The hub's documents that a device has, and the records with open work.
     struct HeldDocuments {
         var documents: [RecordName: JSONObject] = [:]
         var open: Set<RecordName> = []
     }
 
-    /// - Returns: `nil` where the command drops nothing.
+    /// - Returns: `nil` if the command drops nothing.
     func documents(of agent: SimAgent, before command: StoreCommand) throws(Broken) -> HeldDocuments? {
         guard scenario.keeps, case .housekeep = command, let store = agent.store else { return nil }
         return try documents(of: agent, store)
@@ -64,7 +64,7 @@ extension Simulation {
         return held
     }
 
-    /// Housekeeping has dropped what the rule lets go, and nothing else.
+    /// Checks that housekeeping has dropped only what the rule allows.
     func checkDropped(_ agent: SimAgent, since held: HeldDocuments?) throws(Broken) {
         guard let held, let store = agent.store else { return }
         let now = try documents(of: agent, store)
@@ -81,12 +81,12 @@ extension Simulation {
         }
     }
 
-    /// In the end a device need not have what the rule lets go.
+    /// Tells if a device may lack the document at the end, because the rule allows to drop it.
     func mayLack(_ name: RecordName, _ document: JSONObject) -> Bool {
         Tasks.dropped(scenario.extras).contains(name.entity) && Tasks.mayBeDropped(document)
     }
 
-    /// Of a dropped document the device has the version: both sides still agree.
+    /// Checks that the device keeps the versions of dropped documents, so that both sides still agree.
     func checkStubs(of agent: SimAgent) throws(Broken) {
         guard scenario.keeps, let store = agent.store else { return }
         let held = try documents(of: agent, store).documents

@@ -1,6 +1,6 @@
 import SyncCore
 
-// Mutations that belong together: lists that are taken as a whole, and parents of others, which are missing (PROTOCOL A16).
+// Mutations that belong together: atomic lists, and parents that the device does not receive and which count as missing (PROTOCOL A16).
 extension Simulation {
     /// Checks that a list is accepted as a whole or not at all, and that no answer to a member names a record of others.
     func checkLists(_ push: IncomingPush, _ answer: PushResponse, _ device: DeviceID) throws(Broken) {
@@ -28,7 +28,7 @@ extension Simulation {
         guard scenario.sharesOut, let problem else { return }
         for name in names where name != item.record && oracle.shares.isHidden(name, from: device) {
             guard problem.detail.contains(name.description) else { continue }
-            // The member itself names it as its parent.
+            // The member itself names the record as its parent.
             if case .success(let mutation) = item.content, name.entity == Shares.orders,
                 mutation.content.data["order"]?.text.map({ sameBytes($0, name.id.text) }) == true
             {
@@ -38,9 +38,10 @@ extension Simulation {
         }
     }
 
-    /// A parent of others is missing, as one is that never was: a child is not accepted after what would have made its parent was not.
+    /// Checks that a child of a record of others is refused like a child of a missing one. A child is also refused if the mutation that
+    /// was to create its parent was not accepted.
     ///
-    /// To be called with the shares as they were before the push.
+    /// Call this with the shares as they were before the push.
     func checkKin(_ push: IncomingPush, _ answer: PushResponse, _ device: DeviceID) throws(Broken) {
         guard scenario.hasParents else { return }
         var failed: Set<RecordName> = []
@@ -72,7 +73,7 @@ extension Simulation {
 }
 
 extension PushResult.Verdict {
-    /// It was accepted now, or before.
+    /// The mutation was accepted now or before.
     fileprivate var isInEffect: Bool {
         switch self {
         case .accepted, .duplicate(.accepted, _): true

@@ -1,17 +1,17 @@
 import SyncCore
 
-/// A request on its way. Copies of it may arrive more than once, and long after anybody waits for an answer.
+/// A request on its way. Copies may arrive more than once, and long after the caller stopped waiting for an answer.
 struct Flight {
     var agent: Int
     var life: Int
     var call: UInt64
     var kind: HubCall.Kind
     var request: HTTPRequest
-    /// Boot time of the agent.
+    /// Time of sending, since the boot of the agent.
     var sent: Instant
-    /// Of the hub that it was sent to.
+    /// Generation of the hub that it was sent to.
     var generation: Int
-    /// Of a copy nobody waits for the answer.
+    /// The request is a copy, and its answer is dropped.
     var isCopy = false
 }
 
@@ -28,12 +28,12 @@ extension Simulation {
         count("calls")
         if call.kind == .settle { count("settles") }
         guard agent.linkIsUp else { return fail(flight, .unreachable, in: .milliseconds(10)) }
-        // Whatever becomes of it, somebody waits no longer than this.
+        // The caller waits no longer than this, whatever happens to the request.
         fail(flight, .timedOut, in: Self.deadline)
         if strikes(.cut, 0.04) {
             count("cuts")
             fail(flight, .broken, in: chance(upTo: .seconds(3)))
-            // Cut on its way there, or on its way back.
+            // The connection is cut before the hub or after it.
             if chance(0.5) { return }
         }
         if strikes(.lostRequest, 0.08) {
@@ -53,7 +53,7 @@ extension Simulation {
         }
     }
 
-    /// As the agent's shell makes it.
+    /// Builds the request as the agent's shell does.
     func request(for call: HubCall, _ agent: SimAgent) -> HTTPRequest {
         var token = agent.token
         if let until = badTokens[agent.index], now < until { token = "est_revoked" }
@@ -106,7 +106,7 @@ extension Simulation {
             in: latency)
     }
 
-    /// A portal, an overloaded front, a front with a small limit, a hub that fails over certain mutations.
+    /// Answers in the hub's place: a portal, an overloaded proxy, a proxy with a small limit, or a hub that fails over certain mutations.
     private func answerInsteadOfHub(_ flight: Flight) -> HTTPResponse? {
         if strikes(.portal, 0.05) {
             count("portals")
@@ -146,7 +146,7 @@ extension Simulation {
         }
     }
 
-    /// What the hub said, as it comes out of a server that fails after the commit, or of one that speaks nonsense.
+    /// Damages the hub's answer: the server fails after the commit, or it sends nonsense.
     private func damaged(_ response: HTTPResponse, to flight: Flight) -> HTTPResponse {
         var response = response
         if strikes(.failed, 0.05) {

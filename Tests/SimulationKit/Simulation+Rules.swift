@@ -1,9 +1,9 @@
 import HubServer
 import SyncCore
 
-// The hub does what the rules say, by a model that is made of nothing of it (``RuleModel``): compared after each commit.
+// Compares the hub with a model of the rules that shares no code with it (``RuleModel``), after each commit.
 extension Simulation {
-    /// An answer leaves the hub.
+    /// Checks the verdicts of an answer that leaves the hub.
     ///
     /// - Parameter headBefore: The newest commit before the request came.
     func checkRules(_ push: IncomingPush, _ answer: PushResponse, from agent: SimAgent, headBefore: Int64) throws(Broken) {
@@ -32,7 +32,7 @@ extension Simulation {
                 }
                 noteShares(ofUnit.map(\.0), agent.device)
             } else {
-                // Of a list of which one is not accepted, nothing is.
+                // A list with one refused member changes nothing.
                 oracle.rules = before
             }
             index = end
@@ -41,7 +41,7 @@ extension Simulation {
         for name in changed.sorted() { try compareWithRules(name, lost[name] ?? []) }
     }
 
-    /// What a unit has changed counts for the rights of the next one.
+    /// Notes the changes of a unit, because they count for the rights of the next one.
     private func noteShares(_ names: [RecordName], _ device: DeviceID) {
         for name in names {
             let document = oracle.rules.document(name)
@@ -50,14 +50,14 @@ extension Simulation {
         }
     }
 
-    /// - Returns: The record and what must be told, when the model accepts the change.
+    /// - Returns: The record and the losses to report, if the model accepts the change.
     private func checkRule(
         _ item: IncomingItem, _ result: PushResult, _ agent: SimAgent, _ headBefore: Int64
     ) throws(Broken) -> (RecordName, [RuleModel.Lost])? {
         guard case .success(var mutation) = item.content,
             let rules = hubRules[mutation.record.entity], rules.kind == .record
         else { return nil }
-        // A version that is not reached yet belongs to another history.
+        // A base version above the head belongs to another history.
         if mutation.baseVersion > headBefore { mutation.baseVersion = -1 }
         try checkRight(item, result.verdict, mutation, rules, agent)
         if try checkContradiction(item, result.verdict, mutation, rules, agent) { return nil }
@@ -69,7 +69,7 @@ extension Simulation {
             said = .accepted(merged: Set(merged), lost: [])
         case .conflict(let fields, _): said = .conflict(Set(fields))
         case .rejected(let problem, _) where Self.codesOfRules.contains(problem.code): said = .rejected(problem.code)
-        // Decided before any rule was asked, or with a list of which another one was not accepted.
+        // The verdict was decided before any rule, or because of another member of the list.
         case .rejected, .retry, .duplicate:
             guard item.group != nil, !isKnown(result.verdict) else { return nil }
             said = .accepted(merged: [], lost: [])
@@ -79,7 +79,7 @@ extension Simulation {
         }
         let expected = oracle.rules.apply(
             RuleModel.Change(mutation, key: item.key, by: agent.device, commit: commit, at: hubTime), rules)
-        // How deep and how large a document may be is not the matter of rules.
+        // Limits on the depth and size of a document are not part of the rules.
         if case .rejected("validation") = said, mutation.content.operations.contains(where: { $0.field == "deep" }) {
             if case .accepted = expected { count("limits before rules") }
             return nil
@@ -88,7 +88,7 @@ extension Simulation {
         var bare = expected
         if case .accepted(let merged, let lost) = expected {
             losses = lost
-            // That a file has arrived is nobody's word, so a deletion takes no word away with it.
+            // The arrival of a file has no author, so a deletion loses nothing by it.
             if mutation.content.action == .delete { losses.removeAll { isArrival($0) } }
             bare = .accepted(merged: shown(merged, of: mutation.record), lost: [])
         }

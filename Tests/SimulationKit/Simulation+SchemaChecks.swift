@@ -2,11 +2,11 @@ import HubServer
 import SyncCore
 import SyncStore
 
-// What is written in one version of a schema means the same in every other one, and no record is complete that lacks something.
+// Checks that a value means the same in every version of a schema, and that no complete record lacks an answer.
 extension Simulation {
     // MARK: At the hub
 
-    /// The same request as a device would have written it that has the hub's version, by the plain words of ``ShapeChange``.
+    /// The request as a device with the hub's version would have written it, by the plain words of ``ShapeChange``.
     func lifted(_ push: IncomingPush) -> IncomingPush {
         guard scenario.changesSchemas else { return push }
         var push = push
@@ -30,7 +30,7 @@ extension Simulation {
         return Set(fields.compactMap { shapes.name($0, from: oracle.schemas.present, to: declared[Visits.entity]) })
     }
 
-    /// What a device sends is what its app has written, and what it is shown is of its version.
+    /// Checks that a device sends what its app has written, and that the answer has the version of the device.
     func checkSchemas(_ push: IncomingPush, _ answer: PushResponse) throws(Broken) {
         guard scenario.changesSchemas else { return }
         let version = declared[Visits.entity]
@@ -59,7 +59,7 @@ extension Simulation {
     private func checkArrived(_ mutation: IncomingMutation, _ key: MutationKey, _ version: Int) throws(Broken) {
         guard let number = byKey[key], !successors.contains(key), mutation.content.action != .delete,
             !operations.contains(where: { $0.into == key }), !operations[number].isDoubtful,
-            // With a version that is taken back, what only that one can say is lost.
+            // A version that is taken back loses the values that only it can express.
             shapes.isLossless || !hasTakenBack && scenario.faults.isDisjoint(with: [.hubRestore, .rollback])
         else { return }
         let operation = operations[number]
@@ -68,7 +68,7 @@ extension Simulation {
             guard let name = shapes.name(member.name.text, from: written, to: version) else { continue }
             let value = shapes.document([member.name.text: member.value], from: written, to: version)[name]
             let arrived = mutation.content.data[name]
-            // A device that has pulled a later value of another one does not send its own.
+            // A device that has pulled a later value of another device does not send its own.
             if arrived == nil, oracle.rules.document(mutation.record) != nil { continue }
             guard arrived == value else {
                 throw Broken(
@@ -115,7 +115,7 @@ extension Simulation {
 
     // MARK: At the agents
 
-    /// Whether the form that a change names tells the device that it leaves holes; `nil`: that does not matter here.
+    /// Tells if the form of a change shows the device that answers are missing; `nil` if that does not matter here.
     func expectsHoles(_ request: AppRequest, _ agent: SimAgent) -> Bool? {
         guard scenario.changesSchemas, request.operations.count == 1, let number = request.operations.first,
             case let operation = operations[number], operation.record.entity == Audits.entity, operation.action != .delete
@@ -159,9 +159,9 @@ extension Simulation {
         if version != agent.documentSchemas[Visits.entity] { count("writes in older versions") }
     }
 
-    /// As the agent's shell answers an app that names its version.
+    /// The answer of the agent's shell to an app that names its version.
     ///
-    /// - Returns: `nil` where there is no record, or where its documents wait for their conversion.
+    /// - Returns: `nil` if there is no record, or if its documents wait for their conversion.
     private func appView(_ name: RecordName, _ agent: SimAgent, _ version: Int) throws(Broken) -> JSONObject? {
         guard let store = agent.store, let rules = agent.rules[Visits.entity] else { return nil }
         let (stored, document) = try Broken.none { (try store.reads.documentSchema(of: Visits.entity), seen(name, agent)) }
@@ -177,7 +177,7 @@ extension Simulation {
         return shown
     }
 
-    /// Everybody has the hub's version, and shows it to apps of every version.
+    /// Checks that the agent has the hub's version and shows it to apps of every version.
     func checkVersions(of agent: SimAgent) throws(Broken) {
         guard scenario.changesSchemas, let store = agent.store, let rules = agent.rules[Visits.entity] else { return }
         let stored = try Broken.none { try store.reads.documentSchema(of: Visits.entity) }
@@ -192,7 +192,7 @@ extension Simulation {
 }
 
 extension PushResult.Verdict {
-    /// The documents that it shows.
+    /// The documents of the answer.
     fileprivate var shownData: [JSONObject] {
         let state: HubState? =
             switch self {

@@ -13,7 +13,7 @@ extension Simulation {
         try setUpSchemas()
     }
 
-    /// What the office does for a hub that has nothing yet.
+    /// Sets up schemas and forms at an empty hub.
     func setUpSchemas() throws(Broken) {
         guard scenario.changesSchemas else { return }
         try applySchema(office.present, accepts: office.accepts)
@@ -52,7 +52,7 @@ extension Simulation {
         oracle.rules.convert(Visits.entity) { shapes.convert(&$0, from: before, to: present) }
         (oracle.schemas.present, oracle.schemas.accepts) = (present, accepts)
         (office.present, office.accepts) = (present, accepts)
-        // Records keep their versions, so nobody is sent them again.
+        // Records keep their versions, so the hub does not send them again.
         hub.forgetObserved()
         say("the office makes version \(present) of the schema count, \(accepts) are accepted")
         if before != present { count("schemas changed") }
@@ -68,14 +68,14 @@ extension Simulation {
         say("the office publishes version \(version) of the form")
     }
 
-    /// Devices that refused the hub's settings get a program that knows them.
+    /// Gives devices that refused the hub's settings a program that knows them.
     func settleSchemas() {
         for agent in agents where agent.config.refused != nil && agent.store != nil { die(agent) }
     }
 
     // MARK: How agents learn of it
 
-    /// As the agent's shell does at its start: the settings that an earlier process has kept count before anything is sent.
+    /// Takes up the settings that an earlier process has kept, before anything is sent, as the agent's shell does.
     func takeUpConfig(_ agent: SimAgent) throws(Broken) {
         guard scenario.changesSchemas, let store = agent.store else { return }
         let (kept, schemas) = try Broken.none { (try store.serverConfiguration(), try store.documentSchemas()) }
@@ -94,7 +94,7 @@ extension Simulation {
         return SchemaOffice.rules(settings, ofHub: false).map { (version, $0) }
     }
 
-    /// Converts what is stored. What fails is tried again before the next command.
+    /// Converts stored documents. A failed conversion is repeated before the next command.
     func useRules(_ agent: SimAgent) throws(Broken) {
         guard scenario.changesSchemas else { return }
         try commit(.conversion, agent) { (store, moment) throws(StoreError) in
@@ -104,7 +104,7 @@ extension Simulation {
 
     private func commit(_ kind: Commit, _ agent: SimAgent, _ body: (Store, Moment) throws(StoreError) -> Void) throws(Broken) {
         guard let store = agent.store else { return }
-        // It may be in the middle of a command whose commit is of unknown outcome.
+        // The agent may be in the middle of a command whose commit has an unknown outcome.
         let (wasRefused, wasCommitting, wasCommitted) = (hasRefusedCommit, committing, hasCommitted)
         defer { (hasRefusedCommit, committing, hasCommitted) = (wasRefused, wasCommitting, wasCommitted) }
         hasRefusedCommit = false
@@ -124,7 +124,7 @@ extension Simulation {
         if let version = said.config { agent.config.offered = version }
     }
 
-    /// Between two cycles.
+    /// Fetches offered settings between two cycles.
     func fetchConfigIfOffered(_ agent: SimAgent) {
         let config = agent.config
         guard scenario.changesSchemas, !config.isFetching, let offered = config.offered, offered != config.inForce,
@@ -155,7 +155,7 @@ extension Simulation {
     func configAnswered(_ response: HTTPResponse?, _ agent: SimAgent, _ life: Int) throws(Broken) {
         guard agent.life == life else { return }
         if scenario.toward == .newSchemasUnseen, !isHealed, agent.engine?.cycle == nil || agent.job == .none || agent.job == .store {
-            // A history that is led there has the answer while a page is on its way.
+            // In a history that is led there, the answer comes while a page is on its way.
             return plan(.configAnswered(agent: agent.index, life: life, response), in: .milliseconds(40))
         }
         agent.config.isFetching = false
@@ -184,7 +184,7 @@ extension Simulation {
         try commit(.memory, agent) { (store, moment) throws(StoreError) in try store.keepServerConfiguration(text, at: moment) }
     }
 
-    /// The agent works by what the hub says.
+    /// Tells if the agent works by the hub's settings.
     func knowsSchemas(_ agent: SimAgent) -> Bool {
         !scenario.changesSchemas || agent.config.inForce == hub.hub.settings.config?.version
     }

@@ -1,7 +1,7 @@
 import HubServer
 import SyncCore
 
-// No answer shows a device what is not in its share, and no device changes what it may not (``ShareOracle``).
+// Checks that no answer shows a device a record outside of its share, and that no device exceeds its rights (``ShareOracle``).
 extension Simulation {
     /// A cursor that the hub gave to a device.
     struct ShownCursor {
@@ -12,7 +12,7 @@ extension Simulation {
 
     // MARK: Pages
 
-    /// - Parameter isForeign: The cursor names scopes of another device: the ids of what that one may have are told then.
+    /// - Parameter isForeign: The cursor names scopes of another device. The answer may then name ids that the other device had.
     func checkShare(_ pull: PullResponse, _ device: DeviceID, isForeign: Bool = false) throws(Broken) {
         guard scenario.sharesOut else { return }
         for page in pull.pages where Shares.scoped.contains(page.entity) {
@@ -66,7 +66,7 @@ extension Simulation {
         }
     }
 
-    /// The hub compares with the share of the device.
+    /// Checks that the hub compares a device's digest with the share of that device.
     func checkComparison(_ body: [UInt8], _ answer: [UInt8], _ device: DeviceID) throws(Broken) {
         guard scenario.sharesOut else { return }
         let asked = try Broken.none { try VerifyMessages.readRequest(body) }
@@ -83,7 +83,7 @@ extension Simulation {
         count("comparisons of shares")
     }
 
-    /// A hello tells the device its own scopes and roles.
+    /// Checks that a hello names the scopes and roles of its own device.
     func checkGreeting(_ hello: HelloResponse, _ device: DeviceID) throws(Broken) {
         guard scenario.sharesOut else { return }
         let told = Set(hello.share?.scopes.first { $0.name == "site" }?.values ?? [])
@@ -94,7 +94,7 @@ extension Simulation {
 
     // MARK: Verdicts
 
-    /// The states that verdicts show are those of the device's share.
+    /// Checks that the records in verdicts belong to the device's share.
     func checkShare(_ push: IncomingPush, _ answer: PushResponse, _ device: DeviceID) throws(Broken) {
         guard scenario.sharesOut else { return }
         for (item, result) in zip(push.items, answer.results) {
@@ -114,7 +114,7 @@ extension Simulation {
         }
     }
 
-    /// The hub decides by the state before and after a change. Called with the rules as they were before it.
+    /// Checks that the hub decides by the states before and after a change. Call this with the rules as they were before the change.
     func checkRight(
         _ item: IncomingItem, _ verdict: PushResult.Verdict, _ mutation: IncomingMutation, _ rules: EntityRules, _ agent: SimAgent
     ) throws(Broken) {
@@ -145,12 +145,12 @@ extension Simulation {
         }
     }
 
-    /// A record may have moved within this very request.
+    /// Tells if the record is hidden now. It may have moved within this very request.
     private func isHiddenNow(_ name: RecordName, _ device: DeviceID) -> Bool {
         oracle.rules.document(name).map { !oracle.shares.includes(name, $0, device) } ?? true
     }
 
-    /// "Not found" and "not yours" are one answer.
+    /// Checks that a record of others and a missing record get the same answer.
     private func checkUnknown(
         _ problem: Problem, _ mutation: IncomingMutation, _ isUnknown: Bool, _ breaks: (String, String) -> Broken
     ) throws(Broken) {
@@ -162,7 +162,7 @@ extension Simulation {
 }
 
 extension PushResult.Verdict {
-    /// The code of a verdict that only a record that exists can have.
+    /// The code of a verdict that only an existing record can have.
     fileprivate var codeOfState: String? {
         switch self {
         case .conflict: "conflict"

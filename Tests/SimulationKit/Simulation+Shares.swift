@@ -2,7 +2,7 @@ import HubServer
 import SyncCore
 import SyncStore
 
-// Records that are shared out: what apps do with them, what the office and operators do, and cursors that are shown by others.
+// Records that are shared among devices: changes by apps, the office and operators, and cursors that other devices show.
 extension Simulation {
     /// The grants that the hub has at the beginning.
     func beginSharing() throws(Broken) {
@@ -16,7 +16,7 @@ extension Simulation {
             count("histories with groups")
             for (group, sites) in Shares.groupsAtFirst { oracle.shares.set(sites, of: group) }
         }
-        // The cursors of this device do not name its scopes.
+        // The cursors of this device have a digest in place of its scopes.
         if scenario.hasParents { count("histories with parents") }
         guard scenario.seed.isMultiple(of: 4), let device = Shares.field.last else { return }
         for site in Shares.emptySites { grant(site, to: device, in: .file, isGranted: true) }
@@ -55,20 +55,20 @@ extension Simulation {
         return operation
     }
 
-    /// What came later is drawn from a generator of its own.
+    /// Adds later kinds of changes, drawn from another generator.
     private func addLater(to operation: inout Operation, _ agent: SimAgent) {
         if scenario.keeps, operation.record.entity == Shares.orders, others.fraction() < 0.6 {
             operation.data["done"] = others.fraction() < 0.7 ? "yes" : "no"
         }
         addFile(to: &operation)
         guard scenario.hasParents, operation.record.entity == Shares.jobs, others.fraction() < 0.8 else { return }
-        // Mostly the order that the app has just written.
+        // Usually the order that the app has just written.
         let latest = operations.last { $0.agent == agent.index && $0.record.entity == Shares.orders && !$0.isLost }
         let drawn = "r\(Int.random(in: 0..<scenario.records, using: &others))"
         operation.data["order"] = .string(others.fraction() < 0.8 ? latest?.record.id.text ?? drawn : drawn)
     }
 
-    /// Gives a record its scopes, or other ones.
+    /// Sets or changes the scopes of a record.
     private func place(_ operation: inout Operation, isNew: Bool, _ agent: SimAgent) {
         let own = oracle.shares.sites(of: agent.device).filter { Shares.sites.contains($0) }.sorted()
         let isAssigned = isNew && (operation.record.entity == Shares.jobs || chance(0.4)) || !isNew && chance(0.12)
@@ -98,10 +98,10 @@ extension Simulation {
         switch Int.random(in: 0..<10, using: &random) {
         case 0, 1: grant(site, to: device, in: book, isGranted: true)
         case 2, 3:
-            // It is taken back in every book, because any of them may have granted it.
+            // The grant is revoked in every book, because any of them may have it.
             for book in Shares.Book.allCases { grant(site, to: device, in: book, isGranted: false) }
         case 4:
-            // From one site to another.
+            // The device moves from one site to another.
             for old in Shares.sites { for book in Shares.Book.allCases { grant(old, to: device, in: book, isGranted: false) } }
             grant(site, to: device, in: book, isGranted: true)
         case 5, 6: try moveByOffice()
@@ -176,7 +176,7 @@ extension Simulation {
 
     // MARK: Cursors
 
-    /// A device shows a cursor that it had before, or that another device had.
+    /// A device shows one of its earlier cursors, or a cursor of another device.
     private func showCursor() throws(Broken) {
         guard hub.isUp, !shownCursors.isEmpty else { return }
         let shown = pick(shownCursors), agent = pick(agents)
@@ -198,7 +198,7 @@ extension Simulation {
 
     // MARK: Work that was set aside
 
-    /// A mutation that was parked when its record left the share goes on once the record is back.
+    /// Retries a mutation that was parked when its record left the share, once the record is back.
     func retryRevoked(_ agent: SimAgent) throws(Broken) {
         guard scenario.sharesOut, isHealed || chance(0.5) else { return }
         var tried: Set<MutationKey> = []
@@ -217,7 +217,7 @@ extension Simulation {
                     throw error
                 }
             }
-            // Another member of its list may be of a record that is not back, and what is back is not created again.
+            // Another member of its list may be about a record that is not back, and a record that is back is not created again.
             if let refusal, refusal.problem != nil, parked.group == nil, parked.action != .create {
                 throw Broken("parked work goes on after a new grant", "agent \(agent.index), \(name(of: parked.key)): \(refusal)")
             }
@@ -233,7 +233,7 @@ extension Simulation {
         }
     }
 
-    /// In the end operators give back what they took, so that parked work can go on.
+    /// Operators grant again at the end what they revoked, so that parked work can go on.
     func grantAgain() {
         guard scenario.sharesOut, chance(0.7) else { return }
         for device in Shares.field {

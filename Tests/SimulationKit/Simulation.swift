@@ -3,21 +3,21 @@ import SyncCore
 /// One simulated world: several agents, each the real engine on the real store; one real hub; a network between them; apps
 /// that ask for things; and faults. One seed is one history.
 ///
-/// There are no tasks and no clocks: a single loop takes the next event, ordered by time and then by the order of planning,
-/// and everything that is decided by chance comes from one seeded generator. First faults strike for some minutes. Then
-/// they stop, and everything must drain; what is parked or refused must be listed with its value.
+/// There are no tasks and no clocks. A single loop takes the next event, ordered by time and then by the order of planning, and all random
+/// decisions come from one seeded generator. First, faults strike for some minutes. Then they stop, and everything must drain. A parked or
+/// refused mutation must be listed with its value.
 ///
-/// What must hold is checked as it happens (``HubOracle``, `Simulation+Checks.swift`) and at the end, values as well as
-/// keys: that every key arrived says nothing about what became of it.
+/// Promises are checked at each step (``HubOracle``, `Simulation+Checks.swift`) and at the end. Values are checked as well as keys,
+/// because the arrival of every key says nothing about the values.
 package final class Simulation {
     /// Wall time of the world's beginning: 2026-11-20T21:00:00Z.
     static let epochMilliseconds: Int64 = 1_795_208_400_000
     static let hubURL = "https://hub.example"
-    /// How long changes of records that a new history does not know wait for who made them.
+    /// Time for which changes of records that a new history lacks wait for the creator of the record.
     static let offerTime: Duration = .seconds(300)
 
     enum Event {
-        /// An engine's wake-up. Meant for one process, as the following two are.
+        /// Wake-up of an engine. This event and the next two are for one process.
         case wake(agent: Int, life: Int, id: Int)
         case command(agent: Int, life: Int, StoreCommand)
         case probed(agent: Int, life: Int, UInt64)
@@ -28,7 +28,7 @@ package final class Simulation {
         /// At the end, each agent's app says a last word.
         case appSays(agent: Int)
         case appRepeats(AppRequest)
-        /// Something strikes.
+        /// A fault or an outside event strikes.
         case weather
         case starts(agent: Int)
         case link(agent: Int, up: Bool)
@@ -54,9 +54,9 @@ package final class Simulation {
     package let scenario: Scenario
     let ablations: Ablations
     var random: SeededRandom
-    /// Draws of what came later, so that a seed stays what it was in all else: fetched documents, and parents.
+    /// Generator for later additions (fetched documents, parents), so that all other draws of a seed stay the same.
     var others: SeededRandom
-    /// Draws of files.
+    /// Generator for files.
     var fileDraws: SeededRandom
     var now = Instant(nanoseconds: 0)
     var queue = EventQueue<Event>()
@@ -65,35 +65,35 @@ package final class Simulation {
     var oracle = HubOracle()
     var operations: [Operation] = []
     var byKey: [MutationKey: Int] = [:]
-    /// Keys of mutations that took the place of others.
+    /// Keys of mutations that replaced others.
     var successors: Set<MutationKey> = []
-    /// Answers that apps were given so far.
+    /// Number of answers that apps got so far.
     var acknowledgements = 0
-    /// Mutations that took the place of such that were parked when their records left a share.
+    /// Mutations that replaced others which were parked when their records left a share.
     var retriedKeys: Set<MutationKey> = []
-    /// What the office wants of the hub: the newest settings that it has made.
+    /// The newest settings of the office.
     var office = SchemaState()
-    /// It has taken a version of a schema back.
+    /// The office has taken a version of a schema back.
     var hasTakenBack = false
-    /// The versions of schemas that the request under way names.
+    /// The versions of schemas that the present request names.
     var declared = SchemaNumbers()
-    /// Settings of the hub that agents have taken over, in all and when everybody was asked to look for news.
+    /// Number of times that agents took over settings of the hub: so far, and when agents were last reminded to pull.
     var configsTaken = 0
     var configsWhenReminded = 0
-    /// Cursors of entities that are shared out, oldest first.
+    /// Cursors of shared entities, oldest first.
     var shownCursors: [ShownCursor] = []
-    /// What the hub says of a record that never was, and so of one of others.
+    /// The hub's answer about a record that never existed, which is also the answer about a record of others.
     var unknownRecord: Problem?
-    /// What the hub says of a file that never was, and so of one of others.
+    /// The hub's answer about a file that never existed, which is also the answer about a file of others.
     var unknownFile: [UInt8] = []
-    /// The commit number that a cursor stands for, as the hub handed it out.
+    /// The commit number of each cursor, as of its issue.
     var cursorPlaces: [String: Int64] = [:]
-    /// What of interest has happened, and how often.
+    /// Number of interesting events, by name.
     package internal(set) var counts: [String: Int] = [:]
     var trace: Trace
-    /// A died process, between its death and the moment it is noticed.
+    /// The agent whose process has just died, until the simulation notices.
     var dying: Int?
-    /// The agent whose credentials do not hold at the moment, and until when.
+    /// Agents whose credentials do not hold at present, and the end of that time.
     var badTokens: [Int: Instant] = [:]
     var isHealed = false
     var hubImages: [HubImage] = []
@@ -101,21 +101,21 @@ package final class Simulation {
     var drainUntil = Instant(nanoseconds: 0)
     var isDrained = false
     var isOver = false
-    /// A disk was full in the present command.
+    /// The disk was full during the present command.
     var hasRefusedCommit = false
-    /// What is being committed, if anything is.
+    /// Kind of the commit under way.
     var committing = Commit.apps
-    /// A transaction went through, whether anybody heard of it or not.
+    /// A transaction was committed, even if no answer told so.
     var hasCommitted = false
-    /// Operations that were taken by databases so far.
+    /// Number of operations that databases took so far.
     var places = 0
-    /// Mutations that had taken effect when everybody was asked to look for news.
+    /// Number of accepted mutations when agents were last reminded to pull.
     var appliedWhenReminded = 0
-    /// Requests on their way to the hub.
+    /// Number of requests on their way to the hub.
     var flying = 0
-    /// Store commands so far.
+    /// Number of store commands so far.
     var steps = 0
-    /// All stores are verified after each event, and not only now and then.
+    /// All stores are verified after each event instead of now and then.
     var verifiesAlways = false
 
     /// - Parameter keeps: Lines of the trace to keep for a report.
@@ -139,7 +139,7 @@ package final class Simulation {
         }
     }
 
-    /// The rules of the agents' own files, and of the hub.
+    /// The rules of the agents' own files.
     private(set) lazy var ownRules = Entities.rules(ofHub: false, scenario.extras)
     private(set) lazy var hubRules = Entities.rules(ofHub: true, scenario.extras)
 
@@ -232,7 +232,7 @@ package final class Simulation {
 
     func pick<Value>(_ values: [Value]) -> Value { values[Int.random(in: 0..<values.count, using: &random)] }
 
-    /// - Parameter alsoWithScopes: Counts it once more where records are shared out.
+    /// - Parameter alsoWithScopes: Counts the event once more under another name if records are shared.
     func count(_ what: String, alsoWithScopes: Bool = false) {
         counts[what, default: 0] += 1
         if alsoWithScopes, scenario.sharesOut { counts[what + " with scopes", default: 0] += 1 }
@@ -245,7 +245,7 @@ package final class Simulation {
 }
 
 extension Broken {
-    /// Errors that no fault explains.
+    /// Runs the body. Its errors break the history, because no fault explains them.
     static func none<Value>(_ body: () throws -> Value) throws(Broken) -> Value {
         do {
             return try body()

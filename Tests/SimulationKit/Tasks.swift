@@ -1,15 +1,14 @@
 import SyncCore
 
-/// The entity of the simulated world whose documents devices may drop: tasks that are done. Where records are shared out as well, orders
-/// that are done go, too.
+/// The entity whose documents devices may drop: tasks that are done. In histories with scopes, devices also drop orders that are done.
 ///
-/// A history has minutes and the rules of products have days, so here the age is over at once, and the field alone decides. Tests of the
-/// store prove the age.
+/// The age of the rule is over at once, because products use days and a history lasts minutes. Only the field decides here. Tests of the
+/// store cover the age.
 enum Tasks {
     static let entity = EntityName(trusted: "tasks")
     static let rule = KeepRule(days: 0, when: ["done": ["yes"]])
 
-    /// The entities of which devices drop documents.
+    /// Entities of which devices drop documents.
     static func dropped(_ extras: Entities.Extras) -> [EntityName] {
         extras.keeps ? extras.sharesOut ? [Shares.orders, entity] : [entity] : []
     }
@@ -22,6 +21,6 @@ enum Tasks {
         return rules
     }
 
-    /// What the rule says, as plainly as PROTOCOL C9 says it. It shares no code with `KeepRule`.
+    /// Applies the rule as plainly as PROTOCOL C9 states it. It shares no code with `KeepRule`.
     static func mayBeDropped(_ document: JSONObject) -> Bool { document["done"]?.text == "yes" }
 }

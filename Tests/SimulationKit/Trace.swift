@@ -1,6 +1,6 @@
 import SyncCore
 
-/// What happened, as lines: the last ones for people, all of them as one hash that tells two histories apart.
+/// Events as lines of text: the last ones for people, and a hash over all of them, which tells two histories apart.
 struct Trace {
     private(set) var hash: UInt64 = 0xCBF2_9CE4_8422_2325
     private(set) var count = 0
@@ -23,7 +23,7 @@ struct Trace {
         if keeps > 0 { lines.append(text) }
     }
 
-    /// A line for people alone: it costs nothing where nobody reads.
+    /// Adds a line for people alone. It is not built if the trace keeps no lines.
     mutating func addDetail(_ line: @autoclosure () -> String) {
         guard keeps > 0 else { return }
         if lines.count == 2 * keeps { lines.removeFirst(keeps) }

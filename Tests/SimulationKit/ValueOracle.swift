@@ -1,14 +1,14 @@
 import SyncCore
 
-/// The values that the fields of a record must have, derived from the mutations that the hub accepted and from nothing that merging
-/// is made of: who put what in, and who had seen it when taking it out.
+/// The values that fields of records must have. They are computed from the accepted mutations alone: the writer of each value, and the
+/// knowledge of each device that removed one. It shares no code with the merge.
 ///
-/// - `tags`, a set: an element is there if somebody put it in whom no later removal had seen.
+/// - `tags`, a set: an element is there if no later removal had seen one of its additions.
 /// - `parts`, the same as a set of objects with an id.
-/// - `txt`, a text: it holds every word that nobody has overwritten in sight of it.
+/// - `txt`, a text: it holds every word, except those that a device overwrote after it had seen them.
 /// - `o`, an object that is merged: a member that only one device ever wrote holds what that device wrote last.
-/// - `p`, a maximum: the greatest that was ever sent since the record came into being; `q`, a minimum: the same below zero.
-/// - `m`, for people: nobody overwrites what they had not seen.
+/// - `p`, a maximum: the greatest value that was sent since the record was created; `q`, a minimum: the same below zero.
+/// - `m`, a manual field: no device overwrites a value that it had not seen.
 struct ValueOracle {
     private struct Written {
         var version: Int64
@@ -19,26 +19,26 @@ struct ValueOracle {
         var tags: [String: [Written]] = [:]
         var words: [String: Written] = [:]
         var members: [String: (device: Int, value: JSON)] = [:]
-        /// Members that stamps have decided about, which say nothing of single members: what they hold is not followed.
+        /// Members that stamps have decided. Their values are not followed, because the stamps belong to the whole field.
         var contested: Set<String> = []
         var peak: Int64?
-        /// The newest version that each device has built on: whoever goes on from its own later write has seen that, too.
+        /// The newest version that each device has built on. A device that continues from its own later write has seen that version, too.
         var seen: [Int: Int64] = [:]
-        /// Versions of `m`, newest last; `nil` stands for none.
+        /// Versions of `m`, newest last; `nil` for no value.
         var disputed: [(version: Int64, device: Int, value: JSON?)] = []
     }
 
     private var records: [RecordName: Record] = [:]
-    /// As they were when they were deleted.
+    /// Deleted records as of their deletion.
     private var gone: [RecordName: Record] = [:]
-    /// Every value that `m` ever had, `nil` for none, with the version that it came in.
+    /// Every past value of `m` with its version; `nil` for no value.
     private(set) var history: [RecordName: [(version: Int64, value: JSON?)]] = [:]
 
     /// - Parameters:
-    ///   - device: Who wrote it, as the hub knows it: two databases under one name are one device.
-    ///   - members: Those of `o` that nobody else writes, and those that its app undoes by asking again.
-    ///   - existed: Whether the hub held the record before.
-    ///   - sight: The text that its author saw when it was made. In a history that began since, its base says nothing of it.
+    ///   - device: The author as the hub knows it. Two databases under one name are one device.
+    ///   - members: Members of `o` that only this device writes, and those that its app undoes by a repeated request.
+    ///   - existed: The hub held the record before.
+    ///   - sight: The text that the author saw. In a history that began later, the base does not contain it.
     mutating func apply(
         _ mutation: IncomingMutation, version: Int64, from device: Int, members own: Set<String>, existed: Bool, inSightOf sight: String
     ) throws(Broken) {
@@ -48,11 +48,11 @@ struct ValueOracle {
             if let record = records.removeValue(forKey: name) { gone[name] = record }
             return
         }
-        // A create knows nothing of what is there.
+        // A create does not know the present record.
         let base = content.action == .create ? 0 : mutation.baseVersion
         var record = existed ? records[name] ?? Record() : Record()
         func isSeen(_ written: Written) -> Bool { written.device == device || written.version <= base }
-        /// A value that a create brings back unchanged does not count where another device has created the record anew with its own value.
+        /// A create may restore a value unchanged. It does not count if another device has created the record anew with its own value.
         func isBroughtBack(_ field: String) -> Bool {
             existed && content.action == .create && content.base[field] == content.data[field]
         }
@@ -62,13 +62,13 @@ struct ValueOracle {
             for (word, written) in record.words where !words.contains(word) {
                 if isSeen(written) || written.version <= known || seen.contains(word) { record.words[word] = nil }
             }
-            // The same word by word: a text of which some lines are new is merged with what is there.
+            // The same holds for words: a text with some new lines is merged with the present one.
             let old = existed && content.action == .create ? Self.words(in: content.base["txt"]?.text ?? "") : []
             for word in words.subtracting(old) where record.words[word] == nil {
                 record.words[word] = Written(version: version, device: device)
             }
         }
-        // A whole object on one that is there: of the members that it names, the rule has nothing to go by but stamps.
+        // A whole object replaces an existing one without a base, so only stamps can decide its members.
         if existed, content.base["o"] == nil, content.action == .create {
             for key in content.data["o"]?.object?.names ?? [] {
                 record.members[key] = nil
@@ -78,13 +78,13 @@ struct ValueOracle {
         for member in content.data["o"]?.object?.members ?? [] {
             let key = member.name.text
             if content.base["o"]?.object?[key] == member.value {
-                // Where the hub has no such object, it takes the whole one: then this member is as late as that.
+                // If the hub has no such object, it takes the whole one, and the member gets the time of the object.
                 if record.members[key] == nil { record.contested.insert(key) }
                 continue
             }
-            // A member is named for the one device whose apps mean to write it; whole objects that bring a record back carry all.
+            // A member is named for the only device whose apps write it. Whole objects that restore a record carry all members.
             guard own.contains(key) else { continue }
-            // Changed in sight of something else than what is there: the stamps decide, and those are of the whole field.
+            // The base differs from the present value, so stamps decide, and these belong to the whole field.
             guard !record.contested.contains(key), !existed || content.base["o"]?.object?[key] == record.members[key]?.value
             else {
                 record.members[key] = nil
@@ -93,16 +93,16 @@ struct ValueOracle {
             }
             record.members[key] = (device, member.value)
         }
-        // An app that repeats a request sends what it made of an older view: what the store had meanwhile is removed by it.
+        // An app that repeats a request sends a value made from an older view, which removes what the store got meanwhile.
         if let whole = content.data["o"]?.object {
             for key in content.base["o"]?.object?.names ?? [] where whole[key] == nil { record.members[key] = nil }
         }
         if let tags = content.data["tags"]?.array?.compactMap(\.text) {
-            // A create that brings the record back names the earlier list, and so the elements that it takes out.
+            // A create that restores the record names the earlier list, and so the elements that it removes.
             if existed, content.action == .create {
                 for tag in content.base["tags"]?.array?.compactMap(\.text) ?? [] where !tags.contains(tag) { record.tags[tag] = nil }
             }
-            // A list that is written as a whole does not put in elements that are there already.
+            // A list that is written as a whole does not add elements that exist already.
             for tag in tags where record.tags[tag, default: []].isEmpty { record.tags[tag] = [Written(version: version, device: device)] }
         }
         record.seen[device] = max(record.seen[device] ?? 0, base)
@@ -111,7 +111,7 @@ struct ValueOracle {
             switch (operation.field, operation.kind) {
             case ("tags", .add):
                 guard let tag = operation.value.text else { continue }
-                // A device that adds an element that it has seen takes the element over, so one removal is enough afterwards.
+                // A device that adds an element that it has seen becomes its only author, so one removal is enough afterwards.
                 record.tags[tag]?.removeAll { isSeen($0) }
                 record.tags[tag, default: []].append(Written(version: version, device: device))
             case ("tags", .remove): if let tag = operation.value.text { record.tags[tag]?.removeAll { isSeen($0) } }
@@ -131,7 +131,7 @@ struct ValueOracle {
     ) throws(Broken) {
         if !existed || content.data["m"] != nil { history[name, default: []].append((version, content.data["m"])) }
         guard let value = content.data["m"] else { return }
-        // A create that brings the record back says what it had seen.
+        // A create that restores the record states its base.
         let hasSeen = record.disputed.last.map { $0.value != nil && content.base["m"] == $0.value } ?? false
         if existed, !hasSeen, let last = record.disputed.last, last.device != device, last.version > base, last.value != value {
             throw Broken(
@@ -139,17 +139,17 @@ struct ValueOracle {
                 "\(name): version \(last.version) of m is \(last.value?.json ?? "nothing"), and \(value.json) had seen \(base)")
         }
         if let last = record.disputed.indices.last, record.disputed[last].value == value {
-            // Equal is no news.
+            // An equal value is no news.
             record.disputed[last].device = device
         } else {
             record.disputed.append((version, device, value))
         }
     }
 
-    /// The deletion has given way.
+    /// Restores a record whose deletion has given way.
     mutating func bringBack(_ name: RecordName) { records[name] = gone[name] }
 
-    /// A back office wrote a whole document.
+    /// Takes in a whole document of the back office.
     mutating func publish(_ name: RecordName, _ document: JSONObject?, version: Int64) {
         guard let document else {
             records[name] = nil

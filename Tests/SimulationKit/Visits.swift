@@ -1,7 +1,7 @@
 import HubServer
 import SyncCore
 
-/// The entity of the simulated world whose schema has versions, and what the office tells the hub about them.
+/// The entity whose schema has versions, and the settings that the office gives to the hub.
 ///
 /// | field | version 1 | version 2 | version 3 |
 /// |---|---|---|---|
@@ -12,7 +12,7 @@ import SyncCore
 /// | `legacy` | a text | a text | not there, or a text |
 /// | `size` | any number | any number | at most 100 |
 ///
-/// What every entity has, `t`, `n` and `a`, stays as it is.
+/// The fields `t`, `n` and `a`, which every entity has, stay as they are.
 enum Visits {
     static let entity = EntityName(trusted: "visits")
     static let versions = 1...3
@@ -25,7 +25,7 @@ enum Visits {
     }
 }
 
-/// One change of the shape of documents, as plainly as PROTOCOL D7 says it. It shares no code with `SchemaStep`.
+/// One step between two versions of a schema, as plain as in PROTOCOL D7. It shares no code with `SchemaStep`.
 enum ShapeChange: Hashable, Sendable {
     case renamed(String, to: String)
     case filled(String, String)
@@ -33,7 +33,7 @@ enum ShapeChange: Hashable, Sendable {
     case listed(String)
     case dropped(String)
 
-    /// As the settings of the entity have it.
+    /// The step in the settings of the entity.
     var json: JSON {
         switch self {
         case .renamed(let old, let new): ["rename": .object([old: .string(new)])]
@@ -93,7 +93,7 @@ enum ShapeChange: Hashable, Sendable {
             content.unset.removeAll { $0 == field }
             let isNew = content.action == .create && content.data[field] == nil && !isRemoved
             if isRemoved || isNew || content.data[field] == .null { content.data[field] = .string(value) }
-            // Whatever anybody has written is later.
+            // Every real write is later.
             if isNew { content.stamps[JSONString(field)] = Self.never }
             if content.action == .create, !content.base.isEmpty, content.base[field] == nil { content.base[field] = .string(value) }
         case .mapped, .listed:
@@ -155,7 +155,7 @@ enum ShapeChange: Hashable, Sendable {
 
     // MARK: Names
 
-    /// The name of a field in the older version; `nil`: that has no such field.
+    /// The name of a field in the older version; `nil` if that version lacks the field.
     func older(_ field: String) -> String? {
         switch self {
         case .renamed(let old, let new): field == new ? old : field == old ? new : field
@@ -175,10 +175,10 @@ enum ShapeChange: Hashable, Sendable {
 
 /// The versions of ``Visits`` in one history.
 struct VisitShapes: Hashable, Sendable {
-    /// Nothing is lost on the way to any version and back.
+    /// No value is lost on the way to any version and back.
     let isLossless: Bool
 
-    /// The changes from the version before.
+    /// The steps from the version before.
     func changes(to version: Int) -> [ShapeChange] {
         let grades = ShapeChange.mapped("grade", ["minor": "low", "major": "high"])
         switch (version, isLossless) {
@@ -213,7 +213,7 @@ struct VisitShapes: Hashable, Sendable {
         for change in changes(from: new, to: old).reversed() { change.down(&record) }
     }
 
-    /// - Returns: `nil` where the other version has no such field.
+    /// - Returns: `nil` if the other version lacks the field.
     func name(_ field: String, from old: Int, to new: Int) -> String? {
         var name: String? = field
         for change in changes(from: old, to: new) { name = name.flatMap { change.newer($0) } }
@@ -221,7 +221,7 @@ struct VisitShapes: Hashable, Sendable {
         return name
     }
 
-    /// What is wrong with a document of this version; `nil`: nothing.
+    /// The fault of a document of this version; `nil` if it has none.
     func fault(_ document: JSONObject, _ version: Int) -> String? {
         for name in [version == 1 ? "place" : "site"] + (hasKind(version) ? [] : ["kind"]) + (hasLegacy(version) ? [] : ["legacy"])
         where document[name] != nil {
@@ -258,7 +258,7 @@ struct VisitShapes: Hashable, Sendable {
     }
 }
 
-/// The office: what it tells the hub, and how the hub and the agents read that.
+/// The office: its messages to the hub, and the readers of the hub and the agents.
 struct SchemaOffice: Sendable {
     let shapes: VisitShapes
 
@@ -266,10 +266,10 @@ struct SchemaOffice: Sendable {
         shapes = VisitShapes(isLossless: scenario.seed.isMultiple(of: 2))
     }
 
-    /// The text of settings: the version, and those that are accepted.
+    /// The text of settings: the present version, and the accepted ones.
     static func text(_ present: Int, accepts: [Int]) -> String { "\(present) \(accepts.map { "\($0)" }.joined(separator: ","))" }
 
-    /// As the hub reads a file of entities.
+    /// The reader of a hub for its file of entities.
     var reader: EntityReader {
         { text, _ in
             let parts = text.split(separator: " ")
@@ -291,7 +291,7 @@ struct SchemaOffice: Sendable {
     }
 }
 
-/// What the hub's settings say at a moment, for the oracle.
+/// The content of the hub's settings at a moment, for the oracle.
 struct SchemaState: Hashable, Sendable {
     var present = 1
     var accepts = [1]
