@@ -63,7 +63,7 @@ extension Agent {
 
     /// Starts later, because the obstacle may pass, and nothing would ever be sent without an engine.
     private func startLater(_ error: StoreError) {
-        log.critical("the store cannot load the state of the engine; it is asked again", metadata: ["error": "\(error)"])
+        log.critical("the state of the sync engine cannot be read from the database; agentd retries", metadata: ["error": "\(error)"])
         hasHeardStore = true
         goOnWithWaiting()
         schedule(after: environment.diskRetryAfter) { $0.start() }

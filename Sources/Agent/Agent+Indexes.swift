@@ -36,7 +36,8 @@ extension Agent {
                 agent.indexes.isAskedAgain = false
                 agent.tendIndexes()
             case .failure(let error):
-                agent.log.warning("the work on the indexes of the mirror is tried again in a minute", metadata: ["error": "\(error)"])
+                agent.log.warning(
+                    "an index of the mirror could not be built or removed; agentd retries in a minute", metadata: ["error": "\(error)"])
                 agent.tendLater(.seconds(60))
             }
         }

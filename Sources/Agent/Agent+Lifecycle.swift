@@ -33,18 +33,22 @@ extension Agent {
             log.error(
                 "a commit failed",
                 metadata: ["error": "\(error)", "survived": "\(survived)", "relaxed_lost": "\(relaxedLost)"])
-            if relaxedLost > 0 { raise("relaxed_lost", "\(relaxedLost) mutations that were answered as relaxed did not reach the disk") }
+            if relaxedLost > 0 {
+                raise("relaxed_lost", "\(relaxedLost) acknowledged mutations with durability relaxed did not reach the disk")
+            }
         case .readFailed(let error, let relaxedLost):
             log.error("the disk could not be read", metadata: ["error": "\(error)", "relaxed_lost": "\(relaxedLost)"])
-            if relaxedLost > 0 { raise("relaxed_lost", "\(relaxedLost) mutations that were answered as relaxed did not reach the disk") }
+            if relaxedLost > 0 {
+                raise("relaxed_lost", "\(relaxedLost) acknowledged mutations with durability relaxed did not reach the disk")
+            }
         case .unusable(let error):
             // When the files are missing, the connection is the only way left to read.
             if error.code != .removed { reader.openAgain(keepingConnection: false) }
-            log.critical("the database cannot be used; it is tried again every half minute", metadata: ["error": "\(error)"])
+            log.critical("the database cannot be used; agentd retries every 30 seconds", metadata: ["error": "\(error)"])
             if error.code == .removed {
                 raise(
                     StatusDocument.Alarm.databaseRemoved,
-                    "\(error.detail) while agentd was using the database: nothing is taken until it is back. Stop agentd before "
+                    "\(error.detail) while agentd was using the database: no change is accepted until it is back. Stop agentd before "
                         + "the folder is moved")
             }
         case .restored(let error):
@@ -68,8 +72,8 @@ extension Agent {
             // Data that could not be read may be readable later; a database that contradicts itself is not opened any more.
             let next =
                 error.isFailedRead
-                ? "the database cannot be read; the next start looks whether it can be"
-                : "the database contradicts itself; the next start makes another one of it"
+                ? "the database cannot be read; agentd ends and tries to read it at its next start"
+                : "the database is inconsistent; agentd ends and rebuilds it at its next start"
             log.critical("\(next)", metadata: ["error": "\(error)"])
         }
     }
@@ -80,7 +84,7 @@ extension Agent {
         if let rescue = opening.rescue { note(rescue) }
         if opening.lostTail > 0 { noteLostTail(opening.lostTail) }
         guard opening.wasUnclean else { return }
-        guard opening.needsCheck else { return log.notice("the last run did not end cleanly; the database was checked and is whole") }
+        guard opening.needsCheck else { return log.notice("the last run did not end cleanly; the database was checked and is intact") }
         log.notice("the last run did not end cleanly; the database is being checked")
         reader.check { [self] result in
             assumeIsolated { $0.checked(result) }
@@ -89,11 +93,11 @@ extension Agent {
 
     private func checked(_ result: Result<[String], StoreError>) {
         switch result {
-        case .success([]): log.info("the database is whole")
+        case .success([]): log.info("the database is intact")
         case .success(let complaints):
             storeHealth.checked(complaints)
             raise("integrity", "the check of the database found \(complaints.count) faults: \(complaints.prefix(3))")
-        case .failure(let error): log.warning("the database was not checked", metadata: ["error": "\(error)"])
+        case .failure(let error): log.warning("the database could not be checked", metadata: ["error": "\(error)"])
         }
     }
 
@@ -102,7 +106,7 @@ extension Agent {
         configurationState.startedFromLastGood(first)
         raise(
             Self.lastGoodCode,
-            "the configuration is not accepted, and the last good one is in force: \(first). Mend it, then: agentctl config reload")
+            "the configuration is not accepted, and the last good one is in force: \(first). Correct it, then: agentctl config reload")
     }
 
     static let lastGoodCode = "config_last_good"

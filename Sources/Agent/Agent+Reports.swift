@@ -26,19 +26,19 @@ extension Agent {
         case .regressed(let hubSeq, let ours):
             raise(
                 "replica_regressed",
-                "this database is an older copy: the hub has seen seq \(hubSeq) of it, and here it is \(ours); "
-                    + "it was restored or copied; everything that waits is being settled again")
+                "this database is an older copy: the hub has seen seq \(hubSeq), and the database ends at \(ours); "
+                    + "it was restored or copied, so agentd asks the hub about each waiting mutation first")
         case .epochChanged(let before, let after):
-            raise("epoch_changed", "the hub has another history than before (epoch \(before), now \(after))")
+            raise("epoch_changed", "the hub was restored or created anew (epoch \(before) before, now \(after))")
         case .hubWentBack(let said, let now, let isHealing):
             raise(
                 "epoch_changed",
                 "the hub's database was replaced by an older copy (commit \(said) before, now \(now)); "
-                    + (isHealing ? "mutations that it lacks are sent to it again" : "it is shown its own receipt"))
+                    + (isHealing ? "mutations that it lacks are sent to it again" : "this device shows it the receipt that proves it"))
         case .historyAdopted(let epoch, let requeued):
             raise(
                 "epoch_changed",
-                "the hub has another history now (epoch \(epoch)); it had forgotten \(requeued) accepted mutations, "
+                "the hub was restored or created anew (epoch \(epoch)); it lacks \(requeued) accepted mutations, "
                     + "which are sent to it again, and all records are listed again")
         case .compared(let entity, let differing):
             log.log(
@@ -55,17 +55,19 @@ extension Agent {
                     + "\(entities.map(\.text).joined(separator: ", ")), which were kept here")
         case .streamHeld(let entity, let detail, let isAlarm): noteHeld(entity, detail, isAlarm: isAlarm)
         case .streamResumed(let entity):
-            log.notice("the entity is read again", metadata: ["entity": "\(entity)"])
+            log.notice("the server's answers about the entity can be used again", metadata: ["entity": "\(entity)"])
             if engine.heldStreams.isEmpty { alarms.end(Self.heldCode) }
         case .recordsLeftOut(let records): noteLeftOut(records)
         case .breaker(let before, let after):
             log.notice("breaker", metadata: ["from": "\(before.rawValue)", "to": "\(after.rawValue)"])
         case .stalled(let detail):
             metrics.stalled()
-            raise("stalled", "nothing was synced although it should have been (\(detail)); this is the agent's own fault")
+            raise("stalled", "nothing was synced although a sync was due (\(detail)); this is a fault of agentd")
         case .hubTime(let verdict): noteHubTime(verdict)
         case .setAside(let key, let detail):
-            log.warning("a mutation fails alone and is tried later", metadata: ["mutation": "\(key)", "error": "\(detail)"])
+            log.warning(
+                "a mutation fails even when it is sent alone; agentd retries it later",
+                metadata: ["mutation": "\(key)", "error": "\(detail)"])
         }
     }
 
@@ -73,11 +75,13 @@ extension Agent {
 
     /// Reports an entity that is left out of the pulls. The alarm names all such entities with their reasons.
     private func noteHeld(_ entity: EntityName, _ detail: String, isAlarm: Bool) {
-        log.warning("an entity is not read, and is asked for again later", metadata: ["entity": "\(entity)", "error": "\(detail)"])
+        log.warning(
+            "the server's answer about an entity cannot be used; agentd asks again later",
+            metadata: ["entity": "\(entity)", "error": "\(detail)"])
         guard isAlarm || alarms[Self.heldCode] != nil else { return }
         raise(
             Self.heldCode,
-            "the server's answers about some entities cannot be used; everything else goes on, and they are asked for again "
+            "the server's answers about some entities cannot be used. Everything else is synced, and agentd asks again "
                 + "(at once: agentctl sync). \(engine.heldStreams.sentence)")
     }
 

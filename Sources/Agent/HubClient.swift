@@ -52,7 +52,7 @@ package final class HubClient: Sendable {
         package static let none = TokenKeeper(read: { nil }, keep: { _ in throw NoKeeper() })
 
         private struct NoKeeper: Error, CustomStringConvertible {
-            let description = "there is nowhere to keep it"
+            let description = "no folder is configured to store it"
         }
     }
 

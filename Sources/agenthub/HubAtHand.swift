@@ -140,7 +140,7 @@ extension HubAtHand {
                 }
                 throw Failure(answer.status == 503 ? 73 : answer.status == 409 ? 75 : 78, Problem(answer).detail)
             case .failure(let error):
-                throw Failure(74, "the hub gave no answer: \(error). See agenthub entities history for what counts")
+                throw Failure(74, "the hub gave no answer: \(error). To see the settings in force: agenthub entities history")
             }
         case .own(let hub, _):
             do throws(EntityFailure) {

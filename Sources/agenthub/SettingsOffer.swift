@@ -39,7 +39,7 @@ struct SettingsOffer {
     func words(about device: HubDevice) -> String {
         switch isInForce(at: device) {
         case true?: "the hub's, in force"
-        case false?: "others than the hub's of \(since) -> agentctl doctor on the device"
+        case false?: "not the hub's of \(since) -> agentctl doctor on the device"
         case nil: "unknown: its agent has not reported them"
         }
     }

@@ -138,7 +138,7 @@ struct ConfigurationLastGoodTests {
                     return
                 }
                 #expect(loaded.configuration == good.configuration && loaded.sources == good.sources)
-                #expect(damage.description.contains("the disk has changed it"))
+                #expect(damage.description.contains("so the disk is faulty"))
             }
         }
     }

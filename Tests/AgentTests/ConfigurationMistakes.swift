@@ -286,7 +286,7 @@ enum ConfigurationMistakes {
     private static let access: [(String, String)] = [
         (
             "access: []",
-            "2:9: access: a list is not accepted, expected at least one rule, or no such key for the usual ones"
+            "2:9: access: a list is not accepted, expected at least one rule, or no key access for the default rules"
         ),
         ("access: { user: root }", "2:9: access: a mapping is not accepted, expected a list"),
         ("access: [{ role: read }]", "2:10: access[0]: names no user and no group, expected user or group"),
@@ -329,7 +329,7 @@ enum ConfigurationMistakes {
         ),
         (
             "access: [{ user: root, role: read, entities: [] }]",
-            "2:46: access[0].entities: is empty, expected entities, or no such key for all of them"
+            "2:46: access[0].entities: is empty, expected at least one entity, or no key entities for all of them"
         ),
         (
             "access: [{ user: root, role: read, entities: [a b] }]",
@@ -361,7 +361,7 @@ enum ConfigurationMistakes {
         ),
         (
             "links: [{ match: eth0 }, { match: eth0 }]",
-            "2:35: links[1].match: is the pattern of an earlier rule, which counts already"
+            "2:35: links[1].match: repeats the pattern of an earlier rule, which is the one in force"
         ),
         (
             "links: [{ match: eth0, metered: guess }]",

@@ -35,7 +35,7 @@ struct OpeningNewsTests {
         opening.wasUnclean = true
         await stand.agent.note(opening)
         let told = lines.all.withLock { $0 }.filter { $0.contains("did not end cleanly") }
-        #expect(told == ["the last run did not end cleanly; the database was checked and is whole"])
+        #expect(told == ["the last run did not end cleanly; the database was checked and is intact"])
         try await stand.stop()
     }
 }

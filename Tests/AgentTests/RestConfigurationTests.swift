@@ -38,7 +38,7 @@ struct RestConfigurationTests {
         arguments: [
             (
                 RestConfigurationTests.mapping + "hub: { url: https://hub.example.com }",
-                "7:13: hub.url: is another address than rest.base_url, expected no such line, because adapter is rest"
+                "7:13: hub.url: is another address than rest.base_url, expected no hub.url, because adapter is rest"
             ),
             (
                 RestConfigurationTests.mapping.replacing("{ kind: record }", with: "{ kind: record }, sites: {}"),
@@ -46,7 +46,7 @@ struct RestConfigurationTests {
             ),
             (
                 RestConfigurationTests.mapping.replacing("{ kind: record }", with: "{ kind: record, keep: { days: 90 } }"),
-                "6:43: entities.audits.keep: is not possible with adapter: rest, expected no such key, or a hub"
+                "6:43: entities.audits.keep: is not possible with adapter: rest, expected no such key, or adapter: hub"
             ),
             (
                 RestConfigurationTests.mapping.replacing("{ audits: { kind: record } }", with: "{}"),

@@ -23,7 +23,7 @@ extension EndToEnd {
                     #expect(finding.severity == .ok || finding.severity == .note, "\(id): \(finding.detail)")
                 }
                 let plain = try await stand.agentctl("doctor", "--all")
-                #expect(plain.text.contains("checks are fine"))
+                #expect(plain.text.contains("checks are OK"))
                 #expect(plain.text.split(separator: "\n").allSatisfy { PlainText.columns(String($0)) <= 80 })
             }
         }

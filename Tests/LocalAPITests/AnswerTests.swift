@@ -313,8 +313,8 @@ import Testing
     @Test("A caller that is refused for want of room is told the setting of the limit")
     func settings() {
         let problem = LocalProblem.queueFull.problem("full", members: ["setting": "access[].quota_mutations"])
-        #expect(LocalProblem.hint(problem) == "wait until the hub has taken some of it, or raise access[].quota_mutations")
-        #expect(LocalProblem.hint(LocalProblem.queueFull.problem("full")) == "wait until the hub has taken some of it")
+        #expect(LocalProblem.hint(problem) == "wait until the hub has accepted some of the queue, or raise access[].quota_mutations")
+        #expect(LocalProblem.hint(LocalProblem.queueFull.problem("full")) == "wait until the hub has accepted some of the queue")
         #expect(LocalProblem.hint(LocalProblem.rate.problem("x", members: ["setting": "x"])) == LocalProblem.rate.hint)
     }
 

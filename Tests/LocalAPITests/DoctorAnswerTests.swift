@@ -41,7 +41,7 @@ import Testing
         #expect(DoctorAnswer(findings: [.init(id: "x", severity: severity, detail: "", why: "")]).exitStatus == status)
     }
 
-    @Test("The gravest comes first, with why and how; what is fine is counted")
+    @Test("The gravest finding comes first, with why and how, and checks that are OK are counted")
     func picture() {
         let lines = DoctorScreen.render(Self.sample, width: 80)
         #expect(
@@ -53,7 +53,7 @@ import Testing
                 "                           one process writes",
                 "     why  two writers",
                 "     fix  nothing now",
-                "1 of 3 checks are fine, 1 bad, 1 to know; 1 could not be made",
+                "1 of 3 checks are OK, 1 failed, 1 note; 1 could not run",
             ], "\(lines.joined(separator: "\n"))")
     }
 
@@ -64,7 +64,7 @@ import Testing
         }
     }
 
-    @Test("The status says how many checks are fine, and names the gravest that is not")
+    @Test("The status says how many checks are OK, and names the gravest that is not")
     func status() throws {
         var document = StatusSamples.all[0].document
         document.checklist = StatusDocument.Checklist(Self.sample.summary)

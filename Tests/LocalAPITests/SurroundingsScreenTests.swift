@@ -125,7 +125,7 @@ import Testing
         Picture(
             "no battery",
             """
-            mains; ample: it holds nothing back
+            mains; ample: nothing is held back
             no power supply found
             """),
         Picture(

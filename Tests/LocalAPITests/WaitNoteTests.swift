@@ -74,8 +74,8 @@ import Testing
             Synced("the sync is paused until it is resumed: agentctl resume") {
                 $0.sync.pause = .init(until: nil, reason: "", uid: 0)
             },
-            Synced("the cycle is still running (push); agentctl status shows how it goes") { $0.sync.phase = "push" },
-            Synced("the hub asked for a break until 21:41:50Z (in 60 s), also from a forced sync") {
+            Synced("the cycle is still running (push); to follow it: agentctl status") { $0.sync.phase = "push" },
+            Synced("the hub asked not to be called until 21:41:50Z (in 60 s), not even by a forced sync") {
                 $0.sync.notBefore = now.advanced(by: .seconds(60))
                 $0.sync.attempt = 1
             },
@@ -122,13 +122,13 @@ import Testing
                 $0.outbox.deferred = [.init(priority: .normal, count: 1, reason: "a_reason_of_tomorrow")]
             },
             Synced(
-                "the cycle has not ended yet; next try at 21:41:12Z (in 22 s); agentctl status shows how it goes"
+                "the cycle has not ended yet; next try at 21:41:12Z (in 22 s); to follow it: agentctl status"
             ) { _ in },
         ])
     func synced(_ example: Synced) {
         var document = StatusSamples.settled
         example.change(&document)
-        let advice = example.advice ? "; agentctl sync --force goes past that" : ""
+        let advice = example.advice ? "; agentctl sync --force overrides that" : ""
         #expect(WaitNote.sync(document, isForced: false, now: Self.now) == example.says + advice)
         #expect(WaitNote.sync(document, isForced: true, now: Self.now) == example.says)
     }

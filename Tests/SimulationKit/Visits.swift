@@ -7,7 +7,7 @@ import SyncCore
 /// |---|---|---|---|
 /// | where | `site` | `place` | `place` |
 /// | `grade` | minor, major | the same, or low, high | low, high |
-/// | `kind` | | plain where nobody has written it, or not there | the same |
+/// | `kind` | | plain unless written, or not there | the same |
 /// | `label` | a text | a text | a list |
 /// | `legacy` | a text | a text | not there, or a text |
 /// | `size` | any number | any number | at most 100 |

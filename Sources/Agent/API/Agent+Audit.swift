@@ -23,7 +23,8 @@ extension Agent {
             try store.audit(verb, target, uid: uid, json, at: now)
         } then: { agent, result in
             guard case .failure(let error) = result else { return }
-            agent.log.warning("a decision is missing in the audit trail", metadata: ["verb": "\(verb)", "error": "\(error)"])
+            agent.log.warning(
+                "the audit trail lacks a decision, because it could not be stored", metadata: ["verb": "\(verb)", "error": "\(error)"])
         }
     }
 }

@@ -127,7 +127,8 @@ extension Agent {
     /// Refuses a pause while the engine's memory could not be read: that must neither override the new pause nor be replaced by it.
     private func checkBegun() throws(Problem) {
         guard hasBegun else {
-            throw LocalProblem.starting.problem("the database did not answer at the start; it is asked again", retryAfter: 30)
+            throw LocalProblem.starting.problem(
+                "the database has not been read since the start of the agent; agentd retries", retryAfter: 30)
         }
     }
 

@@ -10,10 +10,10 @@ extension StoreError {
         case .diskFull: return LocalProblem.diskFull.problem("the disk of the agent is full", retryAfter: 60)
         case .unknownOutcome:
             return LocalProblem.outcomeUnknown.problem(
-                "the disk failed while this was being stored; whether it was is not known", members: ["outcome": "unknown"])
+                "the disk failed during the write, so it is unknown if the change was stored", members: ["outcome": "unknown"])
         case .corrupt, .notADatabase:
             return LocalProblem.starting.problem(
-                "the database was found damaged; the agent starts again and puts it in order", retryAfter: 5)
+                "the database is damaged; the agent restarts and repairs it", retryAfter: 5)
         case .ioError where isFailedRead:
             return LocalProblem.readOnly.problem("the agent cannot read its disk", retryAfter: 1)
         case .removed:

@@ -240,7 +240,7 @@ extension Agent {
         }
         switch fetch {
         case .fetched:
-            return answer(.settled, row.hasFile ? "it is here, and its digest was compared" : "it was here and left to make room")
+            return answer(.settled, row.hasFile ? "it is here, and its digest is right" : "it was here, and was removed to make room")
         case .failed:
             return answer(
                 .parked, "it was set aside: " + (row.progress.error ?? "the hub did not give it"),
@@ -251,7 +251,7 @@ extension Agent {
         case .fetching: break
         }
         if blobs.downloader.isActive(row.id) { return answer(.allow, "it is on its way: \(row.gotBytes) of \(row.size) bytes are here") }
-        guard let job = row.download else { return answer(.allow, "it is about to come") }
+        guard let job = row.download else { return answer(.allow, "it is fetched next") }
         let why = blobs.downloader.explanation(of: job, .init(situation: presentSituation, isBusy: false), now: now.wall)
         if why.deferral != nil {
             return WhyAnswer(id: row.id.description, record: name, state: fetch.word, why, at: hubPlace, situation: note)
@@ -259,7 +259,7 @@ extension Agent {
         if let hold = blobs.downloader.hold(of: row.id, at: now) {
             return answer(.defer, "it is tried again later" + (hold.why.map { ": " + Printable.text($0) } ?? ""), until: hold.until)
         }
-        return answer(.allow, "nothing keeps it back: it comes when those before it have come")
+        return answer(.allow, "nothing holds it back: it is fetched after the files before it")
     }
 }
 

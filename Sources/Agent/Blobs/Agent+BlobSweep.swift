@@ -17,7 +17,7 @@ extension Agent {
             return (kept: try store.reads.keptDigests(), parts: Set(try store.reads.partDigests().map { DownloadJob.part(of: $0) }))
         } then: { agent, result in
             // Without the rows no file can be removed.
-            guard case .success(let known) = result else { return agent.startBlobsLater("the database did not tell of them") }
+            guard case .success(let known) = result else { return agent.startBlobsLater("the database cannot be read") }
             let startedAt = agent.environment.time.now().wall
             agent.fromFiles {
                 Self.sweep(folder, known: known.kept, parts: known.parts, before: startedAt)
@@ -32,7 +32,7 @@ extension Agent {
 
     private func startBlobsLater(_ reason: String) {
         guard !hasStopped else { return }
-        let text = "no files are taken: \(Printable.text(reason)); it is tried again every half minute"
+        let text = "files cannot be stored: \(Printable.text(reason)); agentd retries every 30 seconds"
         // The same error again is not reported.
         raiseIfNew(Self.noFiles, text)
         goOnWithFiles()
@@ -111,7 +111,9 @@ extension Agent {
                 agent.blobs.hasParked = counts.failed > 0
                 agent.blobs.hasFailedDownloads = counts.fetchFailed > 0
                 let count = found.orphans.count
-                if count > 0 { agent.log.notice("files without a row in the database got one again", metadata: ["count": "\(count)"]) }
+                if count > 0 {
+                    agent.log.notice("files that the database did not know were added to it again", metadata: ["count": "\(count)"])
+                }
                 if counts.missing > 0 { agent.log.error("files are missing", metadata: ["count": "\(counts.missing)"]) }
             }
             agent.loadBlobs(FilePace.window)

@@ -11,10 +11,12 @@ extension Agent {
         if backend != nil, loaded.configuration.blobs.uploadURL == nil {
             throw LocalProblem.validation.problem("an existing backend takes no files: set blobs.upload_url to a tus server")
         }
-        guard let folder = blobs.folder else { throw LocalProblem.readOnly.problem("this agent has no place for files") }
+        guard let folder = blobs.folder else { throw LocalProblem.readOnly.problem("this agent has no folder for files") }
         if let obstacle = alarms[Self.noFiles] { throw LocalProblem.readOnly.problem(obstacle, retryAfter: 30) }
         guard blobs.isSwept else {
-            guard hasBegun else { throw LocalProblem.starting.problem("the database did not answer at the start", retryAfter: 1) }
+            guard hasBegun else {
+                throw LocalProblem.starting.problem("the database has not been read since the start of the agent", retryAfter: 1)
+            }
             // The folder is being scanned, which takes moments.
             return blobs.whenSwept.append(call)
         }
@@ -252,7 +254,7 @@ extension Agent {
         case .uploaded:
             return answer(
                 .settled,
-                row.isVerified ? "it is at the server, which has shown its digest" : "it is at the server; its digest was not compared")
+                row.isVerified ? "it is at the server, which confirmed its digest" : "it is at the server; its digest was not compared")
         case .failed:
             return answer(
                 .parked, "it was set aside: " + (row.progress.error ?? "the server refused it"),
@@ -272,7 +274,7 @@ extension Agent {
             let cause = hold.why.map { ": " + Printable.text($0) } ?? ""
             return answer(.defer, "it is tried again later" + cause, reason: Deferral.Reason.backoff.rawValue, until: hold.until)
         }
-        return answer(.allow, "nothing keeps it back: it goes when those before it have gone", rule: why.rule.rawValue)
+        return answer(.allow, "nothing holds it back: it is sent after the files before it", rule: why.rule.rawValue)
     }
 
     // MARK: Decisions

@@ -7,7 +7,7 @@ extension AccessRules {
         Format.list(rule(accounts)).mapped(
             { rules, node, reading in
                 if rules.isEmpty {
-                    reading.refuse(node, expected: "at least one rule, or no such key for the usual ones")
+                    reading.refuse(node, expected: "at least one rule, or no key access for the default rules")
                     return nil
                 }
                 return AccessRules(rules)
@@ -108,7 +108,7 @@ extension AccessRules {
         if written.entities?.isEmpty == true {
             let place = node.deepest(["entities"]).position
             reading.report(
-                place, below: "entities", problem: "is empty", expected: "entities, or no such key for all of them")
+                place, below: "entities", problem: "is empty", expected: "at least one entity, or no key entities for all of them")
         }
     }
 }

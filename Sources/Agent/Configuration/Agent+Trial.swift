@@ -28,7 +28,7 @@ extension Agent {
         case .compare: beginTrial(keeper)
         case .putBack(let failure): putBack(keeper, why: trials.words(for: failure))
         case .announceProven(let keys):
-            log.notice("the way to the hub is proven", metadata: ["keys": "\(keys.joined(separator: ","))"])
+            log.notice("the hub was reached with the new settings, which stay", metadata: ["keys": "\(keys.joined(separator: ","))"])
             journal(.config, EventPayload.trial("proven", keys))
         case .ask: askInTrial()
         case .lookNow: lookAtTrial()
@@ -43,7 +43,7 @@ extension Agent {
         guard let proven = keeper.proven() else { return }
         let keys = Self.changedKeys(from: proven, to: loaded.configuration)
         trials.began(keys)
-        log.notice("the way to the hub is on trial", metadata: ["keys": "\(keys.joined(separator: ","))"])
+        log.notice("new settings are on trial until the hub is reached with them", metadata: ["keys": "\(keys.joined(separator: ","))"])
         journal(.config, EventPayload.trial("trying", keys))
     }
 
@@ -61,7 +61,7 @@ extension Agent {
         raise(
             "config_reverted",
             "\(keys.joined(separator: ", ")) of the files are not in force: \(why); the last ones that did are. "
-                + "Mend them, then: agentctl config reload")
+                + "Correct them, then: agentctl config reload")
         journal(.config, EventPayload.trial("reverted", keys))
     }
 

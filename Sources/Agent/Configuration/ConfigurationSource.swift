@@ -33,7 +33,7 @@ package struct ConfigurationSource: Hashable, Sendable {
             else { return nil }
             return ConfigurationError(
                 file: file.name,
-                problem: "its content has changed without a write since it was last read: the disk has changed it",
+                problem: "its content has changed without a write since it was last read, so the disk is faulty",
                 expected: "the file saved once more")
         }
     }

@@ -123,7 +123,7 @@ extension LinkRule {
                     let place = index < nodes.count ? nodes[index].deepest(["match"]).position : node.position
                     reading.inside(element: index) {
                         $0.report(
-                            place, below: "match", problem: "is the pattern of an earlier rule, which counts already")
+                            place, below: "match", problem: "repeats the pattern of an earlier rule, which is the one in force")
                     }
                 }
                 return rules

@@ -49,7 +49,7 @@ extension RestMapping {
         if configuration.hub.url.text != rest.baseURL {
             reading.report(
                 root.deepest(["hub", "url"]).position, below: "hub.url", problem: "is another address than rest.base_url",
-                expected: "no such line, because adapter is rest")
+                expected: "no hub.url, because adapter is rest")
         }
         func report(_ path: [String], _ problem: String, _ expected: String? = nil) {
             reading.report(
@@ -61,10 +61,10 @@ extension RestMapping {
         }
         for (name, rules) in configuration.rules.entities.sorted(by: { $0.key < $1.key }) where rules.keep != nil {
             // A backend states no versions that a stub could be compared with, so its next list would bring every dropped document back.
-            report(["entities", name.text, "keep"], "is not possible with adapter: rest", "no such key, or a hub")
+            report(["entities", name.text, "keep"], "is not possible with adapter: rest", "no such key, or adapter: hub")
         }
         for (name, rules) in configuration.rules.entities.sorted(by: { $0.key < $1.key }) where rules.files == .ahead {
-            report(["entities", name.text, "files"], "is not possible with adapter: rest", "no such key, or a hub")
+            report(["entities", name.text, "files"], "is not possible with adapter: rest", "no such key, or adapter: hub")
         }
         for (name, mapping) in rest.entities.sorted(by: { $0.key < $1.key }) {
             let place = ["rest", "entities", name.text]

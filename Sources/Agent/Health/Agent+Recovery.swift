@@ -18,7 +18,7 @@ package enum ServiceMode: Hashable {
         switch (self, route) {
         case (.serving, _), (_, .health), (_, .ready), (_, .welcome), (_, .reference): return
         case (.recovering, _):
-            throw LocalProblem.starting.problem("the database was damaged and is being put in order", retryAfter: 1)
+            throw LocalProblem.starting.problem("the database is damaged and is being repaired", retryAfter: 1)
         case (
             .readOnly, .mutations
         ), (.readOnly, .mutation), (.readOnly, .record), (.readOnly, .records), (.readOnly, .query),

@@ -20,9 +20,9 @@ extension Agent {
     func noteUnwatchedLinks(_ reason: String) {
         raise(
             "links_unwatched",
-            "the links cannot be watched (\(Printable.text(reason))): everything is sent as over a link that costs nothing, "
-                + "metered links, roaming, `links` and budgets are not kept to, and a new link is not noticed by itself; "
-                + "allow AF_NETLINK to agentd and restart it")
+            "the links cannot be watched (\(Printable.text(reason))), so agentd treats every link as unmetered: it ignores "
+                + "roaming, the section links and budgets, and does not notice a new link. "
+                + "Allow AF_NETLINK to agentd, then: systemctl restart agentd")
     }
 
     func stopWatching() {

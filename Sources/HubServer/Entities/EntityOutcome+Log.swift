@@ -24,15 +24,15 @@ extension EntityOutcome {
     package func write(to log: Logger) {
         switch self {
         case .applied(let generation):
-            log.notice("entity settings count from now on", metadata: ["generation": "\(generation)"])
+            log.notice("new entity settings are in force", metadata: ["generation": "\(generation)"])
         case .unchanged(let generation):
-            log.info("entity settings count already", metadata: ["generation": "\(generation)"])
+            log.info("the entity settings are in force already", metadata: ["generation": "\(generation)"])
         case .outranked(let row):
             log.warning(
-                "the entities file has not changed since it was read last, and settings that were applied after it count",
+                "the entities file is not in force: it has not changed since it was last read, and newer settings were applied",
                 metadata: [
                     "generation": "\(row.number)", "applied_at": "\(row.appliedAt)", "applied_by": "\(row.appliedBy)",
-                    "hint": "agenthub entities apply FILE makes the file count",
+                    "hint": "to put the file in force: agenthub entities apply FILE",
                 ])
         }
     }

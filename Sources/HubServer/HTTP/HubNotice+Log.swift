@@ -13,7 +13,7 @@ extension HubNotice {
             log.warning("a new history begins: \(cause.sentence); devices send again what is missing", metadata: metadata)
         case .unproved(let device, let version, let head):
             log.warning(
-                "a device has seen a version that this history has not reached, and shows no proof; other devices are not affected",
+                "a device names a version that this history has not reached, and gives no proof; other devices are not affected",
                 metadata: ["device": "\(device)", "version": "\(version)", "head": "\(head)"])
         case .returned(let device, let replica):
             log.warning(
@@ -21,11 +21,11 @@ extension HubNotice {
                 metadata: ["device": "\(device)", "replica": "\(replica)"])
         case .keeping(let device, let entity):
             log.warning(
-                "a device gets no records of an entity until agentd is updated there: it would keep many that have left its share",
+                "a device gets no records of an entity until its agentd is updated, because it would keep records that left its share",
                 metadata: ["device": "\(device)", "entity": "\(entity)"])
         case .clockJumped(let from, let to, let until):
             log.warning(
-                "the clock has jumped since the last housekeeping: no events are removed until it is right, or has gone on for 7 days",
+                "the clock has jumped since the last housekeeping: no events are removed until it is corrected, or has run on for 7 days",
                 metadata: ["before": "\(from)", "now": "\(to)", "until": "\(until)"])
         }
     }
@@ -37,7 +37,7 @@ extension HubLineage.Cause {
         switch self {
         case .created: "the database was made"
         case .opened: "the database was opened"
-        case .elsewhere: "a device has been in a history that this database does not know"
+        case .elsewhere: "a device has synced with a history that this database does not know"
         case .requested: "an operator asked for it"
         case .mark: "the database is older than the mark beside it"
         case .cursor, .receipt: "a device proved that the database was replaced by an older copy"

@@ -260,7 +260,7 @@ package final class HubService: Sendable {
             do throws(EntityFailure) {
                 try hub.offer(file).write(to: log)
             } catch {
-                log.error("the entities file is refused, and the settings stay", metadata: ["error": "\(error.detail)"])
+                log.error("the entities file is invalid; the present settings stay in force", metadata: ["error": "\(error.detail)"])
             }
         } answer: { _ in
         }

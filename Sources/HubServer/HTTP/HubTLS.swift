@@ -101,7 +101,7 @@ package struct HubTLS: Sendable, Hashable {
 
     private func reading<T>(_ file: String, as expected: String, _ body: () throws -> T) throws(HubError) -> T {
         do { return try body() } catch {
-            throw HubError(.badCertificate, doing: "use \(file)", detail: "it does not read (\(error)); expected \(expected)")
+            throw HubError(.badCertificate, doing: "use \(file)", detail: "it cannot be read (\(error)); expected \(expected)")
         }
     }
 

@@ -56,7 +56,7 @@ final class OperatorHandler: HTTPHandler {
             return Listening(server: server, keeper: keeper)
         } catch {
             log.warning(
-                "there is no socket for operators: agenthub publish and entities apply work only while no hub runs",
+                "the socket for operators cannot be opened, so agenthub publish and entities apply work only while no hub runs",
                 metadata: ["error": "\(error)", "hint": "\(hint(for: error))"])
             return nil
         }

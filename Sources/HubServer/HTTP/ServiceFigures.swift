@@ -54,7 +54,7 @@ final class ServiceFigures: Sendable {
                 [([:], counts.refusedHandshakes)])
         }
         page.family(
-            "agenthub_pulls_waiting", .gauge, "Pulls without news that wait for some (Prefer: wait).",
+            "agenthub_pulls_waiting", .gauge, "Pulls that wait for a change (Prefer: wait).",
             [([:], waitingPulls.load(ordering: .relaxed))])
         page.family(
             "agenthub_overloaded_total", .counter,

@@ -112,7 +112,7 @@ extension Hub {
             [([:], lineage.began.map { $0.milliseconds / 1_000 } ?? 0)])
         page.family(
             "agenthub_unproved_claims_total", .counter,
-            "Pushes since the start that rest on a version which this history has not reached, without proof.", [([:], claims)])
+            "Pushes since the start that name a version which this history has not reached, without proof.", [([:], claims)])
     }
 
     private func add(_ figures: HubFigures, to page: inout MetricsPage) {

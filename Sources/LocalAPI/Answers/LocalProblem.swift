@@ -105,7 +105,7 @@ package enum LocalProblem: String, Sendable, CaseIterable {
         case .hubUnavailable: "`agentctl status` shows when the hub can be asked again; then repeat the request"
         case .blobFetching: "repeat the request, with ?wait=30s to be answered as soon as the file is here"
         case .blobNotFetched: "`agentctl blobs fetch` tries it again"
-        case .queueFull: "wait until the hub has taken some of it"
+        case .queueFull: "wait until the hub has accepted some of the queue"
         case .diskFull: "free some space on the disk of the agent"
         }
     }

@@ -81,7 +81,7 @@ package struct WhyAnswer: Hashable, Sendable {
         self.init(
             id: id, record: record, state: state, verdict: deferral == nil ? .allow : .defer,
             reason: deferral?.reason.rawValue, until: explanation.end,
-            sentence: deferral == nil ? "nothing keeps it back: it goes with the next cycle" : explanation.sentence,
+            sentence: deferral == nil ? "nothing holds it back: it is sent with the next cycle" : explanation.sentence,
             rule: explanation.rule.rawValue, wouldChange: explanation.reliefs.map(\.sentence), command: present?.command,
             situation: situation)
         (also, cause) = (explanation.also, present?.code)

@@ -42,7 +42,8 @@ package enum BlobsScreen {
         if !item.isKept {
             let isComing = item.direction == .down && item.state != FetchState.fetched.word
             lines.append(
-                isComing ? "kept      no: it is shown when all of it is here" : "kept      no: the bytes are not on this device any more")
+                isComing
+                    ? "kept      no: the file can be read when it is complete" : "kept      no: the bytes are not on this device any more")
         }
         return lines.map { PlainText.clip(PlainText.safe($0), to: width) }
     }

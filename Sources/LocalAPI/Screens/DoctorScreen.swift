@@ -23,12 +23,13 @@ package enum DoctorScreen {
         }
         let summary = answer.summary
         let unknown = findings.count - summary.total
-        var sum = "\(summary.ok) of \(summary.total) checks are fine"
-        for (severity, word) in [(DoctorFinding.Severity.bad, "bad"), (.warn, "to look at"), (.note, "to know")] {
-            let number = findings.filter { $0.severity == severity }.count
-            if number > 0 { sum += ", \(number) \(word)" }
-        }
-        if unknown > 0 { sum += "; \(unknown) could not be made" }
+        var sum = "\(summary.ok) of \(summary.total) checks are OK"
+        let failed = findings.filter { $0.severity == .bad }.count, warnings = findings.filter { $0.severity == .warn }.count
+        let notes = findings.filter { $0.severity == .note }.count
+        if failed > 0 { sum += ", \(failed) failed" }
+        if warnings > 0 { sum += ", " + PlainText.count(warnings, "warning") }
+        if notes > 0 { sum += ", " + PlainText.count(notes, "note") }
+        if unknown > 0 { sum += "; \(unknown) could not run" }
         return lines + PlainText.wrap(sum, to: width, lines: 3)
     }
 

@@ -30,7 +30,7 @@ package enum PowerScreen {
     /// A level of a newer agent is shown unchanged.
     private static func meaning(_ level: String) -> String {
         switch PowerLevel(rawValue: level) {
-        case .ample?: "ample: it holds nothing back"
+        case .ample?: "ample: nothing is held back"
         case .saver?: "saver: large files wait"
         case .low?: "low: the sync waits until it charges"
         case .exhausted?: "exhausted: nothing is sent until it charges"

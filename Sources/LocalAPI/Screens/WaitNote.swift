@@ -37,7 +37,7 @@ package enum WaitNote {
         _ document: StatusDocument, isForced: Bool, now: Timestamp, offset: Duration = .zero
     ) -> String {
         let hold = hold(document, now, offset)
-        let advice = hold.yieldsToForce && !isForced ? "; \(force) goes past that" : ""
+        let advice = hold.yieldsToForce && !isForced ? "; \(force) overrides that" : ""
         return PlainText.safe(hold.text + advice)
     }
 
@@ -58,11 +58,11 @@ package enum WaitNote {
             return Hold(text: "the sync is paused \(end)\(reason): agentctl resume")
         }
         if !["idle", "waiting", "unknown"].contains(sync.phase) {
-            return Hold(text: "the cycle is still running (\(sync.phase)); agentctl status shows how it goes")
+            return Hold(text: "the cycle is still running (\(sync.phase)); to follow it: agentctl status")
         }
         if let notBefore = sync.notBefore, notBefore > now {
             return Hold(
-                text: "the hub asked for a break until \(clock(notBefore))\(left(notBefore, now)), also from a forced sync")
+                text: "the hub asked not to be called until \(clock(notBefore))\(left(notBefore, now)), not even by a forced sync")
         }
         if let cause = document.cause {
             let end = cause.until.map { "; until \(clock($0))\(left($0, now))" } ?? ""
@@ -96,7 +96,7 @@ package enum WaitNote {
             let end = until.map { ", until " + clock($0) + left($0, now) } ?? ""
             return Hold(text: "\(verdict.name) waits: " + sentence(reason) + end, yieldsToForce: yieldsToForce(reason))
         }
-        return Hold(text: "the cycle has not ended yet\(next); agentctl status shows how it goes")
+        return Hold(text: "the cycle has not ended yet\(next); to follow it: agentctl status")
     }
 
     /// Returns whether `--force` overrides this reason (PROTOCOL B6, F): never a delay of the hub, credentials or a hard budget.

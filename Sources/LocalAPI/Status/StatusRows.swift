@@ -133,7 +133,7 @@ struct StatusRows {
             texts.append("running: " + sync.phase)
         } else if let notBefore = sync.notBefore, notBefore > now {
             tone = .warning
-            texts.append("the hub asked for a break until " + clock(notBefore) + inTime(notBefore))
+            texts.append("the hub asked not to be called until " + clock(notBefore) + inTime(notBefore))
         } else if sync.isWaitingForNews {
             texts.append("waiting for news: changes of others arrive within a second")
         } else {
@@ -153,14 +153,14 @@ struct StatusRows {
             texts.append("last error" + (sync.lastErrorAt.map { " " + ago($0) } ?? "") + ": " + error)
         }
         switch sync.breaker {
-        case "open"?: texts.append("breaker open: the hub failed for long; only a small probe is sent")
-        case "half_open"?: texts.append("breaker half open: a small push tries whether the hub is well again")
+        case "open"?: texts.append("breaker open: the hub has failed repeatedly, so only a small probe is sent")
+        case "half_open"?: texts.append("breaker half open: a small push tests if the hub has recovered")
         default: break
         }
         if sync.breaker == "open" || sync.breaker == "half_open" { tone = .warning }
         if let stalls = sync.stalls, stalls > 0 {
             tone = .warning
-            texts.append(PlainText.count(stalls, "cycle") + " stood still and had to be ended")
+            texts.append(PlainText.count(stalls, "cycle") + " made no progress and had to be stopped")
         }
         if let first = sync.firstSync, first.phase != "done" {
             let progress = first.done.map { " \(count($0))" + (first.total.map { " of \(count($0))" } ?? "") } ?? ""

@@ -10,10 +10,10 @@ import SyncCore
 struct AllCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "all",
-        abstract: "Takes all figures beside their floors, one command after the other: a table, or one JSON object.",
+        abstract: "Runs all measurements with their floors, one after the other, and prints a table or one JSON object.",
         discussion: """
-            enqueue, drain, backlog, idle, reconnect, link, flash, mirror and forms, each in a process of its own. What cannot \
-            be measured here says why. About 25 minutes, 8 with --quick; nothing else should run meanwhile.
+            These are enqueue, drain, backlog, idle, reconnect, link, flash, mirror and forms, each in its own process. A measurement \
+            that is not possible here is skipped with its reason. All take 25 minutes, or 8 with --quick. Run nothing else meanwhile.
             """)
 
     @OptionGroup var shared: SharedOptions

@@ -11,9 +11,9 @@ struct FlashCommand: ParsableCommand {
         commandName: "flash",
         abstract: "Measures the bytes that are written to flash for each durable mutation, and for relaxed telemetry.",
         discussion: """
-            Counted at a block device of our own (a loop device with ext4), which takes root, and is skipped without. From the \
-            enqueue until the hub has the mutation, and on until its receipt is pruned: for that the agent goes on with a clock \
-            that is eight days ahead. Floor: raw SQLite inserts and deletes the same rows, 64 a transaction.
+            The bytes are counted at a loop device with ext4. This requires root; without it the command is skipped. The count \
+            begins with the enqueue and ends when the receipt of the mutation is removed, for which the agent's clock is moved \
+            eight days ahead. Floor: raw SQLite inserts and deletes the same rows, 64 in a transaction.
             """)
 
     @OptionGroup var shared: SharedOptions

@@ -12,8 +12,8 @@ struct LinkCommand: ParsableCommand {
         abstract: "Measures a push of 50, a pull of 500, the way back online and enqueueing meanwhile over a link of 50 ms and 10 Mbit/s.",
         discussion: """
             Each packet takes 50 ms one way, and 10 Mbit/s go each way; the hub speaks TLS. Floor of push and pull: a round trip \
-            for TCP and a TLS handshake over the same link. Floor of the enqueue times: the same agent, offline. Takes \
-            iproute2, openssl, /dev/net/tun and either root or unprivileged user namespaces, and is skipped without.
+            for TCP and a TLS handshake over the same link. Floor of the enqueue times: the same agent, offline. \
+            Requires iproute2, openssl, /dev/net/tun, and root or unprivileged user namespaces; otherwise it is skipped.
             """)
 
     @OptionGroup var shared: SharedOptions

@@ -10,8 +10,8 @@ struct MirrorCommand: ParsableCommand {
         commandName: "mirror",
         abstract: "Measures local reads of 100 records, a query among 10,000, and the size of the mirror.",
         discussion: """
-            One agent brings 10,000 records to a hub, another pulls them; reads are asked of that one, each on a connection of \
-            its own. Floor: the answer to the cheapest request there is, /v1/healthz.
+            One agent pushes 10,000 records to a hub, and another one pulls them and answers the reads, each on a new connection. \
+            Floor: the answer to the cheapest request, /v1/healthz.
             """)
 
     @OptionGroup var shared: SharedOptions

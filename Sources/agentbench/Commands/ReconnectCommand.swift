@@ -11,8 +11,8 @@ struct ReconnectCommand: ParsableCommand {
         abstract: "Measures the time from link up to the push of a critical mutation that waited for it.",
         discussion: """
             Floor: a round trip for TCP and a TLS handshake with the same hub over the same link. The agent waits on purpose \
-            until a new link has been stable; that wait is shown apart and not counted. Takes iproute2, openssl and either \
-            root or unprivileged user namespaces, and is skipped without.
+            until a new link has been stable; that wait is shown apart and not counted. Requires iproute2, openssl, and root \
+            or unprivileged user namespaces; otherwise it is skipped.
             """)
 
     @OptionGroup var shared: SharedOptions

@@ -8,15 +8,14 @@ struct SoakCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "soak",
         abstract:
-            "Runs agent and hub through cut links, clock jumps, bursts and deaths, and says whether anything grew or got lost.",
+            "Runs agent and hub through cut links, clock jumps, bursts and deaths, and reports growth and losses.",
         discussion: """
-            The hub is at the other end of a cable between two network namespaces; the wall clock of the agent alone is shifted, and \
-            months pass for both. The way to the hub is a slow line for a while, a NAT that forgets, a name with a dead address, a proxy \
-            (nginx, where it is installed) that answers 404 or 413, or a link with a small budget. \
-            In the first half the agent is also killed and restarted; in the second half one process lives, and growth is judged \
-            there. At the end everything is healed, what waits must drain, and the hub's own export must hold each change that \
-            was answered for, once. Takes iproute2, openssl and either root or unprivileged user namespaces. Exits with 1 when \
-            something is broken.
+            Agent and hub run in two network namespaces with a cable between them. Months pass on both clocks, and the agent's clock \
+            jumps. For a time each, the way to the hub is a slow line, a NAT that forgets connections, a name with a dead address, a \
+            proxy that answers 404 or 413 (nginx, if installed), and a link with a small budget. In the first half the agent is also \
+            killed and restarted. In the second half one process lives, and its growth is judged. At the end all faults stop, waiting \
+            work must drain, and the export of the hub must hold each acknowledged change once. Requires iproute2, openssl, and root \
+            or unprivileged user namespaces. Exit status 1: a promise is broken.
             """)
 
     @OptionGroup var shared: SharedOptions

@@ -15,7 +15,9 @@ struct AcknowledgeCommand: AgentCommand {
         if session.isJSON {
             Output.json(reply.body)
         } else {
-            Output.line(reply.value.codes.isEmpty ? "no alarm was waiting" : "acknowledged: " + reply.value.codes.joined(separator: ", "))
+            Output.line(
+                reply.value.codes.isEmpty
+                    ? "there is no alarm to acknowledge" : "acknowledged: " + reply.value.codes.joined(separator: ", "))
         }
         return 0
     }

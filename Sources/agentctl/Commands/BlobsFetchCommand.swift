@@ -9,9 +9,9 @@ extension BlobsCommand {
         static let configuration = CommandConfiguration(
             abstract: "Fetch a file from the hub.",
             discussion: """
-                A record on this device must show the file. It comes under the rules for metered links, battery and budgets; agentctl why \
-                tells why it waits. A cut costs no byte that came. With --output its bytes are written when all of them are here and their \
-                digest was compared.
+                A record on this device must refer to the file. The download obeys the rules for metered links, battery and budgets. \
+                To see why it waits: agentctl why ID. An interrupted download continues where it stopped. --output writes the file when \
+                it is complete and its digest is right.
 
                 agentctl blobs fetch sha256:9b1c... --wait 5m --output door.jpg
                 """)
@@ -69,8 +69,8 @@ extension BlobsCommand {
 
     struct Pin: AgentCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Keep a file on this device, and fetch it if it is not here.",
-            discussion: "A pinned file does not leave this device when others need room. agentctl blobs unpin ends that.")
+            abstract: "Keep a file on this device, and fetch it first if necessary.",
+            discussion: "The agent does not remove a pinned file to make room for others. agentctl blobs unpin ends that.")
 
         @OptionGroup var global: GlobalOptions
         @Argument(help: "The file: its digest as records show it, or its id such as b-31.") var blob: String
@@ -81,7 +81,7 @@ extension BlobsCommand {
     }
 
     struct Unpin: AgentCommand {
-        static let configuration = CommandConfiguration(abstract: "Let a file leave this device again when others need room.")
+        static let configuration = CommandConfiguration(abstract: "Allow the agent to remove a file again to make room for others.")
 
         @OptionGroup var global: GlobalOptions
         @Argument(help: "The file: its digest as records show it, or its id such as b-31.") var blob: String

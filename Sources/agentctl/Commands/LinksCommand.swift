@@ -25,7 +25,7 @@ struct LinksCommand: ParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Tell the agent what a link costs, for scripts and people who know it.",
             discussion: """
-                A hint replaces the earlier one. The configuration overrides it. The interface may come later. Without --ttl the \
+                A hint replaces the earlier one. The configuration overrides it. The interface need not exist yet. Without --ttl the \
                 hint lasts a week, or until the machine restarts.
 
                 agentctl links hint wwan0 --metered --roaming --ttl 8h

@@ -12,13 +12,13 @@ struct PlanCommand: AgentCommand {
             """)
 
     @OptionGroup var global: GlobalOptions
-    @Option(help: "If this link carried the sync.") var link: LinkName?
-    @Flag(help: "If its bytes cost money, or not.") var metered: Metered?
-    @Flag(help: "If its modem were abroad, or not.") var roaming: Roaming?
-    @Option(help: "If the battery had this charge, such as 12%.") var battery: PercentArgument?
-    @Flag(help: "If it were charging, or not.") var charging: Charging?
-    @Option(help: "If the link's budget had this left, such as 5MB.") var budget: SizeArgument?
-    @Flag(help: "If the hub could be reached, or not.") var online: Online?
+    @Option(help: "Assume that this link carries the sync.") var link: LinkName?
+    @Flag(help: "Assume that its bytes cost money, or not.") var metered: Metered?
+    @Flag(help: "Assume that its modem is abroad, or not.") var roaming: Roaming?
+    @Option(help: "Assume this charge of the battery, such as 12%.") var battery: PercentArgument?
+    @Flag(help: "Assume that it is charging, or not.") var charging: Charging?
+    @Option(help: "Assume this rest of the link's budget, such as 5MB.") var budget: SizeArgument?
+    @Flag(help: "Assume that the hub can be reached, or not.") var online: Online?
 
     func run(_ session: Session) async throws -> Int32 {
         let reply = try await session.client.plan(

@@ -11,9 +11,9 @@ struct DevicesCommand: ParsableCommand {
         discussion: """
             SEQ is the highest number of a mutation that the hub has seen from the device's present database, and the highest \
             whose result is on the device's flash. WAITS is the backlog that the device reported last. TOKEN is the time until \
-            the last valid token of the device expires. A device that was here an hour after the settings of entities changed, and that \
-            does not work by them, has a note: its agent does not accept a key that it does not know. So has a device that gets no \
-            records of an entity, because its agent would keep those that have left its share.
+            the last valid token of the device expires. A note marks a device that connected more than an hour after the entity settings \
+            changed and does not use them, because its agent does not know one of their keys. A note also marks a device that gets no \
+            records of an entity, because its agent would keep records that left its share.
 
             agenthub devices --silent 1d --sort waits    devices not seen for a day, the largest backlog first
             """)
@@ -212,7 +212,7 @@ struct DeviceView {
             notes.append("! \(device.id): its token expires soon and was not refreshed -> agenthub token enrol \(device.id)")
         }
         if let offer, offer.isRefused(by: device) {
-            notes.append("! \(device.id): works by other settings than the hub's of \(offer.since) -> agentctl doctor on the device")
+            notes.append("! \(device.id): does not use the hub's settings of \(offer.since) -> agentctl doctor on the device")
         }
         if let entity = device.keepingEntity {
             notes.append(

@@ -10,9 +10,9 @@ struct EntitiesCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "entities", abstract: "Check, apply, list and take back settings of entities, also while the hub runs.",
         discussion: """
-            The hub keeps the settings in its database, and the newest generation counts, for all replicas. apply and rollback make a new \
-            generation, without a restart; devices have it with their next pull. A file of serve --entities makes one at the start and on \
-            SIGHUP, if it has changed since it was read last.
+            The hub keeps the settings in its database. The newest generation is in force, for all replicas. apply and rollback make a new \
+            generation without a restart, and devices get it with their next pull. The file of serve --entities makes one at the start \
+            and on SIGHUP, if it has changed since it was last read.
             """,
         subcommands: [CheckEntities.self, ApplyEntities.self, EntityHistory.self, RollBackEntities.self])
 }
@@ -54,16 +54,16 @@ struct CheckEntities: ParsableCommand {
 
 struct ApplyEntities: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "apply", abstract: "Make a file of entities count, for all replicas, without a restart.",
+        commandName: "apply", abstract: "Put a file of entity settings in force, for all replicas, without a restart.",
         discussion: """
-            The file is checked, and the difference to the settings that count is shown. Devices have the new ones with their next pull. \
-            If entities get other scopes, the hub makes the shares of their records anew, and devices that change something wait meanwhile.
+            The command checks the file and shows the difference to the settings in force. Devices get the new ones with their next pull. \
+            If the scopes of an entity change, the hub assigns its records to devices anew, and pushes wait until that is done.
             """)
 
     @Argument(help: ArgumentHelp("The file, YAML, with the keys that serve --entities takes.", valueName: "file")) var file: String
     @OptionGroup var folder: DataFolder
     @Flag(help: "Only show the difference.") var dryRun = false
-    @Flag(help: ArgumentHelp("Entities that the database shares out, and that have no scope in the file, go to all devices as a whole."))
+    @Flag(help: ArgumentHelp("Send all records of an entity to all devices if it had scopes in the database and has none in the file."))
     var dropScopes = false
 
     func run() throws {
@@ -79,7 +79,7 @@ struct ApplyEntities: ParsableCommand {
 
 struct EntityHistory: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "history", abstract: "List the generations of settings, the newest first, which counts.",
+        commandName: "history", abstract: "List the generations of settings, newest first. The newest one is in force.",
         discussion: "The newest 50 are kept. With a number the command prints the text of that generation.")
 
     @Argument(help: "Print the text of this generation.") var generation: Int64?
@@ -127,16 +127,16 @@ struct EntityHistory: ParsableCommand {
 
 struct RollBackEntities: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "rollback", abstract: "Make earlier settings count again, as a new generation.",
+        commandName: "rollback", abstract: "Put earlier settings in force again, as a new generation.",
         discussion: """
-            Without a number these are the ones before those that count. Records are converted back to their earlier version, as far as \
-            the steps of the present settings lead there. What a step has dropped does not come back.
+            Without a number the command takes the generation before the present one. Records are converted back to their earlier \
+            version if the steps of the present settings lead there. A value that a step has dropped does not come back.
             """)
 
-    @Argument(help: "The generation whose settings are to count again.") var generation: Int64?
+    @Argument(help: "Number of the generation.") var generation: Int64?
     @OptionGroup var folder: DataFolder
     @Flag(help: "Only show the difference.") var dryRun = false
-    @Flag(help: ArgumentHelp("Entities that the database shares out, and that had no scope then, go to all devices as a whole."))
+    @Flag(help: ArgumentHelp("Send all records of an entity to all devices if it has scopes in the database and had none then."))
     var dropScopes = false
 
     func run() throws {

@@ -32,8 +32,8 @@ struct ServeCommand: ParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "Settings of entities, YAML, with the keys that agentd.yaml has for them. The file is read at the start and on SIGHUP, and "
-                + "counts if it has changed since it was read last; otherwise the newest settings count, see agenthub entities.",
+            "Settings of entities, YAML, with the keys that agentd.yaml has for them. The file is read at the start and on SIGHUP, and is "
+                + "put in force if it has changed since it was last read. Otherwise the newest settings stay, see agenthub entities.",
             valueName: "file"))
     var entities: String?
 
@@ -77,7 +77,7 @@ struct ServeCommand: ParsableCommand {
 
     @Flag(
         help: ArgumentHelp(
-            "Entities that the database shares out, and that have no scope in the entities file, go to all devices as a whole."))
+            "Send all records of an entity to all devices if it had scopes in the database and has none in the entities file."))
     var dropScopes = false
 
     @Flag(help: "Log every request.")
@@ -202,7 +202,7 @@ struct ServeCommand: ParsableCommand {
         do throws(ConfigurationErrors) {
             if let file = try readEntities() { service.offer(file, log) }
         } catch {
-            log.error("the entities file is refused, and the settings stay", metadata: ["error": "\(error)"])
+            log.error("the entities file is invalid; the present settings stay in force", metadata: ["error": "\(error)"])
         }
     }
 
@@ -258,7 +258,7 @@ struct ServeCommand: ParsableCommand {
             outcome.write(to: log)
         } else if let newest = try hub.newestEntities() {
             log.info(
-                "the entity settings of the database count",
+                "the entity settings of the database are in force",
                 metadata: ["generation": "\(newest.number)", "applied_at": "\(newest.appliedAt)", "applied_by": "\(newest.appliedBy)"])
         }
         var limits = HubUploads.Limits()
@@ -275,12 +275,12 @@ struct ServeCommand: ParsableCommand {
             hub.settings.uploads = HubUploads(files, limits: limits)
         } else {
             log.notice(
-                "uploads of files are refused: there is no place for them",
+                "uploads of files are refused, because no storage for them is configured",
                 metadata: ["hint": "--data names a folder that all replicas see, --blobs an object store"])
         }
         if let mark, mark.epoch != hub.epoch, !hub.isOlder(than: mark) {
             log.warning(
-                "this is another database than the one that was here before",
+                "the folder has another database than before",
                 metadata: ["epoch": "\(hub.epoch)", "before": "\(mark.epoch)", "head": "\(hub.head)", "mark": "\(mark.head)"])
         }
         if mark.map({ hub.isOlder(than: $0) }) == true {

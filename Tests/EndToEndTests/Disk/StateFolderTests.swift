@@ -69,7 +69,7 @@ extension EndToEnd {
                     #expect(answer.status != 0 && answer.talk.contains("moved or removed"), "\(answer.talk)")
                 }
                 let alarm = try #require(try await alarms(stand)["database_removed"])
-                #expect(alarm.contains("nothing is taken until it is back"), "\(alarm)")
+                #expect(alarm.contains("no change is accepted until it is back"), "\(alarm)")
                 #expect(try await stand.client.record(RecordName(Self.orders, RecordID(trusted: "wo-1"))).status == 200)
                 try FileManager.default.moveItem(atPath: away, toPath: folder)
                 // Repeated under their keys; whether the first was stored was in doubt.
