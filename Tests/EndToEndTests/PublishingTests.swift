@@ -107,7 +107,7 @@ extension EndToEnd {
                 #expect(dry.status == 0 && dry.text.contains("stricter: value may not have the value a"), "\(dry.text)\(dry.talk)")
                 #expect(try await generations() == [1])
                 let applied = try await hub(["entities", "apply", other], stand)
-                #expect(applied.status == 0 && applied.text.hasSuffix("generation 2 counts\n"), "\(applied.text)\(applied.talk)")
+                #expect(applied.status == 0 && applied.text.hasSuffix("generation 2 is in force\n"), "\(applied.text)\(applied.talk)")
                 #expect(try await accepts("b", "a-3"))
                 #expect(try await accepts("a", "a-4") == false)
                 // The file of the start is older than what was applied.
@@ -116,7 +116,7 @@ extension EndToEnd {
                 #expect(try await accepts("b", "a-5"))
                 #expect(try await accepts("a", "a-6") == false)
                 let back = try await hub(["entities", "rollback"], stand)
-                #expect(back.status == 0 && back.text.hasSuffix("generation 3 counts\n"), "\(back.text)\(back.talk)")
+                #expect(back.status == 0 && back.text.hasSuffix("generation 3 is in force\n"), "\(back.text)\(back.talk)")
                 #expect(try await accepts("a", "a-7"))
                 #expect(try await accepts("b", "a-8") == false)
                 try Stand.write("entities:\n\(Self.audits("c"))\n", to: "\(stand.folder)/entities.yaml")
@@ -128,7 +128,7 @@ extension EndToEnd {
                 // Without a hub the command does it itself.
                 await stand.stopHub()
                 let alone = try await hub(["entities", "rollback", "2"], stand)
-                #expect(alone.status == 0 && alone.text.hasSuffix("generation 5 counts\n"), "\(alone.text)\(alone.talk)")
+                #expect(alone.status == 0 && alone.text.hasSuffix("generation 5 is in force\n"), "\(alone.text)\(alone.talk)")
                 try await stand.startHub()
                 #expect(try await accepts("b", "a-11"))
                 let wrong = "\(stand.folder)/wrong.yaml"

@@ -88,7 +88,7 @@ package enum EntityFailure: Error, Sendable {
 extension EntityFailure {
     /// - Parameter detail: The generation that counts.
     static func superseded(detail number: Int64) -> String {
-        "other settings were applied meanwhile, and generation \(number) counts by now. Run the command again to see the difference"
+        "other settings were applied meanwhile, and generation \(number) is in force now. Run the command again to see the difference"
     }
 
     /// The cause, for people.

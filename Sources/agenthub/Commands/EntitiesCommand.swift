@@ -112,7 +112,7 @@ struct EntityHistory: ParsableCommand {
         if json { return try Say.result(JSON.array(rows.map { .object(Self.object($0)) }).json) }
         if rows.isEmpty { return Say.error("no settings were ever applied; see: agenthub entities apply --help") }
         for (index, row) in rows.enumerated() {
-            let mark = index == 0 ? "counts" : ""
+            let mark = index == 0 ? "in force" : ""
             try Say.result("\(row.number)  \(row.appliedAt)  \(row.digest.prefix(12))  \(row.appliedBy)  \(mark)".trimmingBlanks)
         }
     }
@@ -186,7 +186,7 @@ private struct EntityChange {
             let answer = try hub.apply(wanted, over: newest?.number ?? 0, droppingScopes: dropsScopes)
             try Say.result(
                 answer.isNew
-                    ? "generation \(answer.generation) counts" : "nothing to do: generation \(answer.generation) has these settings")
+                    ? "generation \(answer.generation) is in force" : "nothing to do: generation \(answer.generation) has these settings")
         } catch let error as HubError {
             throw Failure(error)
         }
