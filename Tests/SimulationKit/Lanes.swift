@@ -7,7 +7,7 @@ import Synchronization
 /// Uses own threads instead of tasks, because histories are long and never wait, and the test runner's tasks may share one thread. The
 /// assignment of numbers to threads changes no result, because histories are independent.
 enum Lanes {
-    /// One lane for each processor, because each lane holds a few databases in memory.
+    /// Number of processors, from 2 to 16. Each lane holds a few databases in memory.
     static let available = max(2, min(16, sysconf(Int32(_SC_NPROCESSORS_ONLN))))
 
     /// Calls `body` with each number, until all are done or a call returns `false`. Calls under way then still finish.
