@@ -312,8 +312,8 @@ final class HubStore {
     /// Live records by id whose document contains a text, among the next `scanned` records. The database looks through the documents,
     /// which takes a hundredth of the time of reading them here.
     ///
-    /// - Parameter text: Letters, digits, quotation marks and `-`, `_`, `.`, `:`. `LIKE` takes `_` for any character and ignores case, so there may be rows
-    ///   without the text.
+    /// - Parameter text: Letters, digits, quotation marks and `-`, `_`, `.`, `:`. `LIKE` takes `_` for any character and ignores case, so
+    ///   there may be rows without the text.
     /// - Returns: Up to `limit` rows, and the record at which the search stopped; `nil`: there are no more.
     func listing(
         _ entity: EntityName, after: RecordID?, containing text: String, scanned: Int, limit: Int
