@@ -1,5 +1,5 @@
-/// The pause of a test between two questions of a wait. Without it a wait for a link or a deadline takes a whole processor from the programs
-/// that it waits for, and from the tests beside it. It decides nothing: the answer does.
+/// The pause of a test between two questions of a wait. Without it a wait for a link or a deadline takes a whole processor from the
+/// programs that it waits for, and from the tests beside it. It decides nothing: the answer does.
 package enum Pause {
     /// For a question that is a request or a look at a file.
     package static func short() async { await wait(.milliseconds(5)) }

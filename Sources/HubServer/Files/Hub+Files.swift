@@ -115,7 +115,8 @@ extension Hub {
     }
 
     #if ABLATIONS
-        /// The answer to an upload of a file that the hub has already, with the rule of ``Ablation/knownUploadsSkipped`` off; `nil`: the rule holds.
+        /// The answer to an upload of a file that the hub has already, with the rule of ``Ablation/knownUploadsSkipped`` off; `nil`: the
+        /// rule holds.
         private func skipping(_ row: HubStore.UploadRow, _ uploads: HubUploads, at now: Timestamp) throws(HubRefusal) -> HubResponse? {
             guard settings.ablations.contains(.knownUploadsSkipped), let digest = row.expected else { return nil }
             let isKnown = try querying { () throws(DatabaseError) in

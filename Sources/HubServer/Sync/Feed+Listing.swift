@@ -19,8 +19,8 @@ extension Feed {
     /// record.
     static let scannedFirst = 20 * Limits.pullRecordsMax
 
-    /// The text in quotation marks, unless it may be a number, `true` or `false`. Without them, the records of gw-10 to gw-19 would pass for
-    /// those of gw-1, and fill the search.
+    /// The text in quotation marks, unless it may be a number, `true` or `false`. Without them, the records of gw-10 to gw-19 would pass
+    /// for those of gw-1, and fill the search.
     private static func spelled(_ text: String) -> String {
         let isString = text.utf8.contains { !number.contains($0) } && !sameBytes(text, "true") && !sameBytes(text, "false")
         return isString ? "\"\(text)\"" : text
