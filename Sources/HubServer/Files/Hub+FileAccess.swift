@@ -134,10 +134,13 @@ extension Hub {
     }
 
     /// Returns whether a device could read the file whose digest it writes into a record.
+    ///
+    /// A record that the office has published may show a file whose bytes are not here yet. That lets nobody hand the file on: the device
+    /// may have lost the record when the bytes come, and would read them in the other one.
     func mayShow(_ digest: BlobDigest, _ device: DeviceID) throws(DatabaseError) -> Bool {
         guard settings.sharesOut, !settings.ablations.contains(.digestsGiveFiles) else { return true }
         if try store.blob(digest, of: device) != nil { return true }
-        return try isShown(digest, to: try share(of: device))
+        return try isShown(digest, to: try share(of: device)) ? try store.blob(digest) != nil : false
     }
 
     /// Makes the links anew of records that a program wrote which does not know them, within the present transaction: all records after an

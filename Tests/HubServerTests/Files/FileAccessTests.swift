@@ -151,6 +151,25 @@ struct FileAccessTests {
         #expect(try !stand.mayFetch(content, three))
     }
 
+    @Test("A device that writes a digest before its bytes are there hands nothing on, and keeps nothing of a record that it loses")
+    func namedAhead() throws {
+        fleet.grant(two, "site", "s-1", "s-2")
+        fleet.grant(three, "site", "s-2")
+        let shown = try FileStand.placeholder(content)
+        try fleet.publish("office", ["site": "s-1", "photo": shown])
+        #expect(try fleet.push(two, .create, "copy", .object(["site": "s-2", "photo": shown])).code == "accepted")
+        fleet.revoke(two, "site", "s-1")
+        try stand.upload(content, by: one, for: "office")
+        #expect(try stand.mayFetch(content, one) && !stand.mayFetch(content, two) && !stand.mayFetch(content, three))
+        #expect(try Placeholder.waiting(in: #require(stand.hub.record("work_orders/copy")?.data)).count == 1)
+        // Now it could read the file, and takes the digest out and puts it back.
+        fleet.grant(two, "site", "s-1")
+        #expect(try stand.mayFetch(content, two) && !stand.mayFetch(content, three))
+        #expect(try fleet.push(two, .update, "copy", ["photo": 0], base: stand.version("copy")).code == "accepted")
+        #expect(try fleet.push(two, .update, "copy", .object(["photo": shown]), base: stand.version("copy")).code == "accepted")
+        #expect(try stand.mayFetch(content, three))
+    }
+
     @Test("A placeholder shows its file at any depth")
     func nested() throws {
         fleet.grant(two, "site", "s-1")
