@@ -184,8 +184,8 @@ let package = Package(
             name: "HubServerTests",
             dependencies: [
                 "HubServer", "HubPostgres", "HubConformance", "PostgresStand", "ObjectStand", "SyncHTTP", "SyncLinux", "SyncSQLite",
-                "SyncStore", "SyncYAML", "SyncCore", "NumbersKit", "ExampleKit", "StoreKit", "VersionsKit", nio, nioPosix, nioSSL,
-                logging,
+                "SyncStore", "SyncYAML", "SyncCore", "NumbersKit", "ExampleKit", "SimulationKit", "StoreKit", "VersionsKit", nio, nioPosix,
+                nioSSL, logging,
             ],
             exclude: ["Certificates"], swiftSettings: strict + ablations),
         .testTarget(

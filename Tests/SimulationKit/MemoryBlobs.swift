@@ -1,15 +1,17 @@
-import SyncCore
+package import SyncCore
 import Synchronization
 
 /// The hub's store of files, in memory. What was not synced is lost with its writer, as on a disk; what was kept stays, whatever becomes of
 /// the hub's database.
-final class MemoryBlobs: BlobStorage {
+package final class MemoryBlobs: BlobStorage {
     private struct Content {
         var kept: [BlobDigest: [UInt8]] = [:]
         var incoming: [String: [UInt8]] = [:]
     }
 
     private let content = Mutex(Content())
+
+    package init() {}
 
     private final class Incoming: IncomingBlob {
         private let storage: MemoryBlobs
@@ -48,7 +50,10 @@ final class MemoryBlobs: BlobStorage {
         }
     }
 
-    func open(incoming name: String, at offset: Int64) throws(BlobError) -> any IncomingBlob {
+    package func open(incoming name: String, at offset: Int64) throws(BlobError) -> any IncomingBlob {
+        guard Identifier<Never>(name) != nil, name != ".", name != ".." else {
+            throw BlobError(.io, doing: "open an upload", detail: "\(Printable.text(name)) is no name for one")
+        }
         let bytes = content.withLock { $0.incoming[name] ?? [] }
         guard bytes.count >= offset else {
             throw BlobError(.damaged, doing: "open an upload", detail: "it has \(bytes.count) bytes, not \(offset)")
@@ -56,24 +61,24 @@ final class MemoryBlobs: BlobStorage {
         return Incoming(self, name, Array(bytes.prefix(Int(offset))))
     }
 
-    func discard(incoming name: String) { content.withLock { $0.incoming[name] = nil } }
+    package func discard(incoming name: String) { content.withLock { $0.incoming[name] = nil } }
 
     /// Their times count from the beginning of 1970, so that all of them are old.
-    func incoming() throws(BlobError) -> [(name: String, changedAt: Timestamp)] {
+    package func incoming() throws(BlobError) -> [(name: String, changedAt: Timestamp)] {
         content.withLock { $0.incoming.keys.sorted().map { ($0, Timestamp(milliseconds: 0)) } }
     }
 
-    func kept() throws(BlobError) -> [BlobDigest] { content.withLock { $0.kept.keys.sorted() } }
-    func size(of digest: BlobDigest) throws(BlobError) -> Int64? { content.withLock { $0.kept[digest].map { Int64($0.count) } } }
+    package func kept() throws(BlobError) -> [BlobDigest] { content.withLock { $0.kept.keys.sorted() } }
+    package func size(of digest: BlobDigest) throws(BlobError) -> Int64? { content.withLock { $0.kept[digest].map { Int64($0.count) } } }
 
-    func read(_ digest: BlobDigest) throws(BlobError) -> any BlobReader {
+    package func read(_ digest: BlobDigest) throws(BlobError) -> any BlobReader {
         guard let bytes = content.withLock({ $0.kept[digest] }) else { throw BlobError(.notFound, doing: "read a file", detail: "gone") }
         return Reader(bytes)
     }
 
-    func remove(_ digest: BlobDigest) throws(BlobError) { content.withLock { $0.kept[digest] = nil } }
-    func freeBytes() -> Int64? { nil }
-    func check() throws(BlobError) {}
-    var isReachable: Bool? { nil }
-    var traits: BlobStorageTraits { .folder }
+    package func remove(_ digest: BlobDigest) throws(BlobError) { content.withLock { $0.kept[digest] = nil } }
+    package func freeBytes() -> Int64? { nil }
+    package func check() throws(BlobError) {}
+    package var isReachable: Bool? { nil }
+    package var traits: BlobStorageTraits { .folder }
 }

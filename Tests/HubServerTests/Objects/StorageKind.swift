@@ -1,6 +1,7 @@
 import Foundation
 import HubServer
 import ObjectStand
+import SimulationKit
 import SyncCore
 import SyncLinux
 import Testing
@@ -8,8 +9,8 @@ import Testing
 /// The storage of a hub's files. The contract is one, so the tests of it are one: a test with the trait `.eachStorage` runs once for each
 /// of these.
 enum StorageKind: String, CaseIterable {
-    /// SeaweedFS is a real store; the simulated one is there without it, and stricter.
-    case folder, simulated, seaweed
+    /// SeaweedFS is a real store; the simulated one is there without it, and stricter. The one in memory is that of the simulation.
+    case folder, memory, simulated, seaweed
 
     @TaskLocal static var current = StorageKind.folder
 
@@ -18,6 +19,7 @@ enum StorageKind: String, CaseIterable {
     func make() throws -> any StoragePlace {
         switch self {
         case .folder: try FolderPlace()
+        case .memory: MemoryPlace()
         case .simulated: SimObjectStore()
         case .seaweed: try SeaweedPlace()
         }
@@ -34,7 +36,7 @@ struct EachStorage: TestTrait, SuiteTrait, TestScoping {
 }
 
 extension Trait where Self == EachStorage {
-    /// Runs the test with a folder, a simulated object store, and a real one where it is installed.
+    /// Runs the test with a folder, files in memory, a simulated object store, and a real one where it is installed.
     static var eachStorage: Self { EachStorage() }
 }
 
@@ -51,6 +53,13 @@ private final class FolderPlace: StoragePlace {
     deinit { try? FileManager.default.removeItem(atPath: path) }
 
     func storage() throws -> any BlobStorage { try BlobFiles(path + "/blobs") }
+}
+
+/// What is synced stays, as on a disk.
+private final class MemoryPlace: StoragePlace {
+    private let files = MemoryBlobs()
+
+    func storage() throws -> any BlobStorage { files }
 }
 
 extension SimObjectStore: StoragePlace {
