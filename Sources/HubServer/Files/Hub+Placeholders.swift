@@ -6,7 +6,8 @@ import SyncCore
 // Where records are shared out, a placeholder tells nothing of files of others (PROTOCOL A16). Otherwise a device that knows a digest could
 // write it into a record and read there whether the hub has such a file.
 extension Hub {
-    /// Replaces the placeholders in the records that wait for this file, which is complete now.
+    /// Replaces the placeholders in the records that wait for this file, which is complete now. The records in which its device has put the
+    /// digest show the file from now on, also those that said before that it had arrived.
     ///
     /// - Parameters:
     ///   - device: The device that has uploaded it.
@@ -16,6 +17,7 @@ extension Hub {
         // The record that the upload named may have come before this hub looked for placeholders.
         if let link, !names.contains(link.record) { names.append(link.record) }
         let share = try share(of: device)
+        for name in try store.unshown(digest, namedBy: device) { try show(digest, in: name, at: now) }
         for name in names where try flip(name, [digest: true], uploader: share, isNamed: link?.record == name, at: now) {
             try store.forgetWaiting(name, for: digest)
         }
@@ -88,12 +90,10 @@ extension Hub {
         var isChanged = false
         var isWaiting = false
         var shown: Set<BlobDigest> = []
-        // The last writer of a list need not be the one that has put the file there.
-        let namers = mayTell ? [:] : try store.namers(of: name)
         for member in data.members {
             let isTold = mayTell || (stamps[member.name] ?? old.stamp).writer == uploader?.device
-            shown.formUnion(
-                Placeholder.digests(in: member.value).filter { digests[$0] == true && (mayTell || namers[$0] == uploader?.device) })
+            // What the device itself has put there is shown already; the last writer of a list need not be the one that has put a file in.
+            if mayTell { shown.formUnion(Placeholder.digests(in: member.value).filter { digests[$0] == true }) }
             var value = member.value
             for digest in digests.keys { value = Placeholder.flipped(value, digest) ?? value }
             guard value != member.value else { continue }

@@ -120,17 +120,12 @@ extension HubStore {
         return found
     }
 
-    /// The files that a record names and does not show yet, each with the device that has put its digest there.
-    func namers(of name: RecordName) throws(DatabaseError) -> [BlobDigest: DeviceID] {
-        var found: [BlobDigest: DeviceID] = [:]
-        try database.read(
-            "SELECT digest, namer FROM record_file WHERE entity = ? AND id = ? AND shown = 0",
-            [.text(name.entity.text), .text(name.id.text)]
-        ) { row in
-            if let digest = BlobDigest(hex: row.text(0)) { found[digest] = DeviceID(trusted: row.text(1)) }
-            return true
-        }
-        return found
+    /// The records that name a file and do not show it yet, in which this device has put its digest.
+    func unshown(_ digest: BlobDigest, namedBy device: DeviceID) throws(DatabaseError) -> [RecordName] {
+        try database.all(
+            "SELECT entity, id FROM record_file WHERE digest = ? AND namer = ? AND shown = 0 ORDER BY entity, id", .text(digest.hex),
+            .text(device.text)
+        ) { RecordName(EntityName(trusted: $0.text(0)), RecordID(trusted: $0.text(1))) }
     }
 
     /// Makes the links of records anew that changed after a commit, in pages.

@@ -170,6 +170,22 @@ struct FileAccessTests {
         #expect(try stand.mayFetch(content, three))
     }
 
+    @Test("A record shows a file whose own device brings it later, also where that device wrote before that it had arrived")
+    func writtenAsArrived() throws {
+        fleet.grant(two, "site", "s-1")
+        let shown = try FileStand.placeholder(content, isUploaded: true)
+        for (number, value) in [shown, .array([["shot": shown]])].enumerated() {
+            #expect(try fleet.push(one, .create, "a-\(number)", .object(["site": "s-1", "photo": value])).code == "accepted")
+            #expect(try !stand.mayFetch(content, two))
+        }
+        #expect(try fleet.push(two, .create, "x", .object(["assignee": "gw-3", "photo": shown])).code != "accepted")
+        // Another device's upload shows nothing of it.
+        try stand.upload(content, by: three)
+        #expect(try !stand.mayFetch(content, two))
+        try stand.upload(content, by: one)
+        #expect(try stand.links().shown.count == 2 && stand.mayFetch(content, two))
+    }
+
     @Test("A placeholder shows its file at any depth")
     func nested() throws {
         fleet.grant(two, "site", "s-1")
