@@ -54,7 +54,7 @@ extension PostgresSchema {
             guard now == present else { return try database.rollback() }
         }
         for (index, statements) in steps.enumerated().dropFirst(Int(max(0, present))) {
-            let new = present > 0 ? [] : (indexes[index + 1] ?? []).map { "CREATE INDEX \($0.name) ON \($0.on)" }
+            let new = (indexes[index + 1] ?? []).map { $0.creation("IF NOT EXISTS") }
             for statement in new + statements {
                 try database.execute(statement)
                 try database.settle()
@@ -68,26 +68,28 @@ extension PostgresSchema {
 
     /// Builds the indexes of the steps to come, while all hubs go on writing (PostgreSQL 15, CREATE INDEX, "Building Indexes
     /// Concurrently"). When several hubs start at once, one builds and the others wait for it. An index that a killed hub left incomplete
-    /// is dropped and built anew.
+    /// is dropped and built anew. A table that is yet to be created has no rows, so its step makes the index.
     private static func buildIndexes(_ database: PostgresDatabase, from present: Int64) throws(DatabaseError) {
         for step in Int(present) + 1...steps.count {
             for index in indexes[step] ?? [] {
-                try database.withoutTimeLimits { () throws(DatabaseError) in try build(index.name, on: index.on, database) }
+                let tables = try database.number("SELECT count(to_regclass('\(index.table)'))")
+                guard tables > 0 else { continue }
+                try database.withoutTimeLimits { () throws(DatabaseError) in try build(index, database) }
             }
         }
     }
 
-    private static func build(_ name: String, on columns: String, _ database: PostgresDatabase) throws(DatabaseError) {
-        let lock = "hashtext(current_schema() || '.\(name)')"
+    private static func build(_ index: NewIndex, _ database: PostgresDatabase) throws(DatabaseError) {
+        let lock = "hashtext(current_schema() || '.\(index.name)')"
         // The lock is polled: a session that waits for a lock has a snapshot, and the build waits for that snapshot.
         while try database.number("SELECT CASE WHEN pg_try_advisory_lock(\(lock)) THEN 1 ELSE 0 END") == 0 { usleep(200_000) }
         let valid = try database.number(
             """
             SELECT count(*) FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
-            WHERE c.relname = '\(name)' AND c.relnamespace = current_schema()::regnamespace AND i.indisvalid
+            WHERE c.relname = '\(index.name)' AND c.relnamespace = current_schema()::regnamespace AND i.indisvalid
             """)
         if valid == 0 {
-            for statement in ["DROP INDEX IF EXISTS \(name)", "CREATE INDEX CONCURRENTLY \(name) ON \(columns)"] {
+            for statement in ["DROP INDEX IF EXISTS \(index.name)", index.creation("CONCURRENTLY")] {
                 try database.execute(statement)
                 try database.settle()
             }

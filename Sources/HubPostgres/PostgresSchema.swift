@@ -277,6 +277,7 @@ enum PostgresSchema {
             "UPDATE hub_schema SET oldest_reader = \(withCommitLog) WHERE oldest_reader < \(withCommitLog)",
         ],
         PostgresKeys.step,
+        PostgresKeys.order,
     ]
 
     /// The facts about earlier runs that housekeeping needs. An older program removes no events, so it may run beside this one.
@@ -297,8 +298,23 @@ enum PostgresSchema {
         "CREATE INDEX IF NOT EXISTS refused_create_past ON refused_create(at_ms)",
     ]
 
-    /// Indexes that a step needs, by the number of that step. They are built before it, while hubs go on writing.
-    static let indexes: [Int: [(name: String, on: String)]] = [
-        6: [(name: "record_by_commit", on: "record((entity || ''), version, id)")]
+    /// Indexes that a step needs, by the number of that step. They are built before it, while hubs go on writing. The step itself makes
+    /// those of tables that it or an earlier step of the same update creates.
+    static let indexes: [Int: [NewIndex]] = [
+        6: [NewIndex(name: "record_by_commit", table: "record", columns: "((entity || ''), version, id)")],
+        15: PostgresKeys.indexes,
     ]
+
+    struct NewIndex {
+        var name: String
+        var table: String
+        /// All that comes behind the name of the table.
+        var columns: String
+        var isUnique = false
+
+        /// - Parameter way: `CONCURRENTLY` or `IF NOT EXISTS`.
+        func creation(_ way: String) -> String {
+            "CREATE \(isUnique ? "UNIQUE " : "")INDEX \(way) \(name) ON \(table) \(columns)"
+        }
+    }
 }
