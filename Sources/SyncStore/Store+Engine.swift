@@ -44,7 +44,8 @@ extension Store {
         case .requeue(let keys): return .requeued(try requeue(keys, at: now))
         case .forgetHistory: return .historyForgotten(more: try forgetHistory(at: now))
         case .digest(let entity): return .digest(try digest(of: entity))
-        case .noteVerified(let entity, let differs): try noteVerified(entity, differs: differs, at: now)
+        case .noteVerified(let entity, let differs, let shareMark):
+            try noteVerified(entity, differs: differs, shareMark: shareMark, at: now)
         }
         return .done
     }

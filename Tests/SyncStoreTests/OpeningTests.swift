@@ -25,7 +25,7 @@ struct OpeningTests {
             Setting("temp_store", "2"), Setting("cache_size", "-4000"), Setting("mmap_size", "0"),
             Setting("journal_size_limit", "16777216"), Setting("wal_autocheckpoint", "0"), Setting("cell_size_check", "1"),
             Setting("trusted_schema", "0"), Setting("secure_delete", "2"), Setting("application_id", "1163084135"),
-            Setting("user_version", "19"),
+            Setting("user_version", "20"),
         ])
     func settings(_ setting: Setting) throws {
         let folder = try TemporaryFolder()

@@ -78,6 +78,7 @@ final class RawDatabase {
             "DROP INDEX mutation_joined", "DROP INDEX mutation_ttl",
             "CREATE INDEX mutation_ttl ON mutation (ttl_age) WHERE ttl_age IS NOT NULL AND state = 0 AND sent = 0 AND priority > 0",
         ],
+        20: ["ALTER TABLE stream DROP COLUMN snap_share"],
         19: ["wanted", "set_aside", "used"].map { "DROP INDEX blob_\($0)" }
             + ["fetch", "got_bytes", "wanted_ms", "asked", "pinned", "used_age"].map { "ALTER TABLE blob DROP COLUMN \($0)" },
         18: ["DROP TABLE entity_version"],

@@ -35,6 +35,8 @@ extension Feed {
         case .success(let cursor):
             // The agent would list the buckets that differ, and keep what it does not find there.
             if let share = cursor.share, try isKept(share, upTo: cursor.seq, of: cursor.entity) { return .failure(Feed.agentTooOld) }
+            // It would let go of records of a scope that its cursor names, and miss them if the scope comes back before its next pull.
+            if letsGo, cursor.share?.isChanging == true { return .failure(Feed.scopeChanged) }
             var digest = EntityDigest()
             if let scopes = scopes(of: request.entity), !ablations.contains(.digestsOfAll) {
                 try store.versions(request.entity, in: scopes.codes) { id, version in digest.add(id, version: version) }

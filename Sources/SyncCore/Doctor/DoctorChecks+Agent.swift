@@ -90,7 +90,7 @@ extension Doctor {
         DoctorCheck("configuration_trial", why: "a new hub, token or link rule that does not reach the hub is taken back") { facts in
             guard let configuration = facts.configuration else { return .unknown("not read") }
             guard let trial = configuration.trial else { return .ok("nothing is on trial, nothing was taken back") }
-            return .warn(trial, fix: "agentctl status; mend the file, then: agentctl config reload")
+            return .warn(trial, fix: "agentctl status; correct the file, then: agentctl config reload")
         },
         DoctorCheck("restart_needed", why: "some keys take effect at a start only") { facts in
             guard let configuration = facts.configuration, facts.agent?.isRunning == true else { return .unknown(noAgent) }

@@ -42,8 +42,9 @@ package enum StoreCommand: Sendable {
     case forgetHistory
     /// Computes the digest of an entity that the hub compares with its own.
     case digest(EntityName)
-    /// The hub has compared: these buckets differ and are listed again; if there are none, everything is equal.
-    case noteVerified(EntityName, differs: [UInt8])
+    /// The hub has compared, under the scopes of this mark: these buckets differ and are listed again; if there are none, everything is
+    /// equal.
+    case noteVerified(EntityName, differs: [UInt8], shareMark: String?)
 }
 
 package enum StoreAnswer: Sendable {

@@ -74,7 +74,7 @@ extension Store {
             """
             INSERT INTO stream (eid, gen, listing, snapshot, of_share) VALUES (?1, 1, 1, ?2, ?3)
             ON CONFLICT DO UPDATE SET cursor = NULL, gen = gen + 1, listing = 1, listing_head = NULL, snapshot = ?2,
-                snap_after = NULL, snap_cursor = NULL, buckets = NULL, run_deleted = 0, run_day = NULL, seeding = 0,
+                snap_after = NULL, snap_cursor = NULL, snap_share = NULL, buckets = NULL, run_deleted = 0, run_day = NULL, seeding = 0,
                 listing_deleted = NULL, of_share = max(of_share, ?3)
             """, .int(eid), .bool(rest == nil), .bool(ofShare))
     }
@@ -290,7 +290,7 @@ extension Store {
         }
         try database.run(
             """
-            UPDATE stream SET listing = 0, listing_head = NULL, snapshot = 0, snap_after = NULL, snap_cursor = NULL,
+            UPDATE stream SET listing = 0, listing_head = NULL, snapshot = 0, snap_after = NULL, snap_cursor = NULL, snap_share = NULL,
                 listing_deleted = NULL, buckets = NULL, seeding = 0, last_full_ms = ?, full_age = ?,
                 of_share = CASE WHEN ? THEN 0 ELSE of_share END WHERE eid = ?
             """, .int(now.wall.milliseconds), .int(age), .bool(only == nil), .int(eid))

@@ -10,6 +10,9 @@ extension Store {
     /// complete listing, the cursor is that of its *beginning*. After a listing of some buckets the cursor is unchanged, because the
     /// listing says nothing about changes in the others.
     ///
+    /// A page under other scopes than the listing's beginning begins a listing anew. The cursor of the beginning says which scopes are
+    /// there, and records of a scope that was lost and granted again meanwhile would lack and never come.
+    ///
     /// - Returns: The summary, and the position of the stream afterwards.
     package func applySnapshot(
         _ page: SnapshotPage, at now: Moment
@@ -30,11 +33,18 @@ extension Store {
                 // It was begun by an older program, which did not mark what the hub changed meanwhile, or its beginning is lost.
                 guard head == 0, snapshot.cursor != nil else { return try restartStream(eid) }
             } else {
+                if snapshot.buckets == nil { snapshot.shareMark = page.shareMark }
                 snapshot.cursor = page.startCursor
                 try markBegun(eid)
                 try database.run(
-                    "UPDATE stream SET snap_cursor = ?, seed_total = coalesce(?, seed_total), listing_deleted = ? WHERE eid = ?",
-                    .text(page.startCursor), .optional(page.total), .optional(page.deletedTotal), .int(eid))
+                    """
+                    UPDATE stream SET snap_cursor = ?, snap_share = ?, seed_total = coalesce(?, seed_total), listing_deleted = ?
+                    WHERE eid = ?
+                    """, .text(page.startCursor), .optional(snapshot.shareMark), .optional(page.total), .optional(page.deletedTotal),
+                    .int(eid))
+            }
+            guard snapshot.shareMark == page.shareMark else {
+                return try restartStream(eid, ofShare: snapshot.shareMark != nil && page.shareMark != nil)
             }
             try apply(page.records, eid: eid, listing: listing, &summary)
             try spare(page.unreadable, eid: eid, listing)
@@ -63,17 +73,19 @@ extension Store {
         /// The cursor of the listing's beginning; `nil` before the first page.
         var cursor: String?
         var buckets: [UInt8]?
+        /// The mark of the scopes at the listing's beginning; for buckets, at the comparison.
+        var shareMark: String?
     }
 
     private func snapshot(_ eid: Int64) throws(StoreError) -> Snapshot? {
         try database.first(
             """
-            SELECT gen, listing_head, snap_cursor, buckets FROM stream WHERE eid = ? AND listing = 1 AND snapshot = 1
+            SELECT gen, listing_head, snap_cursor, buckets, snap_share FROM stream WHERE eid = ? AND listing = 1 AND snapshot = 1
             """, .int(eid)
         ) { row throws(StoreError) in
             Snapshot(
                 gen: row.int(0), head: row.optionalInt(1), cursor: row.optionalText(2),
-                buckets: row.optionalText(3).map { Self.buckets($0) })
+                buckets: row.optionalText(3).map { Self.buckets($0) }, shareMark: row.optionalText(4))
         }
     }
 
@@ -169,7 +181,11 @@ extension Store {
     }
 
     /// Records the hub's comparison: either nothing differs, or these buckets are listed again.
-    package func noteVerified(_ entity: EntityName, differs: [UInt8], at now: Moment) throws(StoreError) {
+    ///
+    /// - Parameter shareMark: The mark of the scopes under which the hub has compared.
+    package func noteVerified(
+        _ entity: EntityName, differs: [UInt8], shareMark: String? = nil, at now: Moment
+    ) throws(StoreError) {
         try transact(at: now) { () throws(StoreError) in
             try prepareForChange()
             let eid = try names.entity(entity, in: database)
@@ -182,8 +198,8 @@ extension Store {
             try database.run(
                 """
                 UPDATE stream SET gen = gen + 1, listing = 1, listing_head = NULL, snapshot = 1, snap_after = NULL,
-                    snap_cursor = NULL, buckets = ? WHERE eid = ?
-                """, .text(differs.map { String($0) }.joined(separator: ",")), .int(eid))
+                    snap_cursor = NULL, buckets = ?, snap_share = ? WHERE eid = ?
+                """, .text(differs.map { String($0) }.joined(separator: ",")), .optional(shareMark), .int(eid))
         }
     }
 

@@ -215,6 +215,31 @@ struct ScopeTests {
         #expect(page.records.isEmpty && page.deletions.map(\.id.text) == ["made"] && page.deletions.map(\.reason) == ["revoked"])
     }
 
+    // Fault: the device let go of the records of a scope that its cursor names. When the scope came back before its next pull, nothing had
+    // changed for the hub, and the records never came.
+    @Test("A device whose scopes have changed since its cursor is not compared: it lists its share")
+    func comparedUnderOtherScopes() throws {
+        let fleet = try ScopeBench()
+        fleet.grant(one, "site", "s-1")
+        try fleet.publish("a", ["site": "s-1"])
+        try fleet.pull(one)
+        let cursor = try #require(fleet.mirrors[one]?.cursor)
+        var digest = EntityDigest()
+        digest.add("a", version: 1)
+        func compare() throws -> HubResponse {
+            let body = VerifyMessages.request(VerifyRequest(entity: ScopeBench.orders, cursor: cursor, digest: digest))
+            return fleet.bench.send("POST", "/v1/sync/verify", try JSONReader.read(body), device: one)
+        }
+        #expect(try VerifyMessages.readResponse(try compare().body).differs.isEmpty)
+        fleet.revoke(one, "site", "s-1")
+        #expect(try compare().problem?.code == Problem.scopeChanged)
+        fleet.grant(one, "site", "s-2")
+        #expect(try compare().problem?.code == Problem.scopeChanged)
+        fleet.grant(one, "site", "s-1")
+        fleet.revoke(one, "site", "s-2")
+        #expect(try VerifyMessages.readResponse(try compare().body).differs.isEmpty)
+    }
+
     @Test("A record that moves to another site leaves one device and reaches the other")
     func moves() throws {
         let fleet = try ScopeBench()

@@ -75,6 +75,7 @@ extension PullPhase {
         if state.mustLearnSchemas { return learnFirst(&state) }
         page.newerSchemas = state.newerSchemas
         page.standing = state.stand(at: page.startVersion)
+        page.shareMark = state.durable.memory.shareMark
         state.ask(.applySnapshot(page))
         return .wait
     }
@@ -157,7 +158,7 @@ extension PullPhase {
         if !comparison.differs.isEmpty { plan.hasDifferences = true }
         state.report(.compared(position.entity, differing: comparison.differs.count))
         step = .recordingComparison
-        state.ask(.noteVerified(position.entity, differs: comparison.differs))
+        state.ask(.noteVerified(position.entity, differs: comparison.differs, shareMark: state.durable.memory.shareMark))
         return .wait
     }
 }

@@ -20,7 +20,7 @@ enum Schema {
 
     static let steps = [
         step1, step2, order, resync, conflicts, blobs, rest, seed, expiry, identifiers, stamps, deadlines, turnover, indexes, undo,
-        scopes, stubs, versions, downloads,
+        scopes, stubs, versions, downloads, listedScopes,
     ]
 
     static var version: Int64 { Int64(steps.count) }
