@@ -120,6 +120,9 @@ package struct RuleModel: Sendable {
         if case .record(let record)? = states[name] { record.document } else { nil }
     }
 
+    /// Returns whether the hub has the record, or a tombstone of it.
+    package func knows(_ name: RecordName) -> Bool { states[name] != nil }
+
     package var names: Set<RecordName> { Set(states.compactMap { if case .record = $0.value { $0.key } else { nil } }) }
 
     /// The same model without any history of this record.
