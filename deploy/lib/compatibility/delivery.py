@@ -117,7 +117,7 @@ def run(report, hub_programs, fleet, engine=None, replica=None, steps=40):
             site.settle()
             if replica:
                 site.add_replica(replica, ENTITIES)
-                if replica.keeps_log and not hub_programs.keeps_log: lock_out(report, site, replica)
+                if replica.locks_out(hub_programs): lock_out(report, site, replica)
             expected = Expected()
             authors = [Author(device, expected, generator) for device in devices]
             for step in range(steps):
