@@ -65,9 +65,7 @@ struct CorpusReplay {
     func sendHostile(_ request: CorpusCase.Request, _ body: (String, HubResponse) -> Void) {
         if let json = request.body.map({ blanks.filled($0) }) {
             for variant in HostileNumbers.variants(of: json) {
-                var changed = request
-                changed.body = variant.json
-                body("\(variant.place) = \(variant.value)", send(changed))
+                body("\(variant.place) = \(variant.value)", send(request, filled: variant.json))
             }
         }
         for member in request.headers.members {
@@ -92,15 +90,17 @@ struct CorpusReplay {
         }
     }
 
-    private func send(_ request: CorpusCase.Request) -> HubResponse {
+    /// - Parameter filled: Another body, without blanks.
+    private func send(_ request: CorpusCase.Request, filled: JSON? = nil) -> HubResponse {
         var headers: HTTPHeaders = [:]
         for member in request.headers.members { headers.append(member.name.text, blanks.filled(member.value.text ?? "")) }
         return bench.hub.handle(
-            HubRequest(request.method, blanks.filled(request.target), headers: headers, body: body(of: request)), at: bench.now)
+            HubRequest(request.method, blanks.filled(request.target), headers: headers, body: body(of: request, filled)),
+            at: bench.now)
     }
 
-    private func body(of request: CorpusCase.Request) -> [UInt8] {
-        var bytes = request.body.map { blanks.filled($0).bytes } ?? Array((request.text ?? "").utf8)
+    private func body(of request: CorpusCase.Request, _ filled: JSON?) -> [UInt8] {
+        var bytes = (filled ?? request.body.map { blanks.filled($0) })?.bytes ?? Array((request.text ?? "").utf8)
         if bytes.count < request.padding { bytes += [UInt8](repeating: UInt8(ascii: " "), count: request.padding - bytes.count) }
         return request.isGzipped ? ZlibCompressor().gzip(bytes) ?? [] : bytes
     }
