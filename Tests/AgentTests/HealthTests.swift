@@ -64,7 +64,7 @@ struct HealthTests {
         let stand = try await AgentStand.start { $0.linksUnwatched = "open a netlink socket: Operation not permitted" }
         let status = try await stand.send(.get, "/v1/status")
         #expect(status.text.contains("links_unwatched") && status.text.contains("not permitted"), "\(status.text)")
-        #expect(status.text.contains("costs nothing"))
+        #expect(status.text.contains("every link as unmetered"))
         try await stand.stop()
         let other = try await AgentStand.start()
         #expect(try await other.send(.get, "/v1/status").text.contains("links_unwatched") == false)
