@@ -1,7 +1,7 @@
 import SyncCore
 
-/// Who may read which file, as plainly as PROTOCOL H2 says it. It shares no code with the hub: no links in tables, no codes of scopes. It
-/// goes back with a backup of the hub's database.
+/// The model of who may read which file, as plainly as PROTOCOL H2 says it. It shares no code with the hub: no links in tables, no codes of
+/// scopes. It goes back with a backup of the hub's database.
 struct FileOracle {
     private enum Link: Hashable {
         /// The device has written the digest there, and has not shown that it may read the file.
@@ -37,9 +37,9 @@ struct FileOracle {
         for digest in (links[name] ?? [:]).keys where !before.contains(digest) { links[name]?[digest] = .shown }
     }
 
-    /// Records that a push has changed show the files that its device may read.
+    /// A record that a push has changed shows the files that its device may read.
     ///
-    /// - Parameter before: The files that they named before the push.
+    /// - Parameter mayRead: Tells whether the device could read the file before the push.
     mutating func vouch(_ name: RecordName, _ device: DeviceID, mayRead: (BlobDigest) -> Bool) {
         for (digest, link) in links[name] ?? [:] where link == .named(device) && mayRead(digest) { links[name]?[digest] = .shown }
     }
@@ -61,7 +61,8 @@ struct FileOracle {
 
     /// A device has brought the file whole.
     ///
-    /// - Parameter received: The records of those that name it in which the upload counts: its own, and the one that it names.
+    /// - Parameter countsIn: Tells of a record that names the file whether the upload counts in it, although another device put the digest
+    ///   there.
     mutating func bring(_ digest: BlobDigest, by device: DeviceID, countsIn: (RecordName) -> Bool) {
         brought[device, default: []].insert(digest)
         for name in naming(digest) where isNamer(device, of: digest, in: name) || countsIn(name) { links[name]?[digest] = .shown }

@@ -32,7 +32,7 @@ enum SimFile {
         return Shown(digest: digest, isUploaded: object["state"]?.text == "uploaded")
     }
 
-    /// A placeholder that somebody writes who need not have the file.
+    /// A placeholder that is written without the file: by an app that has seen the digest, or by the office.
     static func written(_ number: Int, isUploaded: Bool) -> JSON {
         [
             "$blob": .string(digests[number].description), "size": .int(Int64(contents[number].count)), "type": .string(type),
@@ -63,7 +63,7 @@ struct FileFlight {
     enum Purpose {
         case upload(BlobID, UploadMachine.Request)
         case download(BlobID, DownloadMachine.Request)
-        /// Somebody with the credentials of the device asks for a digest that it may have learnt anywhere.
+        /// A program with the credentials of the device asks for a digest that it may have learnt anywhere.
         case probe
     }
 
