@@ -38,6 +38,8 @@ final class PostgresDatabase: HubDatabase {
     private var lockWasBusy = false
     /// The present transaction reads alone.
     private var onlyReads = false
+    /// The server commits to a standby, too, as the latest reading transaction has found.
+    private var hasStandby = false
     /// It has not asked yet which programs the schema is for: that goes with its first question.
     private var checksSchema = false
     /// The present transaction has the lock, and gets a number at its end.
@@ -50,6 +52,7 @@ final class PostgresDatabase: HubDatabase {
         byFeed: "", isFeedByExpression: true, tokens: "(SELECT version FROM token_book)", keepsLog: true, keys: PostgresKeys.tables)
     var spelling: SQLSpelling { PostgresDatabase.spelling }
     var isShared: Bool { true }
+    var mayBeUndone: Bool { onlyReads && hasStandby }
 
     init(_ connection: PostgresConnection) {
         self.connection = connection
@@ -193,6 +196,8 @@ final class PostgresDatabase: HubDatabase {
         guard checksSchema else { return 0 }
         checksSchema = false
         try connection.send(PostgresSchema.oldestReader, [])
+        // Until the answer is there, as if there were one.
+        hasStandby = true
         return 1
     }
 
@@ -202,6 +207,7 @@ final class PostgresDatabase: HubDatabase {
             try connection.finish(reading: ahead + count) { place, row in
                 if place >= ahead { return body(place - ahead, row) }
                 oldestReader = row.int(0)
+                hasStandby = row.int(1) != 0
                 return true
             }
         } catch {
@@ -240,7 +246,8 @@ final class PostgresDatabase: HubDatabase {
 
     func stream(_ sql: String, _ values: [DatabaseValue], _ body: (any DatabaseRow) -> Bool) throws(DatabaseError) {
         reads += 1
-        if checksSchema { try PostgresSchema.check(try first(PostgresSchema.oldestReader) { $0.int(0) }) }
+        // The question goes with the first one that has a short answer; a cursor has none.
+        if checksSchema { _ = try number("SELECT 1") }
         try connection.send("DECLARE stream NO SCROLL CURSOR FOR " + sql, values.map { .value($0) })
         var isWanted = true
         var count = 0

@@ -26,7 +26,11 @@ enum PostgresSchema {
     /// The first version whose programs read the newest commit from `commit_log`. Older ones are locked out from this step on: they would
     /// give out the numbers of `hub.head` once more.
     static let withCommitLog: Int64 = 13
-    static let oldestReader = "SELECT oldest_reader FROM hub_schema"
+    /// The oldest program that can work with the tables, and 1 if the server commits to a standby, too.
+    static let oldestReader = """
+        SELECT oldest_reader, CASE WHEN COALESCE(current_setting('synchronous_standby_names', true), '') = '' THEN 0 ELSE 1 END
+        FROM hub_schema
+        """
     /// Fails for a program that is too old (SQLSTATE 22012), without an answer that is awaited.
     static let guardOfReader = "SELECT 1 / (CASE WHEN oldest_reader <= \(version) THEN 1 ELSE 0 END) FROM hub_schema"
 

@@ -72,8 +72,7 @@ extension Hub {
             throw store.lockNeeded("the hub's row is missing")
         }
         if lineage.tag != row.opening { lineage = try store.lineage() }
-        let known = HubPosition(epoch: state.epoch, opening: state.opening, head: state.head)
-        guard row.epoch != state.epoch || lineage.includes(known, head: row.head) else { throw store.lockNeeded("the database went back") }
+        guard row.epoch != known.epoch || lineage.includes(known, head: row.head) else { throw store.lockNeeded("the database went back") }
         guard let opened, lineage.entries.contains(where: { $0.tag == opened }) else { throw store.lockNeeded("this hub opens") }
         guard row.linked >= row.head else { throw store.lockNeeded("links of files are missing") }
         state = row

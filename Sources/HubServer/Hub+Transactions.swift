@@ -70,8 +70,7 @@ extension Hub {
         if lineage.tag != row.opening { lineage = try store.lineage() }
         // An older copy replaced the database while the hub runs, or a standby without the newest commits took over. The answers of those
         // commits are lost, and their numbers would be given out twice. A new history tells the devices.
-        let known = HubPosition(epoch: state.epoch, opening: state.opening, head: state.head)
-        let wentBack = row.epoch == state.epoch && !lineage.includes(known, head: row.head)
+        let wentBack = row.epoch == known.epoch && !lineage.includes(known, head: row.head)
         if wentBack, purpose == .reading || purpose == .removing {
             try store.database.rollback()
             return try begin(.writing)
@@ -89,6 +88,7 @@ extension Hub {
     /// Uses the state that was read from a database that was just opened or repaired.
     func take(_ loaded: (row: HubStore.HubRow, lineage: HubLineage, notices: [HubNotice])) {
         (state, lineage) = (loaded.row, loaded.lineage)
+        known = position
         for notice in loaded.notices { announce(notice) }
     }
 
@@ -109,6 +109,7 @@ extension Hub {
     }
 
     func settleCommit() {
+        rememberPosition()
         settleShelf(committed: true)
         settleAdoption(committed: true)
         mustReload = false

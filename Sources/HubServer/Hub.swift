@@ -35,6 +35,9 @@ package final class Hub {
     var store: HubStore
     /// The hub row of the database, cached. Restored when a transaction fails.
     var state: HubStore.HubRow
+    /// The newest state of the database that it cannot lose with one machine. Every transaction compares the database with it.
+    var known: HubPosition
+    let confirmed: ConfirmedHead
     /// The openings of the database, as it stores them.
     var lineage: HubLineage
     /// The entities whose records are shared out.
@@ -104,6 +107,7 @@ package final class Hub {
         self.settings = settings
         self.random = random
         generation = HubGeneration()
+        confirmed = ConfirmedHead()
         onlyReads = false
         do throws(DatabaseError) {
             store = HubStore(try open(), ablations: settings.ablations)
@@ -112,6 +116,7 @@ package final class Hub {
             }
             let loaded = try Hub.load(store, &self.random)
             (state, lineage, untold) = loaded
+            known = HubPosition(loaded.row)
         } catch {
             throw HubError(error)
         }
@@ -121,7 +126,7 @@ package final class Hub {
     /// The state behind a ``HubReader``: the same settings, and a connection that only reads.
     init(readingBeside hub: Hub, _ database: any HubDatabasePlace) throws(HubError) {
         (place, settings, random, generation, onlyReads) = (hub.place, hub.settings, hub.random, hub.generation, true)
-        (state, lineage) = (hub.state, hub.lineage)
+        (state, known, confirmed, lineage) = (hub.state, hub.known, hub.confirmed, hub.lineage)
         (scopeIndexes, scopeGeneration, versionMark) = (hub.scopeIndexes, hub.scopeGeneration, hub.versionMark)
         entityMark = hub.entityMark
         settings.tokensRead = nil

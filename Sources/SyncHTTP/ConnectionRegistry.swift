@@ -87,9 +87,8 @@ final class ConnectionRegistry: Sendable {
             let refusal = isRemote ? makeRoom(in: group, &state, &victims) : excess(of: group, state)
             if refusal != nil {
                 state.counts.refused += 1
-                // A refused connection also costs a descriptor until its answer is sent, so their number is limited to the number of
-                // places.
-                if state.refused >= limits.connections { return (nil, victims) }
+                // A refused connection also costs a descriptor until its answer is sent.
+                if state.refused >= limits.refusals { return (nil, victims) }
             }
             let connection = make(refusal)
             let standing: Standing = refusal != nil ? .refused : isRemote ? .stranger : .known

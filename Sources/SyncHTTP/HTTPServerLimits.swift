@@ -6,6 +6,9 @@ package struct HTTPServerLimits: Sendable {
     /// answered 503 and closed. Otherwise a TCP connection that has waited longest for its client is closed in its place
     /// (``ConnectionRegistry``).
     package var connections = 64
+    /// Largest number of further connections that are being answered 503 at the same time. Beyond it they are closed without an answer.
+    package var refusals: Int { min(connections, HTTPServerLimits.refusalsMax) }
+    package static let refusalsMax = 1_000
     /// Largest number of connections of one user of a Unix socket, by the uid at `connect`. One more is answered 503.
     package var connectionsPerUser = 8
     /// Connections of a Unix socket beyond ``connections``, for users that have fewer than two open. Users whose long requests take all

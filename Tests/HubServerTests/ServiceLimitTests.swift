@@ -15,6 +15,18 @@ struct ServiceLimitTests {
     }
 
     @Test(
+        "As many connections as a limit of open files allows need no more files than that",
+        arguments: [1_024, 2_319, 2_320, 20_000, 32_768])
+    func files(_ limit: UInt) {
+        var options = HubService.Options(host: "127.0.0.1", port: 0)
+        options.connections = HubService.Options.connections(files: limit)
+        #expect(options.filesMax <= limit)
+        options.connections += 1
+        #expect(options.filesMax > limit)
+        #expect(HubService.Options.connections(files: 100) == 0)
+    }
+
+    @Test(
         "A head that does not arrive in time is 408, a body neither, and neither leaves anything behind",
         arguments: [
             "GET /v1/pro", "POST /v1/sync/push HTTP/1.1\r\n\(head)Content-Length: 1000\r\n\r\n{\"mutations\":[",

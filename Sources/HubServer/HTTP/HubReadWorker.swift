@@ -8,13 +8,14 @@ import Synchronization
 /// turns of short ones. New devices therefore take turns among themselves, and hardly delay the others. Pulls that have waited for news
 /// (``PullWaits``) share the turns of short requests: after a commit thousands of them may come at once.
 final class HubReadWorker: @unchecked Sendable {
-    // Unchecked: `reader` belongs to `loop`; everything else is constant or locked.
+    // Unchecked: `reader` and `keeper` belong to `loop`; everything else is constant or locked.
     private let loop: any EventLoop
     private let reader: HubReader
     private let environment: HubService.Environment
     private let inbox = Mutex(Inbox())
     /// Pulls that wait for news.
     let waits: PullWaits
+    private let keeper: AnswerKeeper
 
     /// Receives the answered requests, and the time that they took.
     private let answered: @Sendable (_ jobs: [HubWorker.Job], _ responses: [HubResponse], _ elapsed: Duration) -> Void
@@ -64,6 +65,11 @@ final class HubReadWorker: @unchecked Sendable {
         self.environment = environment
         self.answered = answered
         self.passOn = passOn
+        keeper = AnswerKeeper(on: loop, reader.confirmed) {
+            reader.look(at: environment.time.now().wall)
+        } confirm: {
+            reader.confirm($0)
+        }
         waits = PullWaits(reader, on: loop, environment) { figures.waitingPulls.store(Int64($0), ordering: .relaxed) }
         waits.handOut = { [unowned self] in wake($0) }
     }
@@ -97,7 +103,10 @@ final class HubReadWorker: @unchecked Sendable {
 
     /// Ends after the waiting requests are answered.
     func stop() -> EventLoopFuture<Void> {
-        loop.submit { while self.inbox.withLock({ $0.isAwaited }) { self.turn() } }
+        loop.submit {
+            while self.inbox.withLock({ $0.isAwaited }) { self.turn() }
+            self.keeper.stop()
+        }
     }
 
     private func turn() {
@@ -112,6 +121,9 @@ final class HubReadWorker: @unchecked Sendable {
         let now = environment.time.now().wall
         guard let responses = reader.answer(jobs.map(\.request), tokens: environment.tokens(), at: now) else { return passOn(jobs) }
         let done = zip(jobs, responses).filter { !waits.add($0, insteadOf: $1) }
-        answered(done.map(\.0), done.map(\.1), .nanoseconds((NIODeadline.now() - start).nanoseconds))
+        let elapsed = Duration.nanoseconds((NIODeadline.now() - start).nanoseconds)
+        let release = { [answered] in answered(done.map(\.0), done.map(\.1), elapsed) }
+        guard !done.isEmpty, let read = reader.unconfirmed else { return release() }
+        keeper.hold(AnswerKeeper.Batch(release: release) { [passOn] in passOn(done.map(\.0)) }, of: read)
     }
 }

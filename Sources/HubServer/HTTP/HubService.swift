@@ -46,13 +46,18 @@ package final class HubService: Sendable {
             }
         }
 
-        /// Largest number of open files: the connections, as many again that are told that there is no room, and those for the database,
-        /// files and an object store.
-        package var filesMax: UInt { UInt(2 * limits.connections) + Self.otherFiles }
-        private static let otherFiles: UInt = 256
+        /// Largest number of open files: the connections, those that are told that there is no room, and ``otherFiles``.
+        package var filesMax: UInt { UInt(limits.connections + limits.refusals) + Self.otherFiles }
+        /// Half of the admitted requests (``Admission``) may be about files, and each of them opens a file and a socket of an object store;
+        /// the rest is for the databases and the program itself.
+        private static let otherFiles = UInt(Admission.requestsMax + 64)
 
         /// The largest number of connections for this limit of open files.
-        package static func connections(files: UInt) -> Int { Int(clamping: (max(files, otherFiles) - otherFiles) / 2) }
+        package static func connections(files: UInt) -> Int {
+            let refusals = UInt(HTTPServerLimits.refusalsMax)
+            let left = max(files, otherFiles) - otherFiles
+            return Int(clamping: left < 2 * refusals ? left / 2 : left - refusals)
+        }
     }
 
     /// The hub's limits. A fleet has many more connections than a socket has apps. Devices keep theirs for a minute between two requests of

@@ -32,6 +32,7 @@ final class HubWorker: @unchecked Sendable {
     private let watching = Mutex<RepeatedTask?>(nil)
     /// Set while another session blocks writes to the database.
     private var hold: WriteHold?
+    private let keeper: AnswerKeeper
 
     /// Answers most requests that only read; `nil`: this worker does.
     private let reading = Mutex<HubReadWorker?>(nil)
@@ -80,6 +81,11 @@ final class HubWorker: @unchecked Sendable {
         self.hub = hub
         self.loop = loop
         self.environment = environment
+        keeper = AnswerKeeper(on: loop, hub.confirmed) {
+            hub.look()
+        } confirm: {
+            hub.confirm($0.position)
+        }
         admission = Mutex(Admission(random: SeededRandom(seed: environment.seed)))
         let log = environment.log
         uploads?.use { work in
@@ -312,6 +318,7 @@ final class HubWorker: @unchecked Sendable {
             self.tidying?.cancel()
             self.marking?.cancel()
             self.watching.withLock { $0?.cancel() }
+            self.keeper.stop()
             self.tidy()
         }
     }
@@ -337,12 +344,27 @@ final class HubWorker: @unchecked Sendable {
             hub.settings.changeTokens = environment.changeTokens
         }
         let isWritten = serve(writes: writes, at: start)
-        serve(reads, hub.handle(reads.map(\.request), at: environment.time.now().wall))
+        read(reads)
         let elapsed = Duration.nanoseconds((NIODeadline.now() - start).nanoseconds)
         admission.withLock { $0.served((isWritten ? writes.count : 0) + reads.count, in: elapsed) }
         hub.transactionTimes.add(elapsed)
         markIfDue()
         if isWritten, !writes.isEmpty { tidyLater() }
+    }
+
+    private func read(_ jobs: [Job]) {
+        let answered = Array(zip(jobs, hub.handle(jobs.map(\.request), at: environment.time.now().wall)))
+        guard !jobs.isEmpty, let read = hub.unconfirmed(over: hub.generation.value) else { return serve(answered) }
+        // A file says nothing of the newest commit.
+        serve(answered.filter { !HubReadWorker.takes($0.0.request) })
+        let held = answered.filter { HubReadWorker.takes($0.0.request) }
+        let batch = AnswerKeeper.Batch {
+            self.serve(held)
+        } giveUp: { [environment] in
+            let error = DatabaseError(.lost, doing: "look at the database once more", detail: "the connection is lost")
+            self.serve(held.map { ($0.0, Hub.finish(HubResponse(Hub.unavailable(error)), at: environment.time.now().wall)) })
+        }
+        keeper.hold(batch, of: read)
     }
 
     /// Answers the writes. Those that the database does not accept at the moment stay in the inbox, and the reads go on meanwhile.
@@ -353,7 +375,7 @@ final class HubWorker: @unchecked Sendable {
         let requests = writes.map(\.request)
         if let responses = hub.handleIfFree(requests, at: environment.time.now().wall) {
             hold = nil
-            serve(writes, responses)
+            serve(Array(zip(writes, responses)))
             guard responses.count < writes.count else { return true }
             putBack(Array(writes[responses.count...]))
             return true
@@ -362,7 +384,7 @@ final class HubWorker: @unchecked Sendable {
         self.hold = hold
         loop.scheduleTask(deadline: hold.next) { self.turn() }
         guard !hold.isOver else {
-            serve(writes, hub.refuseHeld(requests, at: environment.time.now().wall))
+            serve(Array(zip(writes, hub.refuseHeld(requests, at: environment.time.now().wall))))
             return true
         }
         inbox.withLock { $0.writes.insert(contentsOf: writes, at: 0) }
@@ -380,8 +402,8 @@ final class HubWorker: @unchecked Sendable {
         if isFirst { loop.execute { self.turn() } }
     }
 
-    private func serve(_ jobs: [Job], _ responses: [HubResponse]) {
-        for (job, response) in zip(jobs, responses) { job.answer(response) }
+    private func serve(_ answered: [(Job, HubResponse)]) {
+        for (job, response) in answered { job.answer(response) }
     }
 
     // MARK: The mark

@@ -23,6 +23,7 @@ final class SQLiteDatabase: HubDatabase {
     let spelling = SQLSpelling(
         byFeed: " INDEXED BY record_feed", isFeedByExpression: false, tokens: "0", keepsLog: false, keys: .sqlite)
     var isShared: Bool { false }
+    var mayBeUndone: Bool { false }
 
     private let connection: SQLiteConnection
 

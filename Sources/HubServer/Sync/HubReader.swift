@@ -13,6 +13,10 @@ package final class HubReader: @unchecked Sendable {
     private let generation: HubGeneration
     private var opened: Int64
     private var reopening = Reopening()
+    /// The number of connections before the present one.
+    private var connection: Int64 = 0
+    /// What the latest answers show, if it may be undone.
+    private(set) var unconfirmed: UnconfirmedRead?
 
     /// - Throws: When the database cannot be opened a second time.
     init(beside hub: Hub, _ place: any HubDatabasePlace) throws(HubError) {
@@ -30,12 +34,27 @@ package final class HubReader: @unchecked Sendable {
         do throws(DatabaseError) {
             let responses = try hub.read(requests, at: now)
             try hub.store.database.commit()
+            if responses != nil { hub.rememberPosition() }
+            unconfirmed = responses == nil ? nil : hub.unconfirmed(over: connection)
             return responses
         } catch {
             leave(error)
             return nil
         }
     }
+
+    /// Asks the database for its state.
+    ///
+    /// - Returns: The number of the connection; `nil` when there is no answer.
+    func look(at now: Timestamp) -> Int64? { sight(at: now).map { _ in connection } }
+
+    /// What was shown cannot be undone any more.
+    func confirm(_ read: UnconfirmedRead) {
+        guard read.position.epoch != hub.known.epoch || read.position.head > hub.known.head else { return }
+        hub.confirm(read.position)
+    }
+
+    var confirmed: ConfirmedHead { hub.confirmed }
 
     /// A request that asked for more than reading is no fault of the connection; after anything else it is given up.
     func leave(_ error: DatabaseError) {
@@ -56,6 +75,7 @@ package final class HubReader: @unchecked Sendable {
             hub.store = HubStore(try place.openForReading(), ablations: hub.settings.ablations)
             hub.isDown = false
             opened = present
+            connection += 1
             reopening = Reopening()
             return true
         } catch {
@@ -89,8 +109,7 @@ extension Hub {
         // A device whose token is new is read by itself.
         guard let (row, seen) = try store.hub(readingFor: callers(of: requests, at: now)) else { return nil }
         if lineage.tag != row.opening { lineage = try store.lineage() }
-        let known = HubPosition(epoch: state.epoch, opening: state.opening, head: state.head)
-        guard row.epoch != state.epoch || lineage.includes(known, head: row.head) else { return nil }
+        guard row.epoch != known.epoch || lineage.includes(known, head: row.head) else { return nil }
         state = row
         try readEntities()
         try readScopes()

@@ -13,7 +13,7 @@ extension FleetCommand {
     func measureNews(_ name: String, _ workplace: Workplace) throws -> NewsReport.Row {
         let connections = devices + 256
         // The hub's own need of files for so many connections (`agenthub serve --connections`), which is larger than this program's.
-        try NewsCommandLimits.raise(to: 2 * connections + 256)
+        try NewsCommandLimits.raise(to: connections + min(connections, 1_000) + 320)
         let program = try agenthub ?? neighbour("agenthub")
         let server = name == "sqlite" ? nil : try PostgresUnderTest(in: workplace.folder("news-pg"))
         defer { server?.stop() }

@@ -42,6 +42,7 @@ final class CountedDatabase: HubDatabase {
 
     var spelling: SQLSpelling { inner.spelling }
     var isShared: Bool { inner.isShared }
+    var mayBeUndone: Bool { inner.mayBeUndone }
     var isInTransaction: Bool { inner.isInTransaction }
 
     func begin(_ purpose: TransactionPurpose) throws(DatabaseError) {
