@@ -92,8 +92,7 @@ enum PostgresKeys {
                 coalesce((SELECT k.version * 4 + k.status \(found(table))), (SELECT e.version * 4 + e.status \(earlier)), -1) <> ?3
                 """, [.device, key, .int]),
             adding: RowStatement(table, columns),
-            superseding: RowStatement(
-                table, columns, conflict: "ON CONFLICT(device, key) DO UPDATE SET status = 0, version = excluded.version, payload = NULL"),
+            superseding: RowStatement(table, columns, conflict: KeyTables.superseded),
             isBare: isBare)
     }
 

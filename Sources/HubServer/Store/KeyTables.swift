@@ -100,8 +100,7 @@ extension KeyTables {
                 [.text, .text, .int]),
             adding: RowStatement("mutation_key", columns(device: .text, key: .text, fingerprint: .bytes)),
             superseding: RowStatement(
-                "mutation_key", columns(device: .text, key: .text, fingerprint: .bytes),
-                conflict: "ON CONFLICT(device, key) DO UPDATE SET \(superseded)"),
+                "mutation_key", columns(device: .text, key: .text, fingerprint: .bytes), conflict: superseded),
             isBare: false),
         pruning: [
             """
@@ -123,8 +122,10 @@ extension KeyTables {
         ]
     }
 
-    /// The change of a key that another mutation has answered for.
-    private static let superseded = "status = \(StatusColumn.number(.accepted)), version = excluded.version, payload = NULL"
+    /// The change of a key that another mutation has answered for, in the statement that writes it.
+    package static let superseded = """
+        ON CONFLICT(device, key) DO UPDATE SET status = \(StatusColumn.number(.accepted)), version = excluded.version, payload = NULL
+        """
     /// A payload that may go at a time, `?`, if the device has acknowledged its `seq`. The names of fields in conflict stay: a database
     /// that goes back asks again, and no other row names the fields that people must decide about.
     package static let prunable = "payload IS NOT NULL AND status <> \(StatusColumn.number(.conflict)) AND at_ms < ?"
