@@ -69,9 +69,10 @@ struct UnconfirmedReadTests {
         for isShown in [false, true] {
             let stand = try Stand()
             let epoch = stand.hub.hub.epoch
+            // The commits of a backup would wait as well.
+            let standby = try stand.bench.server.backUp(schema: stand.bench.schema)
             try stand.awaitStandby("absent")
             _ = try stand.pull()
-            let standby = try stand.bench.server.backUp(schema: stand.bench.schema)
             _ = try stand.hasty.verdict(Sent("k-2", .create, id: "a-2"), device: .two)
             #expect(try stand.pull()?.ids == ["a-1", "a-2"])
             // The hub that writes reads it as well, as it does for a request that its reader leaves to it.
@@ -79,12 +80,12 @@ struct UnconfirmedReadTests {
             #expect(pulled.pages.flatMap(\.records).count == 2)
             let read = try #require(stand.reader.unconfirmed)
             if isShown { stand.reader.confirm(read) }
+            try stand.awaitStandby("")
             try stand.bench.server.restore(standby, schema: stand.bench.schema)
             try stand.bench.server.query("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'agenthub'")
             // An answer that is held back is given anew: another connection is no proof.
             #expect(stand.reader.look(at: stand.hub.now) == nil)
             #expect(stand.reader.look(at: stand.hub.now) == read.connection + 1)
-            try stand.awaitStandby("")
             let answer = try stand.pull()
             if isShown {
                 #expect(answer == nil, "it is left to the hub that writes, to which the device's cursor proves the loss")
