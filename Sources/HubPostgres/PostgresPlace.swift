@@ -80,20 +80,27 @@ package struct PostgresPlace: HubDatabasePlace {
         #if ABLATIONS
             database.ablation = ablation
         #endif
-        // A standby accepts connections and reads. The hub would answer nothing but 503 over it, and call itself ready.
-        guard try database.number("SELECT CASE WHEN pg_is_in_recovery() THEN 1 ELSE 0 END") == 0 else {
-            throw DatabaseError(.lost, doing: "open \(description)", detail: "the server is a standby")
-        }
+        // The hub would answer nothing but 503 over a standby, and call itself ready.
+        try refuseStandby(database)
         try PostgresSchema.update(database)
         return database
     }
 
-    package func openForReading() throws(DatabaseError) -> any HubDatabase {
+    package func openForReading(mayLag: Bool) throws(DatabaseError) -> any HubDatabase {
         let database = PostgresDatabase(try connect())
+        // A former leader is a standby again seconds after it has stepped down, and has commits that its successor lacks.
+        if !mayLag { try refuseStandby(database) }
         guard try PostgresSchema.present(database) != nil else {
             throw DatabaseError(.foreign, doing: "open \(description)", detail: "it is not the database of a hub")
         }
         return database
+    }
+
+    /// A standby accepts connections, and reads.
+    private func refuseStandby(_ database: PostgresDatabase) throws(DatabaseError) {
+        guard try database.number("SELECT CASE WHEN pg_is_in_recovery() THEN 1 ELSE 0 END") == 0 else {
+            throw DatabaseError(.lost, doing: "open \(description)", detail: "the server is a standby")
+        }
     }
 
     private func connect() throws(DatabaseError) -> PostgresConnection {

@@ -132,7 +132,7 @@ package final class Hub {
         settings.tokensRead = nil
         settings.changeTokens = nil
         do throws(DatabaseError) {
-            store = HubStore(try database.openForReading(), ablations: settings.ablations)
+            store = HubStore(try database.openForReading(mayLag: false), ablations: settings.ablations)
         } catch {
             throw HubError(error)
         }

@@ -15,7 +15,7 @@ package struct HubInspector {
 
     /// - Throws: The same errors as ``init(file:)``.
     package init(_ place: some HubDatabasePlace) throws(HubError) {
-        do throws(DatabaseError) { store = HubStore(try place.openForReading()) } catch { throw HubError(error) }
+        do throws(DatabaseError) { store = HubStore(try place.openForReading(mayLag: true)) } catch { throw HubError(error) }
     }
 
     /// Runs `body` in a reading transaction, which sees one moment.

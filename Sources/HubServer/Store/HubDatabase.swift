@@ -128,7 +128,9 @@ package protocol HubDatabasePlace: Sendable {
     /// Opens the serving connection, and updates the schema.
     func open() throws(DatabaseError) -> any HubDatabase
     /// Opens a connection that only reads, beside those that write.
-    func openForReading() throws(DatabaseError) -> any HubDatabase
+    ///
+    /// - Parameter mayLag: A copy that follows the database will do as well.
+    func openForReading(mayLag: Bool) throws(DatabaseError) -> any HubDatabase
 }
 
 extension HubDatabase {

@@ -17,7 +17,7 @@ final class SQLiteDatabase: HubDatabase {
         }
 
         func open() throws(DatabaseError) -> any HubDatabase { try SQLiteSchema.open(self) }
-        func openForReading() throws(DatabaseError) -> any HubDatabase { try SQLiteSchema.openForReading(self) }
+        func openForReading(mayLag: Bool) throws(DatabaseError) -> any HubDatabase { try SQLiteSchema.openForReading(self) }
     }
 
     let spelling = SQLSpelling(

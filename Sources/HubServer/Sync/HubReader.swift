@@ -72,7 +72,7 @@ package final class HubReader: @unchecked Sendable {
         if !hub.isDown, present == opened { return true }
         guard reopening.isDue(at: now) else { return false }
         do throws(DatabaseError) {
-            hub.store = HubStore(try place.openForReading(), ablations: hub.settings.ablations)
+            hub.store = HubStore(try place.openForReading(mayLag: false), ablations: hub.settings.ablations)
             hub.isDown = false
             opened = present
             connection += 1

@@ -25,7 +25,7 @@ struct PostgresPlanTests {
             return database
         }
 
-        func openForReading() throws(DatabaseError) -> any HubDatabase { try place.openForReading() }
+        func openForReading(mayLag: Bool) throws(DatabaseError) -> any HubDatabase { try place.openForReading(mayLag: mayLag) }
     }
 
     /// Used by one thread, that of the test.

@@ -29,13 +29,14 @@ struct UnconfirmedReadTests {
             try bench.server.wait("SELECT current_setting('synchronous_standby_names') = '\(name)'")
         }
 
-        func pull(_ device: DeviceID = .one) throws -> (epoch: String?, ids: [String])? {
+        /// - Parameter seconds: Time since the beginning of the test: attempts to reach a server have a pause between them.
+        func pull(at seconds: Int64 = 0) throws -> (epoch: String?, ids: [String])? {
             var headers: HTTPHeaders = [:]
-            HubRequestHeaders(device: device, replica: "r-1").write(to: &headers)
+            HubRequestHeaders(device: .one, replica: "r-1").write(to: &headers)
             let pull = PullRequest(
                 streams: [StreamPosition(entity: "audits", cursor: nil)], limit: 500, maxBytes: 1 << 20, maxSentSeq: 0)
             let request = HubRequest("POST", "/v1/sync/pull", headers: headers, body: PullMessages.request(pull))
-            guard let answer = reader.answer([request], tokens: nil, at: hub.now)?[0] else { return nil }
+            guard let answer = reader.answer([request], tokens: nil, at: hub.now.advanced(by: .seconds(seconds)))?[0] else { return nil }
             let ids = try PullMessages.readResponse(answer.body).pages.flatMap(\.records).map(\.id.text)
             return (answer.headers[HubHeader.epoch], ids)
         }
@@ -97,6 +98,22 @@ struct UnconfirmedReadTests {
                 #expect(try stand.pull()?.ids == ["a-1", "a-5"] && stand.hub.hub.epoch == epoch)
             }
         }
+    }
+
+    @Test("Over a former leader that is a standby now nothing is read for devices: it may have what its successor lacks")
+    func formerLeader() throws {
+        let stand = try Stand()
+        let server = stand.bench.server
+        #expect(try stand.pull()?.ids == ["a-1"])
+        try server.stop(mode: "fast")
+        try server.makeStandby()
+        try server.start()
+        #expect(try stand.pull() == nil, "the connection is lost")
+        #expect(try stand.pull() == nil, "the server is a standby")
+        // An operator may look at it.
+        #expect(try HubInspector(try PostgresPlace(stand.bench.url)).stats().head == 1)
+        try server.query("SELECT pg_promote()")
+        #expect(try stand.pull(at: 10)?.ids == ["a-1"])
     }
 
     @Test("A running hub answers a pull that shows the commit of another hub, after it has looked once more")

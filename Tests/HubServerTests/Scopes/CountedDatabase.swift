@@ -29,7 +29,9 @@ struct CountedPlace: HubDatabasePlace {
 
     var description: String { inner.description }
     func open() throws(DatabaseError) -> any HubDatabase { CountedDatabase(try inner.open(), log) }
-    func openForReading() throws(DatabaseError) -> any HubDatabase { CountedDatabase(try inner.openForReading(), log) }
+    func openForReading(mayLag: Bool) throws(DatabaseError) -> any HubDatabase {
+        CountedDatabase(try inner.openForReading(mayLag: mayLag), log)
+    }
 }
 
 final class CountedDatabase: HubDatabase {
