@@ -174,7 +174,10 @@ class Site:
         roles = sorted(member["role"] for member in members)
         if roles != sorted(["leader", "sync_standby" if is_synchronous else "replica", "replica"]): return False
         if len({member.get("timeline") for member in members}) != 1: return False
-        return all(member["state"] in ("running", "streaming") and member.get("lag", 0) == 0 for member in members)
+        if not all(member["state"] in ("running", "streaming") and member.get("lag", 0) == 0 for member in members): return False
+        # What etcd has of a member that was cut off is of before the cut.
+        try: return self.sql("SELECT count(*) FROM pg_stat_replication") == ["2"]
+        except (RuntimeError, subprocess.SubprocessError): return False
 
     def sql(self, query, seconds=20):
         """The lines of an answer of the present leader; the drill is a client like the hubs."""
