@@ -62,8 +62,10 @@ struct ShareOracle {
 
     /// Notes the state of a record after a commit.
     ///
-    /// - Parameter document: Document of the record; `nil` if it is deleted or never existed.
-    mutating func note(_ name: RecordName, _ document: JSONObject?, at now: Timestamp) {
+    /// - Parameters:
+    ///   - document: Document of the record; `nil` if it is deleted or never existed.
+    ///   - last: Document that the record had within the commit, which may have made and deleted it. A deletion is told in its scopes.
+    mutating func note(_ name: RecordName, _ document: JSONObject?, after last: JSONObject? = nil, at now: Timestamp) {
         if name.entity == Shares.assignments {
             assigned[name] = document.map { Self.assignment($0) }
             for (device, sites) in assigned[name] ?? [:] { hadBefore[device, default: []].formUnion(sites.map { "site=" + $0 }) }
@@ -73,8 +75,9 @@ struct ShareOracle {
             let scopes = Self.scopes(of: document)
             places[name] = Place(scopes: scopes, isLive: true, since: now)
             wasIn[name, default: []].formUnion(scopes)
-        } else if let place = places[name], place.isLive {
-            places[name] = Place(scopes: place.scopes, isLive: false, since: now)
+        } else if let scopes = last.map({ Self.scopes(of: $0) }) ?? places[name].flatMap({ $0.isLive ? $0.scopes : nil }) {
+            places[name] = Place(scopes: scopes, isLive: false, since: now)
+            wasIn[name, default: []].formUnion(scopes)
         }
     }
 

@@ -18,19 +18,22 @@ extension Simulation {
             let before = oracle.rules
             var isWhole = true
             var ofUnit: [(RecordName, [RuleModel.Lost])] = []
+            var last: [RecordName: JSONObject] = [:]
             for (item, result) in zip(push.items[index..<end], answer.results[index..<end]) {
                 switch result.verdict {
                 case .accepted, .duplicate(.accepted, _): break
                 case .duplicate, .conflict, .rejected, .retry: isWhole = false
                 }
-                if let one = try checkRule(item, result, agent, headBefore) { ofUnit.append(one) }
+                guard let one = try checkRule(item, result, agent, headBefore) else { continue }
+                ofUnit.append(one)
+                if let document = oracle.rules.document(one.0) { last[one.0] = document }
             }
             if isWhole {
                 for (name, losses) in ofUnit {
                     changed.insert(name)
                     lost[name, default: []] += losses
                 }
-                noteShares(ofUnit.map(\.0), agent.device)
+                noteShares(ofUnit.map(\.0), last, agent.device)
             } else {
                 // A list with one refused member changes nothing.
                 oracle.rules = before
@@ -42,10 +45,12 @@ extension Simulation {
     }
 
     /// Notes the changes of a unit, because they count for the rights of the next one.
-    private func noteShares(_ names: [RecordName], _ device: DeviceID) {
+    ///
+    /// - Parameter last: The last documents that records had within the unit.
+    private func noteShares(_ names: [RecordName], _ last: [RecordName: JSONObject], _ device: DeviceID) {
         for name in names {
             let document = oracle.rules.document(name)
-            oracle.shares.note(name, document, at: hubTime)
+            oracle.shares.note(name, document, after: last[name], at: hubTime)
             if scenario.hasFiles, name.entity == Shares.orders { oracle.files.note(name, document, by: device) }
         }
     }
