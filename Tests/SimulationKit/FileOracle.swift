@@ -21,23 +21,28 @@ struct FileOracle {
 
     // MARK: Records
 
-    /// A change has left a record like this.
+    /// A request has left a record like this.
     ///
     /// - Parameter document: `nil`: it is deleted.
-    mutating func note(_ name: RecordName, _ document: JSONObject?, by device: DeviceID) {
-        guard let file = SimFile.shown(in: document), let digest = BlobDigest(file.digest) else { return links[name] = nil }
-        links[name] = [digest: links[name]?[digest] ?? .named(device)]
+    /// - Returns: Whether the request has put the digest of a file there.
+    @discardableResult
+    mutating func note(_ name: RecordName, _ document: JSONObject?, by device: DeviceID) -> Bool {
+        guard let file = SimFile.shown(in: document), let digest = BlobDigest(file.digest) else {
+            links[name] = nil
+            return false
+        }
+        let known = links[name]?[digest]
+        links[name] = [digest: known ?? .named(device)]
         if file.isUploaded { told[name, default: []].insert(digest) }
+        return known == nil
     }
 
     /// The office has published a record: it may show every file to whom it likes.
     mutating func publish(_ name: RecordName, _ document: JSONObject?) {
-        let before = Set(links[name]?.keys.map { $0 } ?? [])
-        note(name, document, by: .hub)
-        for digest in (links[name] ?? [:]).keys where !before.contains(digest) { links[name]?[digest] = .shown }
+        if note(name, document, by: .hub) { links[name] = links[name]?.mapValues { _ in .shown } }
     }
 
-    /// A record that a push has changed shows the files that its device may read.
+    /// A record into which a push has put a file, or which waits for one, shows the files that its device has put there and may read.
     ///
     /// - Parameter mayRead: Tells whether the device could read the file before the push.
     mutating func vouch(_ name: RecordName, _ device: DeviceID, mayRead: (BlobDigest) -> Bool) {
@@ -53,6 +58,7 @@ struct FileOracle {
     var named: [RecordName] { links.keys.sorted() }
     func isNamer(_ device: DeviceID, of digest: BlobDigest, in name: RecordName) -> Bool { links[name]?[digest] == .named(device) }
     func wasTold(_ digest: BlobDigest, in name: RecordName) -> Bool { told[name]?.contains(digest) == true }
+    func isShown(_ digest: BlobDigest, in name: RecordName) -> Bool { links[name]?[digest] == .shown }
 
     // MARK: Bytes
 

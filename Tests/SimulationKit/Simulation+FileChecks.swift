@@ -98,27 +98,36 @@ extension Simulation {
         if isNamed { count("files brought that a record of another device names") }
         let record = oracle.files.recordsOfUploads[place]
         oracle.files.bring(flight.digest, by: device) { name in name == record && before.receives(name, device) }
-        try noteArrived(device)
+        try noteArrived(device, bringing: flight.digest)
     }
 
     // MARK: Records
 
-    /// After a push: the files that records name now.
+    /// After a push: the files that records name now. What its mutations did one after the other counts as one change.
     func noteFiles(of changed: Set<RecordName>, _ device: DeviceID) throws(Broken) {
         guard scenario.hasFiles else { return }
+        var vouched: [RecordName] = []
+        for name in changed.sorted() where name.entity == Shares.orders {
+            let document = oracle.rules.document(name)
+            let isNew = oracle.files.note(name, document, by: device)
+            if isNew || SimFile.shown(in: document)?.isUploaded == false { vouched.append(name) }
+        }
         let before = oracle
-        for name in changed.sorted() { oracle.files.vouch(name, device) { before.mayRead($0, device) } }
+        for name in vouched { oracle.files.vouch(name, device) { before.mayRead($0, device) } }
         try noteArrived(device)
     }
 
-    /// The hub has written in records that a file has arrived, which is a change of its own.
-    private func noteArrived(_ device: DeviceID) throws(Broken) {
+    /// The hub has written in records that a file has arrived, which is a change of its own. The devices of the record may read the file
+    /// then, unless the record told of it before, or the device that has written the placeholder has brought the file.
+    ///
+    /// - Parameter brought: The file that the request has brought.
+    private func noteArrived(_ device: DeviceID, bringing brought: BlobDigest? = nil) throws(Broken) {
         for name in oracle.files.named {
             guard var document = oracle.rules.document(name), let file = SimFile.shown(in: document), !file.isUploaded,
                 let digest = BlobDigest(file.digest), let held = try Broken.none({ try hub.hub.record(name) }), let data = held.data,
                 let now = SimFile.shown(in: data), now.isUploaded, sameBytes(now.digest, file.digest), let rules = hubRules[name.entity]
             else { continue }
-            guard oracle.files.wasTold(digest, in: name) || oracle.mayRead(digest, device) else {
+            guard oracle.files.isShown(digest, in: name) || oracle.files.wasTold(digest, in: name) || digest == brought else {
                 throw Broken(
                     "a record tells nothing of files of others", "\(name) says that \(digest) has arrived, after a request of \(device)")
             }

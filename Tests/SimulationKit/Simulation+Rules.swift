@@ -9,6 +9,7 @@ extension Simulation {
     func checkRules(_ push: IncomingPush, _ answer: PushResponse, from agent: SimAgent, headBefore: Int64) throws(Broken) {
         var lost: [RecordName: [RuleModel.Lost]] = [:]
         var changed: Set<RecordName> = []
+        let atFirst = oracle.rules
         var index = 0
         while index < push.items.count {
             var end = index + 1
@@ -33,25 +34,25 @@ extension Simulation {
                     changed.insert(name)
                     lost[name, default: []] += losses
                 }
-                noteShares(ofUnit.map(\.0), last, agent.device)
+                noteShares(ofUnit.map(\.0), last)
             } else {
                 // A list with one refused member changes nothing.
                 oracle.rules = before
             }
             index = end
         }
-        try noteFiles(of: changed, agent.device)
+        // A record that a change leaves as it is stays unwritten.
+        try noteFiles(of: changed.filter { oracle.rules.states[$0] != atFirst.states[$0] }, agent.device)
         for name in changed.sorted() { try compareWithRules(name, lost[name] ?? []) }
     }
 
     /// Notes the changes of a unit, because they count for the rights of the next one.
     ///
     /// - Parameter last: The last documents that records had within the unit.
-    private func noteShares(_ names: [RecordName], _ last: [RecordName: JSONObject], _ device: DeviceID) {
+    private func noteShares(_ names: [RecordName], _ last: [RecordName: JSONObject]) {
         for name in names {
             let document = oracle.rules.document(name)
             oracle.shares.note(name, document, after: last[name], at: hubTime)
-            if scenario.hasFiles, name.entity == Shares.orders { oracle.files.note(name, document, by: device) }
         }
     }
 

@@ -24,23 +24,24 @@ extension Hub {
     }
 
     /// Lets written records show the files that their device may read, registers the files that they wait for, and replaces the placeholder
-    /// at once when its file is complete.
+    /// at once when its file is complete. A record of which it says so shows the file, except to a hub that shares nothing out.
     ///
     /// - Parameter device: The device that has written them.
     func look(
         at written: [(name: RecordName, data: JSONObject, before: JSONObject?)], of device: DeviceID, at now: Timestamp
     ) throws(DatabaseError) {
         for (name, data, before) in written {
-            var mayShow: [BlobDigest: Bool] = [:]
+            var vouched: [BlobDigest: Bool] = [:]
             for digest in newlyNamed(in: data, of: name) {
-                mayShow[digest] = try self.mayShow(digest, device)
-                if mayShow[digest] == true { try show(digest, in: name, at: now) }
+                vouched[digest] = try mayShow(digest, device)
+                if vouched[digest] == true { try show(digest, in: name, at: now) }
             }
             guard settings.uploads != nil else { continue }
             var here: [BlobDigest: Bool] = [:]
             for digest in Set(Placeholder.waiting(in: data).map(\.digest)) {
-                if try isHere(digest, for: device, before, mayShow[digest]) {
-                    here[digest] = mayShow[digest] ?? false
+                let isVouched = if let known = vouched[digest] { known } else { try vouchAgain(for: digest, in: name, device, at: now) }
+                if try isHere(digest, before, isVouched: isVouched) {
+                    here[digest] = isVouched
                 } else {
                     try store.noteWaiting(name, for: digest)
                 }
@@ -49,24 +50,40 @@ extension Hub {
         }
     }
 
-    /// The files that a document names since the present request. A device that changes a record without naming a file vouches for none:
-    /// otherwise a device that may read the file would give access to the device that had put its digest there.
+    /// The files that a document names since the present request. A device that changes a record vouches for none that another device has
+    /// named there: otherwise a device that may read the file would give access to the device that had put its digest there.
     private func newlyNamed(in data: JSONObject, of name: RecordName) -> Set<BlobDigest> {
         Placeholder.digests(in: data).filter { digest in
             if case .named = store.group?.request.writes.links[FileLink(digest: digest, record: name)] { true } else { false }
         }
     }
 
-    /// Returns whether the file is complete, and the device that writes its placeholder may know that.
+    /// Lets a record show a file that it has waited for, when the device that has put its digest there changes the record and may read the
+    /// file by now. That device may never bring the file: it asks the hub first, which has it.
     ///
-    /// - Parameter mayShow: `true` when the device may read the file; `nil` when that was not asked yet.
-    private func isHere(
-        _ digest: BlobDigest, for device: DeviceID, _ before: JSONObject?, _ mayShow: Bool?
+    /// - Returns: `true` when the record shows the file.
+    private func vouchAgain(
+        for digest: BlobDigest, in name: RecordName, _ device: DeviceID, at now: Timestamp
     ) throws(DatabaseError) -> Bool {
+        guard settings.sharesOut else { return false }
+        switch try store.link(FileLink(digest: digest, record: name)) {
+        case .shown: return true
+        case .named(by: device):
+            guard try mayShow(digest, device) else { return false }
+            try show(digest, in: name, at: now)
+            return true
+        // Another device has put it there, and would learn by the placeholder that the hub has the file.
+        case .named, .gone, nil: return false
+        }
+    }
+
+    /// Returns whether the file is complete, and its placeholder may say so.
+    ///
+    /// - Parameter isVouched: The record shows the file.
+    private func isHere(_ digest: BlobDigest, _ before: JSONObject?, isVouched: Bool) throws(DatabaseError) -> Bool {
         guard settings.sharesOut, !settings.ablations.contains(.arrivalsTold) else { return try store.blob(digest) != nil }
         if let before, Placeholder.shows(digest, in: before) { return true }
-        let mayRead = if let mayShow { mayShow } else { try self.mayShow(digest, device) }
-        return mayRead ? try store.blob(digest) != nil : false
+        return isVouched ? try store.blob(digest) != nil : false
     }
 
     /// - Parameters:

@@ -108,6 +108,15 @@ extension HubStore {
         }
     #endif
 
+    /// The state of a link with the changes of the present transaction; `nil`: the record does not name the file.
+    func link(_ link: FileLink) throws(DatabaseError) -> FileLinkState? {
+        if let changed = group?.link(link) { return changed }
+        return try database.first(
+            "SELECT shown, namer FROM record_file WHERE digest = ? AND entity = ? AND id = ?", .text(link.digest.hex),
+            .text(link.record.entity.text), .text(link.record.id.text)
+        ) { $0.int(0) == 1 ? .shown : .named(by: DeviceID(trusted: $0.text(1))) }
+    }
+
     /// The files that a record names, by the table; the value is `true` for those that its devices may fetch.
     func links(of name: RecordName) throws(DatabaseError) -> [BlobDigest: Bool] {
         var found: [BlobDigest: Bool] = [:]

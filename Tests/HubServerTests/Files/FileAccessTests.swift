@@ -170,6 +170,33 @@ struct FileAccessTests {
         #expect(try stand.mayFetch(content, three))
     }
 
+    @Test("A record that waits for a file shows it once the device that has put it there changes the record and may read the file")
+    func vouchedLater() throws {
+        for device in [one, two, three] { fleet.grant(device, "site", "s-2") }
+        fleet.grant(two, "site", "s-1")
+        for (id, isUploaded) in [("copy", false), ("told", true)] {
+            let shown = try FileStand.placeholder(content, isUploaded: isUploaded)
+            #expect(try fleet.push(two, .create, id, .object(["site": "s-2", "photo": shown])).code == "accepted")
+        }
+        func isWaiting() throws -> Bool { try !Placeholder.waiting(in: #require(stand.hub.record("work_orders/copy")?.data)).isEmpty }
+        // It will not bring the file: the hub has it, as far as this device may know.
+        try show(uploadFirst: true)
+        #expect(try stand.mayFetch(content, two) && !stand.mayFetch(content, three) && isWaiting())
+        // Another device that may read the file says nothing about it by a change of something else.
+        #expect(try fleet.push(one, .update, "copy", ["n": 1], base: stand.version("copy")).code == "accepted")
+        #expect(try !stand.mayFetch(content, three) && isWaiting())
+        // A device waits for nothing where it has written itself that the file is there.
+        #expect(try fleet.push(two, .update, "told", ["n": 1], base: stand.version("told")).code == "accepted")
+        #expect(try !stand.mayFetch(content, three))
+        // While it may not read the file, its changes say nothing either.
+        fleet.revoke(two, "site", "s-1")
+        #expect(try fleet.push(two, .update, "copy", ["n": 2], base: stand.version("copy")).code == "accepted")
+        #expect(try !stand.mayFetch(content, three) && isWaiting())
+        fleet.grant(two, "site", "s-1")
+        #expect(try fleet.push(two, .update, "copy", ["n": 3], base: stand.version("copy")).code == "accepted")
+        #expect(try stand.mayFetch(content, three) && !isWaiting())
+    }
+
     @Test("A record shows a file whose own device brings it later, also where that device wrote before that it had arrived")
     func writtenAsArrived() throws {
         fleet.grant(two, "site", "s-1")
