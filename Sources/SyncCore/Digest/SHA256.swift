@@ -25,7 +25,7 @@ package struct SHA256: Sendable {
     /// The state that a later hash needs to continue: 8 words of state, the number of bits so far, and up to 63 bytes of an incomplete
     /// block; big-endian.
     package var midstate: [UInt8] {
-        var bytes = state.flatMap { word in (0..<4).map { UInt8(truncatingIfNeeded: word >> UInt32(24 - $0 * 8)) } }
+        var bytes = Self.bytes(of: state)
         for shift in stride(from: 56, through: 0, by: -8) { bytes.append(UInt8(truncatingIfNeeded: length >> UInt64(shift))) }
         return bytes + pending
     }
@@ -63,10 +63,22 @@ package struct SHA256: Sendable {
         let bits = length
         pending.append(0x80)
         let rest = pending.count % 64
-        pending += [UInt8](repeating: 0, count: rest > 56 ? 120 - rest : 56 - rest)
+        pending.append(contentsOf: repeatElement(0, count: rest > 56 ? 120 - rest : 56 - rest))
         for shift in stride(from: 56, through: 0, by: -8) { pending.append(UInt8(truncatingIfNeeded: bits >> UInt64(shift))) }
         compressWhole()
-        return state.flatMap { word in (0..<4).map { UInt8(truncatingIfNeeded: word >> UInt32(24 - $0 * 8)) } }
+        return Self.bytes(of: state)
+    }
+
+    /// The words, big-endian, without an array for each of them: the hub makes some ten digests for a request.
+    private static func bytes(of words: [UInt32]) -> [UInt8] {
+        [UInt8](unsafeUninitializedCapacity: words.count * 4) { bytes, count in
+            for word in words {
+                for shift in stride(from: UInt32(24), through: 0, by: -8) {
+                    bytes[count] = UInt8(truncatingIfNeeded: word &>> shift)
+                    count += 1
+                }
+            }
+        }
     }
 
     private mutating func compressWhole() {

@@ -95,8 +95,7 @@ package struct FieldContest: Sendable {
         /// The first 8 hexadecimal digits of the key's SHA-256. Parts of the key itself would not do: they are only a time, or a number
         /// that every device counts. A text that holds the marker is never extended by the same mutation again.
         var marker: String {
-            let digest = SHA256.hash(Array(key.text.utf8)).prefix(4)
-            return "[#\(digest.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined())]"
+            "[#\(hexText(Array(SHA256.hash(Array(key.text.utf8)).prefix(4))))]"
         }
 
         /// `--- ines · pump-17 · 2026-11-20 21:04Z [#9f2c11ab] ---`

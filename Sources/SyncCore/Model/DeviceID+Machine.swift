@@ -9,10 +9,6 @@ extension DeviceID {
         let isHex = digits.allSatisfy { ($0 >= 48 && $0 <= 57) || ($0 >= 97 && $0 <= 102) }
         guard digits.count == 32, isHex, digits.contains(where: { $0 != 48 }) else { return nil }
         let digest = SHA256.authenticate(Array("edge-sync-agent device".utf8), key: digits)
-        let text = digest.prefix(8).map { byte in
-            let hex = String(byte, radix: 16)
-            return hex.utf8.count == 1 ? "0" + hex : hex
-        }
-        return DeviceID("gw-" + text.joined())
+        return DeviceID("gw-" + hexText(Array(digest.prefix(8))))
     }
 }

@@ -15,12 +15,27 @@ package struct HybridTime: Hashable, Comparable, Sendable, CustomStringConvertib
 
     /// - Returns: `nil` unless the text is 12 and 4 hexadecimal digits and a node of 1 to 8 of them.
     package init?(_ text: String) {
-        let parts = text.split(separator: "-", omittingEmptySubsequences: false)
-        guard parts.count == 3, parts[0].utf8.count == 12, parts[1].utf8.count == 4, (1...8).contains(parts[2].utf8.count),
-            parts.allSatisfy({ $0.utf8.allSatisfy { hexDigit($0) != nil } }), let time = UInt64(parts[0], radix: 16),
-            let count = UInt16(parts[1], radix: 16)
-        else { return nil }
-        self.init(milliseconds: time, counter: count, node: String(parts[2]))
+        var text = text
+        let stamp = text.withUTF8 { bytes -> HybridTime? in
+            guard (19...26).contains(bytes.count), bytes[12] == UInt8(ascii: "-"), bytes[17] == UInt8(ascii: "-"),
+                let time = HybridTime.number(bytes[..<12]), let count = HybridTime.number(bytes[13..<17]),
+                HybridTime.number(bytes[18...]) != nil
+            else { return nil }
+            return HybridTime(milliseconds: time, counter: UInt16(count), node: String(decoding: bytes[18...], as: UTF8.self))
+        }
+        guard let stamp else { return nil }
+        self = stamp
+    }
+
+    /// - Parameter digits: No more than 16.
+    /// - Returns: `nil` unless all of them are hexadecimal digits.
+    private static func number(_ digits: Slice<UnsafeBufferPointer<UInt8>>) -> UInt64? {
+        var number: UInt64 = 0
+        for byte in digits {
+            guard let digit = hexDigit(byte) else { return nil }
+            number = number << 4 | UInt64(digit)
+        }
+        return number
     }
 
     package static func < (left: HybridTime, right: HybridTime) -> Bool {
@@ -127,7 +142,6 @@ package struct HybridClock: Hashable, Sendable {
 
     /// The node part of a device's stamps: the first 8 hexadecimal digits of the SHA-256 of its id.
     package static func node(of device: DeviceID) -> String {
-        let digest = SHA256.hash(Array(device.text.utf8))
-        return digest.prefix(4).map { byte in (byte < 16 ? "0" : "") + String(byte, radix: 16) }.joined()
+        hexText(Array(SHA256.hash(Array(device.text.utf8)).prefix(4)))
     }
 }

@@ -153,8 +153,7 @@ package struct RestMark: Hashable, Sendable {
     package var plainID: RecordID {
         let text = serverID.idText ?? ""
         if let id = RecordID(text) { return id }
-        let digest = SHA256.hash(Array(text.utf8)).prefix(16).map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
-        return RecordID(trusted: "rest:" + digest)
+        return RecordID(trusted: "rest:" + hexText(Array(SHA256.hash(Array(text.utf8)).prefix(16))))
     }
 
     /// The id of a record whose plain id is used by another one that was made here.

@@ -105,7 +105,7 @@ package struct KeptToken: Hashable, Sendable {
 
     package var bytes: [UInt8] {
         var object: JSONObject = ["token": .string(token)]
-        object["origin"] = .string(origin.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined())
+        object["origin"] = .string(hexText(origin))
         object["expires_at"] = endsAt.map { .string($0.description) } ?? .null
         return JSON.object(object).bytes + [UInt8(ascii: "\n")]
     }

@@ -40,7 +40,7 @@ package enum Fingerprint {
 
     /// The form in `first_digest`: 32 hexadecimal digits.
     package static func text(_ fingerprint: [UInt8]) -> String {
-        fingerprint.map { byte in (byte < 16 ? "0" : "") + String(byte, radix: 16) }.joined()
+        hexText(fingerprint)
     }
 
     /// The fingerprint of a rebased mutation that took in a later edit.
