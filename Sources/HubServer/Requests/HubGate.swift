@@ -90,8 +90,8 @@ package struct HubGate: Sendable {
             if certificate != nil { return nil }
             throw HubGate.unauthenticated("a bearer token is missing")
         }
-        let parts = header.split(separator: " ")
-        guard parts.count == 2, asciiCaseEqual(String(parts[0]), "Bearer"), let entry = tokens.find(String(parts[1])),
+        let parts = header.utf8.split(separator: UInt8(ascii: " ")).map { String(Substring($0)) }
+        guard parts.count == 2, asciiCaseEqual(parts[0], "Bearer"), let entry = tokens.find(parts[1]),
             entry.use == .device
         else {
             throw HubGate.unauthenticated("the token is not known here")

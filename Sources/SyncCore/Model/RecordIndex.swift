@@ -20,12 +20,9 @@ package struct RecordIndex: Hashable, Sendable, CustomStringConvertible {
 
     /// - Parameter text: Names as in `sort`, separated by commas: `site`, `site,due`, `updated_at`.
     package init?(_ text: String) {
-        let names = text.split(separator: ",", omittingEmptySubsequences: false).map { name in
-            String(name.drop { $0 == " " }.reversed().drop { $0 == " " }.reversed())
-        }
         var columns: [Column] = []
-        for name in names {
-            guard let column = Column(name), !columns.contains(column) else { return nil }
+        for name in text.utf8.split(separator: UInt8(ascii: ","), omittingEmptySubsequences: false) {
+            guard let column = Column(Substring(name).trimmingSpaces), !columns.contains(column) else { return nil }
             columns.append(column)
         }
         guard columns.count <= Self.columnsMax else { return nil }

@@ -12,7 +12,7 @@ package enum AgentAbility: String, CaseIterable, Hashable, Sendable {
 
     /// - Parameter text: Names with commas between; unknown ones are skipped, and so is everything behind the 32nd.
     package static func read(_ text: String) -> Set<AgentAbility> {
-        Set(text.split(separator: ",").prefix(32).compactMap { AgentAbility(rawValue: $0.trimmingSpaces) })
+        Set(text.utf8.split(separator: UInt8(ascii: ",")).prefix(32).compactMap { AgentAbility(rawValue: Substring($0).trimmingSpaces) })
     }
 
     /// - Returns: `nil` when there is none to tell.

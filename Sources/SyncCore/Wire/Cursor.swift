@@ -97,7 +97,7 @@ package struct Cursor: Hashable, Sendable {
         guard bytes.count > codeBytes, (1...3).contains(version) else { throw .unreadable }
         let partCount = version == 1 ? 6 : version == 2 ? 7 : 7 + CursorShare.partCount
         let plain = Array(bytes.dropLast(codeBytes))
-        let parts = String(decoding: plain, as: UTF8.self).split(separator: "/", omittingEmptySubsequences: false).map { String($0) }
+        let parts = plain.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false).map { String(decoding: $0, as: UTF8.self) }
         guard parts.count == partCount, parts[0].utf8.count == 1, let entity = EntityName(parts[2]),
             let seq = Int64(parts[3]), let live = Int64(parts[4]), seq >= 0, live >= 0
         else { throw .unreadable }
