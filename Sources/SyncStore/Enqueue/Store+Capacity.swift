@@ -16,23 +16,21 @@ extension Store {
         if let freeBytes, freeBytes < free { throw Refusal.diskFull(free: freeBytes, kept: free) }
 
         let aid = names.apps[intent.requester.app]
-        var ownExcess: Int64 = 0
-        var excess = ledger.open + 1 - share(Int64(capacity.mutations))
-        var refusal = Refusal.queueFull("\(ledger.open) mutations are open", raise: "store.max_mutations")
         let used = try usedBytes()
-        if used + intent.payload.bytes > share(capacity.bytes) {
-            if excess <= 0 { refusal = Refusal.queueFull("the store has \(used) bytes", raise: "store.max_size") }
-            excess = max(excess, 1)
-        }
-        if let quota = intent.requester.quotaMutations {
-            let own = aid.flatMap { ledger.openByApp[$0] } ?? 0
-            ownExcess = own + 1 - Int64(quota)
-            if ownExcess > 0 {
-                refusal = Refusal.queueFull(
-                    "\(own) mutations of \(intent.requester.app) are open, its limit is \(quota)", raise: "access[].quota_mutations")
-            }
-        }
+        let surplus = ledger.open + 1 - share(Int64(capacity.mutations))
+        let excess = used + intent.payload.bytes > share(capacity.bytes) ? max(surplus, 1) : surplus
+        let open = aid.flatMap { ledger.openByApp[$0] } ?? 0
+        let ownExcess = intent.requester.quotaMutations.map { open + 1 - Int64($0) } ?? 0
         guard excess > 0 || ownExcess > 0 else { return [] }
+        let refusal =
+            if let quota = intent.requester.quotaMutations, ownExcess > 0 {
+                Refusal.queueFull(
+                    "\(open) mutations of \(intent.requester.app) are open, its limit is \(quota)", raise: "access[].quota_mutations")
+            } else if surplus > 0 {
+                Refusal.queueFull("\(ledger.open) mutations are open", raise: "store.max_mutations")
+            } else {
+                Refusal.queueFull("the store has \(used) bytes", raise: "store.max_size")
+            }
         guard intent.isEvent, intent.rules.whenFull == .dropOldest, let eid else { throw refusal }
         // A lowered limit is approached in steps: one new event does not drop all surplus ones.
         let wanted = Int(min(max(excess, ownExcess), Int64(Self.sliceRows)))

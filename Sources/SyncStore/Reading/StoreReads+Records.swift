@@ -209,22 +209,12 @@ struct RecordOrder {
 
     /// The position as JSON in hexadecimal: a word that needs no escape in a URL. It is no secret.
     func text(of position: Position) -> String {
-        let json = JSON.array([.int(sort.hashText), .string(position.id)] + position.values)
-        return json.bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+        hexText(JSON.array([.int(sort.hashText), .string(position.id)] + position.values).bytes)
     }
 
     func position(reading text: String) throws(StoreError) -> Position {
-        var bytes: [UInt8] = []
-        var rest = Array(text.utf8)[...]
-        while let high = rest.popFirst(), let low = rest.popFirst(),
-            let byte = UInt8(String(decoding: [high, low], as: UTF8.self), radix: 16)
-        {
-            bytes.append(byte)
-        }
-        let parts = StoredJSON.read(String(decoding: bytes, as: UTF8.self))?.array ?? []
-        guard rest.isEmpty, bytes.count * 2 == text.utf8.count, parts.count == sort.count + 2,
-            parts[0].int == sort.hashText, let id = parts[1].text
-        else {
+        let parts = hexBytes(text).flatMap { StoredJSON.read(String(decoding: $0, as: UTF8.self)) }?.array ?? []
+        guard parts.count == sort.count + 2, parts[0].int == sort.hashText, let id = parts[1].text else {
             throw .refused(
                 Problem(
                     "malformed", status: 400, detail: "the cursor does not belong to a query with this order",
@@ -237,7 +227,18 @@ struct RecordOrder {
 extension [RecordQuery.Sort] {
     /// Identifies the order, so that a cursor is accepted only for the order that it was made in.
     fileprivate var hashText: Int64 {
-        let text = map { "\($0.key)\($0.isDescending)" }.joined(separator: ",")
+        let text = map { "\($0.key.nameInCursors)\($0.isDescending)" }.joined(separator: ",")
         return Int64(CRC32C.hash([UInt8](text.utf8)))
+    }
+}
+
+extension RecordQuery.SortKey {
+    fileprivate var nameInCursors: String {
+        switch self {
+        case .id: "id"
+        case .updatedAt: "updatedAt"
+        case .version: "version"
+        case .field(let path): "field(\(path))"
+        }
     }
 }
