@@ -30,6 +30,8 @@ package final class Store {
     package var rest: RestMapping?
     /// The schedule of full comparisons with the hub; it may change at any time.
     package var fullSync: FullSyncTerms
+    /// The turn of this device in that schedule (``turn(of:)``).
+    let turn: Int64
     /// Trust in the wall clock: `synced` when it is known to be right. It counts as long as there is no anchor.
     package var clockTrust: ClockTrust = .synced
     /// The relation between this boot's clock and the hub's time.
@@ -82,6 +84,7 @@ package final class Store {
         self.capacity = options.capacity
         self.fileCapacity = options.fileCapacity
         self.fullSync = options.fullSync
+        turn = Self.turn(of: options.device)
         self.rest = options.rest
         let start = try OpeningSequence(database: database, options: options, now: now).run()
         self.replica = start.replica

@@ -12,7 +12,7 @@ extension Store {
         ) { row throws(StoreError) in
             let entity = names.entity(row.int(0))
             var position = Self.position(entity, row, at: 2)
-            position.fullSync = Self.fullSync(fullSync, last: row.optionalInt(1), device: options.device, age: age)
+            position.fullSync = Self.fullSync(fullSync, last: row.optionalInt(1), turn: turn, age: age)
             position.seed = seed(of: entity, (isSeeding: row.bool(6), after: row.optionalText(4)))
             found[entity] = position
         }

@@ -217,12 +217,19 @@ extension Store {
     /// The state of the next full comparison. It is due once in each interval, at a time that depends on the device, so that a fleet that
     /// was set up on one day does not come back in the same hour of a later week.
     ///
-    /// - Parameter last: Time of the last one, on the age clock, milliseconds; `nil` counts as now.
-    static func fullSync(_ terms: FullSyncTerms, last: Int64?, device: DeviceID, age: Int64) -> StreamPosition.FullSync {
+    /// - Parameters:
+    ///   - last: Time of the last one, on the age clock, milliseconds; `nil` counts as now.
+    ///   - turn: See ``turn(of:)``.
+    static func fullSync(_ terms: FullSyncTerms, last: Int64?, turn: Int64, age: Int64) -> StreamPosition.FullSync {
         guard let last else { return .notDue }
         let interval = max(1, terms.interval.milliseconds)
         if age - last >= max(terms.hardLimit, terms.interval).milliseconds { return .overdue }
-        let phase = Int64(SHA256.hash(Array(device.text.utf8))[0..<4].reduce(UInt32(0)) { $0 << 8 | UInt32($1) }) % interval
+        let phase = turn % interval
         return (age + phase) / interval > (last + phase) / interval ? .due : .notDue
+    }
+
+    /// A number that tells devices apart: their turns within an interval.
+    static func turn(of device: DeviceID) -> Int64 {
+        Int64(SHA256.hash(Array(device.text.utf8))[0..<4].reduce(UInt32(0)) { $0 << 8 | UInt32($1) })
     }
 }
