@@ -108,13 +108,13 @@ final class SQLiteDatabase: HubDatabase {
 
     /// The file has one writer, and IMMEDIATE makes it this transaction from its beginning.
     func begin(_ purpose: TransactionPurpose) throws(DatabaseError) {
-        guard purpose != .reading else { return try execute("BEGIN") }
+        guard purpose != .reading else { return try perform("BEGIN") }
         if purpose == .writingIfFree || purpose == .removing { connection.wait(forLockMS: Int32(TransactionPurpose.busyMilliseconds)) }
         defer { connection.wait(forLockMS: SQLiteDatabase.busyMilliseconds) }
-        try execute("BEGIN IMMEDIATE")
+        try perform("BEGIN IMMEDIATE")
     }
 
-    func commit() throws(DatabaseError) { try execute("COMMIT") }
+    func commit() throws(DatabaseError) { try perform("COMMIT") }
 
     func commit(_ decision: Decision) throws(DatabaseError) -> Int64 {
         throw DatabaseError(.other, doing: "commit", detail: "a file has one writer, which decides with the lock")
@@ -124,6 +124,15 @@ final class SQLiteDatabase: HubDatabase {
     var roundTrips: Int { 0 }
 
     func rollback() throws(DatabaseError) { try execute("ROLLBACK") }
+
+    /// Runs a statement that is kept prepared. Every request needs a transaction.
+    private func perform(_ sql: StaticString) throws(DatabaseError) {
+        try DatabaseError.of { () throws(SQLiteError) in
+            let statement = try connection.statement(sql)
+            defer { statement.reset() }
+            _ = try statement.step()
+        }
+    }
 
     private func step(
         _ sql: String, _ values: [DatabaseValue], _ body: (SQLiteStatement) -> Bool
