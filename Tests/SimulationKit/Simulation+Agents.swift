@@ -78,10 +78,10 @@ extension Simulation {
 
     /// Passes an event to the engine and carries out its effects, one after the other.
     func feed(_ event: SyncEvent, to agent: SimAgent) throws(Broken) {
-        guard var engine = agent.engine else { return }
-        let effects = engine.handle(event, at: agent.moment(at: now))
-        agent.engine = engine
-        if let anchor = engine.anchor, anchor.isNews(after: agent.toldAnchor) { try learn(anchor, agent) }
+        let moment = agent.moment(at: now)
+        // In its place: a copy of it would copy everything that it changes.
+        guard let effects = agent.engine?.handle(event, at: moment) else { return }
+        if let anchor = agent.engine?.anchor, anchor.isNews(after: agent.toldAnchor) { try learn(anchor, agent) }
         if agent.store == nil { return }
         for effect in effects {
             if strikes(.crash, 0.004) {
