@@ -1,6 +1,7 @@
 import Foundation
 import SyncCore
 import SyncStore
+import Synchronization
 import Testing
 
 /// Work may grow with what is asked for, and no faster: for each kind of request and each thing that waits, sizes n, 2n, 4n and 8n
@@ -94,13 +95,45 @@ struct CostTests {
         #expect(try Self.excess(Self.costs(example)).isEmpty == false)
     }
 
+    /// A parent with children that wait for it: 2,500, 5,000 and 10,000 of them. Two tests begin so, each on copies, because to make them
+    /// takes most of the time of both.
+    private enum Family {
+        private struct Made: @unchecked Sendable {
+            // Unchecked: used under the lock alone.
+            var parent: MutationKey
+            var databases: [Database] = []
+        }
+
+        private static let made = Mutex(Result { try make() })
+
+        private static func make() throws -> Made {
+            let agent = try agent()
+            var made = Made(parent: try agent.enqueue(site("s")).key)
+            for number in 0..<10_000 {
+                try agent.enqueue(visit("v\(number)"))
+                if [2_500, 5_000, 10_000].contains(number + 1) { made.databases.append(try agent.database.copy()) }
+            }
+            return made
+        }
+
+        private static func agent(on database: Database? = nil) throws -> TestAgent {
+            try TestAgent(rules: rules, capacity: TestAgent.capacity(1_000_000), on: database)
+        }
+
+        static func agents() throws -> (parent: MutationKey, agents: [TestAgent]) {
+            let (parent, copies) = try made.withLock { made in
+                let made = try made.get()
+                return (made.parent, try made.databases.map { try $0.copy() })
+            }
+            return (parent, try copies.map { try agent(on: $0) })
+        }
+    }
+
     @Test("The transaction with a verdict frees one slice of the waiting mutations, and each claim after it frees another")
     func verdictFreesOneSliceOfTheWaiting() throws {
         var first: [Int] = [], second: [Int] = []
-        for count in [2_500, 5_000, 10_000] {
-            let agent = try TestAgent(rules: Self.rules, capacity: TestAgent.capacity(1_000_000))
-            let key = try agent.enqueue(Self.site("s")).key
-            for number in 0..<count { try agent.enqueue(Self.visit("v\(number)")) }
+        let (key, agents) = try Family.agents()
+        for agent in agents {
             #expect(try agent.claim(1).map(\.key) == [key])
             let before = agent.database.stepsTaken
             try agent.answer(.accepted(key, 1))
@@ -116,10 +149,8 @@ struct CostTests {
     @Test("The transaction with a rejection undoes one slice of the dependants, and each one after it undoes another")
     func rejectionUndoesOneSliceOfTheDependants() throws {
         var first: [Int] = [], second: [Int] = []
-        for count in [2_500, 5_000, 10_000] {
-            let agent = try TestAgent(rules: Self.rules, capacity: TestAgent.capacity(1_000_000))
-            let key = try agent.enqueue(Self.site("s")).key
-            for number in 0..<count { try agent.enqueue(Self.visit("v\(number)")) }
+        let (key, agents) = try Family.agents()
+        for agent in agents {
             #expect(try agent.claim(1).map(\.key) == [key])
             let before = agent.database.stepsTaken
             try agent.answer(.rejected(key))
