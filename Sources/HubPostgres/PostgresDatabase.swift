@@ -49,7 +49,9 @@ final class PostgresDatabase: HubDatabase {
     #endif
 
     static let spelling = SQLSpelling(
-        byFeed: "", isFeedByExpression: true, tokens: "(SELECT version FROM token_book)", keepsLog: true, keys: PostgresKeys.tables)
+        byFeed: "", isFeedByExpression: true, tokens: "(SELECT version FROM token_book)", keepsLog: true, keys: PostgresKeys.tables,
+        // Of a value that is stored out of line, the length is in the row (PostgreSQL 15, 73.2.1).
+        bytesOfDocuments: "SELECT coalesce(sum(octet_length(data)), 0) FROM record WHERE entity = ?1 AND id > ?2 AND id <= ?3")
     var spelling: SQLSpelling { PostgresDatabase.spelling }
     var isShared: Bool { true }
     var mayBeUndone: Bool { onlyReads && hasStandby }
@@ -283,10 +285,15 @@ final class PostgresDatabase: HubDatabase {
     /// The server's administrator has better figures.
     func size() throws(DatabaseError) -> DatabaseSize? { nil }
 
-    /// Runs work on whole tables, which may take any time.
+    /// Runs work on whole tables, which may take any time. The limits are back also when it fails: the connection may serve later.
     func withoutTimeLimits(_ body: () throws(DatabaseError) -> Void) throws(DatabaseError) {
         try connection.setTimeLimits(false)
-        try body()
+        do throws(DatabaseError) {
+            try body()
+        } catch {
+            try connection.setTimeLimits(true)
+            throw error
+        }
         try connection.setTimeLimits(true)
     }
 

@@ -45,6 +45,8 @@ extension Hub {
         package var retention = HubRetention()
         /// Free bytes on the disk of the database; `nil`: unknown.
         package var freeBytes: (@Sendable () -> Int64?)?
+        /// Measures how long a search takes, which ends by that (``SearchPace``); `nil`: it ends by what it looks through alone.
+        package var time: (any TimeSource)?
         /// Version of the program, for `/metrics`.
         package var version: String?
         /// The configuration for agents; `nil`: none, and they use their own.

@@ -1,4 +1,5 @@
 import SyncCore
+import Synchronization
 import Testing
 
 @testable import HubServer
@@ -118,7 +119,7 @@ struct ResyncTests {
         try database.execute(
             """
             INSERT INTO record(entity, id, version, data, hlc, writer, origin_key, updated_at_ms)
-            WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < \(Feed.scannedFirst))
+            WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < \(10 * SearchPace.first.documents))
             SELECT 'audits', 'b-' || n, 1, '{"assignee":"gw-2"}', '0199c3f2a1b4-0007-9f2c11ab', 'gw-2', 'k', 1 FROM numbers
             """)
         try database.settle()
@@ -144,7 +145,8 @@ struct ResyncTests {
         /// The ids that are found, and then the id at which the search stopped.
         func find(after: String?, limit: Int) throws -> [String?] {
             let found = try bench.hub.store.listing(
-                "audits", after: after.map { RecordID(trusted: $0) }, containing: "x_1", scanned: 15, limit: limit)
+                "audits", after: after.map { RecordID(trusted: $0) }, containing: "x_1",
+                within: SearchPace.Bounds(documents: 15, bytes: .max), limit: limit)
             return found.rows.map(\.id.text) + [found.searchedTo?.text]
         }
         #expect(try find(after: nil, limit: 10) == ["a-13", "a-23", "a-24"])
@@ -152,6 +154,56 @@ struct ResyncTests {
         #expect(try find(after: "a-39", limit: 10) == ["a-43", nil], "the end")
         #expect(try find(after: nil, limit: 1) == ["a-13", "a-13"], "as many as were asked for")
         #expect(try find(after: "a-49", limit: 10) == [nil])
+    }
+
+    @Test("Where the engine knows sizes, a look is bounded by bytes as well, has one document at least, and misses none")
+    func eachLookIsBoundedByBytes() throws {
+        let bench = try HubBench()
+        let sizes = (0..<30).map { $0 == 12 ? 120_000 : $0.isMultiple(of: 3) ? 20_000 : 100 }
+        for (number, size) in sizes.enumerated() {
+            let data: JSONObject = [
+                "tag": .string(number.isMultiple(of: 5) ? "x_1" : "other"), "text": .string(.init(repeating: "t", count: size)),
+            ]
+            _ = try bench.verdict(Sent("k-\(number)", seq: Int64(number + 1), .create, id: "a-\(number + 10)", data: .object(data)))
+        }
+        let knowsSizes = bench.hub.store.database.spelling.bytesOfDocuments != nil
+        var (found, looks, after, done): ([String], [Int], RecordID?, Int) = ([], [], nil, 0)
+        repeat {
+            let look = try bench.hub.store.listing(
+                "audits", after: after, containing: "x_1", within: SearchPace.Bounds(documents: 25, bytes: 50_000), limit: 10)
+            let bytes = sizes[done..<(done + look.documents)].reduce(0) { $0 + $1 }
+            #expect(!knowsSizes || bytes <= 50_000 || look.documents == 1, "\(done): \(bytes) bytes of \(look.documents)")
+            found += look.rows.map(\.id.text)
+            looks.append(look.documents)
+            (after, done) = (look.searchedTo, done + look.documents)
+        } while after != nil
+        #expect(found == [10, 15, 20, 25, 30, 35].map { "a-\($0)" })
+        #expect(done == 30 && (knowsSizes ? looks.count > 6 && looks.contains(1) : looks == [25, 5]), "\(looks)")
+    }
+
+    /// A clock that goes on by as much with each look at it.
+    private final class Steps: TimeSource {
+        private let step: Duration
+        private let looks = Atomic<Int>(0)
+
+        init(_ step: Duration) { self.step = step }
+
+        func now() -> Moment {
+            let instant = Instant(nanoseconds: 0).advanced(by: step * looks.add(1, ordering: .relaxed).newValue)
+            return Moment(instant: instant, wall: Timestamp(milliseconds: 0))
+        }
+    }
+
+    @Test("Where looking takes long, a page ends by time, and the next goes on there")
+    func slow() throws {
+        let bench = try Self.sparse(SeedFilter(["assignee": SeedFilter.device]), passing: "gw-1")
+        // The first part has 2,000 documents, the second half of them, and then the page has taken 4 s.
+        bench.hub.settings.time = Steps(.seconds(2))
+        let pages = try bench.list(SnapshotRequest(entity: "audits", after: nil, limit: 500, isSeed: true), device: "gw-1")
+        let ids = (0..<4_100).map { "a-\($0)" }.sorted()
+        try #require(pages.count == 2)
+        #expect(pages[0].records.isEmpty && pages[0].hasMore && pages[0].after?.text == ids[2_999])
+        #expect(pages[1].records.map(\.id.text) == ["z"] && !pages[1].hasMore)
     }
 
     @Test("Where little passes, a page ends early and says where the search goes on")

@@ -137,6 +137,7 @@ package final class HubService: Sendable {
         let log = environment.log
         hub.report = { log.error("the database failed", metadata: ["doing": "\($0.doing)", "error": "\($0.detail)"]) }
         hub.tell = { $0.write(to: log) }
+        hub.settings.time = environment.time
         let group = MultiThreadedEventLoopGroup(numberOfThreads: max(1, options.threads))
         // The other threads write files: the database must not wait for them.
         let fileThreads = hub.settings.uploads?.storage.traits.threads ?? 0

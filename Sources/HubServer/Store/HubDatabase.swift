@@ -103,8 +103,14 @@ package struct SQLSpelling: Sendable {
     /// The newest commit is the newest row of `commit_log`, and the row of `hub` is only locked. Otherwise it is in the row of `hub`.
     package var keepsLog: Bool
     package var keys: KeyTables
+    /// The sum of the bytes of the documents of the entity `?1` with ids behind `?2` up to `?3`; `nil`: the engine would read them for it,
+    /// and has no time limit for a statement.
+    package var bytesOfDocuments: String?
 
-    package init(byFeed: String, isFeedByExpression: Bool, tokens: String, keepsLog: Bool, keys: KeyTables) {
+    package init(
+        byFeed: String, isFeedByExpression: Bool, tokens: String, keepsLog: Bool, keys: KeyTables, bytesOfDocuments: String? = nil
+    ) {
+        self.bytesOfDocuments = bytesOfDocuments
         self.byFeed = byFeed
         self.isFeedByExpression = isFeedByExpression
         self.tokens = tokens

@@ -309,36 +309,6 @@ final class HubStore {
         ) { recordRow($0, of: entity) }
     }
 
-    /// Live records by id whose document contains a text, among the next `scanned` records. The database looks through the documents,
-    /// which takes a hundredth of the time of reading them here.
-    ///
-    /// - Parameter text: Letters, digits, quotation marks and `-`, `_`, `.`, `:`. `LIKE` takes `_` for any character and ignores case, so
-    ///   there may be rows without the text.
-    /// - Returns: Up to `limit` rows, and the record at which the search stopped; `nil`: there are no more.
-    func listing(
-        _ entity: EntityName, after: RecordID?, containing text: String, scanned: Int, limit: Int
-    ) throws(DatabaseError) -> (rows: [RecordRow], searchedTo: RecordID?) {
-        let (name, place): (DatabaseValue, DatabaseValue) = (.text(entity.text), .text(after?.text ?? ""))
-        // Found first, in the index alone. One walk for both would read the documents in the order of their ids, also where the server has
-        // a shorter way to them: 500,000 of them took 3.4 s instead of 0.5 s and 0.9 s.
-        let end = try database.first(
-            "SELECT id FROM record WHERE entity = ? AND id > ? ORDER BY id LIMIT 1 OFFSET ?", name, place, .int(Int64(scanned - 1))
-        ) { RecordID(trusted: $0.text(0)) }
-        // A statement for each case. A server plans without values, and then a condition for both would bound nothing in the index.
-        let bound = end == nil ? "" : " AND id <= ?"
-        let values = [name, place] + (end.map { [.text($0.text)] } ?? []) + [.text("%\(text)%"), .int(Int64(limit))]
-        var rows: [RecordRow] = []
-        try database.read(
-            """
-            SELECT \(HubStore.recordColumns) FROM record WHERE entity = ? AND id > ?\(bound) AND data LIKE ? ORDER BY id LIMIT ?
-            """, values
-        ) { row in
-            rows.append(recordRow(row, of: entity))
-            return true
-        }
-        return (rows, rows.count == limit ? rows.last?.id : end)
-    }
-
     func recordRow(_ row: any DatabaseRow, of entity: EntityName, hasKept: Bool = false) -> RecordRow {
         let id = RecordID(trusted: row.text(0))
         let content: Result<VersionedRecord, RecordDamage>

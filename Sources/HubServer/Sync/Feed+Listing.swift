@@ -11,14 +11,6 @@ extension Feed {
 
     /// Largest number of documents that are read for one page, however few match: no request delays the others for long.
     private static let searchedMax = 4 * Limits.pullRecordsMax
-    /// Largest number of documents that the database looks through for one page. A million takes two pages; on PostgreSQL, on two slow
-    /// cores, such a page took 0.9 s to 3.7 s, which is far below the time limit of a statement there (15 s) and of an agent that waits for
-    /// an answer (30 s). Pushes have another connection and do not wait; other pulls do.
-    static let scannedMax = 600_000
-    /// Number of documents that it looks through first: where many pass, these fill the page. To find the end of a large part takes 1 µs a
-    /// record.
-    static let scannedFirst = 20 * Limits.pullRecordsMax
-
     /// The text in quotation marks, unless it may be a number, `true` or `false`. Without them, the records of gw-10 to gw-19 would pass
     /// for those of gw-1, and fill the search.
     private static func spelled(_ text: String) -> String {
@@ -46,14 +38,19 @@ extension Feed {
         // Few records of an entity without scopes may match, so the database leaves out those that cannot.
         let text = scopes(of: request.entity) == nil ? filter?.text(for: device).map(Self.spelled) : nil
         var found = Listed(searchedTo: request.after)
-        var (searched, scanned) = (0, 0)
-        while searched < Self.searchedMax, scanned < Self.scannedMax, found.rows.count <= request.limit {
+        var searched = 0
+        var pace = SearchPace()
+        while searched < Self.searchedMax, found.rows.count <= request.limit {
             let part: [HubStore.RecordRow]
             if let text {
-                let size = scanned == 0 ? Self.scannedFirst : Self.scannedMax - scanned
-                (part, found.searchedTo) = try store.listing(
-                    request.entity, after: found.searchedTo, containing: text, scanned: size, limit: Limits.pullRecordsMax)
-                if part.count < Limits.pullRecordsMax { scanned += size }
+                guard let bounds = pace.next else { break }
+                let start = time?.now().instant
+                let look = try store.listing(
+                    request.entity, after: found.searchedTo, containing: text, within: bounds, limit: Limits.pullRecordsMax)
+                let elapsed = start.flatMap { start in time.map { start.duration(to: $0.now().instant) } }
+                // A part that has ended with its last row is no measure of what follows.
+                pace.take(documents: look.rows.count < Limits.pullRecordsMax ? look.documents : nil, elapsed: elapsed ?? .zero)
+                (part, found.searchedTo) = (look.rows, look.searchedTo)
             } else {
                 part = try rows(of: request.entity, after: found.searchedTo, limit: Limits.pullRecordsMax)
                 found.searchedTo = part.count == Limits.pullRecordsMax ? part.last?.id : nil

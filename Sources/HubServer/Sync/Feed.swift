@@ -23,6 +23,8 @@ struct Feed {
     var views: SchemaViews
     /// Receives a cursor that this database cannot have given out; `nil`: such cursors are not reported.
     let witness: HubWitness?
+    /// Measures searches; `nil`: nothing is measured.
+    let time: (any TimeSource)?
     /// All rows behind the cursors of this request, for entities with few of them.
     var rowsAhead: [EntityName: [HubStore.RecordRow]] = [:]
 
