@@ -116,11 +116,17 @@ final class PostgresConnection {
     /// Limits the time between two statements of the present transaction.
     var shortIdleTime: String { "SET LOCAL idle_in_transaction_session_timeout = \(patience.idleWithPushesMilliseconds)" }
 
-    /// Sets the server's time limits for a statement and for a lock, and the client's for an answer.
+    /// Sets the server's time limits for a statement and for a lock, and the client's for an answer. A connection that does not get its
+    /// limits back is not used again.
     func setTimeLimits(_ isLimited: Bool) throws(DatabaseError) {
-        try send("SET statement_timeout = \(isLimited ? patience.statementMilliseconds : 0)", [])
-        if knowsLockTimeout { try send("SET lock_timeout = \(isLimited ? patience.lockMilliseconds : 0)", []) }
-        try finish()
+        do throws(DatabaseError) {
+            try send("SET statement_timeout = \(isLimited ? patience.statementMilliseconds : 0)", [])
+            if knowsLockTimeout { try send("SET lock_timeout = \(isLimited ? patience.lockMilliseconds : 0)", []) }
+            try finish()
+        } catch {
+            if isLimited { isBroken = true }
+            throw error
+        }
         answerMilliseconds = isLimited ? patience.answerMilliseconds : -1
     }
 

@@ -196,7 +196,8 @@ enum PostgresKeys {
         numbering: numbering("(SELECT DISTINCT k.device AS v FROM (SELECT device FROM mutation_key_13 WHERE \(pages) LIMIT ?3) AS k) AS x")
             + " ON CONFLICT DO NOTHING",
         slice: """
-            WITH page AS (SELECT ctid AS place FROM mutation_key_13 WHERE \(pages) LIMIT ?3 FOR UPDATE SKIP LOCKED),
+            WITH page AS (SELECT ctid AS place FROM mutation_key_13 WHERE \(pages)
+              AND \(number("mutation_key_13.device")) IS NOT NULL LIMIT ?3 FOR UPDATE SKIP LOCKED),
             gone AS (DELETE FROM mutation_key_13 WHERE ctid = ANY (ARRAY(SELECT place FROM page)) RETURNING *),
             named AS (SELECT *, \(number("gone.device")) AS number, \(isUUID) AS is_uuid FROM gone),
             typed AS (INSERT INTO mutation_key(device, key, fingerprint, seq, status, version, payload, at_ms)

@@ -71,30 +71,45 @@ extension PostgresSchema {
     /// is dropped and built anew. A table that is yet to be created has no rows, so its step makes the index.
     private static func buildIndexes(_ database: PostgresDatabase, from present: Int64) throws(DatabaseError) {
         for step in Int(present) + 1...steps.count {
-            for index in indexes[step] ?? [] {
-                let tables = try database.number("SELECT count(to_regclass('\(index.table)'))")
-                guard tables > 0 else { continue }
+            for index in indexes[step] ?? [] where try isMissing(index, database) {
                 try database.withoutTimeLimits { () throws(DatabaseError) in try build(index, database) }
             }
         }
     }
 
-    private static func build(_ index: NewIndex, _ database: PostgresDatabase) throws(DatabaseError) {
-        let lock = "hashtext(current_schema() || '.\(index.name)')"
-        // The lock is polled: a session that waits for a lock has a snapshot, and the build waits for that snapshot.
-        while try database.number("SELECT CASE WHEN pg_try_advisory_lock(\(lock)) THEN 1 ELSE 0 END") == 0 { usleep(200_000) }
-        let valid = try database.number(
+    /// Returns whether the table is there, and a complete index of this name is not.
+    private static func isMissing(_ index: NewIndex, _ database: PostgresDatabase) throws(DatabaseError) -> Bool {
+        try database.number(
             """
-            SELECT count(*) FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
-            WHERE c.relname = '\(index.name)' AND c.relnamespace = current_schema()::regnamespace AND i.indisvalid
-            """)
-        if valid == 0 {
-            for statement in ["DROP INDEX IF EXISTS \(index.name)", index.creation("CONCURRENTLY")] {
-                try database.execute(statement)
-                try database.settle()
+            SELECT CASE WHEN to_regclass('\(index.table)') IS NULL OR EXISTS (
+            SELECT 1 FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
+            WHERE c.relname = '\(index.name)' AND c.relnamespace = current_schema()::regnamespace AND i.indisvalid) THEN 0 ELSE 1 END
+            """) > 0
+    }
+
+    private static func build(_ index: NewIndex, _ database: PostgresDatabase) throws(DatabaseError) {
+        // The lock is polled: a session that waits for a lock has a snapshot, and the build waits for that snapshot.
+        let lock = "pg_try_advisory_lock(hashtext(current_schema() || '.\(index.name)'))"
+        while try database.number("SELECT CASE WHEN \(lock) THEN 1 ELSE 0 END") == 0 { usleep(200_000) }
+        do throws(DatabaseError) {
+            if try isMissing(index, database) {
+                // Neither locks the table against others: a backup may read it for hours, and both wait for that.
+                for statement in ["DROP INDEX CONCURRENTLY IF EXISTS \(index.name)", index.creation("CONCURRENTLY")] {
+                    try database.execute(statement)
+                    try database.settle()
+                }
             }
+        } catch {
+            // With a session that goes on to another try, the lock would be held twice, and given back once: others would wait for its end.
+            try unlock(database)
+            throw error
         }
-        _ = try database.number("SELECT CASE WHEN pg_advisory_unlock(\(lock)) THEN 1 ELSE 0 END")
+        try unlock(database)
+    }
+
+    /// Gives back the locks of builds, however often the session has taken them: it has no others.
+    private static func unlock(_ database: PostgresDatabase) throws(DatabaseError) {
+        _ = try database.text("SELECT pg_advisory_unlock_all()")
     }
 
     /// An answer is a promise that survives a power cut, whatever default the server's administrator has set.

@@ -74,8 +74,9 @@ package struct KeyMove: Sendable {
     package var pages: String
     /// Gives numbers to devices of the next rows that have none: with the values of ``slice``. All devices got theirs with the step.
     package var numbering: String
-    /// Moves up to `?3` rows that are on pages from `?1` to below `?2`, and leaves those that another transaction has locked. Its row is
-    /// their number, and the page of the last one.
+    /// Moves up to `?3` rows that are on pages from `?1` to below `?2`, and leaves those that another transaction has locked, and those of
+    /// devices without a number: beside another hub that moves or pushes, ``numbering`` may not have given one. Its row is their number,
+    /// and the page of the last one.
     package var slice: String
     /// 1 when the earlier table has rows.
     package var hasRows: String

@@ -1,3 +1,4 @@
+import PostgresStand
 import SyncCore
 import Testing
 

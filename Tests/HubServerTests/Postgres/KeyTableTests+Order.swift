@@ -8,7 +8,7 @@ import Testing
 // The order of the columns in the index of keys, and the way there from schema 14.
 extension KeyTableTests {
     /// The unique index and the smaller one of each part; nothing is left of the index of before.
-    private static func checkOrder(_ bench: ReplicaBench) throws {
+    static func checkOrder(_ bench: ReplicaBench) throws {
         let indexes = try bench.server.query(
             """
             SELECT c.relname, i.indisvalid, pg_get_indexdef(i.indexrelid) FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
@@ -90,5 +90,16 @@ extension KeysBefore {
             ALTER TABLE mutation_key ADD CONSTRAINT mutation_key_pkey PRIMARY KEY (device, key);
             DROP INDEX \(small); UPDATE hub_schema SET version = 14
             """, schema: bench.schema)
+    }
+
+    /// Indexes that the step to schema 15 would build.
+    static func buildOrder(_ bench: ReplicaBench, parts: Range<Int>) throws {
+        let statements = parts.map { part in
+            """
+            CREATE UNIQUE INDEX mutation_key_p\(part)_by_key ON mutation_key_p\(part)(key, device);
+            CREATE INDEX mutation_key_p\(part)_by_commit ON mutation_key_p\(part) USING brin (version) WITH (autosummarize = on);
+            """
+        }
+        try bench.server.query(statements.joined(separator: "\n"), schema: bench.schema)
     }
 }

@@ -44,7 +44,7 @@ struct KeyTableTests {
         #expect(try hub.hub.stats().keys == Int64(numbers.count * 2 + 2), "\(when)")
     }
 
-    private static func isMoved(_ bench: ReplicaBench) throws -> Bool {
+    static func isMoved(_ bench: ReplicaBench) throws -> Bool {
         try bench.server.query("SELECT to_regclass('mutation_key_13') IS NULL", schema: bench.schema) == [["t"]]
     }
 
@@ -333,36 +333,17 @@ struct KeyTableTests {
     }
 }
 
-/// The table of keys as schema 13 had it, made of the present ones.
-enum KeysBefore {
-    /// A UUID that carries a number, as an agent makes it.
-    static func uuid(_ n: Int) -> String {
-        let digits = String(n, radix: 16)
-        return "0199c3f2-a1b4-7007-8000-" + String(repeating: "0", count: 12 - digits.count) + digits
-    }
-
-    static let statements = """
-        CREATE TABLE keys_13(
-          device TEXT COLLATE "C" NOT NULL,
-          key TEXT COLLATE "C" NOT NULL,
-          fingerprint BYTEA NOT NULL CHECK (length(fingerprint) = 16),
-          seq BIGINT,
-          status BIGINT NOT NULL CHECK (status BETWEEN 0 AND 2),
-          version BIGINT NOT NULL,
-          payload TEXT,
-          at_ms BIGINT NOT NULL,
-          PRIMARY KEY (device, key));
-        INSERT INTO keys_13 SELECT d.device, CAST(k.key AS TEXT), uuid_send(k.fingerprint),
-          coalesce(k.seq, CAST(CAST('x' || right(CAST(k.key AS TEXT), 11) AS BIT(44)) AS BIGINT)), k.status, k.version, k.payload,
-          coalesce(k.at_ms, 1) FROM mutation_key k JOIN device_number d ON d.number = k.device;
-        INSERT INTO keys_13 SELECT d.device, k.key, uuid_send(k.fingerprint), k.seq, k.status, k.version, k.payload, coalesce(k.at_ms, 1)
-          FROM mutation_key_text k JOIN device_number d ON d.number = k.device;
-        DROP VIEW mutation_key_earlier; DROP TABLE mutation_key, mutation_key_text, device_number;
-        ALTER TABLE keys_13 RENAME TO mutation_key;
-        ALTER INDEX keys_13_pkey RENAME TO mutation_key_pkey;
-        CREATE INDEX mutation_key_payload ON mutation_key(at_ms) WHERE payload IS NOT NULL;
-        UPDATE hub_schema SET version = 13, oldest_reader = 13;
-        """
-
+extension KeysBefore {
     static func goBack(_ bench: ReplicaBench) throws { try bench.server.query(statements, schema: bench.schema) }
+
+    /// Schema 15 in the middle of the move: the keys of every second commit are in the table of schema 13.
+    static func goHalfBack(_ bench: ReplicaBench) throws {
+        try bench.server.query(
+            """
+            \(table("mutation_key_13", of: "k.version % 2 = 0"));
+            DELETE FROM mutation_key WHERE version % 2 = 0; DELETE FROM mutation_key_text WHERE version % 2 = 0;
+            CREATE OR REPLACE VIEW mutation_key_earlier AS
+              SELECT device, key, fingerprint, seq, CAST(status AS SMALLINT) AS status, version, payload FROM mutation_key_13
+            """, schema: bench.schema)
+    }
 }
