@@ -39,6 +39,8 @@ extension PostgresSchema {
                 try step(database, from: present)
             } catch {
                 try database.rollback()
+                // A build that failed has its lock still. With another try it would keep it, and others that start wait for it.
+                try unlock(database)
                 // Another replica was faster (two that make one table fail by a unique key of the catalogue), or both conflicted.
                 if tries < 5, error.kind == .contended || error.kind == .busy || error.kind == .other { continue }
                 throw DatabaseError(error.kind == .other ? .foreign : error.kind, doing: error.doing, detail: error.detail)
@@ -91,18 +93,12 @@ extension PostgresSchema {
         // The lock is polled: a session that waits for a lock has a snapshot, and the build waits for that snapshot.
         let lock = "pg_try_advisory_lock(hashtext(current_schema() || '.\(index.name)'))"
         while try database.number("SELECT CASE WHEN \(lock) THEN 1 ELSE 0 END") == 0 { usleep(200_000) }
-        do throws(DatabaseError) {
-            if try isMissing(index, database) {
-                // Neither locks the table against others: a backup may read it for hours, and both wait for that.
-                for statement in ["DROP INDEX CONCURRENTLY IF EXISTS \(index.name)", index.creation("CONCURRENTLY")] {
-                    try database.execute(statement)
-                    try database.settle()
-                }
+        if try isMissing(index, database) {
+            // Neither locks the table against others: a backup may read it for hours, and both wait for that.
+            for statement in ["DROP INDEX CONCURRENTLY IF EXISTS \(index.name)", index.creation("CONCURRENTLY")] {
+                try database.execute(statement)
+                try database.settle()
             }
-        } catch {
-            // With a session that goes on to another try, the lock would be held twice, and given back once: others would wait for its end.
-            try unlock(database)
-            throw error
         }
         try unlock(database)
     }
