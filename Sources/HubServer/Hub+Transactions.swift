@@ -169,7 +169,7 @@ extension Hub {
     func drawUploadID() -> String {
         var bytes: [UInt8] = []
         for _ in 0..<2 { withUnsafeBytes(of: random.next().bigEndian) { bytes.append(contentsOf: $0) } }
-        return hex(bytes)
+        return hexText(bytes)
     }
 
     /// Writes the log of the database back into its file. The next start then has less to do, and a copy of the one file is complete.

@@ -13,7 +13,7 @@ extension AgentConfiguration {
             hub["device"] = nil
             way["hub"] = .object(hub)
         }
-        return SHA256.hash(way.json.utf8.map { $0 }).prefix(16).map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+        return hexText(Array(SHA256.hash(Array(way.json.utf8)).prefix(16)))
     }
 
     private static let wayKeys = ["hub", "links", "probe"]

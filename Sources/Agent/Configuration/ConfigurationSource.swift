@@ -22,7 +22,7 @@ package struct ConfigurationSource: Hashable, Sendable {
     }
 
     package static func digest(_ bytes: [UInt8]) -> String {
-        SHA256.hash(bytes).map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+        hexText(SHA256.hash(bytes))
     }
 
     /// Faults of files that were not written since, but whose content has changed all the same.

@@ -238,11 +238,11 @@ extension Hub {
     }
 
     private static func makeTag(_ random: inout SeededRandom) -> String {
-        hex(withUnsafeBytes(of: UInt32(truncatingIfNeeded: random.next()).bigEndian) { Array($0) })
+        hexText(withUnsafeBytes(of: UInt32(truncatingIfNeeded: random.next()).bigEndian) { Array($0) })
     }
 
     static func makeEpoch(_ random: inout SeededRandom) -> String {
-        hex(withUnsafeBytes(of: random.next().bigEndian) { Array($0) })
+        hexText(withUnsafeBytes(of: random.next().bigEndian) { Array($0) })
     }
 }
 

@@ -53,5 +53,5 @@ extension Hub {
         return !lineage.includes(HubPosition(epoch: mark.epoch, opening: mark.opening, head: mark.head), head: head)
     }
 
-    private var identity: String { hex(Array(SHA256.hash(Array("mark".utf8) + state.secret).prefix(8))) }
+    private var identity: String { hexText(Array(SHA256.hash(Array("mark".utf8) + state.secret).prefix(8))) }
 }

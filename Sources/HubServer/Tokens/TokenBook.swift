@@ -53,7 +53,7 @@ package struct TokenBook: Sendable, Hashable {
         package func isOver(at now: Timestamp) -> Bool { endsAt.map { $0 <= now } ?? false }
 
         /// The first 8 hexadecimal digits of the hash: enough to tell two tokens apart, too little to be of use.
-        package var name: String { String(hex(hash).prefix(8)) }
+        package var name: String { String(hexText(hash).prefix(8)) }
     }
 
     package private(set) var entries: [Entry] = []
@@ -244,7 +244,7 @@ extension TokenBook.Entry {
     init?(reading line: String) {
         // Every caller treats `nil` as damage: no book of tokens is used with a line left out.
         guard let object = (try? JSONReader.read(line))?.object, let device = object["device"]?.text.flatMap({ DeviceID($0) }),
-            let hash = object["sha256"]?.text.flatMap({ Self.bytes($0) }), hash.count == 32,
+            let hash = object["sha256"]?.text.flatMap({ hexBytes($0) }), hash.count == 32,
             let created = object["created_at"]?.text.flatMap({ RFC3339.timestamp($0) })
         else { return nil }
         let revoked = object["revoked_at"]?.text.flatMap { RFC3339.timestamp($0) }
@@ -255,32 +255,21 @@ extension TokenBook.Entry {
         guard !grants.contains(nil) else { return nil }
         self.init(
             device: device, hash: hash, createdAt: created, revokedAt: revoked, endsAt: ends, use: use,
-            replaces: object["replaces"]?.text.flatMap { Self.bytes($0) }, isSpare: object["spare"]?.bool ?? false,
+            replaces: object["replaces"]?.text.flatMap { hexBytes($0) }, isSpare: object["spare"]?.bool ?? false,
             readmittedUntil: object["readmitted_until"]?.text.flatMap { RFC3339.timestamp($0) }, grants: grants.compactMap { $0 })
     }
 
     var line: String {
         var object: JSONObject = [
-            "device": .string(device.text), "sha256": .string(hex(hash)), "created_at": .string(createdAt.description),
+            "device": .string(device.text), "sha256": .string(hexText(hash)), "created_at": .string(createdAt.description),
         ]
         if let revokedAt { object["revoked_at"] = .string(revokedAt.description) }
         if let endsAt { object["ends_at"] = .string(endsAt.description) }
         if use != .device { object["use"] = .string(use.rawValue) }
-        if let replaces { object["replaces"] = .string(hex(replaces)) }
+        if let replaces { object["replaces"] = .string(hexText(replaces)) }
         if isSpare { object["spare"] = true }
         if let readmittedUntil { object["readmitted_until"] = .string(readmittedUntil.description) }
         if !grants.isEmpty { object["grants"] = .array(grants.map(\.json)) }
         return object.json
     }
-
-    fileprivate static func bytes(_ text: String) -> [UInt8]? {
-        let digits = text.utf8.compactMap { Character(Unicode.Scalar($0)).hexDigitValue }
-        guard digits.count == text.utf8.count, digits.count % 2 == 0 else { return nil }
-        return stride(from: 0, to: digits.count, by: 2).map { UInt8(digits[$0] << 4 | digits[$0 + 1]) }
-    }
-}
-
-func hex(_ bytes: [UInt8]) -> String {
-    let digits = Array("0123456789abcdef".utf8)
-    return String(decoding: bytes.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }, as: UTF8.self)
 }

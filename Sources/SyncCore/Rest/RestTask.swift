@@ -62,8 +62,7 @@ package struct RestAttempt: Hashable, Sendable {
         // A UUID in a custom format (RFC 9562, section 5.8).
         bytes[6] = bytes[6] & 0x0F | 0x80
         bytes[8] = bytes[8] & 0x3F | 0x80
-        let hex = bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }
-        return [hex[0..<4], hex[4..<6], hex[6..<8], hex[8..<10], hex[10..<16]].map { $0.joined() }.joined(separator: "-")
+        return [bytes[0..<4], bytes[4..<6], bytes[6..<8], bytes[8..<10], bytes[10..<16]].map { hexText(Array($0)) }.joined(separator: "-")
     }
 
     package var request: RestRequest {
