@@ -120,6 +120,11 @@ package struct RuleModel: Sendable {
         if case .record(let record)? = states[name] { record.document } else { nil }
     }
 
+    /// The device whose write decided the field; `nil` if there is none.
+    func author(of field: String, in name: RecordName) -> DeviceID? {
+        if case .record(let record)? = states[name] { record.fields[field]?.by.last?.device } else { nil }
+    }
+
     /// Returns whether the hub has the record, or a tombstone of it.
     package func knows(_ name: RecordName) -> Bool { states[name] != nil }
 

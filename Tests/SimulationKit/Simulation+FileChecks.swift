@@ -127,7 +127,8 @@ extension Simulation {
                 let digest = BlobDigest(file.digest), let held = try Broken.none({ try hub.hub.record(name) }), let data = held.data,
                 let now = SimFile.shown(in: data), now.isUploaded, sameBytes(now.digest, file.digest), let rules = hubRules[name.entity]
             else { continue }
-            guard oracle.files.isShown(digest, in: name) || oracle.files.wasTold(digest, in: name) || digest == brought else {
+            let isBrought = digest == brought && oracle.rules.author(of: SimFile.field, in: name) == device
+            guard isBrought || oracle.files.isShown(digest, in: name) || oracle.files.wasTold(digest, in: name) else {
                 throw Broken(
                     "a record tells nothing of files of others", "\(name) says that \(digest) has arrived, after a request of \(device)")
             }
