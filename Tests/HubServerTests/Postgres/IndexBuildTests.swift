@@ -26,7 +26,7 @@ struct IndexBuildTests {
             var place = try PostgresPlace(bench.url)
             place.patience.idleMilliseconds = 0
             // Opened for writing, it would make the step.
-            let database = try place.openForReading()
+            let database = try place.openForReading(mayLag: false)
             try database.begin(purpose)
             return database
         }
