@@ -38,8 +38,11 @@ final class PostgresDatabase: HubDatabase {
     private var lockWasBusy = false
     /// The present transaction reads alone.
     private var onlyReads = false
-    /// The server commits to a standby, too, as the latest reading transaction has found.
+    /// The server commits to a standby, too, as the latest transaction that was asked has found.
     private var hasStandby = false
+    /// The present or the latest transaction commits with the lock of the hub. The server waits for a standby with it, as a row that is
+    /// locked is a change; a transaction that has changed nothing does not wait.
+    private var hasLock = false
     /// It has not asked yet which programs the schema is for: that goes with its first question.
     private var checksSchema = false
     /// The present transaction has the lock, and gets a number at its end.
@@ -54,7 +57,7 @@ final class PostgresDatabase: HubDatabase {
         bytesOfDocuments: "SELECT coalesce(sum(octet_length(data)), 0) FROM record WHERE entity = ?1 AND id > ?2 AND id <= ?3")
     var spelling: SQLSpelling { PostgresDatabase.spelling }
     var isShared: Bool { true }
-    var mayBeUndone: Bool { onlyReads && hasStandby }
+    var mayBeUndone: Bool { !hasLock && hasStandby }
 
     init(_ connection: PostgresConnection) {
         self.connection = connection
@@ -66,6 +69,7 @@ final class PostgresDatabase: HubDatabase {
         isInTransaction = true
         (burst, reads, isNumbered, lockWasBusy) = (nil, 0, false, false)
         (onlyReads, checksSchema) = (purpose == .reading, purpose == .reading)
+        hasLock = [.deciding, .writing, .writingIfFree].contains(purpose)
         switch purpose {
         case .deciding:
             try write("BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY", [])
@@ -93,7 +97,9 @@ final class PostgresDatabase: HubDatabase {
             isNumbered = true
         }
         do throws(DatabaseError) {
-            try PostgresSchema.check(try first(PostgresSchema.oldestReader) { $0.int(0) })
+            let found = try first(PostgresSchema.oldestReader) { ($0.int(0), $0.int(1)) }
+            try PostgresSchema.check(found?.0)
+            hasStandby = found?.1 == 1
         } catch {
             lockWasBusy = error.kind == .busy && isNumbered
             throw error

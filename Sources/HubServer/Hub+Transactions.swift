@@ -157,6 +157,7 @@ extension Hub {
             opened = nil
             isDown = false
             reopening = Reopening()
+            connection += 1
             generation.advance()
         } catch {
             // Still down: the next request tries again.

@@ -35,9 +35,14 @@ package final class Hub {
     var store: HubStore
     /// The hub row of the database, cached. Restored when a transaction fails.
     var state: HubStore.HubRow
-    /// The newest state of the database that it cannot lose with one machine. Every transaction compares the database with it.
+    /// The newest state that this process has seen, without commits that only a primary with standbys may have. Each transaction of a
+    /// shared database is compared with it, and the first one after a reopening.
     var known: HubPosition
     let confirmed: ConfirmedHead
+    /// The newest commit that was shown since ``takeUnconfirmed()`` and may be undone.
+    var unconfirmed: UnconfirmedRead?
+    /// The number of connections before the present one.
+    var connection: Int64 = 0
     /// The openings of the database, as it stores them.
     var lineage: HubLineage
     /// The entities whose records are shared out.

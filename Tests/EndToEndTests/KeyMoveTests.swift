@@ -78,7 +78,13 @@ extension EndToEnd {
                 try await stand.startHub()
                 #expect(try await Self.push(stand) == ["duplicate"])
                 clock.pass(.seconds(61))
-                try server.wait("to_regclass('\(schema).mutation_key_13') IS NULL")
+                var looks = 0
+                while try number("SELECT count(*) FROM pg_class WHERE oid = to_regclass('\(schema).mutation_key_13')") > 0 {
+                    try server.query("SELECT pg_sleep(0.005)")
+                    looks += 1
+                    // It stays until the next day if another session had it just then, such as one that cleans up.
+                    if looks.isMultiple(of: 2_000) { clock.pass(.seconds(24 * 3_600)) }
+                }
                 #expect(try await Self.push(stand) == ["duplicate"])
                 #expect(try number(all) == total)
                 let invalid = """

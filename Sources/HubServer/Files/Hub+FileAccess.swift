@@ -5,7 +5,7 @@ import SyncCore
 //
 // A digest in a document alone gives no right. Otherwise a device that has learned a digest, perhaps from a record that it does not receive
 // any more, could write it into a record of its own and read the file there. So a record shows a file when the bytes arrived for it, or
-// when the author of the placeholder could read the file at that moment, or when it changed the waiting record later.
+// when the author of the placeholder could read the file at that moment, or at a later one at which it changed the waiting record.
 extension Hub {
     /// A device learns only about files that it may read: a digest alone must not give access to the content of others.
     func blob(_ request: HubRequest, _ caller: HubGate.Caller, _ uploads: HubUploads) throws(HubRefusal) -> HubResponse {

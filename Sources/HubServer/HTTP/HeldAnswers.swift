@@ -4,8 +4,8 @@ import SyncCore
 /// Answers that show an unconfirmed commit (``UnconfirmedRead``), as a value: it decides when they may leave.
 ///
 /// A look is a statement over the connection that has read the commit. If it begins ``proofTime`` after the read and succeeds, the server
-/// was not shutting down when it showed the commit: it tells all its sessions to end within microseconds of each other, and within some
-/// milliseconds on a busy machine.
+/// was not shutting down when it showed the commit. A server that shuts down tells all its sessions to end within microseconds of each
+/// other; on a busy machine these are some milliseconds.
 struct HeldAnswers<Answer> {
     private struct Entry {
         var read: UnconfirmedRead
@@ -29,8 +29,8 @@ struct HeldAnswers<Answer> {
     func needsLook(at now: NIODeadline) -> Bool { entries.first.map { $0.at + Self.proofTime <= now } ?? false }
 
     /// Takes out the answers whose commits a later commit of this hub has confirmed.
-    mutating func confirmed(upTo head: Int64) -> [Answer] {
-        take { $0.read.position.head <= head }.map(\.answer)
+    mutating func confirmed(_ isConfirmed: (HubPosition) -> Bool) -> [Answer] {
+        take { isConfirmed($0.read.position) }.map(\.answer)
     }
 
     /// Takes out the answers that a look lets leave.
@@ -108,7 +108,7 @@ final class AnswerKeeper: @unchecked Sendable {
 
     private func ask() {
         timer = nil
-        for batch in held.confirmed(upTo: confirmed.value) { batch.release() }
+        for batch in held.confirmed({ confirmed.includes($0) }) { batch.release() }
         let now = NIODeadline.now()
         if held.needsLook(at: now) {
             let connection = look()

@@ -122,8 +122,14 @@ final class HubReadWorker: @unchecked Sendable {
         guard let responses = reader.answer(jobs.map(\.request), tokens: environment.tokens(), at: now) else { return passOn(jobs) }
         let done = zip(jobs, responses).filter { !waits.add($0, insteadOf: $1) }
         let elapsed = Duration.nanoseconds((NIODeadline.now() - start).nanoseconds)
-        let release = { [answered] in answered(done.map(\.0), done.map(\.1), elapsed) }
-        guard !done.isEmpty, let read = reader.unconfirmed else { return release() }
-        keeper.hold(AnswerKeeper.Batch(release: release) { [passOn] in passOn(done.map(\.0)) }, of: read)
+        let release = { [answered] (done: [(HubWorker.Job, HubResponse)]) in answered(done.map(\.0), done.map(\.1), elapsed) }
+        guard !done.isEmpty, let read = reader.unconfirmed else { return release(done) }
+        let held = done.map { ($0.0.holding($0.1), $0.1) }
+        keeper.hold(
+            AnswerKeeper.Batch {
+                release(held)
+            } giveUp: { [passOn] in
+                passOn(held.map(\.0))
+            }, of: read)
     }
 }

@@ -59,6 +59,13 @@ final class HubWorker: @unchecked Sendable {
         var wait: PullWait?
         /// Header fields of the answer without news that was held back.
         var marks: [String]?
+
+        /// The job while its answer is held back. It needs a place only for a large answer.
+        func holding(_ response: HubResponse) -> Job {
+            var job = self
+            if response.body.count <= PullWaits.bodyMax { job.slot = nil }
+            return job
+        }
     }
 
     /// Largest number of requests of one transaction: the first of them must not wait too long for the last.
@@ -84,7 +91,7 @@ final class HubWorker: @unchecked Sendable {
         keeper = AnswerKeeper(on: loop, hub.confirmed) {
             hub.look()
         } confirm: {
-            hub.confirm($0.position)
+            hub.confirm($0)
         }
         admission = Mutex(Admission(random: SeededRandom(seed: environment.seed)))
         let log = environment.log
@@ -353,11 +360,14 @@ final class HubWorker: @unchecked Sendable {
     }
 
     private func read(_ jobs: [Job]) {
+        // What the transactions of others have shown was not answered.
+        _ = hub.takeUnconfirmed()
         let answered = Array(zip(jobs, hub.handle(jobs.map(\.request), at: environment.time.now().wall)))
-        guard !jobs.isEmpty, let read = hub.unconfirmed(over: hub.generation.value) else { return serve(answered) }
-        // A file says nothing of the newest commit.
+        guard let read = hub.takeUnconfirmed() else { return serve(answered) }
+        // The answer about a file proves nothing of the newest commit.
         serve(answered.filter { !HubReadWorker.takes($0.0.request) })
-        let held = answered.filter { HubReadWorker.takes($0.0.request) }
+        let held = answered.filter { HubReadWorker.takes($0.0.request) }.map { ($0.0.holding($0.1), $0.1) }
+        if held.isEmpty { return }
         let batch = AnswerKeeper.Batch {
             self.serve(held)
         } giveUp: { [environment] in
@@ -411,8 +421,9 @@ final class HubWorker: @unchecked Sendable {
     /// Has the mark written when the database is ``HubMark/commitsMax`` commits ahead of it, or at the end of a second with a commit. This
     /// happens on another thread: a mark is written and synced, and requests should not wait for that.
     private func markIfDue() {
-        guard hub.epoch != marked?.epoch || hub.head != marked?.head else { return }
-        if hub.epoch != marked?.epoch || hub.head >= (marked?.head ?? 0) + HubMark.commitsMax { return writeMark(hub.mark) }
+        let known = hub.known
+        guard known.epoch != marked?.epoch || known.head != marked?.head else { return }
+        if known.epoch != marked?.epoch || known.head >= (marked?.head ?? 0) + HubMark.commitsMax { return writeMark(hub.mark) }
         guard marking == nil else { return }
         marking = loop.scheduleTask(in: HubWorker.markPeriod) {
             self.marking = nil

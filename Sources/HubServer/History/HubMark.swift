@@ -39,7 +39,7 @@ package struct HubMark: Sendable, Hashable {
 
 extension Hub {
     package var mark: HubMark {
-        HubMark(epoch: epoch, head: head, opening: state.opening, hub: identity)
+        HubMark(epoch: known.epoch, head: known.head, opening: known.opening, hub: identity)
     }
 
     /// Returns whether this database is an older copy of the one that the mark was made of: in its epoch, or from before an epoch that the

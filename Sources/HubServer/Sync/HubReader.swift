@@ -13,8 +13,6 @@ package final class HubReader: @unchecked Sendable {
     private let generation: HubGeneration
     private var opened: Int64
     private var reopening = Reopening()
-    /// The number of connections before the present one.
-    private var connection: Int64 = 0
     /// What the latest answers show, if it may be undone.
     private(set) var unconfirmed: UnconfirmedRead?
 
@@ -35,7 +33,7 @@ package final class HubReader: @unchecked Sendable {
             let responses = try hub.read(requests, at: now)
             try hub.store.database.commit()
             if responses != nil { hub.rememberPosition() }
-            unconfirmed = responses == nil ? nil : hub.unconfirmed(over: connection)
+            unconfirmed = hub.takeUnconfirmed()
             return responses
         } catch {
             leave(error)
@@ -46,13 +44,10 @@ package final class HubReader: @unchecked Sendable {
     /// Asks the database for its state.
     ///
     /// - Returns: The number of the connection; `nil` when there is no answer.
-    func look(at now: Timestamp) -> Int64? { sight(at: now).map { _ in connection } }
+    func look(at now: Timestamp) -> Int64? { sight(at: now).map { _ in hub.connection } }
 
     /// What was shown cannot be undone any more.
-    func confirm(_ read: UnconfirmedRead) {
-        guard read.position.epoch != hub.known.epoch || read.position.head > hub.known.head else { return }
-        hub.confirm(read.position)
-    }
+    func confirm(_ read: UnconfirmedRead) { hub.confirm(read) }
 
     var confirmed: ConfirmedHead { hub.confirmed }
 
@@ -75,7 +70,7 @@ package final class HubReader: @unchecked Sendable {
             hub.store = HubStore(try place.openForReading(mayLag: false), ablations: hub.settings.ablations)
             hub.isDown = false
             opened = present
-            connection += 1
+            hub.connection += 1
             reopening = Reopening()
             return true
         } catch {

@@ -16,6 +16,8 @@ struct SearchPace: Hashable {
 
     /// Largest number of documents that the database looks through for one page. A million small ones take two pages.
     static let documentsMax = 600_000
+    /// Largest part: what comes next may cost more than what was looked through.
+    static let partMax = 100_000
     /// Largest part: 0.5 s at 130 MB a second, and a third of the time limit of PostgreSQL at 13 MB a second.
     static let bytesMax = 64 << 20
     static let bytesMin = 1 << 20
@@ -47,7 +49,7 @@ struct SearchPace: Hashable {
         self.elapsed += max(.zero, elapsed)
         guard let documents else { return }
         self.documents += documents
-        bounds.documents = max(1, SearchPace.scaled(documents, after: elapsed))
+        bounds.documents = min(max(1, SearchPace.scaled(documents, after: elapsed)), SearchPace.partMax)
         bounds.bytes = min(max(SearchPace.scaled(bounds.bytes, after: elapsed), SearchPace.bytesMin), SearchPace.bytesMax)
     }
 

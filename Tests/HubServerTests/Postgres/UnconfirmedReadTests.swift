@@ -79,6 +79,7 @@ struct UnconfirmedReadTests {
             // The hub that writes reads it as well, as it does for a request that its reader leaves to it.
             let pulled = try stand.hub.pull([("audits", nil)])
             #expect(pulled.pages.flatMap(\.records).count == 2)
+            #expect(stand.hub.hub.takeUnconfirmed()?.position.head == 2 && stand.hub.hub.mark.head == 1)
             let read = try #require(stand.reader.unconfirmed)
             if isShown { stand.reader.confirm(read) }
             try stand.awaitStandby("")
