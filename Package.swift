@@ -113,9 +113,14 @@ let package = Package(
         .target(
             name: "HubPostgres", dependencies: ["HubServer", "CPostgres"], swiftSettings: strict + ablations + quick),
 
-        // Programs: parse arguments, build, run.
+        // Programs: parse arguments, build, run. A target names every module that it imports: one that comes along with another is not
+        // compiled again when only that module changes, and then takes the objects of before for as large as they were.
         .executableTarget(
-            name: "agentd", dependencies: ["Agent", "SyncLinux", "SyncThreads", arguments, logging], swiftSettings: strict + ablations),
+            name: "agentd",
+            dependencies: [
+                "Agent", "LocalAPI", "SyncCore", "SyncHTTP", "SyncLinux", "SyncStore", "SyncThreads", "SyncYAML", arguments, logging,
+            ],
+            swiftSettings: strict + ablations),
         .executableTarget(
             name: "agentctl", dependencies: ["LocalAPI", "SyncLinux", "SyncCore", arguments], swiftSettings: strict),
         .executableTarget(
@@ -195,7 +200,7 @@ let package = Package(
                 "NumbersKit", "ProcessStand", "RepetitionOracle", nio, nioPosix, logging,
             ],
             swiftSettings: strict),
-        .testTarget(name: "SimulationTests", dependencies: ["SimulationKit"], swiftSettings: strict + ablations),
+        .testTarget(name: "SimulationTests", dependencies: ["SimulationKit", "SyncCore"], swiftSettings: strict + ablations),
         // Power cuts and failing disks: what sees the calls of a program, and what a cut can leave of them. Never instrumented:
         // whatever a watched program starts loads it too, and has no sanitizer, such as the one that finds names for a report.
         .target(
