@@ -113,8 +113,8 @@ let package = Package(
         .target(
             name: "HubPostgres", dependencies: ["HubServer", "CPostgres"], swiftSettings: strict + ablations + quick),
 
-        // Programs: parse arguments, build, run. A target names every module that it imports: one that comes along with another is not
-        // compiled again when only that module changes, and then takes the objects of before for as large as they were.
+        // Programs: parse arguments, build, run. A target names every module that it imports. SwiftPM compiles a target again only when a
+        // module changes that the target names; otherwise its code would go by the old sizes of that module's classes.
         .executableTarget(
             name: "agentd",
             dependencies: [

@@ -53,7 +53,7 @@ final class PostgresDatabase: HubDatabase {
 
     static let spelling = SQLSpelling(
         byFeed: "", isFeedByExpression: true, tokens: "(SELECT version FROM token_book)", keepsLog: true, keys: PostgresKeys.tables,
-        // Of a value that is stored out of line, the length is in the row (PostgreSQL 15, 73.2.1).
+        // The row has the length of a value that is stored out of line (PostgreSQL 15, 73.2.1).
         bytesOfDocuments: "SELECT coalesce(sum(octet_length(data)), 0) FROM record WHERE entity = ?1 AND id > ?2 AND id <= ?3")
     var spelling: SQLSpelling { PostgresDatabase.spelling }
     var isShared: Bool { true }
@@ -204,7 +204,7 @@ final class PostgresDatabase: HubDatabase {
         guard checksSchema else { return 0 }
         checksSchema = false
         try connection.send(PostgresSchema.oldestReader, [])
-        // Until the answer is there, as if there were one.
+        // Until the answer is there, the transaction counts as one that may be undone.
         hasStandby = true
         return 1
     }
@@ -254,7 +254,7 @@ final class PostgresDatabase: HubDatabase {
 
     func stream(_ sql: String, _ values: [DatabaseValue], _ body: (any DatabaseRow) -> Bool) throws(DatabaseError) {
         reads += 1
-        // The question goes with the first one that has a short answer; a cursor has none.
+        // The question about the schema goes with a statement that is read to its end, which a cursor is not.
         if checksSchema { _ = try number("SELECT 1") }
         try connection.send("DECLARE stream NO SCROLL CURSOR FOR " + sql, values.map { .value($0) })
         var isWanted = true

@@ -360,7 +360,7 @@ final class HubWorker: @unchecked Sendable {
     }
 
     private func read(_ jobs: [Job]) {
-        // What the transactions of others have shown was not answered.
+        // An operator's work may have read an unconfirmed commit since, which no device was told.
         _ = hub.takeUnconfirmed()
         let answered = Array(zip(jobs, hub.handle(jobs.map(\.request), at: environment.time.now().wall)))
         guard let read = hub.takeUnconfirmed() else { return serve(answered) }

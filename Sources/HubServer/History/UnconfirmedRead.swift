@@ -66,7 +66,7 @@ extension Hub {
         return unconfirmed.flatMap { confirmed.includes($0.position) ? nil : $0 }
     }
 
-    /// What was shown cannot be undone any more.
+    /// Notes that a standby has the commit, too.
     func confirm(_ read: UnconfirmedRead) {
         guard !sameBytes(read.position.epoch, known.epoch) || read.position.head > known.head else { return }
         confirm(read.position)

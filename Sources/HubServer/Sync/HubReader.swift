@@ -46,7 +46,7 @@ package final class HubReader: @unchecked Sendable {
     /// - Returns: The number of the connection; `nil` when there is no answer.
     func look(at now: Timestamp) -> Int64? { sight(at: now).map { _ in hub.connection } }
 
-    /// What was shown cannot be undone any more.
+    /// Notes that a standby has the commit, too.
     func confirm(_ read: UnconfirmedRead) { hub.confirm(read) }
 
     var confirmed: ConfirmedHead { hub.confirmed }

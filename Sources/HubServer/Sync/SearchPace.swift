@@ -14,7 +14,7 @@ struct SearchPace: Hashable {
         var bytes: Int
     }
 
-    /// Largest number of documents that the database looks through for one page. A million small ones take two pages.
+    /// Largest number of documents that the database looks through for one page. A page often ends by ``pageTime`` before.
     static let documentsMax = 600_000
     /// Largest part: what comes next may cost more than what was looked through.
     static let partMax = 100_000
