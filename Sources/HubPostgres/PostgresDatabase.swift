@@ -36,13 +36,10 @@ final class PostgresDatabase: HubDatabase {
     private(set) var reads = 0
     /// The present transaction has failed because the lock was not free.
     private var lockWasBusy = false
-    /// The present transaction reads alone.
-    private var onlyReads = false
+    /// The purpose of the present or the latest transaction; `nil`: there was none.
+    private var purpose: TransactionPurpose?
     /// The server commits to a standby, too, as the latest transaction that was asked has found.
     private var hasStandby = false
-    /// The present or the latest transaction commits with the lock of the hub. The server waits for a standby with it, as a row that is
-    /// locked is a change; a transaction that has changed nothing does not wait.
-    private var hasLock = false
     /// It has not asked yet which programs the schema is for: that goes with its first question.
     private var checksSchema = false
     /// The present transaction has the lock, and gets a number at its end.
@@ -58,6 +55,14 @@ final class PostgresDatabase: HubDatabase {
     var spelling: SQLSpelling { PostgresDatabase.spelling }
     var isShared: Bool { true }
     var mayBeUndone: Bool { !hasLock && hasStandby }
+    /// The present or the latest transaction commits with the lock of the hub. The server waits for a standby with it, as a row that is
+    /// locked is a change; a transaction that has changed nothing does not wait.
+    private var hasLock: Bool {
+        switch purpose {
+        case .deciding, .writing, .writingIfFree: true
+        case .reading, .removing, nil: false
+        }
+    }
 
     init(_ connection: PostgresConnection) {
         self.connection = connection
@@ -68,8 +73,7 @@ final class PostgresDatabase: HubDatabase {
     func begin(_ purpose: TransactionPurpose) throws(DatabaseError) {
         isInTransaction = true
         (burst, reads, isNumbered, lockWasBusy) = (nil, 0, false, false)
-        (onlyReads, checksSchema) = (purpose == .reading, purpose == .reading)
-        hasLock = [.deciding, .writing, .writingIfFree].contains(purpose)
+        (self.purpose, checksSchema) = (purpose, purpose == .reading)
         switch purpose {
         case .deciding:
             try write("BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY", [])
@@ -115,7 +119,7 @@ final class PostgresDatabase: HubDatabase {
         }
         try write("COMMIT", [])
         // Nothing depends on the end of a transaction that has written nothing.
-        if onlyReads {
+        if purpose == .reading {
             try connection.finishUnattended()
             isInTransaction = false
             return

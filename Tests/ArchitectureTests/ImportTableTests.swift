@@ -44,14 +44,14 @@ private let importLines: [String: [(file: String, module: String)]] = {
     var found: [String: [(file: String, module: String)]] = [:]
     for file in Checkout.sources where file.path.hasSuffix(".swift") {
         let parts = file.path.split(separator: "/")
-        found[String(parts[1]), default: []] += modules(in: file.text).map { (String(parts[parts.count - 1]), $0) }
+        found[String(parts[1]), default: []] += importedModules(in: file.text).map { (String(parts[parts.count - 1]), $0) }
     }
     return found
 }()
 
 private func imports(of target: String) -> [(file: String, module: String)] { importLines[target] ?? [] }
 
-private func modules(in text: String) -> [String] {
+func importedModules(in text: String) -> [String] {
     text.utf8.split(separator: UInt8(ascii: "\n")).compactMap { bytes in
         let line = Substring(bytes)
         guard line.has("import ") else { return nil }

@@ -26,7 +26,7 @@ struct SearchPace: Hashable {
     /// The time that a part should take.
     static let partTime: Duration = .seconds(1)
     /// Time after which no further part of a page begins.
-    static let pageTime: Duration = .seconds(3)
+    static let pageTime: Duration = .seconds(5)
     private static let growthMax = 10
 
     private var bounds = SearchPace.first

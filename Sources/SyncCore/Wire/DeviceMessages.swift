@@ -94,12 +94,10 @@ package struct KeptToken: Hashable, Sendable {
     package init?(reading bytes: [UInt8]) {
         // Torn or damaged: a token is requested again with the provisioned one, and nothing is lost.
         guard let object = (try? JSONReader.read(bytes))?.object, let token = object["token"]?.text, DeviceMessages.isToken(token),
-            let origin = object["origin"]?.text, origin.utf8.count == 64
+            let origin = object["origin"]?.text.flatMap(hexBytes), origin.count == 32
         else { return nil }
-        let digits = origin.utf8.compactMap { Character(Unicode.Scalar($0)).hexDigitValue }
-        guard digits.count == 64 else { return nil }
         self.token = token
-        self.origin = stride(from: 0, to: 64, by: 2).map { UInt8(digits[$0] << 4 | digits[$0 + 1]) }
+        self.origin = origin
         endsAt = object["expires_at"]?.text.flatMap { RFC3339.timestamp($0) }
     }
 
