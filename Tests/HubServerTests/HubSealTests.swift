@@ -174,7 +174,7 @@ final class HubSealTests {
         #expect(try SQLiteConnection(.reading(plain)).pragma("auto_vacuum") == "2")
     }
 
-    @Test("A large database without seals stays as it is, and is served")
+    @Test("A large database without seals stays as it is, and is served; a restore gives its copy seals")
     func large() throws {
         try closedHub()
         let plain = folder.appendingPathComponent("plain.db").path
@@ -184,7 +184,14 @@ final class HubSealTests {
         let bench = try HubBench(seed: 2, place: .file(plain))
         #expect(try bench.verdict(Sent("k-122", seq: 122, .create, id: "new")).word == "accepted")
         #expect(try SQLiteConnection(.reading(plain)).reservedBytes == 0)
-        #expect(try HubBackup.copy(plain, to: folder.appendingPathComponent("copy.db").path).head == 122)
+        let copy = folder.appendingPathComponent("copy.db").path
+        #expect(try HubBackup.copy(plain, to: copy).head == 122)
+        #expect(try !broken(copy).isEmpty)
+        let rows = try export(copy)
+        _ = try HubBackup.renew(copy, random: SeededRandom(seed: 3))
+        #expect(try broken(copy) == [])
+        #expect(try export(copy).filter { $0.contains("a-60") } == rows.filter { $0.contains("a-60") })
+        #expect(try HubBackup.check(copy).head == 122)
     }
 
     /// Makes the database as an earlier version would have made it.

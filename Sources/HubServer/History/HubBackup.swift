@@ -46,8 +46,14 @@ package enum HubBackup {
     /// Begins a new history in a copy that is about to replace a hub's database: devices then offer again the changes that it does not
     /// know.
     ///
-    /// Incomplete uploads are forgotten: their bytes are in no backup, and devices begin them again.
+    /// Incomplete uploads are forgotten: their bytes are in no backup, and devices begin them again. A copy without seals gets them,
+    /// whatever its size, because no device waits for it.
     package static func renew(_ copy: String, random: SeededRandom) throws(HubError) -> HubMark {
+        do throws(DatabaseError) {
+            try SQLiteSchema.sealPages(try SQLiteSchema.open(.file(copy)), copy, sizeMax: .max)
+        } catch {
+            throw HubError(error)
+        }
         let hub = try Hub(.file(copy), settings: .adopting, random: random)
         try hub.transact { () throws(DatabaseError) in
             try hub.store.database.run("DELETE FROM upload WHERE digest IS NULL")

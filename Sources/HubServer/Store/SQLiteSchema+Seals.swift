@@ -11,16 +11,17 @@ extension SQLiteSchema {
         try database.execute("PRAGMA auto_vacuum=INCREMENTAL")
     }
 
-    /// Gives a database of an earlier version seals, if it is small.
+    /// Gives a database without seals its seals. It is rewritten for that, which takes as much room once more.
     ///
+    /// - Parameter sizeMax: Bytes. A larger database stays without seals: a hub that starts must not keep its devices waiting.
     /// - Throws: `.corrupt` when the header contradicts the pages.
-    static func sealPages(_ database: SQLiteDatabase, _ path: String) throws(DatabaseError) {
+    static func sealPages(
+        _ database: SQLiteDatabase, _ path: String, sizeMax: Int64 = PageSeal.sealedAtOnce
+    ) throws(DatabaseError) {
         try checkHeader(database, path)
         if database.reservedBytes == 0 {
             let page = try database.number("PRAGMA page_size")
-            guard page == Int64(PageSeal.pageBytes), try database.number("PRAGMA page_count") * page <= PageSeal.sealedAtOnce else {
-                return
-            }
+            guard page == Int64(PageSeal.pageBytes), try database.number("PRAGMA page_count") * page <= sizeMax else { return }
             // Without room the database stays as it was.
             guard try database.rewriteWithSeals() else { return }
         }
