@@ -23,7 +23,8 @@ import SyncCore
 // | counters, the text of an earlier rejection | nothing: they decide nothing |
 // | returns of databases of a device that were not read | nothing: they decide whether it is told once more to take a new id |
 extension Hub {
-    /// Largest number of decisions without the lock about the same requests; then the lock comes first.
+    /// Largest number of decisions without the lock about one request; then the lock comes first. Several requests are decided once
+    /// together, and after that in halves.
     static let decisionsMax = 2
 
     /// Returns whether all reads and writes of the request are those of a decision.

@@ -100,8 +100,10 @@ extension Hub {
                 abandon(error, isReported: !isHeld && !isOfOne && !isOvertaken)
                 state = before
                 if isHeld { return Turn(responses: [], isHeld: true) }
+                // Another hub has changed what one of them rests on. The others must not wait for a record that many change.
+                if isOvertaken, !needsLock, requests.count > 1 { return inHalves(requests, writing, at: now) }
                 // One request fails their common transaction, so each runs alone and the others succeed.
-                if isOfOne { return Turn(responses: requests.flatMap { alone($0, at: now) }) }
+                if isOfOne { return Turn(responses: requests.flatMap { alone($0, deciding: isDecided, at: now) }) }
                 if mayRepeat(error, tries, isCommitting, at: now) { continue }
                 responses = requests.map { _ in Hub.finish(HubResponse(Hub.unavailable(error)), at: now) }
                 break
@@ -114,9 +116,21 @@ extension Hub {
         return Turn(responses: responses)
     }
 
-    private func alone(_ request: HubRequest, at now: Timestamp) -> [HubResponse] {
+    /// Decides the first half of the requests, and then the second one.
+    private func inHalves(_ requests: [HubRequest], _ writing: TransactionPurpose, at now: Timestamp) -> Turn {
         if isDown { reopen(at: now) }
-        return take([request], .writing, deciding: false, at: now).responses
+        let middle = requests.count / 2
+        var turn = take(Array(requests[..<middle]), writing, deciding: true, at: now)
+        if turn.isHeld { return turn }
+        let rest = take(Array(requests[middle...]), writing, deciding: true, at: now)
+        turn.responses += rest.responses
+        turn.isHeld = rest.isHeld
+        return turn
+    }
+
+    private func alone(_ request: HubRequest, deciding: Bool, at now: Timestamp) -> [HubResponse] {
+        if isDown { reopen(at: now) }
+        return take([request], .writing, deciding: deciding, at: now).responses
     }
 
     private func attempt(

@@ -242,6 +242,35 @@ struct DecisionTests {
         #expect(try pair.a.data("audits", "a-1") == ["n": 2, "m": 1])
     }
 
+    @Test("A record that another hub changes again and again sends no push but its own to the lock")
+    func hotRecord() throws {
+        let pair = try Pair()
+        _ = try pair.b.verdict(Sent("k-0", .create, id: "hot", data: ["n": 0]), device: .two)
+        // Eight devices push together, and the fourth one changes the record.
+        let pushes = (0..<8).map { index in
+            let mine = Sent("k-\(index)", index == 3 ? .update : .create, id: index == 3 ? "hot" : "r-\(index)", data: ["m": 1], base: 1)
+            let body: JSON = ["acked_seq": 0, "mutations": [.object(mine.json)]]
+            var headers: HTTPHeaders = [:]
+            HubRequestHeaders(device: DeviceID(trusted: "d-\(index)"), replica: "r-1").write(to: &headers)
+            return HubRequest("POST", "/v1/sync/push", headers: headers, body: body.bytes)
+        }
+        var theirs = 0
+        pair.a.hub.beforeCommit = {
+            pair.counted.decisions += 1
+            // All eight, the first four, two, two, one, and twice the one that changes the record; that one then has the lock.
+            guard pair.counted.decisions != 8 else { return true }
+            theirs += 1
+            let change = Sent("t-\(theirs)", seq: Int64(theirs + 1), .update, id: "hot", data: ["n": .int(theirs)], base: pair.b.hub.head)
+            return (try? pair.b.verdict(change, device: .two).word) == "accepted"
+        }
+        let answers = pair.a.hub.handle(pushes, at: pair.a.now)
+        pair.a.hub.beforeCommit = nil
+        #expect(pair.counted.decisions == 9)
+        let words = try answers.map { try PushMessages.readResponse($0.body).results.map(\.verdict.word) }
+        #expect(words == [[String]](repeating: ["accepted"], count: 8))
+        #expect(try pair.a.data("audits", "hot") == ["n": .int(theirs), "m": 1])
+    }
+
     // MARK: The same as one after the other
 
     @Test("Rows and answers of decisions that were overtaken are those of the same pushes one after the other", arguments: 0..<4)
