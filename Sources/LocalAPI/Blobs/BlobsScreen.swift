@@ -6,7 +6,7 @@ package enum BlobsScreen {
         guard !items.isEmpty else { return ["no files"] }
         var table = TextTable([
             .init("BLOB"), .init("WAY"), .init("STATE"), .init("DONE", .right), .init("SIZE", .right), .init("TYPE", widthMin: 6),
-            .init("NAME", widthMin: 8), .init("SHOWN BY", widthMin: 12),
+            .init("NAME", widthMin: 8), .init("USED BY", widthMin: 12),
         ])
         for item in items { table.add(cells(item)) }
         return table.lines(width: width)

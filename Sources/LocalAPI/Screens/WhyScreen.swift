@@ -27,13 +27,13 @@ package enum WhyScreen {
             }
         }
         if let command = answer.command { lines += wrapped("-> " + command, width) }
-        if let situation = answer.situation { lines += wrapped("judged by: " + words(situation), width) }
+        if let situation = answer.situation { lines += wrapped("based on: " + words(situation), width) }
         return lines
     }
 
-    /// The situation in words: `online via wwan0 (metered, roaming), battery 12 % (low), budget reserve (1.2 MB left), time window closed`.
+    /// The situation in words: `online via wwan0 (metered, roaming), battery 12 % (low), data budget used up to its reserve (1.2 MB left)`.
     static func words(_ situation: SituationNote) -> String {
-        var parts = [situation.reachability]
+        var parts = [reachability(situation.reachability)]
         if let uplink = situation.uplink {
             let cost = [situation.isMetered ? "metered" : nil, situation.isRoaming ? "roaming" : nil].compactMap { $0 }
             parts[0] += " via " + uplink + " (" + (cost.isEmpty ? "not metered" : cost.joined(separator: ", ")) + ")"
@@ -41,14 +41,37 @@ package enum WhyScreen {
         if let percent = situation.batteryPercent {
             parts.append("battery \(percent) % (\(situation.power))")
         } else {
-            parts.append("power \(situation.power)")
+            parts.append(situation.power == PowerLevel.ample.rawValue ? "power OK" : "power \(situation.power)")
         }
         parts.append(
-            "budget \(situation.budget)" + (situation.budgetLeft.map { " (\(SizeText.readable($0)) left)" } ?? ""))
+            budget(situation.budget) + (situation.budgetLeft.map { " (\(SizeText.readable($0)) left)" } ?? ""))
         if situation.isPaused { parts.append("paused") }
         if situation.isBreakerOpen { parts.append("breaker open") }
         if !situation.isWindowOpen { parts.append("time window closed") }
         return parts.joined(separator: ", ")
+    }
+
+    private static func reachability(_ name: String) -> String {
+        switch Reachability(rawValue: name) {
+        case .offline: "no link"
+        case .connecting: "no answer from the hub yet"
+        case .captive: "another server in the hub's place"
+        case .degraded: "no answer from the hub"
+        case .auth: "rejected by the hub"
+        case .online: "online"
+        // A newer agent may have more of them.
+        case nil: name
+        }
+    }
+
+    private static func budget(_ name: String) -> String {
+        switch BudgetLevel(rawValue: name) {
+        case .open: "data budget OK"
+        case .soft: "data budget 80 % used"
+        case .reserve: "data budget used up to its reserve"
+        case .spent: "data budget used up"
+        case nil: "data budget \(name)"
+        }
     }
 
     private static func wrapped(_ text: String, _ width: Int) -> [String] {

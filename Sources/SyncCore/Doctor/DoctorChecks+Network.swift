@@ -67,7 +67,7 @@ extension Doctor {
             guard let ends = certificate.endsAt else { return .unknown("\(certificate.path) does not say when it ends") }
             return end("the client certificate", ends, facts.now, fix: fix)
         },
-        DoctorCheck("authorities", why: "the hub is trusted because one of these vouches for it") { facts in
+        DoctorCheck("authorities", why: "the hub's certificate is accepted only if one of these authorities signed it") { facts in
             guard let system = facts.system else { return .unknown("not looked at") }
             guard let file = system.authorities else { return .ok("those of the system") }
             let fix = "put the authorities' present certificates into \(file.path)"
@@ -113,7 +113,7 @@ extension Doctor {
                 return .bad("the hub refuses it: \(fault.detail)", fix: fault.command(at: hub.place))
             }
             guard let path = system.token.path else { return .ok("none: the client certificate is shown instead") }
-            return .ok("\(path) is ours alone")
+            return .ok("\(path) is private to agentd")
         },
         DoctorCheck("token_expiry", why: "a token that ends before it was refreshed locks the device out") { facts in
             guard let hub = facts.hub else { return .unknown(noAgent) }

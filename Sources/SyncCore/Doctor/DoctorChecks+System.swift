@@ -3,7 +3,7 @@ extension Doctor {
     static let systemChecks: [DoctorCheck] = [
         DoctorCheck("state_folder", why: "everything that was accepted and not sent lies there") { facts in
             guard let system = facts.system else { return .unknown("not looked at") }
-            guard let fault = system.stateFault else { return .ok("\(system.stateFolder) is ours alone") }
+            guard let fault = system.stateFault else { return .ok("\(system.stateFolder) is private to agentd") }
             return .bad(fault, fix: "chown agentd:agentd \(system.stateFolder) && chmod 700 \(system.stateFolder)")
         },
         DoctorCheck("file_system", why: "files there must survive a power cut") { facts in
@@ -61,7 +61,7 @@ extension Doctor {
                 parts.append("\(SizeText.readable(perDay)) a day are written to it")
                 if flash.isCard, perDay > cardBytesPerDay { return .warn("\(name): \(parts.joined(separator: "; "))", fix: fix) }
             }
-            return parts.isEmpty ? .unknown("\(name) does not tell") : .ok("\(name): \(parts.joined(separator: "; "))")
+            return parts.isEmpty ? .unknown("\(name) reports no wear data") : .ok("\(name): \(parts.joined(separator: "; "))")
         },
         DoctorCheck("quarantine", why: "a database that was set aside may still hold what could not be read") { facts in
             guard let system = facts.system else { return .unknown("not looked at") }

@@ -56,7 +56,7 @@ extension CurlTransfer {
         guard clock.step == .connecting else {
             // curl itself repeats a request when a kept connection turns out to be closed before an answer. The peer may have processed it
             // all the same, so only the caller, which knows the request, can decide on a retry.
-            return refuse(.broken, "the connection was closed before an answer came; nothing is sent twice")
+            return refuse(.broken, "the connection was closed before an answer; it is unknown whether the request took effect")
         }
         if let used = ledger.use(by: self, local: local, localPort: localPort, remote: remote, remotePort: remotePort) {
             let socket = used.socket

@@ -141,7 +141,7 @@ struct DoctorTests {
             $0.system?.flash.writtenBytes = 6_000_000_000
             $0.system?.flash.machineUptime = .seconds(3_599)
         },
-        Case("flash", .unknown, "it does not tell") { $0.system?.flash = DoctorFacts.Flash() },
+        Case("flash", .unknown, "it reports no wear data") { $0.system?.flash = DoctorFacts.Flash() },
         Case("quarantine", .note, "one is kept") { $0.system?.quarantined = 1 },
         Case("clock", .bad, "ten minutes behind the hub") { $0.hub?.clockOffset = .seconds(600) },
         Case("clock", .bad, "ten minutes ahead of the hub") { $0.hub?.clockOffset = .seconds(-600) },
