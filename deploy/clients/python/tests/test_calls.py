@@ -253,7 +253,7 @@ class SchemaTests(unittest.TestCase):
             problem(422, "validation", "version 9 is newer", errors=[{"pointer": "/schema", "detail": "is newer"}])
         )
         with self.assertRaises(errors.ValidationFailed) as caught:
-            script.run(operations.record(script.session, "audits", "a-1", "merged", None))
+            script.run(operations.record(script.session, "audits", "a-1", "merged", False, None))
         self.assertEqual((caught.exception.code, caught.exception.field), ("validation", "/schema"))
 
 
@@ -313,6 +313,12 @@ class ProgressTests(unittest.TestCase):
         with self.assertRaises(errors.NotKept) as caught:
             script.run(operations.progress(script.session, "audits", "a-1", None))
         self.assertIn("agentctl get --fetch", caught.exception.next_step)
+
+    def test_a_document_that_is_not_kept_is_fetched_on_request(self) -> None:
+        script = Script(problem(503, "hub-unavailable", "the hub does not answer"))
+        with self.assertRaises(errors.HubUnavailable):
+            script.run(operations.record(script.session, "audits", "a-1", "merged", True, None))
+        self.assertEqual([it.target for it in script.asked], ["/v1/records/audits/a-1?fetch=1"])
 
     def test_an_answer_that_lacks_something_is_refused(self) -> None:
         wrong: List[Dict[str, Any]] = [

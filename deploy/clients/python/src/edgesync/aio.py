@@ -187,8 +187,10 @@ class AsyncClient:
 
     # MARK: Records
 
-    async def record(self, entity: str, id: str, *, view: str = "merged", deadline: Optional[float] = None) -> Record:
-        return await self._run(operations.record(self._session, entity, id, view, deadline))
+    async def record(
+        self, entity: str, id: str, *, view: str = "merged", fetch: bool = False, deadline: Optional[float] = None
+    ) -> Record:
+        return await self._run(operations.record(self._session, entity, id, view, fetch, deadline))
 
     async def record_unless(
         self, entity: str, id: str, etag: str, *, deadline: Optional[float] = None

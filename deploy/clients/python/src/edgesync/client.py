@@ -223,15 +223,19 @@ class Client:
 
     # MARK: Records
 
-    def record(self, entity: str, id: str, *, view: str = "merged", deadline: Optional[float] = None) -> Record:
+    def record(
+        self, entity: str, id: str, *, view: str = "merged", fetch: bool = False, deadline: Optional[float] = None
+    ) -> Record:
         """Reads one record of the mirror.
 
         :param view: ``merged``: the hub's document with the open mutations on top. ``server``: the hub's document
             alone. ``both``: the first in ``data``, the second in ``base``.
+        :param fetch: If the device does not keep the document of the record, the agent asks the hub for it.
         :raises NotFound: There is no such record.
         :raises NotKept: Its document is not kept on the device.
+        :raises HubUnavailable: The hub could not be asked for it.
         """
-        return self._run(operations.record(self._session, entity, id, view, deadline))
+        return self._run(operations.record(self._session, entity, id, view, fetch, deadline))
 
     def record_unless(self, entity: str, id: str, etag: str, *, deadline: Optional[float] = None) -> Optional[Record]:
         """Reads one record; ``None`` if it still is in the state of ``etag``."""

@@ -250,7 +250,7 @@ class NotKept(Refused):
     """The device has dropped the document of the record to save space."""
 
     code = "not-kept"
-    advice = "fetch the record from the hub (agentctl get --fetch ENTITY ID), then repeat the call"
+    advice = "repeat the call with fetch=True, or run: agentctl get --fetch ENTITY ID"
 
 
 class AlreadySent(Refused):
@@ -461,6 +461,20 @@ class ReadOnly(Refused):
     is_transient = True
 
 
+class TooSlow(Refused):
+    """A query would have taken longer than the agent allows."""
+
+    code = "too-slow"
+    advice = "ask for less: an index, a smaller entity, or a narrower condition; explain() tells what is slow"
+
+
+class HubUnavailable(Refused):
+    """The hub could not be asked for a record whose document the device does not keep."""
+
+    code = "hub-unavailable"
+    advice = "repeat the call when the hub can be reached; agentctl status tells more"
+
+
 class QueueFull(Refused):
     """The outbox has as many open mutations, or as many bytes, as it may have."""
 
@@ -514,6 +528,8 @@ _classes: List[Type[Refused]] = [
     Starting,
     NotConfigured,
     ReadOnly,
+    TooSlow,
+    HubUnavailable,
     QueueFull,
     DiskFull,
 ]

@@ -130,8 +130,8 @@ def discard(session: Session, id: str, reason: str, deadline: Deadline) -> Steps
     return ask(session, requests.discard(id, reason), lambda members: None, deadline)
 
 
-def record(session: Session, entity: str, id: str, view: str, deadline: Deadline) -> Steps[Record]:
-    return ask(session, requests.record(entity, id, view), answers.record, deadline)
+def record(session: Session, entity: str, id: str, view: str, fetch: bool, deadline: Deadline) -> Steps[Record]:
+    return ask(session, requests.record(entity, id, view, fetch=fetch), answers.record, deadline)
 
 
 def record_unless(session: Session, entity: str, id: str, etag: str, deadline: Deadline) -> Steps[Optional[Record]]:

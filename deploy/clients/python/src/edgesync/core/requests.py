@@ -237,9 +237,10 @@ def discard(id: str, reason: str) -> Request:
 # MARK: Records
 
 
-def record(entity: str, id: str, view: str, unless: Optional[str] = None) -> Request:
+def record(entity: str, id: str, view: str, *, fetch: bool = False, unless: Optional[str] = None) -> Request:
     fields = {} if unless is None else {"If-None-Match": unless}
-    return get(path("records", entity, id), ("view", None if view == "merged" else view), fields=fields)
+    shown = None if view == "merged" else view
+    return get(path("records", entity, id), ("view", shown), ("fetch", "1" if fetch else None), fields=fields)
 
 
 def progress(entity: str, id: str) -> Request:
