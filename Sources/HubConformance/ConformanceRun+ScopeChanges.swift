@@ -130,7 +130,7 @@ extension ConformanceRun {
             try require(answer.errors.isEmpty, "the problem \(answer.errors.first?.problem.code ?? "")")
             return "nothing"
         }
-        await check("scope-cursor-older", "A16", "A cursor of before a grant brings what the grant added, or is 410 scope-changed.") {
+        await check("scope-cursor-older", "A16", "A cursor from before a grant brings what the grant added, or is 410 scope-changed.") {
             guard grantOfWest != nil, let before else { throw NotTried("scope-gained failed") }
             let answer = try await pull(.first, before)
             if let problem = answer.errors.first?.problem {

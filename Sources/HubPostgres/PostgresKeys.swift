@@ -23,7 +23,7 @@ enum PostgresKeys {
     static let partitions = 16
     /// Numbers of devices of one part: 2^31 in all.
     private static let perPart = 1 << 27
-    /// The first version with these tables. Programs of before would look for keys in a table that gets no more.
+    /// The first version with these tables. Older programs would look for keys in a table that gets no new ones.
     static let version = 14
 
     static let tables = KeyTables(

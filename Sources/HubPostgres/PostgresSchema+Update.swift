@@ -63,7 +63,7 @@ extension PostgresSchema {
             }
             try database.execute("UPDATE hub_schema SET version = \(index + 1)")
         }
-        // A new database has no keys of before.
+        // A new database has no earlier keys.
         if present <= 0 { for statement in PostgresKeys.removal { try database.execute(statement) } }
         try database.commit()
     }

@@ -5,8 +5,8 @@ import HubServer
 /// Two versions of the program may run side by side while replicas are replaced one after the other. A step therefore only adds: a table, a
 /// column that may be NULL or has a default, an index. `hub_schema` has the version of the tables, and the oldest program that can still
 /// work with them. A program that is older than that refuses to work at its next transaction, not only at its next start. A step that
-/// removes something raises `oldest_reader`, one release after its last use. Two steps are exceptions, because no program of before may
-/// write beside them: 13 moves the newest commit number, and 14 the place of new keys.
+/// removes something raises `oldest_reader`, one release after its last use. Two steps are exceptions, because no older program may write
+/// beside them: 13 moves the newest commit number, and 14 the place of new keys.
 ///
 /// The tables are those of SQLite (``HubServer``'s `SQLiteSchema`, where they are explained), those of ``PostgresKeys``, and two more:
 /// - `commit_log`: the newest commit number, and the counters (``CommitLog``).
@@ -239,7 +239,7 @@ enum PostgresSchema {
               text TEXT NOT NULL)
             """
         ],
-        // A program of before leaves `hub.linked` behind `hub.head`, and the next transaction of this one makes up for it.
+        // An older program leaves `hub.linked` behind `hub.head`, and the next transaction of this one makes up for it.
         [
             """
             CREATE TABLE IF NOT EXISTS record_file(

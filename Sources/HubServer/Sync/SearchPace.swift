@@ -3,22 +3,22 @@ import SyncCore
 /// Says how far the database looks for seeds in its next part, and when the page ends.
 ///
 /// A request waits for its page, and others wait behind it. On PostgreSQL a statement also has a time limit (15 s), and one that meets it
-/// meets it again with each repetition: the device would never go on. Documents cost what they weigh. Of 10 KB each and stored out of line,
+/// meets it again with each repetition: the device would never go on. The cost of a document grows with its size. Of 10 KB each and stored out of line,
 /// 580,000 took 25 s (17 s with two more processes of the server), and 20,000 that lie far apart 4.1 s; of 130 bytes, 580,000 took 0.4 s
 /// (PostgreSQL 15, two slow cores). A part is therefore bounded by number and by bytes, and it grows only while parts are quick.
 struct SearchPace: Hashable {
     /// The largest size of a part. It has at least one document, whatever that weighs.
     struct Bounds: Hashable {
         var documents: Int
-        /// Bytes of documents before compression: only an engine that knows sizes without reading the documents minds them.
+        /// Bytes of documents before compression. Only an engine that knows sizes without reading the documents uses this limit.
         var bytes: Int
     }
 
     /// Largest number of documents that the database looks through for one page. A page often ends by ``pageTime`` before.
     static let documentsMax = 600_000
-    /// Largest part: what comes next may cost more than what was looked through.
+    /// Largest number of documents of a part: what comes next may cost more than what was looked through.
     static let partMax = 100_000
-    /// Largest part: 0.5 s at 130 MB a second, and a third of the time limit of PostgreSQL at 13 MB a second.
+    /// Largest number of bytes of a part: 0.5 s at 130 MB a second, and a third of the time limit of PostgreSQL at 13 MB a second.
     static let bytesMax = 64 << 20
     static let bytesMin = 1 << 20
     /// The first part: where many documents pass, it fills the page.

@@ -1,8 +1,8 @@
 import SyncCore
 import SyncSQLite
 
-// Readiness of mutations is updated with each change instead of being computed when a batch is made. So a claim costs as much as it takes,
-// whatever waits in front of it: a million rows behind a conflict are not read.
+// Readiness of mutations is updated with each change instead of being computed when a batch is made. So the cost of a claim depends on the
+// rows that it takes, not on the rows that wait before them: a million rows behind a conflict are not read.
 //
 // Invariant: a pending mutation is ready if and only if it is not delayed, not tied (`Store+Ties.swift`), and no other mutation of its
 // record is before it. Before it means: an older mutation that is pending, in flight, conflicted, failed or held. For an atomic list this

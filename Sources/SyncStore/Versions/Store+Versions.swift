@@ -50,7 +50,7 @@ extension Store {
     /// Tries the conversion again before a change, in a store that was opened with the new rules: it would take the change in a version
     /// that its documents do not have.
     ///
-    /// A store that has kept its rules of before takes changes in their version, and must not refuse them because the conversion fails.
+    /// A store that has kept its former rules takes changes in their version, and must not refuse them because the conversion fails.
     func convertBeforeChange(at now: Moment) throws(StoreError) {
         guard rulesToUse != nil, try needsConversion(to: rules) else { return }
         try useWaitingRules(at: now)
