@@ -24,9 +24,9 @@ extension EndToEnd {
         }
 
         @Test(
-            "Every command of the pages that lead through a fleet prints what the page shows",
+            "Every command of the pages that lead through something prints what the page shows",
             .enabled(if: python != nil && path(of: "jq") != nil && path(of: "curl") != nil),
-            arguments: ["first-form", "two-customers"])
+            arguments: ["first-hour", "first-form", "two-customers"])
         func walks(_ page: String) async throws {
             let output = try await Child.run(
                 [Self.python ?? "", Self.root + "/deploy/lib/try-page", Self.root + "/deploy/docs/\(page).md", Self.binaries],
