@@ -56,14 +56,15 @@ struct PullWaitTests {
         try PullMessages.readResponse(response.body).pages.flatMap(\.records).map(\.id.text)
     }
 
-    private static func with(
-        rules: RuleBook = RuleBook(), access: AccessBook = AccessBook(),
+    /// - Parameter place: The place of the database; `nil`: a new one.
+    static func with(
+        place: Hub.Place? = nil, rules: RuleBook = RuleBook(), access: AccessBook = AccessBook(),
         limits: ServiceTests.ChangeLimits = { _ in }, stopsItself: Bool = false, _ body: (Stand) async throws -> Void
     ) async throws {
-        let rows = try HubRows()
+        let rows = place == nil ? try HubRows() : nil
         var settings = Hub.Settings(rules: rules, compressor: ZlibCompressor())
         settings.access = access
-        let hub = try Hub(rows.place, settings: settings, random: SeededRandom(seed: 1))
+        let hub = try Hub(try place ?? #require(rows).place, settings: settings, random: SeededRandom(seed: 1))
         var options = HubService.Options(host: "127.0.0.1", port: 0)
         limits(&options.limits)
         let clock = Clock()
@@ -121,6 +122,44 @@ struct PullWaitTests {
             #expect(response.headers["Preference-Applied"] == "wait=30")
             #expect(response.headers["Sync-Time"] == "1795208430000")
         }
+    }
+
+    @Test("At the end of its wait a pull tells the numbers of this moment, because the device may have pushed meanwhile")
+    func endTellsThePresent() async throws {
+        try await Self.with { stand in
+            let cursor = try await stand.cursor()
+            async let answer = stand.pull(cursor, prefer: "wait=30")
+            try await stand.waiting(1)
+            _ = try await stand.running.push([Sent("k-1", seq: 7, .create, "sites", id: "s-1")])
+            stand.clock.advance(30)
+            let response = try await answer
+            let pulled = try PullMessages.readResponse(response.body)
+            #expect(pulled.pages.isEmpty && pulled.head == 1 && response.headers["Preference-Applied"] == "wait=30")
+            #expect(response.headers["Sync-Head"] == "1" && response.headers["Sync-Device-Seq"] == "7")
+        }
+    }
+
+    @Test("Waits that end together are answered in one transaction")
+    func endTogether() async throws {
+        let rows = try HubRows()
+        let place = WatchedPlace(rows.place.database)
+        try await Self.with(place: .shared(place)) { stand in
+            let cursor = try await stand.cursor()
+            try await withThrowingTaskGroup(of: HTTPResponse.self) { group in
+                for number in 0..<100 {
+                    group.addTask { try await stand.pull(cursor, device: DeviceID(trusted: "gw-\(100 + number)")) }
+                }
+                try await stand.waiting(100)
+                place.forget()
+                stand.clock.advance(55)
+                for try await response in group {
+                    #expect(try response.status == 200 && PullMessages.readResponse(response.body).pages.isEmpty)
+                    #expect(response.headers["Sync-Head"] == "0" && response.headers["Preference-Applied"] == "wait=55")
+                }
+            }
+            #expect(place.begun == [1])
+        }
+        withExtendedLifetime(rows) {}
     }
 
     @Test("Without a preference to wait, or with one that is no time, the answer comes at once", arguments: [nil, "wait=soon", "wait=0"])

@@ -14,7 +14,7 @@ package final class HubService: Sendable {
         package var tls: HubTLS?
         /// Path of the Unix socket for operators on this machine (``OperatorHandler``); `nil`: none.
         package var operatorSocket: String?
-        /// Threads that read and write sockets; the database has its own thread.
+        /// Threads that read and write sockets; each connection to the database has its own thread.
         package var threads = 2
         package var limits = HubService.defaultLimits
         #if ABLATIONS
@@ -141,9 +141,10 @@ package final class HubService: Sendable {
         let group = MultiThreadedEventLoopGroup(numberOfThreads: max(1, options.threads))
         // The other threads write files: the database must not wait for them.
         let fileThreads = hub.settings.uploads?.storage.traits.threads ?? 0
-        let ownGroup = MultiThreadedEventLoopGroup(numberOfThreads: 2 + fileThreads)
-        let (loop, readLoop) = (ownGroup.next(), ownGroup.next())
-        let reader = Self.reader(beside: hub, log)
+        let readers = Self.readers(beside: hub, log)
+        let ownGroup = MultiThreadedEventLoopGroup(numberOfThreads: 1 + readers.count + fileThreads)
+        let loop = ownGroup.next()
+        let reading = readers.map { (reader: $0, loop: ownGroup.next()) }
         let files = FileThreads(fileThreads == 0 ? [loop] : (0..<fileThreads).map { _ in ownGroup.next() })
         let worker = HubWorker(hub, on: loop, files: files, environment)
         let handler = HubHandler(worker: worker, options: options, environment: environment)
@@ -176,7 +177,7 @@ package final class HubService: Sendable {
         do {
             let server = try await HTTPServer.start(configuration, on: group, handler: handler)
             worker.figures.use { server.counts }
-            if let reader { worker.read(with: reader, on: readLoop) }
+            worker.read(with: reading)
             worker.start()
             let operators = await OperatorHandler.listen(at: options.operatorSocket, worker, on: group, log)
             let service = HubService(server, operators, worker, group, ownGroup, identity.map { .init($0, environment.time, log) })
@@ -190,14 +191,16 @@ package final class HubService: Sendable {
         }
     }
 
-    /// A database that gives no second connection does not prevent serving.
-    private static func reader(beside hub: Hub, _ log: Logger) -> HubReader? {
+    /// A database that gives no further connection does not prevent serving.
+    private static func readers(beside hub: Hub, _ log: Logger) -> [HubReader] {
+        var readers: [HubReader] = []
         do throws(HubError) {
-            return try hub.reader()
+            while readers.count < HubReaders.most, let reader = try hub.reader() { readers.append(reader) }
         } catch {
-            log.warning("reads share the connection of the writer", metadata: ["error": "\(error)"])
-            return nil
+            let shared = readers.isEmpty ? "reads share the connection of the writer" : "listings share the connection of pulls"
+            log.warning("\(shared)", metadata: ["error": "\(error)"])
         }
+        return readers
     }
 
     private init(

@@ -35,7 +35,7 @@ final class HubWorker: @unchecked Sendable {
     private let keeper: AnswerKeeper
 
     /// Answers most requests that only read; `nil`: this worker does.
-    private let reading = Mutex<HubReadWorker?>(nil)
+    private let reading = Mutex<HubReaders?>(nil)
     private let lastWait = Atomic<WaitingPulls.ID>(0)
     private let inbox = Mutex(Inbox())
     private let views = Mutex(Views())
@@ -241,7 +241,7 @@ final class HubWorker: @unchecked Sendable {
     }
 
     func submit(_ job: Job) {
-        if HubReadWorker.takes(job.request), let reading = reading.withLock({ $0 }) { return reading.submit(job) }
+        if HubReaders.takes(job.request), let reading = reading.withLock({ $0 }) { return reading.submit(job) }
         take(job)
     }
 
@@ -255,19 +255,20 @@ final class HubWorker: @unchecked Sendable {
         if isFirst { loop.execute { self.turn() } }
     }
 
-    /// Answers requests that only read on a second thread, beside those that write.
-    func read(with reader: HubReader, on loop: any EventLoop) {
-        let worker = HubReadWorker(reader, on: loop, environment, figures) { [self] jobs, responses, elapsed in
+    /// Answers requests that only read on other threads, beside those that write.
+    func read(with readers: [(reader: HubReader, loop: any EventLoop)]) {
+        let outcome = HubReadWorker.Outcome { [self] jobs, responses, elapsed in
             for (job, response) in zip(jobs, responses) {
                 traffic.count(job.request, response)
                 job.answer(response)
             }
             admission.withLock { $0.served(jobs.count, in: elapsed) }
-            self.loop.execute { self.hub.transactionTimes.add(elapsed) }
+            loop.execute { self.hub.transactionTimes.add(elapsed) }
         } passOn: { [self] jobs in
             for job in jobs { take(job) }
         }
-        reading.withLock { $0 = worker }
+        let reading = HubReaders(readers, environment, figures, outcome)
+        self.reading.withLock { $0 = reading }
     }
 
     /// Does an operator's work on the hub, between two turns: devices that ask meanwhile wait for its end.
@@ -365,8 +366,8 @@ final class HubWorker: @unchecked Sendable {
         let answered = Array(zip(jobs, hub.handle(jobs.map(\.request), at: environment.time.now().wall)))
         guard let read = hub.takeUnconfirmed() else { return serve(answered) }
         // The answer about a file proves nothing of the newest commit.
-        serve(answered.filter { !HubReadWorker.takes($0.0.request) })
-        let held = answered.filter { HubReadWorker.takes($0.0.request) }.map { ($0.0.holding($0.1), $0.1) }
+        serve(answered.filter { !HubReaders.takes($0.0.request) })
+        let held = answered.filter { HubReaders.takes($0.0.request) }.map { ($0.0.holding($0.1), $0.1) }
         if held.isEmpty { return }
         let batch = AnswerKeeper.Batch {
             self.serve(held)

@@ -33,8 +33,9 @@ final class PullWaits: @unchecked Sendable {
     private let reader: HubReader
     private let environment: HubService.Environment
     private let figure: @Sendable (Int) -> Void
-    /// Receives the pulls that are to be answered again, or for the last time. Set once, before there are any.
-    var handOut: ([HubWorker.Job]) -> Void = { _ in }
+    /// Receives the pulls that are to be answered again (``ReadKind/woken``), or for the last time (``ReadKind/ended``). Set once, before
+    /// there are any.
+    var handOut: ([HubWorker.Job], ReadKind) -> Void = { _, _ in }
 
     private var list = WaitingPulls()
     private var jobs: [WaitingPulls.ID: HubWorker.Job] = [:]
@@ -75,7 +76,7 @@ final class PullWaits: @unchecked Sendable {
         jobs[wait.id] = job
         if let oldest, var displaced = jobs.removeValue(forKey: oldest) {
             displaced.wait = nil
-            handOut([displaced])
+            handOut([displaced], .ended)
         }
         figure(list.count)
         lookLater(in: PullWaits.period)
@@ -97,7 +98,7 @@ final class PullWaits: @unchecked Sendable {
         loop.execute {
             self.isStopping = true
             self.timer?.cancel()
-            self.release(self.list.all)
+            self.release(self.list.all, as: .ended)
         }
     }
 
@@ -112,8 +113,10 @@ final class PullWaits: @unchecked Sendable {
         let start = NIODeadline.now()
         timer = nil
         let now = environment.time.now()
-        release(list.due(at: now.instant))
         if !list.isEmpty { lookForNews(at: now.wall) }
+        // These have no news. They are answered from the database nevertheless: the device may have pushed meanwhile, through any hub, and
+        // an answer with a lower `Sync-Device-Seq` than the answer to that push would prove a loss to it.
+        release(list.due(at: now.instant), as: .ended)
         // With many scopes a look takes a while. The other requests of this thread have at least two thirds of it.
         lookLater(in: max(PullWaits.period, (.now() - start) * 2))
     }
@@ -124,16 +127,19 @@ final class PullWaits: @unchecked Sendable {
         self.tokens = tokens
         // A database that cannot be read has no news. Each wait ends in time, with an answer that says so.
         guard let sight = reader.sight(at: now), let seen = list.seen else { return }
-        if sight.frame != seen.frame || sight.head < seen.head || hasOtherTokens { return release(list.concerned(by: nil, sight)) }
+        if sight.frame != seen.frame || sight.head < seen.head || hasOtherTokens {
+            return release(list.concerned(by: nil, sight), as: .woken)
+        }
         guard sight.head > seen.head else { return }
         guard let found = reader.changes(after: seen, at: now, scopes: list.scopes(of:)) else { return }
-        release(list.concerned(by: found.sight.frame == seen.frame ? found.changes : nil, found.sight))
+        let changes = found.sight.frame == seen.frame ? found.changes : nil
+        release(list.concerned(by: changes, found.sight), as: .woken)
     }
 
-    private func release(_ ids: [WaitingPulls.ID]) {
+    private func release(_ ids: [WaitingPulls.ID], as kind: ReadKind) {
         if ids.isEmpty { return }
         for id in ids { list.remove(id) }
         figure(list.count)
-        handOut(ids.compactMap { jobs.removeValue(forKey: $0) })
+        handOut(ids.compactMap { jobs.removeValue(forKey: $0) }, kind)
     }
 }

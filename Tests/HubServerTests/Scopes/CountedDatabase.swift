@@ -37,9 +37,11 @@ struct CountedPlace: HubDatabasePlace {
 final class CountedDatabase: HubDatabase {
     private let inner: any HubDatabase
     private let log: WorkLog
+    private let beforeBegin: () -> Void
 
-    init(_ inner: any HubDatabase, _ log: WorkLog) {
-        (self.inner, self.log) = (inner, log)
+    /// - Parameter beforeBegin: Called before each transaction.
+    init(_ inner: any HubDatabase, _ log: WorkLog, beforeBegin: @escaping () -> Void = {}) {
+        (self.inner, self.log, self.beforeBegin) = (inner, log, beforeBegin)
     }
 
     var spelling: SQLSpelling { inner.spelling }
@@ -48,6 +50,7 @@ final class CountedDatabase: HubDatabase {
     var isInTransaction: Bool { inner.isInTransaction }
 
     func begin(_ purpose: TransactionPurpose) throws(DatabaseError) {
+        beforeBegin()
         log.add(WorkLog.Entry(sql: "begin"))
         try inner.begin(purpose)
     }
