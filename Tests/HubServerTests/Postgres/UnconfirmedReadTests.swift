@@ -117,8 +117,10 @@ struct UnconfirmedReadTests {
         #expect(try stand.pull(at: 10)?.ids == ["a-1"])
     }
 
-    @Test("A running hub answers a pull that shows the commit of another hub, after it has looked once more")
-    func service() async throws {
+    @Test(
+        "A running hub answers a pull or a listing that shows the commit of another hub, after it has looked once more",
+        arguments: [false, true])
+    func service(isListing: Bool) async throws {
         let stand = try Stand()
         try stand.awaitStandby("absent")
         _ = try stand.hasty.verdict(Sent("k-2", .create, id: "a-2"), device: .two)
@@ -126,8 +128,13 @@ struct UnconfirmedReadTests {
             let pull = PullRequest(
                 streams: [StreamPosition(entity: "audits", cursor: nil)], limit: 500, maxBytes: 1 << 20, maxSentSeq: 0)
             let start = ContinuousClock.now
-            let answer = try await running.send(.post, "/v1/sync/pull", body: PullMessages.request(pull))
-            #expect(try PullMessages.readResponse(answer.body).pages.flatMap(\.records).map(\.id.text) == ["a-1", "a-2"])
+            if isListing {
+                let answer = try await running.send(.get, "/v1/sync/snapshot?entity=audits")
+                #expect(try SnapshotMessages.readResponse(answer.body).records.map(\.id.text) == ["a-1", "a-2"])
+            } else {
+                let answer = try await running.send(.post, "/v1/sync/pull", body: PullMessages.request(pull))
+                #expect(try PullMessages.readResponse(answer.body).pages.flatMap(\.records).map(\.id.text) == ["a-1", "a-2"])
+            }
             // The head at the start is taken for known; no commit of this hub has confirmed it.
             #expect(ContinuousClock.now - start >= .milliseconds(100))
         }
