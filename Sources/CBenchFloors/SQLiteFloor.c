@@ -29,6 +29,20 @@ sqlite3 *open_database(const char *path, bench_failure *failure) {
     return db;
 }
 
+int bench_sqlite_number(const char *path, const char *sql, int64_t *value, bench_failure *failure) {
+    sqlite3 *db = NULL;
+    sqlite3_stmt *statement = NULL;
+    // Read-only, but the file of its shared memory may have to be made.
+    int is_good = sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, NULL) == SQLITE_OK
+                  && sqlite3_busy_timeout(db, 10000) == SQLITE_OK && sqlite3_prepare_v2(db, sql, -1, &statement, NULL) == SQLITE_OK
+                  && sqlite3_step(statement) == SQLITE_ROW && sqlite3_column_type(statement, 0) != SQLITE_NULL;
+    if (is_good) *value = sqlite3_column_int64(statement, 0);
+    else bench_fail(failure, "%s: %s brought no number: %s", path, sql, sqlite3_errmsg(db));
+    sqlite3_finalize(statement);
+    sqlite3_close(db);
+    return is_good ? 0 : -1;
+}
+
 typedef struct {
     sqlite3 *db;
     sqlite3_stmt *begin, *commit, *insert_mutation, *insert_record, *delete_mutation;

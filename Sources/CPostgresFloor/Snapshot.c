@@ -1,4 +1,4 @@
-// Connections to the server beside those of the floor: one that measures the way to it, and one that keeps a snapshot.
+// Connections to the server beside those of the floor: one measures the way to it, one reads a figure, and one keeps a snapshot.
 
 #include "Internal.h"
 
@@ -38,6 +38,18 @@ int bench_postgres_round_trip(const char *url, uint64_t *nanoseconds, bench_fail
     *nanoseconds = (bench_now() - start) / 100;
     PQfinish(connection);
     return result;
+}
+
+int bench_postgres_number(const char *url, const char *sql, int64_t *value, bench_failure *failure) {
+    PGconn *connection = connect_to(url, failure);
+    if (!connection) return -1;
+    PGresult *result = PQexec(connection, sql);
+    int is_good = PQresultStatus(result) == PGRES_TUPLES_OK && PQntuples(result) > 0 && !PQgetisnull(result, 0, 0);
+    if (is_good) *value = strtoll(PQgetvalue(result, 0, 0), NULL, 10);
+    else bench_fail(failure, "PostgreSQL: %s brought no number: %s", sql, PQerrorMessage(connection));
+    PQclear(result);
+    PQfinish(connection);
+    return is_good ? 0 : -1;
 }
 
 // MARK: A snapshot

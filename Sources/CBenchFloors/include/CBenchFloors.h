@@ -85,6 +85,9 @@ int bench_drain_floor(const bench_drain_plan *plan, bench_cost *cost, bench_fail
 
 const char *bench_sqlite_version(void);
 
+/// The first value of a statement's first row in a database that others may have open, as a number. Fails when there is none.
+int bench_sqlite_number(const char *path, const char *sql, int64_t *value, bench_failure *failure);
+
 // MARK: Load
 
 typedef struct {

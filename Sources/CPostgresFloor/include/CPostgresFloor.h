@@ -26,6 +26,9 @@ void bench_postgres_close(bench_postgres *floor);
 /// The mean time of 100 statements with a trivial answer, one after the other.
 int bench_postgres_round_trip(const char *url, uint64_t *nanoseconds, bench_failure *failure);
 
+/// The first value of a statement's first row, as a number. Fails when there is none.
+int bench_postgres_number(const char *url, const char *sql, int64_t *value, bench_failure *failure);
+
 /// A connection with an open transaction that keeps one snapshot, as pg_dump does for as long as it runs. NULL after a failure.
 typedef struct bench_snapshot bench_snapshot;
 bench_snapshot *bench_snapshot_hold(const char *url, bench_failure *failure);

@@ -1,8 +1,5 @@
 import ArgumentParser
 import BenchKit
-import CBenchFloors
-import Glibc
-import LocalAPI
 import SyncCore
 
 /// Measures the capacity for a fleet of one hub, or of several over one database.
@@ -18,37 +15,41 @@ struct FleetCommand: ParsableCommand {
             PostgreSQL stands their floor: the statements that the same work cannot do without, sent from C to the same server. With \
             --news all devices wait at one hub, and one more pushes. With --scopes each device has two of as many sites as there are \
             devices, and lists its share of the records. --stop, --snapshot, --seeding and --idle-pulls measure one more promise of the \
-            hub each, with its goal.
+            hub each. --all measures every subject, the load also behind a way of 1 ms to PostgreSQL, and ends with all goals. A case \
+            that is not possible here is skipped with its reason, and its goals are not judged.
             """)
 
-    @Option(help: ArgumentHelp("Devices.", valueName: "count")) var devices = 1_000
-    @Option(help: ArgumentHelp("Pushes of each device, in each of the two runs.", valueName: "count")) var pushes = 4
-    @Option(help: ArgumentHelp("Mutations of a push.", valueName: "count")) var mutations = 20
-    @Option(help: ArgumentHelp("Connections at one time.", valueName: "count")) var connections = 128
-    @Option(help: ArgumentHelp("Length of the outage, milliseconds.", valueName: "ms")) var outage = 2_000
+    @Flag(help: "Measure all subjects one after the other, each with its own sizes. About a quarter of an hour.") var all = false
+    @Option(help: ArgumentHelp("Devices; default: 1000.", valueName: "count")) var devices: Int?
+    @Option(help: ArgumentHelp("Pushes of each device, in each of the two runs; default: 4.", valueName: "count")) var pushes: Int?
+    @Option(help: ArgumentHelp("Mutations of a push; default: 20.", valueName: "count")) var mutations: Int?
+    @Option(help: ArgumentHelp("Connections at one time; default: 128.", valueName: "count")) var connections: Int?
+    @Option(help: ArgumentHelp("Length of the outage, milliseconds; default: 2000.", valueName: "ms")) var outage: Int?
     @Option(help: ArgumentHelp("Measure only this case: sqlite, postgres-1 or postgres-2.", valueName: "case")) var only: String?
     @Flag(help: "Measure only how soon waiting devices have a change, and their cost.") var news = false
     @Flag(help: "Measure only records that are shared out by scopes: what each device receives, and what its pulls cost.") var scopes =
         false
     @Option(
-        help: ArgumentHelp("Records that are shared out with --scopes, or listed with --seeding and --idle-pulls.", valueName: "count"))
-    var records = 100_000
+        help: ArgumentHelp(
+            "Records that are shared out with --scopes, or listed with --news, --seeding and --idle-pulls; default: 100000.",
+            valueName: "count"))
+    var records: Int?
     @Flag(help: "Measure only how long a hub answers no push after another one over the same database was stopped (SIGSTOP) for 5 s.")
     var stop = false
-    @Option(help: ArgumentHelp("Number of times that a hub is stopped, with --stop.", valueName: "count")) var stops = 5
+    @Option(help: ArgumentHelp("Number of times that a hub is stopped, with --stop; default: 5.", valueName: "count")) var stops: Int?
     @Option(
         help: ArgumentHelp(
             "Seed of the moments, with --stop; without it one is drawn. It is printed, and the same seed draws the same moments.",
             valueName: "number"))
     var seed: UInt64?
     @Option(
-        defaultAsFlag: 60,
+        defaultAsFlag: FleetCommand.usualSnapshot,
         help: ArgumentHelp(
             "Measure only what a hub on PostgreSQL loses of its rate while a transaction keeps a snapshot open, as a backup does.",
             valueName: "seconds"))
     var snapshot: Int?
     @Option(
-        defaultAsFlag: 8,
+        defaultAsFlag: FleetCommand.usualSeeding,
         help: ArgumentHelp(
             "Measure only how long pushes take while that many new devices make their first sync of all --records.", valueName: "count"))
     var seeding: Int?
@@ -59,6 +60,8 @@ struct FleetCommand: ParsableCommand {
             "Let hubs and floor reach PostgreSQL over a way that takes so long in both directions together; default: the server's socket.",
             valueName: "ms"))
     var roundTrip = 0.0
+    @Flag(help: "Small loads and short times, to see that it works. The figures say little.") var quick = false
+    @Flag(help: "Exit with 1 when a goal is missed.") var check = false
     @Flag(help: "Print one JSON object instead of a table.") var json = false
     @Option(help: ArgumentHelp("Folder for everything that is written. Must not be in memory.", valueName: "folder")) var dir = "/var/tmp"
     @Option(help: ArgumentHelp("The hub to measure; default: next to agentbench.", valueName: "program")) var agenthub: String?
@@ -66,59 +69,57 @@ struct FleetCommand: ParsableCommand {
     static let cases = ["sqlite", "postgres-1", "postgres-2"]
 
     func validate() throws {
-        guard (1...20_000).contains(devices) else { throw ValidationError("--devices takes 1 to 20000.") }
-        // The grants of the devices are in one file of entities, which may hold 50,000 values.
-        if scopes, devices > 8_000 { throw ValidationError("--devices takes 1 to 8000 with --scopes.") }
-        guard (1...1_000).contains(pushes), (1...500).contains(mutations) else {
-            throw ValidationError("--pushes takes 1 to 1000, --mutations 1 to 500.")
-        }
+        try demand(devices, 1...20_000, "--devices takes 1 to 20000.")
+        try demand(pushes, 1...1_000, "--pushes takes 1 to 1000, --mutations 1 to 500.")
+        try demand(mutations, 1...500, "--pushes takes 1 to 1000, --mutations 1 to 500.")
         // A hub admits 256 requests at a time, and low-ranked ones only while half of that is free.
-        guard (1...900).contains(connections) else { throw ValidationError("--connections takes 1 to 900.") }
-        guard (0...60_000).contains(outage) else { throw ValidationError("--outage takes 0 to 60000.") }
-        guard (1...10_000_000).contains(records) else { throw ValidationError("--records takes 1 to 10000000.") }
+        try demand(connections, 1...900, "--connections takes 1 to 900.")
+        try demand(outage, 0...60_000, "--outage takes 0 to 60000.")
+        try demand(records, 1...10_000_000, "--records takes 1 to 10000000.")
         guard roundTrip == 0 || (0.01...1_000).contains(roundTrip) else { throw ValidationError("--round-trip takes 0.01 to 1000.") }
         try validateSubject()
-        let possible = subject.cases
-        if let only, !possible.contains(only) {
-            throw ValidationError("--only takes \(possible.joined(separator: ", "))\(subject.option.map { " with \($0)" } ?? "").")
-        }
+    }
+
+    private func demand(_ number: Int?, _ range: ClosedRange<Int>, _ words: String) throws {
+        if let number, !range.contains(number) { throw ValidationError(words) }
     }
 
     func run() throws {
         let workplace = try Workplace(under: dir)
         defer { workplace.remove() }
-        switch subject {
-        case .load: try publishLoad(in: workplace)
-        case .news: try publishNews(in: workplace)
-        case .scopes: try publishScopes(in: workplace)
-        case .stop: try publishStop(in: workplace)
-        case .snapshot: try publishSnapshot(in: workplace)
-        case .seeding: try publishSeeding(in: workplace)
-        case .idlePulls: try publishIdlePulls(in: workplace)
-        }
-    }
-
-    private func publishNews(in workplace: Workplace) throws {
-        var report = NewsReport(fileSystem: workplace.fileSystem.name)
-        report.rows = try rows { try measureNews($0, workplace) }
-        report.publish(asJSON: json)
-    }
-
-    private func publishScopes(in workplace: Workplace) throws {
-        var report = ScopesReport(devices: devices, records: records, fileSystem: workplace.fileSystem.name)
-        report.rows = try rows { try measureScopes($0, workplace) }
-        report.publish(asJSON: json)
-    }
-
-    /// Measures each case of the subject that is wanted and possible here.
-    func rows<Row>(_ measure: (String) throws -> Row) throws -> [Row] {
-        try subject.cases.filter { only == nil || only == $0 }.compactMap { name in
-            if name != "sqlite", let obstacle = PostgresUnderTest.obstacle {
-                Talk.say("\(name): skipped, \(obstacle)")
-                return nil
+        var results: [any FleetResult] = []
+        var failures: [String] = []
+        for run in runs(in: workplace) {
+            if all { Talk.say("== \(run.name)") }
+            do {
+                results.append(try run.measure())
+            } catch {
+                guard all else { throw error }
+                // The other measurements are still useful.
+                Talk.say("\(error)")
+                failures.append("\(run.name): \(error)")
             }
-            Talk.say(name)
-            return try measure(name)
+        }
+        publish(results, failures)
+        if !failures.isEmpty || check && results.contains(where: { $0.goals.contains { !$0.isMet } }) { throw ExitCode(1) }
+    }
+
+    private func publish(_ results: [any FleetResult], _ failures: [String]) {
+        guard all else {
+            for result in results { print(json ? result.document.json : result.page) }
+            return
+        }
+        if json {
+            var measured: JSONObject = [:]
+            for result in results { measured[result.run.name] = result.document }
+            let whole: JSON = [
+                "schema": "fleet-all/1", "version": .string(ProductVersion.text), "subjects": .object(measured),
+                "failures": .list(failures),
+            ]
+            print(whole.json)
+        } else {
+            let parts = results.map { "== \($0.run.name)\n\n\($0.text)" } + [FleetGoal.table(results.flatMap(\.goals))]
+            print((parts.filter { !$0.isEmpty } + failures).joined(separator: "\n\n"))
         }
     }
 }

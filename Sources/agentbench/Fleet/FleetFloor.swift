@@ -14,9 +14,7 @@ struct FleetFloor {
     /// The time of a statement with a trivial answer, nanoseconds.
     let roundTrip: Double
 
-    private static let seconds: UInt64 = 5
-
-    init(_ server: PostgresUnderTest, writers: Int) throws {
+    init(_ server: PostgresUnderTest, writers: Int, _ run: FleetRun) throws {
         self.writers = writers
         roundTrip = try server.roundTrip()
         var failure = bench_failure()
@@ -24,9 +22,9 @@ struct FleetFloor {
         defer { bench_postgres_close(floor) }
         var cost = bench_cost()
         // The first second makes the server's caches and files.
-        try checked("floor") { bench_postgres_run(floor, 1_000_000_000, &cost, $0) }
+        try checked("floor") { bench_postgres_run(floor, run.span(1), &cost, $0) }
         let before = server.cpu
-        try checked("floor") { bench_postgres_run(floor, FleetFloor.seconds * 1_000_000_000, &cost, $0) }
+        try checked("floor") { bench_postgres_run(floor, run.span(5), &cost, $0) }
         let spent = server.cpu - before
         mutations = Double(cost.rows) * 1e9 / Double(max(cost.nanoseconds, 1))
         clientMicroseconds = Double(cost.cpu_nanoseconds) / 1_000 / Double(max(cost.rows, 1))
@@ -34,6 +32,9 @@ struct FleetFloor {
     }
 
     var name: String { writers == 1 ? "floor, 1 writer" : "floor, \(writers) writers" }
+
+    /// The meaning of a column with its rate.
+    static let sentence = "\"floor\": mutations a second of groups of 16 pushes from C to the same server."
 
     /// The hub's rate as a share of this.
     func share(of rate: Double) -> Double { mutations > 0 ? rate / mutations : 0 }

@@ -45,6 +45,13 @@ enum FleetMoments {
 }
 
 extension FleetMoments {
+    /// Mutations a second that were answered in these ranges together.
+    static func rate(_ answers: [FleetClient.PushAnswer], in ranges: [Range<UInt64>]) -> Double {
+        let length = ranges.reduce(0) { $0 + Double($1.upperBound - $1.lowerBound) }
+        let applied = ranges.reduce(0) { $0 + rate(answers, in: $1) * Double($1.upperBound - $1.lowerBound) }
+        return length > 0 ? applied / length : 0
+    }
+
     /// Mutations a second of two runs together.
     static func mean(_ first: FleetClient.Outcome, _ second: FleetClient.Outcome) -> Double {
         Double(first.applied + second.applied) * 1e9 / Double(max(first.nanoseconds + second.nanoseconds, 1))

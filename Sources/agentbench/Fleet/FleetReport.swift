@@ -2,7 +2,7 @@ import BenchKit
 import SyncCore
 
 /// The result of `agentbench fleet`, as a table or as JSON.
-struct FleetReport {
+struct FleetReport: FleetResult {
     struct Row {
         var name: String
         var steady: FleetClient.Outcome
@@ -23,24 +23,27 @@ struct FleetReport {
         var times: Times { Times(steady.pushTimes) }
     }
 
+    let run: FleetRun
     let load: FleetLoad
-    let outage: Int
-    /// Milliseconds that the way to PostgreSQL was made to take; 0: the server's socket.
-    let roundTrip: Double
-    let fileSystem: String
     var rows: [Row] = []
     private let machine = Machine()
 
-    init(load: FleetLoad, outage: Int, roundTrip: Double, fileSystem: String) {
+    init(_ run: FleetRun, _ load: FleetLoad) {
+        self.run = run
         self.load = load
-        self.outage = outage
-        self.roundTrip = roundTrip
-        self.fileSystem = fileSystem
     }
 
-    func publish(asJSON: Bool) { print(asJSON ? json.json : text) }
+    /// Those of one hub on PostgreSQL: at its own socket, and behind a way of 1 ms.
+    var goals: [FleetGoal] {
+        guard [0, 1].contains(run.roundTrip) else { return [] }
+        let limit = run.roundTrip > 0 ? 10_000.0 : 15_000.0
+        let way = run.roundTrip > 0 ? ", \(run.roundTrip.short) ms from its database" : ""
+        return rows.filter { $0.name == "postgres-1" }.map {
+            FleetGoal("mutations a second of one hub\(way)", $0.name, $0.mutations, .atLeast(limit), "/s")
+        }
+    }
 
-    private var text: String {
+    var text: String {
         var table = TextTable([
             "hubs", "requests/s", "mutations/s", "of floor", "hub CPU", "database CPU", "push p50", "p99", "503", "back after", "lost",
             "repeated",
@@ -62,38 +65,39 @@ struct FleetReport {
         }
         return """
             \(load.devices) devices, each \(load.pushes) pulls and pushes of \(load.mutations) mutations; CPU is for each mutation.
-            "back after": all hubs were killed in the middle of the same load and away for \(outage) ms; the time from their return
+            "back after": all hubs were killed in the middle of the same load and away for \(run.outage) ms; the time from their return
             until everything was there. "lost": requests without an answer; "repeated": mutations that had been applied, and were
             answered as duplicates. Every mutation took effect once, as the hub counts. "floor": the statements of groups of 16 pushes with
             20 mutations of 200 B, from C to the same server, as many writers as there are hubs; its "hub CPU" is that of the writers.
             \(way)
             \(table.text)
 
-            \(machine.processor), \(machine.cores) cores, Linux \(machine.kernel), \(fileSystem), SQLite \(machine.sqlite)
+            \(machine.processor), \(machine.cores) cores, Linux \(machine.kernel), \(run.fileSystem), SQLite \(machine.sqlite)
             """
     }
 
     private var way: String {
         let seen = rows.compactMap(\.floor?.roundTrip).map { "\(($0 / 1e6).short) ms" }
         if seen.isEmpty { return "" }
-        let asked = roundTrip > 0 ? "a way of \(roundTrip.short) ms there and back" : "the server's socket"
+        let asked = run.roundTrip > 0 ? "a way of \(run.roundTrip.short) ms there and back" : "the server's socket"
         return "PostgreSQL was reached over \(asked); a trivial statement took \(seen.joined(separator: " and ")).\n"
     }
 
-    private var json: JSON {
+    var json: JSON {
         [
             "schema": "fleet/1", "version": .string(ProductVersion.text), "devices": .int(Int64(load.devices)),
-            "pushes": .int(Int64(load.pushes)), "mutations": .int(Int64(load.mutations)), "outage_ms": .int(Int64(outage)),
-            "round_trip_ms": .hundredths(roundTrip),
+            "pushes": .int(Int64(load.pushes)), "mutations": .int(Int64(load.mutations)), "outage_ms": .int(Int64(run.outage)),
+            "round_trip_ms": .hundredths(run.roundTrip),
             "machine": [
                 "processor": .string(machine.processor), "cores": .int(Int64(machine.cores)), "kernel": .string(machine.kernel),
-                "file_system": .string(fileSystem), "sqlite": .string(machine.sqlite),
+                "file_system": .string(run.fileSystem), "sqlite": .string(machine.sqlite),
             ],
             "cases": .array(
                 rows.map { row in
                     [
                         "case": .string(row.name), "requests_per_s": .hundredths(row.requests),
                         "mutations_per_s": .hundredths(row.mutations),
+                        "applied": .int(Int64(row.steady.applied)), "applied_at_return": .int(Int64(row.returning.applied)),
                         "hub_cpu_us_per_mutation": .hundredths(row.hubMicroseconds),
                         "database_cpu_us_per_mutation": row.serverMicroseconds.map { JSON.hundredths($0) } ?? .null,
                         "push_p50_us": .hundredths(row.times.quantile(0.5) / 1_000),

@@ -36,8 +36,8 @@ enum FleetSocket {
         }
     }
 
-    /// The body of the next answer.
-    static func receive(_ descriptor: Int32) throws -> [UInt8] {
+    /// The body of the next answer, which must have that status.
+    static func receive(_ descriptor: Int32, status: Int = 200) throws -> [UInt8] {
         var bytes: [UInt8] = []
         var buffer = [UInt8](repeating: 0, count: 65_536)
         while true {
@@ -45,17 +45,25 @@ enum FleetSocket {
             guard count > 0 else { throw BenchError("the hub closed a connection before its answer") }
             bytes += buffer[..<count]
             guard let answer = FleetAnswer(bytes) else { continue }
-            guard answer.status == 200 else {
+            guard answer.status == status else {
                 throw BenchError("the hub answered \(answer.status): \(String(decoding: bytes[answer.body].prefix(300), as: UTF8.self))")
             }
             return Array(bytes[answer.body])
         }
     }
 
+    /// The streams of a pull's answer; one without news may be left out.
+    static func streams(in body: [UInt8]) throws -> [JSON] {
+        // An unreadable answer is thrown as an error below.
+        guard let streams = (try? JSONReader.read(body))?.object?["streams"]?.array else {
+            throw BenchError("the answer to a pull does not read: \(String(decoding: body.prefix(300), as: UTF8.self))")
+        }
+        return streams
+    }
+
     /// The only stream of a pull's answer.
     static func stream(in body: [UInt8]) throws -> JSONObject {
-        // An unreadable answer is thrown as an error below.
-        guard let stream = (try? JSONReader.read(body))?.object?["streams"]?.array?.first?.object else {
+        guard let stream = try streams(in: body).first?.object else {
             throw BenchError("a pull brought no page: \(String(decoding: body.prefix(300), as: UTF8.self))")
         }
         return stream

@@ -2,7 +2,7 @@ import BenchKit
 import SyncCore
 
 /// The result of `agentbench fleet --idle-pulls`.
-struct IdlePullsReport {
+struct IdlePullsReport: FleetResult {
     struct Load {
         var outcome: RepeatClient.Outcome
         /// CPU time a request: of the hub, and of the database server.
@@ -27,25 +27,24 @@ struct IdlePullsReport {
         var isServed: Bool
         var listing: Listing
 
-        var isMet: Bool { pulls.outcome.rate >= IdlePullsReport.goal }
+        var goal: FleetGoal {
+            FleetGoal("pulls a second of one hub that bring nothing", name, pulls.outcome.rate, .atLeast(IdlePullsReport.goal), "/s")
+        }
     }
 
     /// Pulls a second.
     static let goal = 5_000.0
 
-    let command: FleetCommand
-    let fileSystem: String
+    let run: FleetRun
     var rows: [Row] = []
     private let machine = Machine()
+    var goals: [FleetGoal] { rows.map(\.goal) }
 
-    init(command: FleetCommand, fileSystem: String) {
-        self.command = command
-        self.fileSystem = fileSystem
+    init(_ run: FleetRun) {
+        self.run = run
     }
 
-    func publish(asJSON: Bool) { print(asJSON ? json.json : text) }
-
-    private var text: String {
+    var text: String {
         var table = TextTable(
             [
                 "hub", "idle pulls", "goal", "", "of probes", "p50", "p99", "hub CPU", "database CPU", "probes", "hub CPU", "listing",
@@ -55,7 +54,7 @@ struct IdlePullsReport {
             let (pulls, probes) = (row.pulls.outcome, row.probes.outcome)
             table.add(
                 [
-                    row.name, "\(pulls.rate.short) /s", ">= 5,000 /s", row.isMet ? "met" : "MISSED",
+                    row.name, "\(pulls.rate.short) /s", ">= 5,000 /s", row.goal.verdict,
                     (pulls.rate / max(probes.rate, 1)).fixed(2),
                 ]
                     + [0.5, 0.99].map { "\((pulls.times.quantile($0) / 1e6).short) ms" }
@@ -64,27 +63,27 @@ struct IdlePullsReport {
                     + ["\((Double(row.listing.nanoseconds) / 1e6).short) ms", "\(row.listing.requests)"])
         }
         return """
-            Pulls that bring nothing over \(command.connections) connections to one hub with \(command.records) records, without TLS and
+            Pulls that bring nothing over \(run.connections) connections to one hub with \(run.records) records, without TLS and
             tokens. "probes": the same with `GET /v1/probe`, what any request costs. "listing": of the records (\(passing)) that pass the
             seed filter for a new device.
 
             \(table.text)
 
-            \(machine.line(fileSystem))
+            \(machine.line(run.fileSystem))
             """
     }
 
     private var passing: Int { rows.first?.listing.records ?? 0 }
 
-    private var json: JSON {
+    var json: JSON {
         [
-            "schema": "fleet-idle-pulls/1", "version": .string(ProductVersion.text), "connections": .int(Int64(command.connections)),
-            "records": .int(Int64(command.records)), "round_trip_ms": .hundredths(command.roundTrip), "machine": machine.json(fileSystem),
+            "schema": "fleet-idle-pulls/1", "version": .string(ProductVersion.text), "connections": .int(Int64(run.connections)),
+            "records": .int(Int64(run.records)), "round_trip_ms": .hundredths(run.roundTrip), "machine": machine.json(run.fileSystem),
             "cases": .array(
                 rows.map { row in
                     [
                         "case": .string(row.name), "pulls": json(row.pulls, row), "probes": json(row.probes, row),
-                        "at_least_per_s": .hundredths(IdlePullsReport.goal), "met": .bool(row.isMet),
+                        "at_least_per_s": .hundredths(IdlePullsReport.goal), "met": .bool(row.goal.isMet),
                         "listing_ms": .hundredths(Double(row.listing.nanoseconds) / 1e6),
                         "listing_requests": .int(Int64(row.listing.requests)),
                         "listing_records": .int(Int64(row.listing.records)),

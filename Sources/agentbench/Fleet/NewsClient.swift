@@ -13,19 +13,24 @@ struct NewsClient {
     }
 
     private let port: UInt16
+    private let waitSeconds: Int
     private var waiters: [Waiter] = []
+    private var lister: NewsLister?
     private var pushes = 0
 
     /// Pulls of a round that are not answered after this time count as lost, nanoseconds.
     private static let patience: UInt64 = 30_000_000_000
     /// Number of pulls that are sent before the hub has to count them as waiting.
     private static let atOnce = 64
-    /// The waits last 55 s; no round begins unless all of them are open.
+    /// No round begins unless all waits are open.
     private static let longestStart: UInt64 = 50_000_000_000
 
     /// Opens one connection for each device and reads the feed to its end.
-    init(devices: Int, port: UInt16) throws {
+    ///
+    /// - Parameter waitSeconds: The length of a wait, 1 to 55.
+    init(devices: Int, port: UInt16, waitSeconds: Int) throws {
         self.port = port
+        self.waitSeconds = waitSeconds
         for index in 0..<devices {
             let name = "news-\(index)"
             let descriptor = try FleetSocket.connect(port)
@@ -35,7 +40,15 @@ struct NewsClient {
         }
     }
 
-    func close() { for waiter in waiters { _ = Glibc.close(waiter.descriptor) } }
+    func close() {
+        for waiter in waiters { _ = Glibc.close(waiter.descriptor) }
+        lister?.close()
+    }
+
+    /// From now on a new device lists and compares the entity during each round.
+    mutating func beginListing(_ entity: String) throws { lister = try NewsLister(entity, port: port) }
+
+    var listed: NewsLister.Count { lister?.count ?? NewsLister.Count() }
 
     /// Lets all devices wait. They ask a few at a time: a pull takes a place of the hub until it waits, and the hub refuses those beyond
     /// the limit of its places (PROTOCOL G4).
@@ -43,16 +56,57 @@ struct NewsClient {
         let start = bench_now()
         for first in stride(from: 0, to: waiters.count, by: NewsClient.atOnce) {
             let end = min(first + NewsClient.atOnce, waiters.count)
-            for waiter in waiters[first..<end] {
-                try FleetSocket.send(NewsClient.pull(waiter.name, cursor: waiter.cursor, waits: true), over: waiter.descriptor)
-            }
+            for index in first..<end { try ask(index) }
             while case let count = try waiting(), count < end {
                 guard bench_now() - start < NewsClient.longestStart else {
                     throw BenchError("only \(count) of \(end) pulls wait after \(NewsClient.longestStart / 1_000_000_000) s")
                 }
-                usleep(20_000)
+                _ = try hold(nanoseconds: 20_000_000)
             }
         }
+    }
+
+    /// Takes the answers of that time while nothing changes. A device whose wait has ended asks again.
+    ///
+    /// - Returns: The number of waits that ended.
+    mutating func hold(nanoseconds: UInt64) throws -> Int {
+        let end = bench_now() + nanoseconds
+        var polled = waiters.map { pollfd(fd: $0.descriptor, events: Int16(POLLIN), revents: 0) }
+        var ended = 0
+        while case let now = bench_now(), now < end {
+            guard poll(&polled, nfds_t(polled.count), Int32((end - now) / 1_000_000) + 1) > 0 else { continue }
+            for index in polled.indices where polled[index].revents != 0 {
+                guard try answer(index) != nil else { continue }
+                ended += 1
+                try ask(index)
+            }
+        }
+        return ended
+    }
+
+    private func ask(_ index: Int) throws {
+        let waiter = waiters[index]
+        try FleetSocket.send(NewsClient.pull(waiter.name, cursor: waiter.cursor, seconds: waitSeconds), over: waiter.descriptor)
+    }
+
+    /// Reads what has arrived for a device.
+    ///
+    /// - Returns: Whether the answer has records; `nil`: it is not complete yet.
+    private mutating func answer(_ index: Int) throws -> Bool? {
+        var buffer = [UInt8](repeating: 0, count: 65_536)
+        let count = recv(waiters[index].descriptor, &buffer, buffer.count, 0)
+        guard count > 0 else { throw BenchError("the hub closed the connection of a waiting device") }
+        waiters[index].answer += buffer[..<count]
+        guard let answer = FleetAnswer(waiters[index].answer) else { return nil }
+        let body = Array(waiters[index].answer[answer.body])
+        waiters[index].answer = []
+        guard answer.status == 200 else {
+            throw BenchError("the hub answered \(answer.status): \(String(decoding: body.prefix(300), as: UTF8.self))")
+        }
+        // A stream without news may be left out of the answer.
+        guard let stream = try FleetSocket.streams(in: body).first?.object else { return false }
+        if let cursor = stream["cursor"]?.text { waiters[index].cursor = cursor }
+        return stream["records"]?.array?.isEmpty == false
     }
 
     /// Pushes one change, and measures the time from then until each waiting device has it, nanoseconds.
@@ -60,24 +114,27 @@ struct NewsClient {
         let pusher = try FleetSocket.connect(port)
         defer { _ = Glibc.close(pusher) }
         pushes += 1
+        try lister?.proceed()
         let start = bench_now()
         try FleetSocket.send(NewsClient.push(pushes), over: pusher)
         var times: [UInt64] = []
         var open = Set(waiters.indices)
-        var buffer = [UInt8](repeating: 0, count: 65_536)
         while !open.isEmpty {
             guard bench_now() - start < NewsClient.patience else { throw BenchError("\(open.count) devices did not get the news in 30 s") }
             let order = Array(open)
             var polled = order.map { pollfd(fd: waiters[$0].descriptor, events: Int16(POLLIN), revents: 0) }
-            guard poll(&polled, nfds_t(polled.count), 1_000) > 0 else { continue }
+            if let lister { polled.append(pollfd(fd: lister.descriptor, events: Int16(POLLIN), revents: 0)) }
+            try lister?.proceed()
+            guard poll(&polled, nfds_t(polled.count), lister == nil ? 1_000 : 50) > 0 else { continue }
+            if lister != nil, let last = polled.last, last.revents != 0 { try lister?.receive() }
             for (entry, index) in zip(polled, order) where entry.revents != 0 {
-                let count = recv(entry.fd, &buffer, buffer.count, 0)
-                guard count > 0 else { throw BenchError("the hub closed the connection of a waiting device") }
-                waiters[index].answer += buffer[..<count]
-                guard let answer = FleetAnswer(waiters[index].answer) else { continue }
+                guard let hasNews = try answer(index) else { continue }
+                guard hasNews else {
+                    // Its wait ended just before the change.
+                    try ask(index)
+                    continue
+                }
                 times.append(bench_now() - start)
-                waiters[index].cursor = try FleetSocket.cursor(in: Array(waiters[index].answer[answer.body]))
-                waiters[index].answer = []
                 open.remove(index)
             }
         }
@@ -98,10 +155,10 @@ struct NewsClient {
         return count
     }
 
-    private static func pull(_ name: String, cursor: String?, waits: Bool = false) -> [UInt8] {
+    private static func pull(_ name: String, cursor: String?, seconds: Int? = nil) -> [UInt8] {
         let quoted = cursor.map { "\"\($0)\"" } ?? "null"
         return FleetSocket.request(
-            "/v1/sync/pull", of: name, more: waits ? "Prefer: wait=55\r\n" : "",
+            "/v1/sync/pull", of: name, more: seconds.map { "Prefer: wait=\($0)\r\n" } ?? "",
             #"{"streams":[{"entity":"notes","cursor":\#(quoted)}],"limit":500,"max_sent_seq":0}"#)
     }
 

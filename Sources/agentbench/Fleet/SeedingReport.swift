@@ -2,7 +2,7 @@ import BenchKit
 import SyncCore
 
 /// The result of `agentbench fleet --seeding`.
-struct SeedingReport {
+struct SeedingReport: FleetResult {
     struct Row {
         var name: String
         /// Times of pushes without new devices, before and after, and beside them.
@@ -14,70 +14,69 @@ struct SeedingReport {
         var nanoseconds: UInt64
         var pages: Int
         var bytes: Int
+        /// `nil`: the hub has SQLite.
+        var floor: FleetFloor?
 
         var ratio: Double {
             let alone = alone.quantile(0.99)
             return alone > 0 ? beside.quantile(0.99) / alone : 0
         }
-        var isMet: Bool { ratio <= SeedingReport.goal }
+        var goal: FleetGoal { FleetGoal("push p99 beside new devices, by that without", name, ratio, .atMost(SeedingReport.goal)) }
     }
 
     static let goal = 2.0
 
-    let command: FleetCommand
-    let fileSystem: String
+    let run: FleetRun
     var rows: [Row] = []
     private let machine = Machine()
+    var goals: [FleetGoal] { rows.map(\.goal) }
 
-    init(command: FleetCommand, fileSystem: String) {
-        self.command = command
-        self.fileSystem = fileSystem
+    init(_ run: FleetRun) {
+        self.run = run
     }
 
-    private var newDevices: Int { command.seeding ?? 0 }
-
-    func publish(asJSON: Bool) { print(asJSON ? json.json : text) }
-
-    private var text: String {
+    var text: String {
         var table = TextTable(
             [
-                "hub", "push p99 alone", "beside", "ratio", "goal", "", "p50 alone", "beside", "mutations/s", "beside", "first syncs",
-                "pages/s",
+                "hub", "push p99 alone", "beside", "ratio", "goal", "", "p50 alone", "beside", "mutations/s", "beside", "floor",
+                "first syncs", "pages/s",
             ],
             words: [0, 5])
         for row in rows {
             table.add([
-                row.name, ms(row.alone, 0.99), ms(row.beside, 0.99), row.ratio.fixed(2), "<= 2", row.isMet ? "met" : "MISSED",
+                row.name, ms(row.alone, 0.99), ms(row.beside, 0.99), row.ratio.fixed(2), "<= 2", row.goal.verdict,
                 ms(row.alone, 0.5), ms(row.beside, 0.5), row.rates.alone.short, row.rates.beside.short,
+                row.floor.map(\.mutations.short) ?? "-",
                 "\((Double(row.nanoseconds) / 1e9).short) s", (Double(row.pages) * 1e9 / Double(max(row.nanoseconds, 1))).short,
             ])
         }
         return """
-            \(command.devices) devices push over \(command.connections) connections, alone for 10 s before and after, and beside
-            \(newDevices) new devices, each of which makes its first sync of \(command.records) records. "first syncs": until the last
-            one has everything. Every mutation took effect once, as the hub counts.
+            \(run.devices) devices push over \(run.connections) connections, alone for \(run.span(10) / 1_000_000_000) s before and
+            after, and beside \(run.seeding) new devices, each of which makes its first sync of \(run.records) records. "first
+            syncs": until the last one has everything. Every mutation took effect once, as the hub counts.
+            \(FleetFloor.sentence)
 
             \(table.text)
 
-            \(machine.line(fileSystem))
+            \(machine.line(run.fileSystem))
             """
     }
 
     private func ms(_ times: Times, _ share: Double) -> String { "\((times.quantile(share) / 1e6).short) ms" }
 
-    private var json: JSON {
+    var json: JSON {
         [
-            "schema": "fleet-seeding/1", "version": .string(ProductVersion.text), "devices": .int(Int64(command.devices)),
-            "mutations": .int(Int64(command.mutations)), "connections": .int(Int64(command.connections)),
-            "new_devices": .int(Int64(newDevices)), "records": .int(Int64(command.records)),
-            "round_trip_ms": .hundredths(command.roundTrip), "machine": machine.json(fileSystem),
+            "schema": "fleet-seeding/1", "version": .string(ProductVersion.text), "devices": .int(Int64(run.devices)),
+            "mutations": .int(Int64(run.mutations)), "connections": .int(Int64(run.connections)),
+            "new_devices": .int(Int64(run.seeding)), "records": .int(Int64(run.records)),
+            "round_trip_ms": .hundredths(run.roundTrip), "machine": machine.json(run.fileSystem),
             "cases": .array(
                 rows.map { row in
                     [
                         "case": .string(row.name), "alone": json(row.alone, row.rates.alone), "beside": json(row.beside, row.rates.beside),
-                        "p99_ratio": .hundredths(row.ratio), "at_most": .hundredths(SeedingReport.goal), "met": .bool(row.isMet),
+                        "p99_ratio": .hundredths(row.ratio), "at_most": .hundredths(SeedingReport.goal), "met": .bool(row.goal.isMet),
                         "first_syncs_ms": .int(Int64(row.nanoseconds / 1_000_000)), "pages": .int(Int64(row.pages)),
-                        "bytes": .int(Int64(row.bytes)),
+                        "bytes": .int(Int64(row.bytes)), "floor": row.floor.map(\.json) ?? .null,
                     ]
                 }),
         ]

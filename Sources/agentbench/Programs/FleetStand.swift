@@ -18,19 +18,22 @@ final class FleetStand {
     /// Starts the database only.
     ///
     /// - Parameter name: `sqlite`, or `postgres-` and the number of hubs.
-    init(_ name: String, _ command: FleetCommand, in workplace: Workplace) throws {
-        self.workplace = workplace
-        program = try command.agenthub ?? neighbour("agenthub")
-        server = name == "sqlite" ? nil : try PostgresUnderTest(in: workplace.folder("pg"), roundTrip: command.roundTrip)
+    init(_ name: String, _ run: FleetRun) throws {
+        workplace = run.workplace
+        program = try run.agenthub ?? neighbour("agenthub")
+        server = name == "sqlite" ? nil : try PostgresUnderTest(in: workplace.folder("pg"), roundTrip: run.roundTrip)
         place = try server.map { ["--database", $0.url] } ?? ["--data", workplace.folder("data")]
         hubCount = name == "postgres-2" ? 2 : 1
     }
 
-    /// - Parameter entities: Lines of the settings below `entities:`.
-    func startHubs(entities: String = FleetStand.entities) throws {
+    /// - Parameters:
+    ///   - entities: Lines of the settings below `entities:`, and further keys.
+    ///   - options: Further ones of `agenthub serve`.
+    func startHubs(entities: String = FleetStand.entities, options: [String] = []) throws {
         for number in 0..<hubCount {
             hubs.append(
-                try FleetHub(program, place: place, in: workplace.folder("hub-\(number)"), settings: "entities:\n" + entities))
+                try FleetHub(
+                    program, place: place + options, in: workplace.folder("hub-\(number)"), settings: "entities:\n" + entities))
         }
     }
 
@@ -67,6 +70,14 @@ final class FleetStand {
             throw BenchError("agenthub stats does not read\n\(tail(of: log))")
         }
         return Int(applied)
+    }
+
+    /// The first value of a statement's first row in the hub's database, as a number.
+    func number(_ sql: String) throws -> Int {
+        if let server { return try server.number(sql) }
+        var value: Int64 = 0
+        try checked("database") { bench_sqlite_number("\(place[1])/hub.db", sql, &value, $0) }
+        return Int(value)
     }
 
     /// Demands that each acknowledged mutation was applied once, and no other one.

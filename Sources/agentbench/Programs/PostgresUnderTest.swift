@@ -79,6 +79,16 @@ final class PostgresUnderTest {
         return Double(time)
     }
 
+    /// The first value of a statement's first row.
+    func number(_ sql: String) throws -> Int {
+        var value: Int64 = 0
+        try checked("database") { bench_postgres_number(url, sql, &value, $0) }
+        return Int(value)
+    }
+
+    /// The number of transactions that were committed so far, reads included; that of a session is at most a second old.
+    func commits() throws -> Int { try number("SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()") }
+
     /// CPU time of the server and of all its live processes, in nanoseconds.
     var cpu: UInt64 {
         let children =

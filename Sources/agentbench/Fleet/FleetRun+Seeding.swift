@@ -2,20 +2,21 @@ import BenchKit
 import CBenchFloors
 
 // New devices make their first sync of everything while the others push.
-extension FleetCommand {
-    private static let aloneSeconds: UInt64 = 10
+extension FleetRun {
     /// The published entity. It is of the kind `reference`, so that it can be filled without pushes.
     private static let entity = "work"
 
-    func publishSeeding(in workplace: Workplace) throws {
-        var report = SeedingReport(command: self, fileSystem: workplace.fileSystem.name)
-        report.rows = try rows { try measureSeeding($0, newDevices: seeding ?? 8, workplace) }
-        report.publish(asJSON: json)
+    func measureSeeding() throws -> SeedingReport {
+        var report = SeedingReport(self)
+        report.rows = try rows { try measureSeeding($0) }
+        return report
     }
 
-    private func measureSeeding(_ name: String, newDevices: Int, _ workplace: Workplace) throws -> SeedingReport.Row {
-        let stand = try FleetStand(name, self, in: workplace)
+    private func measureSeeding(_ name: String) throws -> SeedingReport.Row {
+        let stand = try FleetStand(name, self)
         defer { stand.end() }
+        // Before the hubs, which ask the database something ten times a second.
+        let floor = try stand.server.map { try FleetFloor($0, writers: stand.hubCount, self) }
         try stand.startHubs(entities: FleetStand.entities + "  \(Self.entity): { kind: reference }\n")
         Talk.say("\(name): \(records) records are published")
         try stand.publish(Self.entity, records) {
@@ -33,12 +34,12 @@ extension FleetCommand {
             return outcome
         }
         func alone(_ number: Int) throws -> FleetClient.Outcome {
-            try run(number, .moment(bench_now() + Self.aloneSeconds * 1_000_000_000))
+            try run(number, .moment(bench_now() + span(10)))
         }
         // Warm first, and once more at the end: what else the machine does changes meanwhile.
-        _ = try run(0, .moment(bench_now() + 2_000_000_000))
+        _ = try run(0, .moment(bench_now() + span(2)))
         let first = try alone(1)
-        let beside = try run(2, .firstSyncs, new: newDevices)
+        let beside = try run(2, .firstSyncs, new: seeding)
         let second = try alone(3)
         try stand.check(name, pushed: pushed, before: before)
         return SeedingReport.Row(
@@ -47,6 +48,7 @@ extension FleetCommand {
                 alone: FleetMoments.mean(first, second),
                 beside: Double(beside.applied) * 1e9 / Double(max(beside.nanoseconds, 1))
             ),
-            nanoseconds: beside.nanoseconds, pages: beside.received.pages, bytes: beside.received.bytes)
+            nanoseconds: beside.nanoseconds, pages: beside.received.pages, bytes: beside.received.bytes,
+            floor: floor)
     }
 }

@@ -3,19 +3,19 @@ import CBenchFloors
 import Glibc
 
 // The load of a whole fleet and its return after an outage, beside the floor of the hub's statements.
-extension FleetCommand {
-    func publishLoad(in workplace: Workplace) throws {
+extension FleetRun {
+    func measureLoad() throws -> FleetReport {
         let load = FleetLoad(devices: devices, pushes: pushes, mutations: mutations)
-        var report = FleetReport(load: load, outage: outage, roundTrip: roundTrip, fileSystem: workplace.fileSystem.name)
-        report.rows = try rows { try measure($0, load, workplace) }
-        report.publish(asJSON: json)
+        var report = FleetReport(self, load)
+        report.rows = try rows { try measure($0, load) }
+        return report
     }
 
-    private func measure(_ name: String, _ load: FleetLoad, _ workplace: Workplace) throws -> FleetReport.Row {
-        let stand = try FleetStand(name, self, in: workplace)
+    private func measure(_ name: String, _ load: FleetLoad) throws -> FleetReport.Row {
+        let stand = try FleetStand(name, self)
         defer { stand.end() }
         // Before the hubs, which ask the database something ten times a second.
-        let floor = try stand.server.map { try FleetFloor($0, writers: stand.hubCount) }
+        let floor = try stand.server.map { try FleetFloor($0, writers: stand.hubCount, self) }
         try stand.startHubs()
 
         let before = stand.cpu

@@ -4,25 +4,27 @@ import Glibc
 import SyncCore
 
 // One hub is stopped while others over the same database go on: how long they answer no push.
-extension FleetCommand {
+extension FleetRun {
     /// The time for which a hub is stopped. The server ends the transaction of a stopped hub after 1 or 4 s (HubPostgres, `Patience`).
-    private static let frozenNanoseconds: UInt64 = 5_000_000_000
+    private var frozenNanoseconds: UInt64 { span(5) }
 
-    func publishStop(in workplace: Workplace) throws {
+    func measureStop() throws -> StopReport {
         let seed = seed ?? UInt64.random(in: 0..<1_000_000)
         Talk.say("the moments are those of --seed \(seed)")
-        var report = StopReport(seed: seed, command: self, fileSystem: workplace.fileSystem.name)
-        report.rows = try rows { try measureStop($0, StopPlan(count: stops, hubs: 2, seed: seed), workplace) }
-        report.publish(asJSON: json)
+        var report = StopReport(seed: seed, self)
+        report.rows = try rows { try measureStop($0, StopPlan(count: stops, hubs: 2, seed: seed)) }
+        return report
     }
 
-    private func measureStop(_ name: String, _ plan: StopPlan, _ workplace: Workplace) throws -> StopReport.Row {
-        let stand = try FleetStand(name, self, in: workplace)
+    private func measureStop(_ name: String, _ plan: StopPlan) throws -> StopReport.Row {
+        let stand = try FleetStand(name, self)
         defer { stand.end() }
+        // Before the hubs, which ask the database something ten times a second.
+        let floor = try stand.server.map { try FleetFloor($0, writers: stand.hubCount, self) }
         try stand.startHubs()
         // The first pushes make the hubs' own caches, and their hellos are over.
-        let start = bench_now() + 3_000_000_000
-        let length = plan.stops.reduce(0) { $0 + $1.after + Self.frozenNanoseconds } + 1_000_000_000
+        let start = bench_now() + span(3)
+        let length = plan.stops.reduce(0) { $0 + $1.after + frozenNanoseconds } + span(1)
         var client = FleetClient(
             FleetLoad(devices: devices, pushes: .max, mutations: mutations), ports: stand.ports, connections: connections, firstDevice: 0,
             ending: .moment(start + length))
@@ -43,7 +45,7 @@ extension FleetCommand {
                 stand.hubs[hub].freeze()
                 times.append((hub, now..<now))
                 frozen = hub
-                due = now + Self.frozenNanoseconds
+                due = now + frozenNanoseconds
             }
         }
         // A load that ended while a hub was stopped says nothing about that time.
@@ -54,13 +56,14 @@ extension FleetCommand {
             FleetMoments.longestSilence(outcome.pushes.filter { $0.hub != time.hub }.map(\.at), in: time.range)
         }
         // The same hubs while both are there: from the end of one stop to the next one.
-        let calm = zip([start] + times.map(\.range.upperBound), times.map(\.range.lowerBound)).flatMap { from, to in
+        let undisturbed = zip([start] + times.map(\.range.upperBound), times.map(\.range.lowerBound)).map { $0..<max($0, $1) }
+        let calm = undisturbed.flatMap { range in
             (0..<stand.hubCount).map { hub in
-                FleetMoments.longestSilence(outcome.pushes.filter { $0.hub == hub }.map(\.at), in: from..<max(from, to))
+                FleetMoments.longestSilence(outcome.pushes.filter { $0.hub == hub }.map(\.at), in: range)
             }
         }
         return StopReport.Row(
             name: name, silences: silences, calm: calm.max() ?? 0, refused: outcome.refused, lost: outcome.lost,
-            pushes: outcome.pushes.count)
+            pushes: outcome.pushes.count, rate: FleetMoments.rate(outcome.pushes, in: undisturbed), floor: floor)
     }
 }

@@ -3,20 +3,23 @@ import CBenchFloors
 import CPostgresFloor
 
 // A transaction keeps a snapshot of the database open, as pg_dump does: what that costs the pushes.
-extension FleetCommand {
-    func publishSnapshot(in workplace: Workplace) throws {
-        var report = SnapshotReport(command: self, fileSystem: workplace.fileSystem.name)
-        report.rows = try rows { try measureSnapshot($0, seconds: snapshot ?? 60, workplace) }
-        report.publish(asJSON: json)
+extension FleetRun {
+    func measureSnapshot() throws -> SnapshotReport {
+        var report = SnapshotReport(self)
+        report.rows = try rows { try measureSnapshot($0) }
+        return report
     }
 
-    private func measureSnapshot(_ name: String, seconds: Int, _ workplace: Workplace) throws -> SnapshotReport.Row {
-        let stand = try FleetStand(name, self, in: workplace)
+    private func measureSnapshot(_ name: String) throws -> SnapshotReport.Row {
+        let stand = try FleetStand(name, self)
         defer { stand.end() }
         guard let server = stand.server else { throw BenchError("\(name) has no server that keeps snapshots") }
+        // Before the hubs, which ask the database something ten times a second.
+        let floor = try FleetFloor(server, writers: stand.hubCount, self)
+        let heldFloor = try floorBesideSnapshot(server, writers: stand.hubCount)
         try stand.startHubs()
-        let start = bench_now() + 3_000_000_000
-        let held = UInt64(seconds) * 1_000_000_000, beside = UInt64(min(seconds, 60)) * 1_000_000_000
+        let start = bench_now() + span(3)
+        let held = UInt64(snapshot) * 1_000_000_000, beside = UInt64(min(snapshot, 60)) * 1_000_000_000
         var client = FleetClient(
             FleetLoad(devices: devices, pushes: .max, mutations: mutations), ports: stand.ports, connections: connections, firstDevice: 0,
             ending: .moment(start + beside + held + beside))
@@ -47,6 +50,14 @@ extension FleetCommand {
         let end = marks[2].at
         return SnapshotReport.Row(
             name: name, before: parts[0], held: parts[1], after: parts[2],
-            last: FleetMoments.rate(outcome.pushes, in: end - held / 5..<end))
+            last: FleetMoments.rate(outcome.pushes, in: end - held / 5..<end), floor: floor, heldFloor: heldFloor)
+    }
+
+    private func floorBesideSnapshot(_ server: PostgresUnderTest, writers: Int) throws -> FleetFloor {
+        var failure = bench_failure()
+        guard let keeper = bench_snapshot_hold(server.url, &failure) else { throw BenchError("snapshot: \(failure.message)") }
+        let floor = Result { try FleetFloor(server, writers: writers, self) }
+        try checked("snapshot") { bench_snapshot_end(keeper, $0) }
+        return try floor.get()
     }
 }

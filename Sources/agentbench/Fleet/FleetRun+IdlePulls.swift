@@ -4,20 +4,19 @@ import Glibc
 import SyncCore
 
 // Pulls that bring nothing, and the records that a new device needs before all others.
-extension FleetCommand {
-    private static let seconds: UInt64 = 5
+extension FleetRun {
     private static let entity = "work"
     /// Records that pass the seed filter for the device that lists them.
     private static let wanted = 100
 
-    func publishIdlePulls(in workplace: Workplace) throws {
-        var report = IdlePullsReport(command: self, fileSystem: workplace.fileSystem.name)
-        report.rows = try rows { try measureIdlePulls($0, workplace) }
-        report.publish(asJSON: json)
+    func measureIdlePulls() throws -> IdlePullsReport {
+        var report = IdlePullsReport(self)
+        report.rows = try rows { try measureIdlePulls($0) }
+        return report
     }
 
-    private func measureIdlePulls(_ name: String, _ workplace: Workplace) throws -> IdlePullsReport.Row {
-        let stand = try FleetStand(name, self, in: workplace)
+    private func measureIdlePulls(_ name: String) throws -> IdlePullsReport.Row {
+        let stand = try FleetStand(name, self)
         defer { stand.end() }
         try stand.startHubs(
             entities: "  \(Self.entity): { seed_filter: { assignee: $device, status: open } }\n")
@@ -48,9 +47,9 @@ extension FleetCommand {
         var client = try RepeatClient(port: stand.ports[0], requests: (0..<connections).map(request))
         defer { client.close() }
         // The first second makes connections, devices and caches.
-        _ = try client.run(nanoseconds: 1_000_000_000, status: status)
+        _ = try client.run(nanoseconds: span(1), status: status)
         let before = stand.cpu
-        let outcome = try client.run(nanoseconds: Self.seconds * 1_000_000_000, status: status)
+        let outcome = try client.run(nanoseconds: span(5), status: status)
         let after = stand.cpu
         let count = Double(max(outcome.times.count, 1))
         return IdlePullsReport.Load(
