@@ -7,8 +7,10 @@ import SyncCore
 // Devices that wait for news: how soon they have a change, what they cost while nothing changes, and how soon they have a change while a
 // new device lists and compares a large entity.
 extension FleetRun {
-    /// Number of changes that are measured one after the other, alone and beside the new device.
+    /// Number of changes that are measured one after the other, alone and beside the new device. There it rises up to the second number
+    /// until the device has compared the entity.
     private static let rounds = 5
+    private static let roundsMax = 40
     /// The entity that the new device lists.
     private static let large = "work"
 
@@ -50,9 +52,9 @@ extension FleetRun {
         let seconds = Double(bench_now() - start) / 1e9
         let (cpuLater, commitsLater) = (stand.cpu, try stand.server?.commits())
 
-        let alone = try times(&client)
+        let alone = try times(&client) { _ in true }
         try client.beginListing(Self.large)
-        let beside = try times(&client)
+        let beside = try times(&client) { $0.listed.comparisons > 0 }
         return NewsReport.Row(
             name: name, waiters: devices, times: alone, beside: beside, listing: client.listed,
             bytesPerWaiter: Double(after.anonymousBytes - before.anonymousBytes) / Double(devices), idleSeconds: seconds, asked: asked,
@@ -62,11 +64,13 @@ extension FleetRun {
     }
 
     /// - Returns: The times of all devices and changes.
-    private func times(_ client: inout NewsClient) throws -> Times {
+    private func times(_ client: inout NewsClient, until isDone: (NewsClient) -> Bool) throws -> Times {
         var times: [UInt64] = []
-        for _ in 0..<Self.rounds {
+        var round = 0
+        while round < Self.rounds || round < Self.roundsMax && !isDone(client) {
             times += try client.round()
             try client.wait()
+            round += 1
         }
         return Times(times)
     }

@@ -114,7 +114,7 @@ struct NewsClient {
         let pusher = try FleetSocket.connect(port)
         defer { _ = Glibc.close(pusher) }
         pushes += 1
-        try lister?.proceed()
+        try lister?.beginRound()
         let start = bench_now()
         try FleetSocket.send(NewsClient.push(pushes), over: pusher)
         var times: [UInt64] = []

@@ -2,8 +2,8 @@ import BenchKit
 import CBenchFloors
 import Glibc
 
-/// A new device that lists an entity to its end, compares it with the hub, and begins again under another name. It sends its next request
-/// when the answer is there, so the hub has always one of it in hand.
+/// A new device that lists an entity to its end, compares it with the hub, and begins again under another name. It asks for the next page
+/// when one is there. A comparison waits for the begin of a round, so that a change comes while the hub has it in hand.
 struct NewsLister {
     /// Answers so far, and requests that the hub was too busy for.
     struct Count {
@@ -19,7 +19,7 @@ struct NewsLister {
     private var cursor: String?
     /// The listing is complete, and the comparison is next.
     private var compares = false
-    /// The time of the next request; `nil`: one is on its way.
+    /// The time of the next request; `.max`: the begin of the next round; `nil`: one is on its way.
     private var due: UInt64? = 0
     private var bytes: [UInt8] = []
 
@@ -34,6 +34,12 @@ struct NewsLister {
     }
 
     func close() { _ = Glibc.close(descriptor) }
+
+    /// Sends what the begin of a round was waited for.
+    mutating func beginRound() throws {
+        if due == .max { due = 0 }
+        try proceed()
+    }
 
     /// Sends the next request when its time has come.
     mutating func proceed() throws {
@@ -73,6 +79,7 @@ struct NewsLister {
             count.pages += 1
             cursor = page.cursor
             compares = !page.hasMore
+            if compares { due = .max }
         default:
             throw BenchError("the hub answered \(answer.status): \(String(decoding: body.prefix(300), as: UTF8.self))")
         }

@@ -39,7 +39,7 @@ struct NewsReport: FleetResult {
 
     var text: String {
         var table = TextTable([
-            "hub", "waiting", "news p50", "p99", "last", "beside p50", "p99", "pages", "memory each", "asks", "hub CPU idle",
+            "hub", "waiting", "news p50", "p99", "last", "beside p50", "p99", "pages", "compared", "memory each", "asks", "hub CPU idle",
             "database CPU idle", "transactions",
         ])
         for row in rows {
@@ -48,7 +48,7 @@ struct NewsReport: FleetResult {
                     + [row.times.quantile(0.5), row.times.quantile(0.99), row.times.max].map { "\(($0 / 1e6).short) ms" }
                     + [row.beside.quantile(0.5), row.beside.quantile(0.99)].map { "\(($0 / 1e6).short) ms" }
                     + [
-                        "\(row.listing.pages)", "\((row.bytesPerWaiter / 1_000).short) KB",
+                        "\(row.listing.pages)", "\(row.listing.comparisons)", "\((row.bytesPerWaiter / 1_000).short) KB",
                         "\((Double(row.asked) / row.idleSeconds).short) /s", "\(row.hubMicroseconds.short) µs/s",
                         row.serverMicroseconds.map { "\($0.short) µs/s" } ?? "-", row.transactions.map { "\($0.short) /s" } ?? "-",
                     ])
