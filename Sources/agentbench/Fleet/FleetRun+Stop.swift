@@ -24,7 +24,8 @@ extension FleetRun {
         try stand.startHubs()
         // The first pushes make the hubs' own caches, and their hellos are over.
         let start = bench_now() + span(3)
-        let length = plan.stops.reduce(0) { $0 + $1.after + frozenNanoseconds } + span(1)
+        // One second more, because each moment is noticed up to 0.1 s late.
+        let length = plan.stops.reduce(0) { $0 + $1.after + frozenNanoseconds } + 1_000_000_000
         var client = FleetClient(
             FleetLoad(devices: devices, pushes: .max, mutations: mutations), ports: stand.ports, connections: connections, firstDevice: 0,
             ending: .moment(start + length))

@@ -16,10 +16,7 @@ final class FleetHub {
     ///   - place: `--data FOLDER` or `--database URL`.
     ///   - folder: The folder for its log and the settings of the entities.
     ///   - settings: The settings of the entities, as YAML.
-    init(
-        _ program: String, place: [String], in folder: String,
-        settings: String = "entities:\n  readings: { kind: event }\n  forms: { kind: reference }\n"
-    ) throws {
+    init(_ program: String, place: [String], in folder: String, settings: String) throws {
         let entities = "\(folder)/entities.yaml"
         try write(settings, to: entities)
         log = "\(folder)/hub.log"
