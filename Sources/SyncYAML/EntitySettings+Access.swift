@@ -34,18 +34,35 @@ extension EntitySettings {
                     nearest: nearestName(to: group, among: Array(settings.access.groups.keys)))
             }
         }
+        checkValues(settings.access, root, &reading)
         for (index, source) in settings.access.sources.enumerated() {
             // A device that changes such a record could grant itself every scope.
             let rules = settings.rules.entities[source.entity] ?? EntityRules()
-            let isGuarded =
-                rules.write == .nobody || rules.kind == .reference
-                || [source.device, source.scope].allSatisfy { rules.fieldRights[$0].map { $0 != .everybody && $0 != .scope } ?? false }
-            guard !isGuarded else { continue }
-            reading.report(
+            guard let field = source.openFields(under: rules).first else { continue }
+            let right = rules.fieldRights[field].map { "with write: \($0.text)" } ?? "without a right of its own"
+            reading.object(
                 root.deepest(["grants_from"]).position, below: "grants_from[\(index)].entity",
-                problem: "devices may change \(source.entity), and could grant themselves every scope",
-                expected: "an entity with write: nobody or kind: reference, or with the key write for both fields")
+                problem: "devices may change the field \(field) of \(source.entity), \(right), and could grant themselves every scope",
+                expected: "an entity with write: nobody or kind: reference, or write: nobody or a role for the fields \(source.device) and "
+                    + source.scope)
         }
+    }
+
+    /// Refuses values that are the id of another device of the file: that device has such a scope without a grant.
+    private static func checkValues(_ access: AccessBook, _ root: YAMLNode, _ reading: inout Reading) {
+        func check(_ path: [String], _ grants: Grants, _ owner: DeviceID?) {
+            for (field, values) in grants.scopes.sorted(by: { $0.key < $1.key }) {
+                for value in values {
+                    guard let device = DeviceID(value), device != owner, access.devices[device] != nil else { continue }
+                    reading.object(
+                        root.deepest(path + [field]).position, below: (path + [field]).map { keyText($0) }.joined(separator: "."),
+                        problem: "\(value) is the id of a device, which has every scope of this value without a grant",
+                        expected: "values that are no device's id")
+                }
+            }
+        }
+        for (device, grants) in access.devices.sorted(by: { $0.key < $1.key }) { check(["devices", device.text], grants, device) }
+        for (name, grants) in access.groups.sorted(by: { $0.key < $1.key }) { check(["groups", name], grants, nil) }
     }
 
     /// The scopes of a device or group by field, and the keys `roles` and `groups`.

@@ -14,10 +14,13 @@ package enum EntitySettings {
     }
 
     package static func readEntities(_ file: ConfigurationFile) throws(ConfigurationErrors) -> RuleBook {
-        try read(file, book)
+        try read(file, book).value
     }
 
-    private static func read<Value>(_ file: ConfigurationFile, _ format: Format<Value>) throws(ConfigurationErrors) -> Value {
+    /// - Parameter inForce: The settings count already, so objections are no errors.
+    private static func read<Value>(
+        _ file: ConfigurationFile, _ format: Format<Value>, inForce: Bool = false
+    ) throws(ConfigurationErrors) -> (value: Value, objections: [ConfigurationError]) {
         let bytes: [UInt8]
         switch file.contents {
         case .success(let read): bytes = read
@@ -26,9 +29,9 @@ package enum EntitySettings {
         let document = YAMLDocument(bytes, file: file.name)
         var reading = Reading(isWhole: true)
         let value = document.root.flatMap { format.read($0, &reading) }
-        let errors = document.errors + reading.errors
+        let errors = document.errors + reading.errors + (inForce ? [] : reading.objections)
         guard let value, errors.isEmpty else { throw ConfigurationErrors(errors) }
-        return value
+        return (value, reading.objections)
     }
 
     /// Checks the references between entities. `root` is the mapping that has the key `entities`.
@@ -119,8 +122,18 @@ package enum EntitySettings {
     }
 
     package static func readHub(_ file: ConfigurationFile) throws(ConfigurationErrors) -> (rules: RuleBook, access: AccessBook) {
-        let settings = try read(file, hub)
+        let settings = try read(file, hub).value
         return (settings.rules, settings.access)
+    }
+
+    /// Reads settings that are in force, or were. What only new settings may not have is no error.
+    ///
+    /// - Returns: The settings, and why this version would refuse them; none: it would not.
+    package static func readHub(
+        inForce file: ConfigurationFile
+    ) throws(ConfigurationErrors) -> (settings: (rules: RuleBook, access: AccessBook), objections: [ConfigurationError]) {
+        let (settings, objections) = try read(file, hub, inForce: true)
+        return ((settings.rules, settings.access), objections)
     }
 
     /// The book as the keys `entities` and `strict_entities`, for agents; unset keys are left out, and those that only a hub needs.

@@ -1,6 +1,8 @@
 /// The state while a tree is read into values: the present key, and all errors so far.
 package struct Reading: Sendable {
     package private(set) var errors: [ConfigurationError] = []
+    /// Errors of new settings only: earlier versions have accepted them, and where they are in force they stay.
+    package private(set) var objections: [ConfigurationError] = []
     /// `true` when missing keys and contradictions are checked. `false` while one file of several is read for itself: the rest may be in
     /// another.
     package let isWhole: Bool
@@ -51,6 +53,11 @@ package struct Reading: Sendable {
         errors.append(
             ConfigurationError(
                 at: position, key: key(below), problem: problem, expected: expected, nearest: nearest))
+    }
+
+    /// Reports an error of new settings (``objections``), at the present key or below it.
+    package mutating func object(_ position: YAMLPosition, below: String? = nil, problem: String, expected: String? = nil) {
+        objections.append(ConfigurationError(at: position, key: key(below), problem: problem, expected: expected))
     }
 
     private func key(_ below: String?) -> String {

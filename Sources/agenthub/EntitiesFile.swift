@@ -6,9 +6,10 @@ import SyncYAML
 enum EntitiesFile {
     static let reader: EntityReader = { text, name in
         do throws(ConfigurationErrors) {
-            let read = try EntitySettings.readHub(ConfigurationFile(name: name, text: text))
-            return .success(
-                HubEntities(rules: read.rules, access: read.access, config: HubConfiguration(EntitySettings.written(read.rules))))
+            let (read, objections) = try EntitySettings.readHub(inForce: ConfigurationFile(name: name, text: text))
+            let config = HubConfiguration(EntitySettings.written(read.rules))
+            let objection = objections.isEmpty ? nil : EntityFault(ConfigurationErrors(objections).description)
+            return .success(HubEntities(rules: read.rules, access: read.access, config: config, objection: objection))
         } catch {
             return .failure(EntityFault(error.description))
         }
@@ -16,10 +17,12 @@ enum EntitiesFile {
 
     /// Reads and checks a file.
     ///
-    /// - Parameter by: The name of the person or program that applies it, for the history that operators read.
-    static func read(_ path: String, by: String, at now: Timestamp) throws(ConfigurationErrors) -> EntityText {
+    /// - Parameters:
+    ///   - by: The name of the person or program that applies it, for the history that operators read.
+    ///   - mayBeInForce: What only new settings may not have is left to the hub, which knows whether the file is in force already.
+    static func read(_ path: String, by: String, mayBeInForce: Bool = false, at now: Timestamp) throws(ConfigurationErrors) -> EntityText {
         let file = ConfigurationFile.read(path)
-        _ = try EntitySettings.readHub(file)
+        if mayBeInForce { _ = try EntitySettings.readHub(inForce: file) } else { _ = try EntitySettings.readHub(file) }
         switch file.contents {
         // Checked: it is UTF-8.
         case .success(let bytes): return EntityText(String(decoding: bytes, as: UTF8.self), of: path, by: by, at: now)
@@ -27,12 +30,19 @@ enum EntitiesFile {
         }
     }
 
+    /// The settings of a generation.
+    ///
+    /// - Throws: An error when this program cannot read it.
+    static func settings(of generation: EntityGeneration) throws(ConfigurationErrors) -> EntityDifference.Settings {
+        try EntitySettings.readHub(inForce: ConfigurationFile(name: "generation \(generation.number)", text: generation.text)).settings
+    }
+
     /// The difference of two texts; `nil` for the first: there was none.
     ///
     /// - Throws: An error when this program cannot read one of the texts.
     static func difference(from old: EntityGeneration?, to new: EntityText) throws(ConfigurationErrors) -> EntityDifference {
         var before: EntityDifference.Settings?
-        if let old { before = try EntitySettings.readHub(ConfigurationFile(name: "generation \(old.number)", text: old.text)) }
+        if let old { before = try settings(of: old) }
         return EntityDifference(from: before, to: try EntitySettings.readHub(ConfigurationFile(name: new.name, text: new.text)))
     }
 }

@@ -91,6 +91,7 @@ extension Hub {
             return .success(outcome)
         case .success(nil): break
         }
+        if let objection = offer.entities.objection { return .failure(.settings(objection)) }
         let generation = EntityGeneration(
             number: (newest?.number ?? 0) + 1, appliedAt: offer.text.at, appliedBy: offer.text.by, digest: offer.text.digest,
             fileDigest: offer.isFile ? offer.text.digest : newest?.fileDigest, text: offer.text.text)

@@ -7,9 +7,11 @@ package struct HubEntities: Sendable {
     package var access: AccessBook
     /// The configuration for agents, which have the same rules.
     package var config: HubConfiguration
+    /// The reason why the hub takes the file no more. Where it is in force it stays; `nil`: there is none.
+    package var objection: EntityFault?
 
-    package init(rules: RuleBook, access: AccessBook, config: HubConfiguration) {
-        (self.rules, self.access, self.config) = (rules, access, config)
+    package init(rules: RuleBook, access: AccessBook, config: HubConfiguration, objection: EntityFault? = nil) {
+        (self.rules, self.access, self.config, self.objection) = (rules, access, config, objection)
     }
 }
 

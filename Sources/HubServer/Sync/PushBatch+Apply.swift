@@ -118,7 +118,8 @@ extension PushBatch {
     ) -> Problem? {
         guard let share, !ablations.contains(.rightsIgnored) else { return nil }
         guard let record else { return nil }
-        let decision = WriteDecision(share, rules, isGrantSource: settings.access.sources.contains { $0.entity == entity })
+        let grantFields = settings.access.sources.flatMap { $0.entity == entity ? $0.fields : [] }
+        let decision = WriteDecision(share, rules, grantFields: Set(grantFields))
         let isUnchecked = ablations.contains(.newStateUnchecked) && working.scopes != nil
         let new = isUnchecked ? working.record?.data : record.data
         let fault = decision.fault(old: working.record?.data, new: new, scopesBefore: working.scopes)

@@ -46,6 +46,18 @@ package struct GrantSource: Hashable, Sendable {
         self.scope = scope
     }
 
+    /// The fields with which a record grants scopes.
+    package var fields: [String] { [device, scope] }
+
+    /// The fields that a device could change without a right that the owner of the data gives to it. With any of them it could grant itself
+    /// every scope, so there may be none.
+    ///
+    /// - Parameter rules: The rules of the source's entity.
+    package func openFields(under rules: EntityRules) -> [String] {
+        if rules.write == .nobody || rules.kind == .reference { return [] }
+        return fields.filter { rules.fieldRights[$0]?.isGiven != true }
+    }
+
     /// Largest number of grants of one record; further ones count as absent.
     package static let ofRecordMax = 64
 

@@ -103,13 +103,20 @@ package struct DeviceAccess: Hashable, Sendable {
 package struct WriteDecision: Sendable {
     package let share: DeviceAccess
     package let rules: EntityRules
-    /// The records of the entity grant scopes. A deletion takes a grant back, so it needs the right on the fields as any change does.
-    package let isGrantSource: Bool
+    /// The fields of the entity whose values grant scopes. Without a right that the owner of the data gives to devices, only the hub changes
+    /// them, whatever else the rules say. A deletion takes a grant back, so it needs the right on the fields as any change does.
+    package let grantFields: Set<String>
 
-    package init(_ share: DeviceAccess, _ rules: EntityRules, isGrantSource: Bool = false) {
+    package init(_ share: DeviceAccess, _ rules: EntityRules, grantFields: Set<String> = []) {
         self.share = share
         self.rules = rules
-        self.isGrantSource = isGrantSource
+        self.grantFields = grantFields
+    }
+
+    private var fieldRights: [String: FieldRight] {
+        var rights = rules.fieldRights
+        for field in grantFields where rights[field]?.isGiven != true { rights[field] = .nobody }
+        return rights
     }
 
     /// - Parameters:
@@ -121,8 +128,8 @@ package struct WriteDecision: Sendable {
     package func fault(old: JSONObject?, new: JSONObject?, scopesBefore: [Scope]?) -> Problem? {
         if rules.write == .nobody { return forbidden("only the hub changes records of this entity") }
         if let fault = scopeFault(new: new, scopesBefore: scopesBefore) { return fault }
-        guard new != nil || isGrantSource else { return nil }
-        for (field, right) in rules.fieldRights.sorted(by: { $0.key < $1.key }) where old?[field] != new?[field] {
+        guard new != nil || !grantFields.isEmpty else { return nil }
+        for (field, right) in fieldRights.sorted(by: { $0.key < $1.key }) where old?[field] != new?[field] {
             if let fault = fault(of: field, right, scopesBefore ?? new.map { rules.scopes(of: $0) } ?? []) { return fault }
         }
         return nil
@@ -170,6 +177,14 @@ package enum FieldRight: Hashable, Sendable {
     case scope, own, nobody, everybody
     /// Devices with this role.
     case role(String)
+
+    /// No device has the right by itself. It has `own` where it writes its own id into a scope field, and `scope` and `everybody` anyway.
+    package var isGiven: Bool {
+        switch self {
+        case .scope, .own, .everybody: false
+        case .nobody, .role: true
+        }
+    }
 
     /// Whom a refusal names.
     fileprivate var holder: String {

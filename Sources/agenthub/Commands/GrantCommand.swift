@@ -135,8 +135,7 @@ struct GrantsCommand: ParsableCommand {
     private func access() throws -> AccessBook {
         do {
             if let entities { return try EntitySettings.readHub(file: entities).access }
-            guard !folder.lacksHub, let newest = try folder.inspector().entities() else { return AccessBook() }
-            return try EntitySettings.readHub(ConfigurationFile(name: "generation \(newest.number)", text: newest.text)).access
+            return try folder.accessInForce()
         } catch let error as ConfigurationErrors {
             throw Failure(78, error.description)
         } catch let error as HubError {
@@ -157,6 +156,16 @@ struct GrantsCommand: ParsableCommand {
                 Row(device: device, grant: $0.kind.description, source: "command", at: $0.at, revokedAt: $0.revokedAt)
             }
         }
+    }
+}
+
+extension DataFolder {
+    /// The grants of the entity settings that count; none where no settings were ever applied.
+    ///
+    /// - Throws: `ConfigurationErrors` when this program cannot read the settings, otherwise an error of the database.
+    func accessInForce() throws -> AccessBook {
+        guard !lacksHub, let newest = try inspector().entities() else { return AccessBook() }
+        return try EntitiesFile.settings(of: newest).access
     }
 }
 

@@ -194,7 +194,8 @@ struct ServeCommand: ParsableCommand {
     /// - Returns: `nil` without `--entities`.
     private func readEntities() throws(ConfigurationErrors) -> EntityText? {
         guard let entities else { return nil }
-        return try EntitiesFile.read(entities, by: "serve --entities \(entities)", at: SystemClocks().now().wall)
+        return try EntitiesFile.read(
+            entities, by: "serve --entities \(entities)", mayBeInForce: true, at: SystemClocks().now().wall)
     }
 
     /// Reads the entities file again, after a signal.
@@ -260,6 +261,14 @@ struct ServeCommand: ParsableCommand {
             log.info(
                 "the entity settings of the database are in force",
                 metadata: ["generation": "\(newest.number)", "applied_at": "\(newest.appliedAt)", "applied_by": "\(newest.appliedBy)"])
+        }
+        // Settings that cannot be read have ended the start.
+        if let newest = try hub.newestEntities(), case .success(let read) = EntitiesFile.reader(newest.text, "generation \(newest.number)"),
+            let objection = read.objection
+        {
+            log.warning(
+                "the entity settings in force are such that this version would refuse them as new ones",
+                metadata: ["detail": "\(objection.detail)", "hint": "agenthub entities check FILE, then agenthub entities apply FILE"])
         }
         var limits = HubUploads.Limits()
         limits.expiry = .seconds(86_400) * keepUploads

@@ -192,6 +192,38 @@ struct EntitySettingsTests {
         #expect(try HubBench(file: nil, place: rows.place).toldConfig == T.config(T.audits("b")))
     }
 
+    // Fault: a stricter check of the file would keep the hub from starting after its update.
+    @Test("Settings that this version refuses as new ones stay in force, and devices grant themselves nothing by them")
+    func refusedLater() throws {
+        let rows = try HubRows()
+        let text = """
+            entities:
+              assignments: { scope: [device], fields: { device: { write: own }, site: { write: own } } }
+            grants_from:
+              - { entity: assignments, device: device, scope: site }
+
+            """
+        do { _ = try HubBench(file: T.audits("a"), place: rows.place) }
+        try rows.run("UPDATE entity_settings SET text = '\(text)', digest = '\(EntityText.digest(of: text))'")
+        for (index, file) in [nil, text].enumerated() {
+            let bench = try HubBench(file: file, place: rows.place)
+            #expect(bench.hub.fileOutcome == (file == nil ? nil : EntityOutcome.unchanged(generation: 1)))
+            #expect(bench.hub.settings.access.sources == [GrantSource(entity: "assignments", device: "device", scope: "site")])
+            let grant = Sent("k-\(index)", seq: Int64(index + 1), .create, "assignments", id: "m", data: ["device": "gw-1", "site": "s-9"])
+            #expect(try bench.verdict(grant).word == "rejected forbidden")
+            do {
+                _ = try bench.hub.apply(T.text(text + "# changed\n"))
+                Issue.record("it was applied")
+            } catch {
+                guard case .settings(let fault) = error else { throw error }
+                #expect(fault.detail.contains("could grant themselves every scope"))
+            }
+        }
+        let error = #expect(throws: HubError.self) { try HubBench(file: text + "# changed\n", place: rows.place) }
+        #expect(error?.code == .badEntities && error?.detail.contains("could grant themselves every scope") == true)
+        #expect(try rows.inspector().entityHistory().map(\.number) == [1])
+    }
+
     @Test("The hub keeps a bounded number of generations, and their numbers go on")
     func historyOfGenerationsIsBounded() throws {
         let rows = try HubRows()

@@ -7,9 +7,10 @@ import SyncYAML
 enum EntityTexts {
     static let reader: EntityReader = { text, name in
         do throws(ConfigurationErrors) {
-            let read = try EntitySettings.readHub(ConfigurationFile(name: name, text: text))
-            return .success(
-                HubEntities(rules: read.rules, access: read.access, config: HubConfiguration(EntitySettings.written(read.rules))))
+            let (read, objections) = try EntitySettings.readHub(inForce: ConfigurationFile(name: name, text: text))
+            let config = HubConfiguration(EntitySettings.written(read.rules))
+            let objection = objections.isEmpty ? nil : EntityFault(ConfigurationErrors(objections).description)
+            return .success(HubEntities(rules: read.rules, access: read.access, config: config, objection: objection))
         } catch {
             return .failure(EntityFault(error.description))
         }

@@ -179,9 +179,12 @@ struct DecisionTests {
     func grants() throws {
         var orders = EntityRules()
         orders.declaredScope = ["site"]
-        let pair = try Pair(rules: RuleBook(["orders": orders, "assignments": EntityRules()])) {
+        var assignments = EntityRules()
+        assignments.fieldRights = ["device": .role("office"), "site": .role("office")]
+        let pair = try Pair(rules: RuleBook(["orders": orders, "assignments": assignments])) {
             $0.access.sources = [GrantSource(entity: "assignments", device: "device", scope: "site")]
             $0.access.devices["office", default: Grants()].scopes["site"] = ["s-1"]
+            $0.access.devices["office"]?.roles = ["office"]
         }
         let given = Sent("k-1", .create, "assignments", id: "m-1", data: ["device": "gw-1", "site": "s-1"])
         #expect(try pair.b.verdict(given, device: "office").word == "accepted")
