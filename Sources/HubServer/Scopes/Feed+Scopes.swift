@@ -45,6 +45,22 @@ extension Feed {
         return .success(placed)
     }
 
+    /// The refusal of a cursor that has not seen deletions which are forgotten.
+    ///
+    /// The device lists the entity anew. Where it has lost a scope meanwhile, or may have, it must know that: otherwise it would take the
+    /// missing records for an accident of the hub when they are many, and keep them. An agent that keeps them anyway is refused.
+    func expiry(of cursor: Cursor) throws(DatabaseError) -> Problem {
+        let expired = Feed.resync("cursor-expired", "deletions that this cursor has not seen are forgotten")
+        guard scopes(of: cursor.entity) != nil else { return expired }
+        switch placed(cursor) {
+        case .failure(let problem): return letsGo || problem.code == Problem.agentTooOld ? problem : expired
+        case .success(let placed):
+            guard let share = placed.share, !share.lost.isEmpty else { return expired }
+            if letsGo { return Feed.scopeChanged }
+            return try isKept(share, upTo: placed.seq, of: placed.entity) ? Feed.agentTooOld : expired
+        }
+    }
+
     static let scopeChanged = Feed.resync("scope-changed", "the records that this device receives have changed")
 
     /// Rows of the device's share after a commit. A record that has left the share is told as revoked.

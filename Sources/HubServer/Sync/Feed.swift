@@ -106,11 +106,7 @@ struct Feed {
         guard cursor.entity == stream.entity else {
             return .failure(Feed.resync("cursor-expired", "the cursor belongs to another entity"))
         }
-        if cursor.seen < (try store.horizon(stream.entity)) {
-            // An agent that lists its share anew may keep what it does not find there.
-            if case .failure(let problem) = placed(cursor), problem.code == Problem.agentTooOld { return .failure(problem) }
-            return .failure(Feed.resync("cursor-expired", "deletions that this cursor has not seen are forgotten"))
-        }
+        if cursor.seen < (try store.horizon(stream.entity)) { return .failure(try expiry(of: cursor)) }
         return placed(cursor)
     }
 

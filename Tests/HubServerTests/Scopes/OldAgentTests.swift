@@ -103,6 +103,32 @@ struct OldAgentTests {
         #expect(fleet.ids(one).count == 61 - count)
     }
 
+    // Fault: after a long absence the device took the records of a lost site for an accident of the hub, and kept them.
+    @Test(
+        "A cursor that is too old tells of a lost scope; an agent that would keep many records is refused",
+        arguments: [Feed.lettingGoMax, 60])
+    func expired(_ count: Int) throws {
+        let fleet = try fleet(holding: count)
+        try fleet.publish("gone", ["site": "s-2"])
+        try fleet.pull(one)
+        try fleet.publish("gone", nil)
+        #expect(try fleet.bench.hub.collectTombstones(before: fleet.bench.now.advanced(by: .seconds(1))) == 1)
+        func codes(_ abilities: Set<AgentAbility>) throws -> [String] {
+            fleet.bench.abilities = abilities
+            return try errors(fleet) + [try verify(fleet).problem?.code ?? ""]
+        }
+        // Nothing was lost.
+        for abilities in [AgentAbility.all, []] { #expect(try codes(abilities) == ["cursor-expired", "cursor-expired"]) }
+        fleet.grant(one, "site", "s-3")
+        for abilities in [AgentAbility.all, []] { #expect(try codes(abilities) == ["cursor-expired", "cursor-expired"]) }
+        fleet.revoke(one, "site", "s-1")
+        let old = count > Feed.lettingGoMax ? Problem.agentTooOld : "cursor-expired"
+        #expect(try codes([]) == [old, old])
+        #expect(try codes(AgentAbility.all) == [Problem.scopeChanged, Problem.scopeChanged])
+        try fleet.pull(one)
+        #expect(fleet.ids(one) == ["b"] && fleet.mirrors[one]?.listings == 1 && fleet.leaks.isEmpty)
+    }
+
     @Test("A share that begins under an agent is refused, because the hub does not know what the agent would keep")
     func scopesBegin() throws {
         var rules = Self.rules
