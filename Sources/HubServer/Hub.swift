@@ -79,6 +79,8 @@ package final class Hub {
     var shown: [TokenBook.Entry] = []
     /// Devices that were refused records because they would keep others, with the entity. They are recorded after the transaction.
     var keeping: [DeviceID: EntityName] = [:]
+    /// Devices that the operator was told of, because records grant them more values than count.
+    var overGranted: Set<DeviceID> = []
     /// Counters since the start, for `/metrics`.
     let traffic = HubTraffic()
     var housekept = HubHousekeeping()
@@ -144,6 +146,7 @@ package final class Hub {
     }
 
     func announce(_ notice: HubNotice) {
+        if case .overGranted(let device) = notice, !overGranted.insert(device).inserted { return }
         if let tell { tell(notice) } else { untold.append(notice) }
     }
 

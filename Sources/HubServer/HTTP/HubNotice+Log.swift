@@ -23,6 +23,10 @@ extension HubNotice {
             log.warning(
                 "a device gets no records of an entity until its agentd is updated, because it would keep records that left its share",
                 metadata: ["device": "\(device)", "entity": "\(entity)"])
+        case .overGranted(let device):
+            log.warning(
+                "records grant a device more values than count; it receives nothing by the last ones in the order of field and value",
+                metadata: ["device": "\(device)", "limit": "\(DeviceAccess.grantsMax)"])
         case .clockJumped(let from, let to, let until):
             log.warning(
                 "the clock has jumped since the last housekeeping: no events are removed until it is corrected, or has run on for 7 days",

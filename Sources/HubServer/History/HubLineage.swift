@@ -118,6 +118,8 @@ package enum HubNotice: Sendable, Hashable {
     case returned(DeviceID, ReplicaID)
     /// Records have left the share of a device whose agent would keep them, so it gets none of the entity until it is updated.
     case keeping(DeviceID, EntityName)
+    /// Records grant the device more values than count (``DeviceAccess/grantsMax``); it receives nothing by the others.
+    case overGranted(DeviceID)
     /// The clock has jumped since the housekeeping before: no events are removed by it for now.
     case clockJumped(from: Timestamp, to: Timestamp, until: Timestamp)
 }

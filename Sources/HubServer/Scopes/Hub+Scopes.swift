@@ -11,7 +11,7 @@ extension Hub {
             try flush()
         }
         var grants: [Grants] = settings.tokens?.grants(of: device).map { [$0] } ?? []
-        if !settings.access.sources.isEmpty { grants += try store.recordGrants(of: device).map { Grants($0) } }
+        if !settings.access.sources.isEmpty { grants += try recordGrants(of: device).map { Grants($0) } }
         var access = settings.access
         if settings.ablations.contains(.groupsIgnored) { access.groups = [:] }
         let share = access.share(of: device, adding: grants)
@@ -22,6 +22,18 @@ extension Hub {
             }
         #endif
         return share
+    }
+
+    /// The scopes that records grant to a device, as far as they count. The operator learns of more, once for each time that they become too
+    /// many. A connection that only reads tells nothing: every device greets once a day, and that comes to the one that writes.
+    private func recordGrants(of device: DeviceID) throws(DatabaseError) -> ArraySlice<Scope> {
+        let granted = try store.recordGrants(of: device)
+        if granted.count <= DeviceAccess.grantsMax {
+            overGranted.remove(device)
+        } else if !onlyReads {
+            notices.append(.overGranted(device))
+        }
+        return granted.prefix(DeviceAccess.grantsMax)
     }
 
     /// The scopes of a record that is about to be written; `nil` where its entity has none, and gives no grants.

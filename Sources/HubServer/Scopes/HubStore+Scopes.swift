@@ -155,12 +155,14 @@ extension HubStore {
 
     // MARK: Reading
 
-    /// The scopes that records grant to a device.
+    /// The scopes that records grant to a device, each once, in the order of the database: up to one more than count
+    /// (``DeviceAccess/grantsMax``), so that the caller notices that there are more.
     func recordGrants(of device: DeviceID) throws(DatabaseError) -> [Scope] {
         group?.facts?.readsGrants = true
         return try covered { () throws(DatabaseError) in
             try database.all(
-                "SELECT field, value FROM record_grant WHERE device = ? LIMIT ?", .text(device.text), .int(Int64(DeviceAccess.grantsMax))
+                "SELECT DISTINCT field, value FROM record_grant WHERE device = ? ORDER BY field, value LIMIT ?", .text(device.text),
+                .int(Int64(DeviceAccess.grantsMax) + 1)
             ) { Scope($0.text(0), $0.text(1)) }
         }
     }

@@ -87,6 +87,72 @@ struct ScopeTests {
         #expect(fleet.ids(one).isEmpty)
     }
 
+    // Fault: a create was judged by the scopes that it makes, so with `own` a device granted itself every site.
+    @Test(
+        "A device grants itself nothing by a record, whatever right it has on the fields by itself",
+        arguments: [nil, FieldRight.own, .scope, .everybody])
+    func grantsItself(_ right: FieldRight?) throws {
+        var rules = ScopeBench.rules
+        var source = EntityRules()
+        source.declaredScope = ["device"]
+        if let right { source.fieldRights = ["device": right, "site": right] }
+        rules.entities["assignments"] = source
+        var access = AccessBook()
+        access.sources = [GrantSource(entity: "assignments", device: "device", scope: "site")]
+        let fleet = try ScopeBench(rules: rules, access: access)
+        try fleet.publish("a", ["site": "s-9"])
+        try fleet.bench.hub.publish("assignments/of-hub", ["device": "gw-1", "site": "s-1"], at: fleet.bench.now)
+        func code(_ action: MutationAction, _ id: String, _ data: JSON? = nil) throws -> String {
+            try fleet.push(one, action, id, data, base: action == .create ? 0 : 2, entity: "assignments").code
+        }
+        #expect(try code(.create, "of-device", ["device": "gw-1", "site": "s-9"]) == "forbidden")
+        #expect(try code(.create, "of-device", ["device": ["gw-1"], "site": ["s-9"]]) == "forbidden")
+        #expect(try code(.update, "of-hub", ["site": "s-9"]) == "forbidden")
+        #expect(try code(.update, "of-hub", ["site": ["s-1", "s-9"]]) == "forbidden")
+        #expect(try code(.delete, "of-hub") == "forbidden")
+        // What grants nothing is as free as before.
+        #expect(try code(.update, "of-hub", ["note": "seen"]) == "accepted")
+        try fleet.pull(one)
+        #expect(fleet.ids(one).isEmpty)
+    }
+
+    // Fault: the first thousand rows were those of one site, and hid the next site.
+    @Test("A thousand records that grant one site hide no other site, and no device has more sites than count")
+    func manyGrants() throws {
+        var rules = ScopeBench.rules
+        var source = EntityRules()
+        source.declaredWrite = .nobody
+        rules.entities["assignments"] = source
+        var access = AccessBook()
+        access.sources = [GrantSource(entity: "assignments", device: "device", scope: "site")]
+        let rows = try HubRows()
+        do { _ = try ScopeBench(rules: rules, access: access, place: rows.place) }
+        func grant(_ sites: [String], as name: String) throws {
+            let values = sites.enumerated().map { "('assignments', '\(name)-\($0)', 'gw-1', 'site', '\($1)')" }
+            try rows.run("INSERT INTO record_grant(entity, id, device, field, value) VALUES " + values.joined(separator: ", "))
+        }
+        try grant(Array(repeating: "s-1", count: 1_001) + ["s-2"], as: "same")
+        do {
+            let fleet = try ScopeBench(rules: rules, access: access, place: rows.place)
+            var told: [HubNotice] = []
+            fleet.bench.hub.tell = { told.append($0) }
+            try fleet.publish("a", ["site": "s-2"])
+            try fleet.pull(one)
+            #expect(fleet.ids(one) == ["a"] && !told.contains(.overGranted(one)))
+        }
+        // With these, the sites v-0000 to v-0999 are two more than count.
+        try grant((0..<1_000).map { "v-" + "000\($0)".suffix(4) }, as: "other")
+        let fleet = try ScopeBench(rules: rules, access: access, place: rows.place)
+        var told: [HubNotice] = []
+        fleet.bench.hub.tell = { told.append($0) }
+        try fleet.publish("b", ["site": "v-0997"])
+        try fleet.publish("c", ["site": "v-0998"])
+        try fleet.pull(one)
+        try fleet.pull(one)
+        #expect(fleet.ids(one) == ["a", "b"])
+        #expect(told.count { $0 == .overGranted(one) } == 1, "once, however often it asks")
+    }
+
     // Fault: a record that is made and deleted in one push is deleted in no scope, so its id is of use to no device any more.
     @Test("A deleted record keeps its last scopes, those of the same push included")
     func deletedAtOnce() throws {
