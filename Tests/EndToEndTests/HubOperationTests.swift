@@ -271,6 +271,37 @@ extension EndToEnd {
             }
         }
 
+        // Fault: a device with the name of a site received the records of the site.
+        @Test("A new device is not named like a scope that others were granted; a known one gets its token, and a warning")
+        func namedLikeAScope() async throws {
+            try await Stand.with(hub: false, agent: false) { stand in
+                let data = "\(stand.folder)/named", path = "\(stand.folder)/named.yaml"
+                #expect(try await hub(["grant", "tablet-9", "site=s-3", "--data", data], stand).status == 0)
+                for command in ["add", "enrol"] {
+                    let refused = try await hub(["token", command, "s-3", "--data", data], stand)
+                    #expect(refused.status == 64 && refused.text.isEmpty, "\(refused.text)")
+                    #expect(refused.talk.contains("s-3 is a value that was granted to tablet-9."), "\(refused.talk)")
+                    #expect(try await hub(["token", command, "s-6", "--data", data], stand).status == 0)
+                }
+                try Stand.write("entities: { work_orders: { scope: [site] } }\ngroups:\n  north: { site: [s-5, s-6] }\n", to: path)
+                let applied = try await hub(["entities", "apply", path, "--data", data], stand)
+                #expect(applied.status == 0, "\(applied.talk)")
+                let refused = try await hub(["token", "add", "s-5", "--data", data], stand)
+                #expect(refused.status == 64 && refused.talk.contains("granted to groups.north."), "\(refused.talk)")
+                let known = try await hub(["token", "add", "s-6", "--data", data], stand)
+                #expect(known.status == 0 && known.text.hasPrefix("est_"), "\(known.talk)")
+                #expect(known.talk.contains("warning: s-6 is a value that was granted to groups.north."), "\(known.talk)")
+                // The file is refused before it would let devices grant themselves scopes.
+                try Stand.write(
+                    "entities: { moves: { scope: [device], fields: { device: { write: own }, site: { write: own } } } }\n"
+                        + "grants_from: [{ entity: moves, scope: site }]\n", to: path)
+                for command in [["entities", "check", path], ["entities", "apply", path, "--data", data]] {
+                    let refused = try await hub(command, stand)
+                    #expect(refused.status == 78 && refused.talk.contains("could grant themselves every scope"), "\(refused.talk)")
+                }
+            }
+        }
+
         @Test("The hub that is shipped conforms, and a server that is none does not: by the command, on a terminal and as JSON")
         func conformance() async throws {
             try await Stand.with(agent: false) { stand in

@@ -34,6 +34,18 @@ extension TokenBook {
     /// All grants of a device, oldest first, with those that were taken back.
     package func grantHistory(of device: DeviceID) -> [Grant] { entry(ofGrantsOf: device)?.grants ?? [] }
 
+    /// Another device that was granted the id of this one as a value of a scope, by a command that was not taken back; the first by name.
+    package func holder(ofNameOf device: DeviceID) -> DeviceID? {
+        grantedDevices.first { other in
+            other != device && grants(of: other).map { $0.scopes.values.contains { $0.contains(device.text) } } ?? false
+        }
+    }
+
+    /// Returns whether the device has a token that was not revoked.
+    package func hasToken(_ device: DeviceID) -> Bool {
+        entries.contains { $0.device == device && $0.isToken && $0.revokedAt == nil }
+    }
+
     /// The devices that have or had a grant.
     package var grantedDevices: [DeviceID] { entries.filter { $0.use == .grants }.map(\.device).sorted() }
 

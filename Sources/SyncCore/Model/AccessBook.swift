@@ -8,6 +8,16 @@ package struct AccessBook: Hashable, Sendable {
 
     package var isEmpty: Bool { devices.isEmpty && groups.isEmpty && sources.isEmpty }
 
+    /// Returns the device or the group to which a value is granted, as `devices.NAME` or `groups.NAME`, the first one by name.
+    ///
+    /// - Parameter device: Its own grants are left out: its id is its own scope in any case.
+    package func holder(of value: String, besides device: DeviceID? = nil) -> String? {
+        func holds(_ grants: Grants) -> Bool { grants.scopes.values.contains { $0.contains(value) } }
+        let devices = devices.filter { $0.key != device && holds($0.value) }.keys.min()
+        if let devices { return "devices.\(devices)" }
+        return groups.filter { holds($0.value) }.keys.min().map { "groups.\($0)" }
+    }
+
     /// The share of a device by this book and by further grants, such as those of commands.
     package func share(of device: DeviceID, adding further: [Grants] = []) -> DeviceAccess {
         var share = DeviceAccess(device)

@@ -24,12 +24,7 @@ struct AddToken: ParsableCommand {
     }
 
     func run() throws {
-        var random = SystemRandomNumberGenerator()
-        var token = ""
-        try folder.updateTokens { book in
-            token = book.add(device, life: days.map { .seconds(86_400) * $0 }, at: SystemClocks().now().wall, using: &random)
-        }
-        try Say.result(token)
+        try Say.result(try folder.addToken(device, .device, life: days.map { .seconds(86_400) * $0 }))
     }
 }
 
@@ -49,12 +44,46 @@ struct EnrolToken: ParsableCommand {
     }
 
     func run() throws {
+        try Say.result(try folder.addToken(device, .enrolment, life: .seconds(3_600) * hours))
+    }
+}
+
+extension DataFolder {
+    /// Makes a token. A new device may not have the name of a scope that others were granted: a value that is its id is its own scope, so it
+    /// would receive their records.
+    ///
+    /// - Throws: 64 for such a name. A device that has a token already keeps its name, and gets a warning.
+    fileprivate func addToken(_ device: DeviceID, _ use: TokenBook.Entry.Use, life: Duration?) throws -> String {
         var random = SystemRandomNumberGenerator()
-        var token = ""
-        try folder.updateTokens { book in
-            token = book.add(device, .enrolment, life: .seconds(3_600) * hours, at: SystemClocks().now().wall, using: &random)
+        let holder = holderInSettings(of: device)
+        var (token, warning, fault): (String, String?, Failure?) = ("", nil, nil)
+        try updateTokens { book in
+            (token, warning, fault) = ("", nil, nil)
+            if let holder = holder ?? book.holder(ofNameOf: device).map({ "\($0)" }) {
+                let text =
+                    "\(device) is a value that was granted to \(holder). A value that is the id of a device is its own scope, so the device "
+                    + "receives such records without a grant"
+                guard book.hasToken(device) else {
+                    fault = Failure(64, text + "; give the device another id, or take the grant back")
+                    return
+                }
+                warning = text
+            }
+            token = book.add(device, use, life: life, at: SystemClocks().now().wall, using: &random)
         }
-        try Say.result(token)
+        if let fault { throw fault }
+        if let warning { Say.error("warning: \(warning)") }
+        return token
+    }
+
+    /// A device must get its token also where the settings or their database cannot be read, so that is no failure.
+    private func holderInSettings(of device: DeviceID) -> String? {
+        do {
+            return try accessInForce().holder(of: device.text, besides: device)
+        } catch {
+            Say.error("the id was not compared with the grants of the entity settings: \(error)")
+            return nil
+        }
     }
 }
 
