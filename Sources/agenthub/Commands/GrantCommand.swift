@@ -164,8 +164,9 @@ extension DataFolder {
     ///
     /// - Throws: `ConfigurationErrors` when this program cannot read the settings, otherwise an error of the database.
     func accessInForce() throws -> AccessBook {
-        guard !lacksHub, let newest = try inspector().entities() else { return AccessBook() }
-        return try EntitiesFile.settings(of: newest).access
+        // A server's database that no hub has used yet gets its tables here, as by any other command about tokens and grants.
+        let newest = if let hub = try sharedHub() { try hub.newestEntities() } else { lacksHub ? nil : try inspector().entities() }
+        return try newest.map { try EntitiesFile.settings(of: $0).access } ?? AccessBook()
     }
 }
 
