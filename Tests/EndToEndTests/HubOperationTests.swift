@@ -1,6 +1,8 @@
 import Foundation
 import LocalAPI
+import ProcessStand
 import SyncCore
+import SyncLinux
 import Testing
 
 extension EndToEnd {
@@ -184,6 +186,35 @@ extension EndToEnd {
                 try FileManager.default.moveItem(atPath: data, toPath: stand.folder + "/lone/hub")
                 let lone = try await LoneHub.start(in: stand.folder + "/lone", options: ["--new-epoch"])
                 #expect(await lone.child.stop() == 0)
+            }
+        }
+
+        @Test("--metrics gives the figures an address of their own; what is no address, or that of the devices, is refused")
+        func metrics() async throws {
+            try await Stand.with(hub: false, agent: false) { stand in
+                let serve = ["serve", "--data", "\(stand.folder)/hub", "--listen", "127.0.0.1:7433", "--metrics"]
+                for (place, said) in [
+                    ("nowhere", "--metrics: expected HOST:PORT, port 0 to 65535"),
+                    ("127.0.0.1:70000", "--metrics: expected HOST:PORT, port 0 to 65535"),
+                    ("127.0.0.1:7433", "--metrics and --listen: expected two addresses"),
+                ] {
+                    let refused = try await hub(serve + [place], stand)
+                    #expect(refused.status == 64 && refused.talk.contains(said), "\(refused.talk)")
+                }
+                await stand.setHubArguments(["--metrics", "127.0.0.1:0"])
+                try await stand.startHub()
+                var address: Substring?
+                while address == nil {
+                    // The log has the line soon after the hub listens.
+                    let log = try String(contentsOfFile: "\(stand.folder)/hub.log", encoding: .utf8)
+                    address = log.firstMatch(of: /[ ]metrics=(127\.0\.0\.1:[0-9]+)\s/)?.1
+                    await Pause.short()
+                }
+                let place = try #require(address)
+                let page = try await stand.transport.send(HTTPRequest(.get, "http://\(place)/metrics"))
+                #expect(page.status == 200 && String(decoding: page.body, as: UTF8.self).contains("\nagenthub_database_up 1\n"))
+                #expect(try await stand.hub(.get, "/metrics").status == 404)
+                #expect(await stand.stopHub() == 0)
             }
         }
 

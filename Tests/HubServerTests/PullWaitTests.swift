@@ -45,8 +45,7 @@ struct PullWaitTests {
         /// Waits until this number of pulls waits.
         func waiting(_ count: Int) async throws {
             while true {
-                let page = String(decoding: try await running.send(.get, "/metrics").body, as: UTF8.self)
-                if page.contains("\nagenthub_pulls_waiting \(count)\n") { return }
+                if try await running.figures().contains("\nagenthub_pulls_waiting \(count)\n") { return }
                 await Task.yield()
             }
         }
@@ -66,6 +65,8 @@ struct PullWaitTests {
         settings.access = access
         let hub = try Hub(try place ?? #require(rows).place, settings: settings, random: SeededRandom(seed: 1))
         var options = HubService.Options(host: "127.0.0.1", port: 0)
+        // A hub with scopes has its figures there alone.
+        if !rules.entities.isEmpty { options.metrics = .init(host: "127.0.0.1", port: 0) }
         limits(&options.limits)
         let clock = Clock()
         let environment = HubService.Environment(

@@ -37,6 +37,16 @@ struct ServiceTests {
             return try await transport.send(request)
         }
 
+        /// The page of figures, from the address for monitoring where the hub has one.
+        func figures() async throws -> String {
+            guard let address = service.metricsAddress else {
+                return String(decoding: try await send(.get, "/metrics").body, as: UTF8.self)
+            }
+            var request = HTTPRequest(.get, "http://\(address)/metrics")
+            request.keepsConnection = !isFresh
+            return String(decoding: try await transport.send(request).body, as: UTF8.self)
+        }
+
         func push(_ mutations: [Sent], device: DeviceID = .one, token: String? = nil) async throws -> [PushResult] {
             let body: JSON = ["mutations": .array(mutations.map { .object($0.json) })]
             let response = try await send(.post, "/v1/sync/push", body: body.bytes, device: device, token: token)

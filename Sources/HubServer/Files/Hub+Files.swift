@@ -82,7 +82,12 @@ extension Hub {
                     "quota", status: 507, detail: "the files of this device use its whole quota (\(used.bytes) bytes)", retryAfter: 3_600))
         }
         if let free = uploads.storage.freeBytes(), free - length < uploads.limits.freeBytes {
-            throw HubRefusal(Problem("disk-full", status: 507, detail: "the hub has \(free) bytes free", retryAfter: 600))
+            // The free bytes of the disk are not told: they change with the files of other devices.
+            throw HubRefusal(
+                Problem(
+                    "disk-full", status: 507,
+                    detail: "the hub has no room for this file; its operator must make room, and the device tries again by itself",
+                    retryAfter: 600))
         }
         var link: BlobLink?
         if let entity = metadata["entity"].flatMap({ EntityName($0) }), let id = metadata["record"].flatMap({ RecordID($0) }),

@@ -10,6 +10,8 @@ final class HubHandler: HTTPHandler {
     private let worker: HubWorker
     private let environment: HubService.Environment
     private let attempts = Mutex(AttemptLimit(at: .now()))
+    /// Endpoints that another address of this hub serves (``MetricsHandler``).
+    private let elsewhere: Set<Endpoint>
     #if ABLATIONS
         private let faults: HubFaults?
     #endif
@@ -20,6 +22,7 @@ final class HubHandler: HTTPHandler {
     init(worker: HubWorker, options: HubService.Options, environment: HubService.Environment) {
         self.worker = worker
         self.environment = environment
+        elsewhere = options.metrics == nil ? [] : [.metrics]
         #if ABLATIONS
             faults = options.faults
         #endif
@@ -33,8 +36,10 @@ final class HubHandler: HTTPHandler {
         #if ABLATIONS
             if let faults, let refused = faults.instead(of: endpoint) { return .answering(refused) }
         #endif
-        guard let endpoint else { return answering(HubResponse(Hub.notFound), to: request) }
+        guard let endpoint, !elsewhere.contains(endpoint) else { return answering(HubResponse(Hub.notFound), to: request) }
         if endpoint.isForDevices { return admit(request, at: endpoint) }
+        // The hub alone knows whether it has this path at present, with any method.
+        if endpoint == .metrics { return viewing(endpoint, for: request, limit: Limits.hubRequestBytes) }
         guard endpoint.methods.contains(request.method) else { return answering(Hub.wrongMethod(at: endpoint), to: request) }
         switch endpoint {
         case .probe: return answering(Hub.probed(request), to: request)
@@ -45,13 +50,16 @@ final class HubHandler: HTTPHandler {
                 whole.body = body
                 enrol(whole, exchange, mayLag: worker.keepsTokens)
             }
-        default:
-            return .stream(limit: 0) { [self] exchange in
-                let loop = MultiThreadedEventLoopGroup.currentEventLoop
-                worker.view(endpoint) { [self] response in
-                    guard let loop else { return send(response, to: request, exchange) }
-                    loop.execute { self.send(response, to: request, exchange) }
-                }
+        default: return viewing(endpoint, for: request, limit: 0)
+        }
+    }
+
+    private func viewing(_ endpoint: Endpoint, for request: HubRequest, limit: Int) -> HTTPAdmission {
+        .stream(limit: limit) { [self] exchange in
+            let loop = MultiThreadedEventLoopGroup.currentEventLoop
+            worker.view(.asked(endpoint, isGet: request.method == "GET")) { [self] response in
+                guard let loop else { return send(response, to: request, exchange) }
+                loop.execute { self.send(response, to: request, exchange) }
             }
         }
     }

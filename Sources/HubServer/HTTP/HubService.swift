@@ -8,10 +8,22 @@ import Synchronization
 /// A hub on the network: HTTP/1.1 over TCP or TLS around a ``Hub``.
 package final class HubService: Sendable {
     package struct Options: Sendable {
+        /// A TCP address: a literal without brackets or a name, and a port, of which 0 lets the kernel choose.
+        package struct Address: Sendable {
+            package var host: String
+            package var port: Int
+
+            package init(host: String, port: Int) {
+                (self.host, self.port) = (host, port)
+            }
+        }
+
         package var host: String
         /// 0 lets the kernel choose.
         package var port: Int
         package var tls: HubTLS?
+        /// Address for monitoring (``MetricsHandler``); `nil`: the port of the devices has the figures, unless the hub shares records out.
+        package var metrics: Address?
         /// Path of the Unix socket for operators on this machine (``OperatorHandler``); `nil`: none.
         package var operatorSocket: String?
         /// Threads that read and write sockets; each connection to the database has its own thread.
@@ -122,6 +134,7 @@ package final class HubService: Sendable {
     package let port: Int
     private let server: HTTPServer
     private let operators: OperatorHandler.Listening?
+    private let metrics: MetricsHandler.Listening?
     private let worker: HubWorker
     private let group: MultiThreadedEventLoopGroup
     private let ownGroup: MultiThreadedEventLoopGroup
@@ -174,16 +187,20 @@ package final class HubService: Sendable {
             worker.figures.useCertificate { identity.endsAt }
             configuration.tlsSubject = { HubTLS.device(of: $0)?.text }
         }
+        var metrics: MetricsHandler.Listening?
         do {
+            metrics = try await MetricsHandler.listen(at: options.metrics, worker, on: group, environment)
             let server = try await HTTPServer.start(configuration, on: group, handler: handler)
             worker.figures.use { server.counts }
             worker.read(with: reading)
             worker.start()
             let operators = await OperatorHandler.listen(at: options.operatorSocket, worker, on: group, log)
-            let service = HubService(server, operators, worker, group, ownGroup, identity.map { .init($0, environment.time, log) })
+            let service = HubService(
+                server, operators, metrics, worker, group, ownGroup, identity.map { .init($0, environment.time, log) })
             service.renewal?.begin(on: group.next())
             return service
         } catch {
+            await metrics?.stop(within: .zero)
             // An error while idle groups close does not matter beside the first error.
             try? await group.shutdownGracefully()
             try? await ownGroup.shutdownGracefully()
@@ -204,12 +221,13 @@ package final class HubService: Sendable {
     }
 
     private init(
-        _ server: HTTPServer, _ operators: OperatorHandler.Listening?, _ worker: HubWorker, _ group: MultiThreadedEventLoopGroup,
-        _ ownGroup: MultiThreadedEventLoopGroup, _ renewal: CertificateRenewal?
+        _ server: HTTPServer, _ operators: OperatorHandler.Listening?, _ metrics: MetricsHandler.Listening?, _ worker: HubWorker,
+        _ group: MultiThreadedEventLoopGroup, _ ownGroup: MultiThreadedEventLoopGroup, _ renewal: CertificateRenewal?
     ) {
         self.renewal = renewal
         self.server = server
         self.operators = operators
+        self.metrics = metrics
         self.worker = worker
         self.group = group
         self.ownGroup = ownGroup
@@ -275,6 +293,9 @@ package final class HubService: Sendable {
         }
     }
 
+    /// The bound address for monitoring; `nil`: there is none.
+    package var metricsAddress: String? { metrics?.address }
+
     /// Open connections, idle ones included.
     package var connectionCount: Int { server.connectionCount }
     package var connectionCounts: HTTPServerCounts { server.counts }
@@ -284,8 +305,9 @@ package final class HubService: Sendable {
     package func stop(within grace: Duration) async {
         worker.endWaits()
         async let operatorsEnd: Void? = operators?.stop(within: grace)
+        async let metricsEnd: Void? = metrics?.stop(within: grace)
         await server.stop(within: grace)
-        _ = await operatorsEnd
+        _ = await (operatorsEnd, metricsEnd)
         // None of these calls can fail: no other code closes these loops.
         try? await worker.stop().get()
         try? await group.shutdownGracefully()

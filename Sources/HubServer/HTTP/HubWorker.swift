@@ -142,14 +142,32 @@ final class HubWorker: @unchecked Sendable {
 
     // MARK: Public endpoints
 
-    /// Asks the hub for an answer that only it can give about itself. All callers that ask before the answer comes share it. Beyond a rate
-    /// of ten a second they get the previous one. The database's thread therefore spends next to nothing on such requests.
+    /// An answer that only the hub can give about itself.
+    enum View: Hashable {
+        /// The answer to a request at the port of the devices, which depends on the present settings.
+        case asked(Endpoint, isGet: Bool)
+        /// The figures for an operator or a monitor (``Hub/figures(at:)``).
+        case figures
+
+        fileprivate var request: HubRequest {
+            switch self {
+            case .asked(let endpoint, let isGet): HubRequest(isGet ? "GET" : "POST", endpoint.rawValue)
+            case .figures: HubRequest("GET", Endpoint.metrics.rawValue)
+            }
+        }
+    }
+
+    /// Asks the hub for a view. All callers that ask before the answer comes share it. Beyond a rate of ten a second they get the previous
+    /// one. The database's thread therefore spends next to nothing on such requests.
+    ///
+    /// Each view has a rate of its own, so a kept answer is about a tenth of a second old, and settings that changed since count for the
+    /// next one.
     ///
     /// - Parameter answer: Called on any thread.
-    func view(_ endpoint: Endpoint, answer: @escaping @Sendable (HubResponse) -> Void) {
+    func view(_ view: View, answer: @escaping @Sendable (HubResponse) -> Void) {
         let kept: HubResponse? = views.withLock { views in
-            if let kept = views.last[endpoint], !views.budget.spend(at: .now()) { return kept }
-            views.waiting[endpoint, default: []].append(answer)
+            if let kept = views.last[view], !views.spend(on: view) { return kept }
+            views.waiting[view, default: []].append(answer)
             if !views.isAwaited {
                 views.isAwaited = true
                 loop.execute { self.show() }
@@ -157,7 +175,7 @@ final class HubWorker: @unchecked Sendable {
             return nil
         }
         guard let kept else { return }
-        traffic.count(HubRequest("GET", endpoint.rawValue), kept)
+        traffic.count(view.request, kept)
         answer(kept)
     }
 
@@ -167,12 +185,12 @@ final class HubWorker: @unchecked Sendable {
             defer { (views.waiting, views.isAwaited) = ([:], false) }
             return views.waiting
         }
-        for (endpoint, answers) in waiting {
-            let request = HubRequest("GET", endpoint.rawValue)
-            var response = hub.handle(request, at: environment.time.now().wall)
+        for (view, answers) in waiting {
+            let (request, now) = (view.request, environment.time.now().wall)
+            var response = view == .figures ? hub.figures(at: now) : hub.handle(request, at: now)
             traffic.count(request, response, times: Int64(answers.count) - 1)
-            if endpoint == .metrics { response.body += Array(figures.page.utf8) }
-            views.withLock { $0.last[endpoint] = response }
+            if response.headers["Content-Type"] == MetricsPage.contentType { response.body += Array(figures.page.utf8) }
+            views.withLock { $0.last[view] = response }
             for answer in answers { answer(response) }
         }
     }
@@ -200,15 +218,21 @@ final class HubWorker: @unchecked Sendable {
         }
     }
 
-    /// Limits of fresh answers for public endpoints (`/metrics`), which cost time of the database's thread.
+    /// Limits of fresh answers of one view, which cost time of the database's thread.
     static let viewsAtOnce = 20
     static let viewsPerSecond = 10.0
 
     private struct Views {
-        var waiting: [Endpoint: [@Sendable (HubResponse) -> Void]] = [:]
+        var waiting: [View: [@Sendable (HubResponse) -> Void]] = [:]
         var isAwaited = false
-        var last: [Endpoint: HubResponse] = [:]
-        var budget = RateBudget(size: HubWorker.viewsAtOnce, perSecond: HubWorker.viewsPerSecond, at: .now())
+        var last: [View: HubResponse] = [:]
+        private var budgets: [View: RateBudget] = [:]
+
+        /// - Returns: `false` when there were too many fresh answers.
+        mutating func spend(on view: View) -> Bool {
+            let whole = RateBudget(size: HubWorker.viewsAtOnce, perSecond: HubWorker.viewsPerSecond, at: .now())
+            return budgets[view, default: whole].spend(at: .now())
+        }
     }
 
     private struct LookUps {

@@ -9,7 +9,7 @@ import SyncHTTP
 /// may write an SQLite file.
 ///
 /// Only root and the hub's own user are served, by the credentials that the kernel knows. Both may read and write the database anyway, so
-/// they need no token. The socket is for commands of the same release, and no part of the contract.
+/// they need no token. The socket is for commands of the same release, and no part of the contract; only `/metrics` is for people as well.
 final class OperatorHandler: HTTPHandler {
     private let worker: HubWorker
     private let log: Logger
@@ -90,10 +90,11 @@ final class OperatorHandler: HTTPHandler {
         case status = "/v1/operator/status"
         case publish = "/v1/operator/publish"
         case entities = "/v1/operator/entities"
+        case figures = "/metrics"
 
         var method: String {
             switch self {
-            case .status: "GET"
+            case .status, .figures: "GET"
             case .publish, .entities: "POST"
             }
         }
@@ -101,7 +102,7 @@ final class OperatorHandler: HTTPHandler {
         /// Largest body, bytes.
         var bytesMax: Int {
             switch self {
-            case .status: 0
+            case .status, .figures: 0
             case .publish: OperatorHandler.setBytesMax
             // A file of entities has at most 1 MB, which escapes make longer.
             case .entities: 8 << 20
@@ -127,6 +128,7 @@ final class OperatorHandler: HTTPHandler {
             case .status: exchange.respond(HubResponse(json: JSON.object(["version": .string(ProductVersion.text)]).bytes))
             case .publish: publish(whole, exchange)
             case .entities: applyEntities(whole, exchange)
+            case .figures: worker.view(.figures) { exchange.respond($0) }
             }
             log.debug("operator", metadata: ["path": "\(request.path)", "uid": "\(peer.uid)", "pid": "\(peer.pid)"])
         }

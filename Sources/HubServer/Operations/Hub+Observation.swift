@@ -1,4 +1,4 @@
-import SyncCore
+package import SyncCore
 
 // Public endpoints for a balancer, a monitor or a person: they are answered whatever the database does.
 extension Hub {
@@ -16,12 +16,25 @@ extension Hub {
             let isWhole = settings.uploads?.storage.isReachable ?? true
             return HubResponse(text: isWhole ? "ready\n" : "ready, but the store of files does not answer\n")
         case .metrics:
-            var response = HubResponse(text: metrics(at: now))
-            response.headers["Content-Type"] = MetricsPage.contentType
-            return response
+            // On a shared database this look may be the first with the rules of another hub, so it comes before the decision.
+            let counted = countedFigures(at: now)
+            return isOffered(.metrics) ? page(of: counted, at: now) : HubResponse(Hub.notFound)
         case .hello, .pull, .push, .snapshot, .known, .verify, .config, .diagnostics, .enroll, .token, .files, .file, .blob:
             return HubResponse(Hub.notFound)
         }
+    }
+
+    /// The figures are those of all devices together. A hub that shares records out has no such path for devices and strangers, as the
+    /// figures would tell one device of the others (PROTOCOL A16).
+    func isOffered(_ endpoint: Endpoint) -> Bool { endpoint != .metrics || !settings.sharesOut }
+
+    /// The figures for an operator or a monitor, who may know those of all devices, whatever the settings are.
+    package func figures(at now: Timestamp) -> HubResponse {
+        if isDown { reopen(at: now) }
+        latest = now
+        let response = Hub.finish(page(of: countedFigures(at: now), at: now), at: now)
+        traffic.count(HubRequest("GET", Endpoint.metrics.rawValue), response)
+        return response
     }
 
     /// Answers a probe. The echo proves that no other program answers in the hub's place; an invalid nonce gets none.
@@ -38,7 +51,8 @@ extension Hub {
         var reasons: [String] = []
         if look({ _ throws(DatabaseError) in true }) == nil { reasons.append("the database does not answer") }
         if let free = settings.freeBytes?(), free < Hub.freeBytesMin {
-            reasons.append("the disk of the database has \(free) bytes free, and \(Hub.freeBytesMin) are needed")
+            // The exact number is for the operator alone (`agenthub_disk_free_bytes`).
+            reasons.append("the disk of the database has less than \(Hub.freeBytesMin) bytes free")
         }
         return reasons
     }
@@ -62,8 +76,12 @@ extension Hub {
 
     // MARK: Figures
 
-    private func metrics(at now: Timestamp) -> String {
-        let figures = look { (store) throws(DatabaseError) in try store.figures(at: now) }
+    private func countedFigures(at now: Timestamp) -> HubFigures? {
+        look { (store) throws(DatabaseError) in try store.figures(at: now) }
+    }
+
+    /// - Parameter figures: `nil` when the database does not answer.
+    private func page(of figures: HubFigures?, at now: Timestamp) -> HubResponse {
         var page = MetricsPage()
         if let version = settings.version {
             page.family("agenthub_info", .gauge, "The program; always 1.", [(["version": version], 1)])
@@ -98,7 +116,9 @@ extension Hub {
                 [([:], isReachable ? 1 : 0)])
         }
         addHousekeeping(to: &page)
-        return page.text
+        var response = HubResponse(text: page.text)
+        response.headers["Content-Type"] = MetricsPage.contentType
+        return response
     }
 
     private func addHistory(to page: inout MetricsPage) {
@@ -148,7 +168,7 @@ extension Hub {
     }
 }
 
-/// The figures that ``Hub/metrics(at:)`` counts in the database: none takes longer with more records.
+/// The figures that ``Hub/figures(at:)`` counts in the database: none takes longer with more records.
 struct HubFigures {
     var day: Int64
     var week: Int64

@@ -16,7 +16,7 @@ extension Hub {
     private func respond(
         _ request: HubRequest, _ caller: inout HubGate.Caller?, at now: Timestamp
     ) throws(HubRefusal) -> HubResponse {
-        guard let endpoint = Endpoint.find(request.path) else { throw HubRefusal(Hub.notFound) }
+        guard let endpoint = Endpoint.find(request.path), isOffered(endpoint) else { throw HubRefusal(Hub.notFound) }
         guard endpoint.methods.contains(request.method) else {
             throw HubRefusal(Hub.wrongMethod(at: endpoint))
         }

@@ -19,6 +19,13 @@ struct ServeCommand: ParsableCommand {
     @Option(help: ArgumentHelp("Address to listen on; port 0 lets the system choose.", valueName: "host:port"))
     var listen = "127.0.0.1:7433"
 
+    @Option(
+        help: ArgumentHelp(
+            "Another address, for monitoring: /metrics, /healthz and /readyz in plain HTTP, for everybody who reaches it. /metrics is "
+                + "then not served at the address of --listen, where a hub with scopes does not serve it anyway.",
+            valueName: "host:port"))
+    var metrics: String?
+
     @Option(help: ArgumentHelp("Certificate chain of the hub, PEM.", valueName: "file"))
     var tlsCert: String?
 
@@ -95,6 +102,10 @@ struct ServeCommand: ParsableCommand {
         guard (0...100_000).contains(strangersPerAddress) else { throw ValidationError("--strangers-per-address: expected 0 to 100000") }
         guard (16...1_000_000).contains(connections ?? 16) else { throw ValidationError("--connections: expected 16 to 1000000") }
         guard let address = ListenAddress(listen) else { throw ValidationError("--listen: expected HOST:PORT, port 0 to 65535") }
+        if let metrics {
+            guard let other = ListenAddress(metrics) else { throw ValidationError("--metrics: expected HOST:PORT, port 0 to 65535") }
+            if other.port != 0, other == address { throw ValidationError("--metrics and --listen: expected two addresses") }
+        }
         if (tlsCert == nil) != (tlsKey == nil) { throw ValidationError("--tls-cert and --tls-key belong together") }
         if clientCa != nil, tlsCert == nil { throw ValidationError("--client-ca needs --tls-cert and --tls-key") }
         if open, !address.isLoopback { throw ValidationError("--open is only for loopback addresses") }
@@ -131,6 +142,7 @@ struct ServeCommand: ParsableCommand {
             log.warning("no device has a token yet", metadata: ["hint": "\(hint)"])
         }
         var options = HubService.Options(host: address.host, port: address.port)
+        options.metrics = metrics.flatMap { ListenAddress($0) }.map { .init(host: $0.host, port: $0.port) }
         // Commands work on a server's database themselves, beside its hubs.
         if folder.database == nil { options.operatorSocket = folder.socket }
         options.strangersPerAddress = strangersPerAddress == 0 ? nil : strangersPerAddress
@@ -160,7 +172,9 @@ struct ServeCommand: ParsableCommand {
             try Say.result("agenthub: listening on \(service.address)")
             // A service manager that does not listen does not prevent serving.
             try? notifier?.send(.ready)
-            log.notice("serving", metadata: ["address": "\(service.address)", "tls": "\(options.tls != nil)", "open": "\(open)"])
+            var facts: Logger.Metadata = ["address": "\(service.address)", "tls": "\(options.tls != nil)", "open": "\(open)"]
+            if let place = service.metricsAddress { facts["metrics"] = "\(place)" }
+            log.notice("serving", metadata: facts)
         }
         // It does not prevent a clean end either.
         try? notifier?.send(.stopping)
@@ -321,7 +335,7 @@ struct ServeCommand: ParsableCommand {
 }
 
 /// The address to listen on: `127.0.0.1:7433`, `[::1]:0`, `hub.example:443`, `localhost:0`.
-struct ListenAddress {
+struct ListenAddress: Equatable {
     var host: String
     var port: Int
 

@@ -39,7 +39,7 @@ struct OldAgentTests {
     }
 
     private func figure(_ fleet: ScopeBench) -> Bool {
-        String(decoding: fleet.bench.hub.handle(HubRequest("GET", "/metrics"), at: fleet.bench.now).body, as: UTF8.self)
+        String(decoding: fleet.bench.hub.figures(at: fleet.bench.now).body, as: UTF8.self)
             .contains("\nagenthub_devices_to_update 1\n")
     }
 
