@@ -90,9 +90,9 @@ extension SimHub {
                 if isMember { settings.access.devices[device, default: Grants()].groups.append(group) }
             case .commands:
                 if isMember {
-                    _ = settings.tokens?.grant(.group(group), to: device, at: now)
+                    _ = settings.tokens?.grant(.group(group), to: device, by: "operator", at: now)
                 } else {
-                    _ = settings.tokens?.takeBack(.group(group), from: device, at: now)
+                    _ = settings.tokens?.takeBack(.group(group), from: device, by: "operator", at: now)
                 }
             }
         }
@@ -113,9 +113,9 @@ extension SimHub {
             case .commands:
                 let kind = TokenBook.Grant.Kind.scope(Scope("site", site))
                 if isGranted {
-                    _ = settings.tokens?.grant(kind, to: device, at: now)
+                    _ = settings.tokens?.grant(kind, to: device, by: "operator", at: now)
                 } else {
-                    _ = settings.tokens?.takeBack(kind, from: device, at: now)
+                    _ = settings.tokens?.takeBack(kind, from: device, by: "operator", at: now)
                 }
             }
         }

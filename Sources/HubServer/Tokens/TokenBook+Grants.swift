@@ -12,18 +12,33 @@ extension TokenBook {
 
         package var kind: Kind
         package var at: Timestamp
+        /// The user who gave it; `nil`: not known, because a program of an earlier version gave it, or wrote the book since.
+        package var by: String?
         /// Time at which it was taken back; the grant stays as a record of what was.
         package var revokedAt: Timestamp?
+        /// The user who took it back; `nil`: not known, or it is in force.
+        package var revokedBy: String?
 
-        package init(_ kind: Kind, at: Timestamp, revokedAt: Timestamp? = nil) {
+        package init(_ kind: Kind, at: Timestamp, by: String? = nil, revokedAt: Timestamp? = nil, revokedBy: String? = nil) {
             self.kind = kind
             self.at = at
+            self.by = by
             self.revokedAt = revokedAt
+            self.revokedBy = revokedBy
         }
     }
 
-    /// Grants that were taken back and are still shown; older ones are dropped.
-    private static let pastGrantsMax = 200
+    /// Largest number of grants of a device that were taken back and are kept. Beyond it the one that was given first is dropped.
+    package static let pastGrantsMax = 200
+
+    /// The grants of a device that were taken back, as far as the book has them.
+    package enum PastGrants: Hashable, Sendable {
+        case complete
+        /// There are as many as are kept. A program of an earlier version did not note that it dropped older ones.
+        case full
+        /// Older ones were dropped.
+        case cut
+    }
 
     /// The grants of a device that are in force; `nil`: there are none.
     package func grants(of device: DeviceID) -> Grants? {
@@ -46,6 +61,12 @@ extension TokenBook {
         entries.contains { $0.device == device && $0.isToken && $0.revokedAt == nil }
     }
 
+    package func pastGrants(of device: DeviceID) -> PastGrants {
+        guard let entry = entry(ofGrantsOf: device) else { return .complete }
+        if entry.hasDroppedGrants { return .cut }
+        return entry.grants.count { $0.revokedAt != nil } < TokenBook.pastGrantsMax ? .complete : .full
+    }
+
     /// The devices that have or had a grant.
     package var grantedDevices: [DeviceID] { entries.filter { $0.use == .grants }.map(\.device).sorted() }
 
@@ -55,25 +76,29 @@ extension TokenBook {
         case refused
     }
 
-    package mutating func grant(_ kind: Grant.Kind, to device: DeviceID, at now: Timestamp) -> GrantOutcome {
+    /// - Parameter user: The person who gives it, for the history that operators read.
+    package mutating func grant(_ kind: Grant.Kind, to device: DeviceID, by user: String, at now: Timestamp) -> GrantOutcome {
         var entry = entry(ofGrantsOf: device) ?? Entry(device: device, hash: TokenBook.grantsHash(of: device), createdAt: now, use: .grants)
         let present = entry.grants.filter { $0.revokedAt == nil }
         if present.contains(where: { $0.kind == kind }) { return .hadBefore }
         guard present.count < DeviceAccess.grantsMax else { return .refused }
-        entry.grants.append(Grant(kind, at: now))
+        entry.grants.append(Grant(kind, at: now, by: user))
         replace(entry)
         return .given
     }
 
+    /// - Parameter user: The person who takes it back, for the history that operators read.
     /// - Returns: `false` when the device does not have it from a command.
-    package mutating func takeBack(_ kind: Grant.Kind, from device: DeviceID, at now: Timestamp) -> Bool {
+    package mutating func takeBack(_ kind: Grant.Kind, from device: DeviceID, by user: String, at now: Timestamp) -> Bool {
         guard var entry = entry(ofGrantsOf: device),
             let place = entry.grants.firstIndex(where: { $0.kind == kind && $0.revokedAt == nil })
         else { return false }
         entry.grants[place].revokedAt = now
+        entry.grants[place].revokedBy = user
         let past = entry.grants.filter { $0.revokedAt != nil }
         if past.count > TokenBook.pastGrantsMax, let oldest = entry.grants.firstIndex(where: { $0.revokedAt != nil }) {
             entry.grants.remove(at: oldest)
+            entry.hasDroppedGrants = true
         }
         replace(entry)
         return true
@@ -128,12 +153,15 @@ extension TokenBook.Grant {
         else { return nil }
         let revoked = object["revoked_at"]?.text.flatMap { RFC3339.timestamp($0) }
         guard revoked != nil || object["revoked_at"] == nil else { return nil }
-        self.init(kind, at: at, revokedAt: revoked)
+        // Members that this program does not know are left out, and so an earlier program does with the users.
+        self.init(kind, at: at, by: object["by"]?.text, revokedAt: revoked, revokedBy: object["revoked_by"]?.text)
     }
 
     var json: JSON {
         var object: JSONObject = ["grant": .string(kind.description), "at": .string(at.description)]
+        if let by { object["by"] = .string(by) }
         if let revokedAt { object["revoked_at"] = .string(revokedAt.description) }
+        if let revokedBy { object["revoked_by"] = .string(revokedBy) }
         return .object(object)
     }
 }

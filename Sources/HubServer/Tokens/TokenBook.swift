@@ -26,6 +26,8 @@ package struct TokenBook: Sendable, Hashable {
         package var readmittedUntil: Timestamp?
         /// The scopes, roles and groups of the device, with those that were taken back; only where ``use`` says so.
         package var grants: [Grant] = []
+        /// Grants of the device that were taken back are no longer among ``grants``, because there were too many.
+        package var hasDroppedGrants = false
 
         package enum Use: String, Sendable, Hashable {
             /// Authenticates the device.
@@ -256,7 +258,8 @@ extension TokenBook.Entry {
         self.init(
             device: device, hash: hash, createdAt: created, revokedAt: revoked, endsAt: ends, use: use,
             replaces: object["replaces"]?.text.flatMap { hexBytes($0) }, isSpare: object["spare"]?.bool ?? false,
-            readmittedUntil: object["readmitted_until"]?.text.flatMap { RFC3339.timestamp($0) }, grants: grants.compactMap { $0 })
+            readmittedUntil: object["readmitted_until"]?.text.flatMap { RFC3339.timestamp($0) }, grants: grants.compactMap { $0 },
+            hasDroppedGrants: object["grants_dropped"]?.bool ?? false)
     }
 
     var line: String {
@@ -270,6 +273,7 @@ extension TokenBook.Entry {
         if isSpare { object["spare"] = true }
         if let readmittedUntil { object["readmitted_until"] = .string(readmittedUntil.description) }
         if !grants.isEmpty { object["grants"] = .array(grants.map(\.json)) }
+        if hasDroppedGrants { object["grants_dropped"] = true }
         return object.json
     }
 }

@@ -208,11 +208,6 @@ private struct EntityChange {
     }
 }
 
-/// The user who runs the command.
-private func operatorName() -> String {
-    getpwuid(geteuid()).map { String(cString: $0.pointee.pw_name) } ?? "uid \(geteuid())"
-}
-
 extension String {
     fileprivate var trimmingBlanks: String { String(reversed().drop { $0 == " " }.reversed()) }
 }

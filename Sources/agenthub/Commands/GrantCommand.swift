@@ -21,7 +21,7 @@ struct GrantCommand: ParsableCommand {
     }
 
     func run() throws {
-        let now = SystemClocks().now().wall
+        let (now, user) = (SystemClocks().now().wall, operatorName())
         var given: [GrantArgument] = []
         var fault: Failure?
         try folder.updateTokens { book in
@@ -34,7 +34,7 @@ struct GrantCommand: ParsableCommand {
                     fault = Failure(64, "\(scope) belongs to the device \(scope.value), because the value is its id")
                     break
                 }
-                switch book.grant(grant.kind, to: device, at: now) {
+                switch book.grant(grant.kind, to: device, by: user, at: now) {
                 case .given: given.append(grant)
                 case .hadBefore: break
                 case .refused:
@@ -71,12 +71,12 @@ struct RevokeCommand: ParsableCommand {
     }
 
     func run() throws {
-        let now = SystemClocks().now().wall
+        let (now, user) = (SystemClocks().now().wall, operatorName())
         var (taken, missing): ([GrantArgument], [GrantArgument]) = ([], [])
         try folder.updateTokens { book in
             (taken, missing) = ([], [])
             for grant in grants {
-                if book.takeBack(grant.kind, from: device, at: now) { taken.append(grant) } else { missing.append(grant) }
+                if book.takeBack(grant.kind, from: device, by: user, at: now) { taken.append(grant) } else { missing.append(grant) }
             }
         }
         if !taken.isEmpty { try Say.result("took \(taken.map(\.text).joined(separator: ", ")) back from \(device)") }
@@ -89,53 +89,40 @@ struct RevokeCommand: ParsableCommand {
     }
 }
 
-/// `agenthub grants [DEVICE]`: lists the grants, with those that were taken back.
+/// `agenthub grants [DEVICE]`: lists the grants, with those of commands that were taken back.
 struct GrantsCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "grants", abstract: "List the scopes, roles and groups of devices, and when they were given and taken back.")
+        commandName: "grants",
+        abstract: "List the scopes, roles and groups of devices, with who gave them and took them back.",
+        discussion: """
+            Grants have three sources: the settings of entities, records of the entities in grants_from, and commands. Of a grant by a \
+            command the list has the times and the users, also after it was taken back. The settings and records show what is in force: \
+            agenthub entities history lists who applied which settings when, and a grant by a record ends with the record.
+            """)
 
     @Argument(help: "The id of a device; without it, all devices with a grant.") var device: DeviceID?
     @Option(
-        help: ArgumentHelp("List the grants of this entities file, and not those of the settings in force.", valueName: "file"))
+        help: ArgumentHelp(
+            "List the grants of this entities file in place of those of the settings in force. Records and commands are those of the hub.",
+            valueName: "file"))
     var entities: String?
     @OptionGroup var folder: DataFolder
     @Flag(help: "Print JSON.") var json = false
 
-    /// One line of the list.
-    private struct Row {
-        var device: DeviceID
-        var grant: String
-        var source: String
-        var at: Timestamp?
-        var revokedAt: Timestamp?
-    }
-
     func run() throws {
-        let commands = try commandRows()
-        let rows = try fileRows() + commands
-        if json {
-            let list = rows.map { row in
-                [
-                    "device": .string(row.device.text), "grant": .string(row.grant), "source": .string(row.source),
-                    "granted_at": row.at.map { .string($0.description) } ?? .null,
-                    "revoked_at": row.revokedAt.map { .string($0.description) } ?? .null,
-                ] as JSON
-            }
-            return try Say.result(JSON.array(list).json)
-        }
-        for row in rows {
-            let since = row.at.map { "granted \($0)" } ?? "in the settings of entities"
-            let end = row.revokedAt.map { "  taken back \($0)" } ?? ""
-            try Say.result("\(row.device)  \(row.grant)  \(since)\(end)")
-        }
-        if rows.isEmpty { Say.error(device.map { "\($0) has no grants" } ?? "no device has a grant; see: agenthub grant --help") }
-    }
-
-    /// The grants of the file that is named, or of the settings that count.
-    private func access() throws -> AccessBook {
+        let book = try folder.readTokens()
+        let hub = folder.lacksHub ? nil : try folder.inspector()
         do {
-            if let entities { return try EntitySettings.readHub(file: entities).access }
-            return try folder.accessInForce()
+            let settings = try settings(hub)
+            let records = try hub?.recordGrants(of: device) ?? []
+            let rows = fileRows(settings) + records.map { GrantRow($0) } + commandRows(book, settings.access)
+            if json {
+                try Say.result(JSON.array(rows.map(\.json)).json)
+            } else {
+                for row in rows { try Say.result(PlainText.safe(row.line)) }
+                tellPast(rows, settings)
+            }
+            tellDropped(book)
         } catch let error as ConfigurationErrors {
             throw Failure(78, error.description)
         } catch let error as HubError {
@@ -143,19 +130,133 @@ struct GrantsCommand: ParsableCommand {
         }
     }
 
-    private func fileRows() throws -> [Row] {
-        try access().devices.filter { device == nil || $0.key == device }.sorted { $0.key < $1.key }.flatMap { device, grants in
-            grants.listed.map { Row(device: device, grant: $0, source: "file") }
+    /// The settings whose grants are listed.
+    private struct Settings {
+        var access = AccessBook()
+        /// For people, such as `generation 7 of the settings`.
+        var name = ""
+        /// `nil`: they are those of a file, or there are none.
+        var generation: Int64?
+    }
+
+    private func settings(_ hub: HubInspector?) throws -> Settings {
+        if let entities { return Settings(access: try EntitySettings.readHub(file: entities).access, name: entities) }
+        guard let newest = try hub?.entities() as EntityGeneration? else { return Settings() }
+        return Settings(
+            access: try EntitiesFile.settings(of: newest).access, name: "generation \(newest.number) of the settings",
+            generation: newest.number)
+    }
+
+    private func fileRows(_ settings: Settings) -> [GrantRow] {
+        settings.access.devices.filter { device == nil || $0.key == device }.sorted { $0.key < $1.key }.flatMap { device, grants in
+            grants.kinds.map { kind in
+                GrantRow(
+                    device: device, kind: kind, source: .file(settings.name, generation: settings.generation),
+                    includes: kind.includes(in: settings.access))
+            }
         }
     }
 
-    private func commandRows() throws -> [Row] {
-        let book = try folder.readTokens()
-        return book.grantedDevices.filter { device == nil || $0 == device }.flatMap { device in
-            book.grantHistory(of: device).map {
-                Row(device: device, grant: $0.kind.description, source: "command", at: $0.at, revokedAt: $0.revokedAt)
+    private func commandRows(_ book: TokenBook, _ access: AccessBook) -> [GrantRow] {
+        book.grantedDevices.filter { device == nil || $0 == device }.flatMap { device in
+            book.grantHistory(of: device).map { grant in
+                // A group may have had other values when a grant was in force that was taken back.
+                let includes = grant.revokedAt == nil ? grant.kind.includes(in: access) : nil
+                return GrantRow(device: device, kind: grant.kind, source: .command(grant), includes: includes)
             }
         }
+    }
+
+    /// Says where the past of grants is that have none here.
+    private func tellPast(_ rows: [GrantRow], _ settings: Settings) {
+        if rows.isEmpty { Say.error(device.map { "\($0) has no grants" } ?? "no device has a grant; see: agenthub grant --help") }
+        guard settings.generation != nil, rows.isEmpty || rows.contains(where: \.isOfFile) else { return }
+        Say.error("grants of the settings have no times of their own; to see who applied which settings when: agenthub entities history")
+    }
+
+    private func tellDropped(_ book: TokenBook) {
+        for device in book.grantedDevices where self.device == nil || self.device == device {
+            switch book.pastGrants(of: device) {
+            case .complete: break
+            case .full:
+                Say.error(
+                    "\(device) has \(TokenBook.pastGrantsMax) grants that were taken back, and no more are kept: older ones may be missing")
+            case .cut:
+                Say.error("older grants of \(device) are missing: only \(TokenBook.pastGrantsMax) that were taken back are kept")
+            }
+        }
+    }
+}
+
+/// One grant of the list.
+private struct GrantRow {
+    enum Source {
+        case file(String, generation: Int64?)
+        case record(RecordName)
+        case command(TokenBook.Grant)
+    }
+
+    var device: DeviceID
+    var kind: TokenBook.Grant.Kind
+    var source: Source
+    /// The scopes and roles of a group that is in force and that the settings have; `nil` for all else.
+    var includes: [String]?
+
+    var isOfFile: Bool { if case .file = source { true } else { false } }
+
+    var line: String { "\(device)  \(kind)\(values)  \(origin)" }
+
+    private var values: String {
+        if let includes { return " (\(includes.joined(separator: ", ")))" }
+        if case .group = kind, isInForce { return " (no group of the settings)" }
+        return ""
+    }
+
+    private var isInForce: Bool {
+        if case .command(let grant) = source { return grant.revokedAt == nil }
+        return true
+    }
+
+    private var origin: String {
+        func by(_ user: String?) -> String { user.map { " by " + $0 } ?? "" }
+        switch source {
+        case .file(let name, _): return "in \(name)"
+        case .record(let record): return "by the record \(record)"
+        case .command(let grant):
+            let end = grant.revokedAt.map { "  taken back \($0)\(by(grant.revokedBy))" } ?? ""
+            return "granted \(grant.at)\(by(grant.by))\(end)"
+        }
+    }
+
+    /// Rows of all sources have the same members.
+    var json: JSON {
+        func text(_ text: String?) -> JSON { text.map { .string($0) } ?? .null }
+        var object: JSONObject = [
+            "device": .string(device.text), "grant": .string(kind.description), "source": "command",
+            "granted_at": .null, "granted_by": .null, "revoked_at": .null, "revoked_by": .null, "generation": .null,
+            "entity": .null, "id": .null, "includes": includes.map { JSON.list($0) } ?? .null,
+        ]
+        switch source {
+        case .file(_, let generation):
+            object["source"] = "file"
+            object["generation"] = generation.map { .int($0) } ?? .null
+        case .record(let record):
+            object["source"] = "record"
+            object["entity"] = .string(record.entity.text)
+            object["id"] = .string(record.id.text)
+        case .command(let grant):
+            object["granted_at"] = .string(grant.at.description)
+            object["granted_by"] = text(grant.by)
+            object["revoked_at"] = text(grant.revokedAt?.description)
+            object["revoked_by"] = text(grant.revokedBy)
+        }
+        return .object(object)
+    }
+}
+
+extension GrantRow {
+    fileprivate init(_ grant: RecordGrant) {
+        self.init(device: grant.device, kind: .scope(grant.scope), source: .record(grant.record))
     }
 }
 
@@ -181,9 +282,17 @@ struct GrantArgument: ExpressibleByArgument {
     }
 }
 
+extension TokenBook.Grant.Kind {
+    /// The scopes and roles that a group stands for; `nil` where it is no group of the settings.
+    fileprivate func includes(in access: AccessBook) -> [String]? {
+        guard case .group(let group) = self else { return nil }
+        return access.groups[group]?.kinds.map(\.description)
+    }
+}
+
 extension Grants {
-    fileprivate var listed: [String] {
-        scopes.sorted { $0.key < $1.key }.flatMap { field, values in values.map { "\(field)=\($0)" } } + roles.map { "role=" + $0 }
-            + groups.map { "group=" + $0 }
+    fileprivate var kinds: [TokenBook.Grant.Kind] {
+        scopes.sorted { $0.key < $1.key }.flatMap { field, values in values.map { .scope(Scope(field, $0)) } }
+            + roles.map { .role($0) } + groups.map { .group($0) }
     }
 }

@@ -1,0 +1,125 @@
+import Foundation
+import Glibc
+import SyncCore
+import Testing
+
+extension EndToEnd {
+    /// An operator gives grants, takes them back, and lists who could see what, with the built program beside a running hub.
+    @Suite("Grants by commands")
+    struct GrantTests {
+        private static let entities = """
+              work_orders: { scope: [assignee, site] }
+              assignments: { kind: reference }
+            groups:
+              north: { site: [s-1, s-2] }
+            devices:
+              pump-17: { groups: [north], roles: [inspector] }
+            grants_from:
+              - { entity: assignments, device: device, scope: site }
+            """
+
+        /// The user of this process, whom the program names.
+        private static let user = getpwuid(geteuid()).map { String(cString: $0.pointee.pw_name) } ?? "uid \(geteuid())"
+
+        private func hub(_ arguments: [String], _ stand: Stand) async throws -> Output {
+            try await Child.run([Programs.agenthub] + arguments + ["--data", "\(stand.folder)/hub"], in: stand.folder)
+        }
+
+        /// The list, with `T` for each time.
+        private func grants(_ arguments: [String], _ stand: Stand) async throws -> Output {
+            var output = try await hub(["grants"] + arguments, stand)
+            output.text = output.text.replacing(/\d{4}-\d\d-\d\dT[\d:.]+Z/, with: "T")
+            return output
+        }
+
+        private func assign(_ data: String, _ stand: Stand) async throws {
+            let path = "\(stand.folder)/assignment.ndjson"
+            try Stand.write(#"{"id":"a-1","data":\#(data)}"# + "\n", to: path)
+            let output = try await hub(["publish", "assignments", path], stand)
+            #expect(output.status == 0, "\(output.talk)")
+        }
+
+        /// A row of `grants --json` about the device `tablet-9`.
+        private func row(_ grant: String, _ source: String, _ more: JSONObject) -> JSON {
+            var row: JSONObject = [
+                "device": "tablet-9", "grant": .string(grant), "source": .string(source), "granted_at": .null, "granted_by": .null,
+                "revoked_at": .null, "revoked_by": .null, "generation": .null, "entity": .null, "id": .null, "includes": .null,
+            ]
+            for member in more.members { row[member.name.text] = member.value }
+            return .object(row)
+        }
+
+        @Test("Grants are given, refused, taken back and listed with their users, and with those of the settings and of records")
+        func grants() async throws {
+            try await Stand.with(hubEntities: Self.entities, agent: false) { stand in
+                let user = Self.user
+                #expect(try await grants(["tablet-9"], stand).talk.hasPrefix("agenthub: tablet-9 has no grants\n"))
+                let given = try await hub(["grant", "tablet-9", "site=s-1", "role=inspector", "group=north", "group=south"], stand)
+                #expect(given.status == 0, "\(given.talk)")
+                #expect(given.text == "granted site=s-1, role=inspector, group=north, group=south to tablet-9\n")
+                let again = try await hub(["grant", "tablet-9", "site=s-1"], stand)
+                #expect(again.status == 0 && again.text.isEmpty && again.talk == "agenthub: tablet-9 had one of them before\n")
+                #expect(try await hub(["grant", "tablet-9"], stand).status == 64)
+                // The id of a device is no site, and then none of the grants is given.
+                #expect(try await hub(["token", "add", "pump-17"], stand).status == 0)
+                let refused = try await hub(["grant", "tablet-9", "site=s-9", "site=pump-17"], stand)
+                #expect(refused.status == 64 && refused.text.isEmpty)
+                #expect(refused.talk == "agenthub: site=pump-17 belongs to the device pump-17, because the value is its id\n")
+                try await assign(#"{"device":"tablet-9","site":"s-3"}"#, stand)
+
+                let record = "tablet-9  site=s-3  by the record assignments/a-1\n"
+                let rest = """
+                    tablet-9  role=inspector  granted T by \(user)
+                    tablet-9  group=north (site=s-1, site=s-2)  granted T by \(user)
+                    tablet-9  group=south (no group of the settings)  granted T by \(user)
+
+                    """
+                let list = try await grants(["tablet-9"], stand)
+                #expect(list.status == 0 && list.text == record + "tablet-9  site=s-1  granted T by \(user)\n" + rest, "\(list.talk)")
+                #expect(list.talk.isEmpty)
+
+                let ofRecord = try await hub(["revoke", "tablet-9", "site=s-3"], stand)
+                #expect(ofRecord.status == 66 && ofRecord.text.isEmpty)
+                #expect(ofRecord.talk.hasPrefix("agenthub: tablet-9 has no grant site=s-3 by a command; "), "\(ofRecord.talk)")
+                let taken = try await hub(["revoke", "tablet-9", "site=s-1", "site=s-9"], stand)
+                #expect(taken.status == 66 && taken.text == "took site=s-1 back from tablet-9\n")
+                #expect(taken.talk.hasPrefix("agenthub: tablet-9 has no grant site=s-9 by a command; "), "\(taken.talk)")
+
+                let past = "tablet-9  site=s-1  granted T by \(user)  taken back T by \(user)\n"
+                #expect(try await grants(["tablet-9"], stand).text == record + past + rest)
+                let json = try JSONReader.read(try await grants(["tablet-9", "--json"], stand).text)
+                let by: JSONObject = ["granted_at": "T", "granted_by": .string(user)]
+                let ended: JSONObject = [
+                    "granted_at": "T", "granted_by": .string(user), "revoked_at": "T", "revoked_by": .string(user),
+                ]
+                let north: JSONObject = ["granted_at": "T", "granted_by": .string(user), "includes": ["site=s-1", "site=s-2"]]
+                #expect(
+                    json == [
+                        row("site=s-3", "record", ["entity": "assignments", "id": "a-1"]), row("site=s-1", "command", ended),
+                        row("role=inspector", "command", by), row("group=north", "command", north), row("group=south", "command", by),
+                    ], "\(json.json)")
+
+                // The settings have no times of grants, so the list says where those are.
+                let ofFile = """
+                    pump-17  role=inspector  in generation 1 of the settings
+                    pump-17  group=north (site=s-1, site=s-2)  in generation 1 of the settings
+
+                    """
+                let pump = try await grants(["pump-17"], stand)
+                #expect(pump.text == ofFile && pump.talk.contains("who applied which settings when: agenthub entities history"))
+                let first = try JSONReader.read(try await grants(["pump-17", "--json"], stand).text).array?.first?.object
+                #expect(first?["source"] == "file" && first?["generation"] == 1 && first?["granted_at"] == .null)
+                let other = "\(stand.folder)/other.yaml"
+                try Stand.write("devices:\n  tablet-9: { site: [s-7] }\n", to: other)
+                let named = try await grants(["tablet-9", "--entities", other], stand)
+                #expect(named.status == 0 && named.text.hasPrefix("tablet-9  site=s-7  in \(other)\n" + record + past), "\(named.text)")
+
+                // A grant ends with its record, and an operator needs no hub for the list.
+                try await assign("null", stand)
+                await stand.stopHub()
+                let all = try await grants([], stand)
+                #expect(all.status == 0 && all.text == ofFile + past + rest, "\(all.text) \(all.talk)")
+            }
+        }
+    }
+}
