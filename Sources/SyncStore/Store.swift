@@ -55,8 +55,8 @@ package final class Store {
     var transaction: Transaction?
     /// Records whose base is damaged, to be fetched again.
     var damagedRecords: Set<Int64> = []
-    /// Downloads that the present pull has cut (``PullSummary/cutDownloads``).
-    var cutDownloads: [CutDownload] = []
+    /// Files whose records leave the share with the present pull.
+    var leaving = LeavingFiles()
     /// Positions of the slow sweeps of housekeeping.
     var sweep = HousekeepingSweep()
     var tidiness = Tidiness.done

@@ -8,7 +8,7 @@ struct ShareTests {
     private static let audits = EntityName(trusted: "audits")
 
     /// Lets the hub's next pulls say that a record has left the share.
-    private static func revoking(_ id: String) -> LoopbackHub.Weather {
+    static func revoking(_ id: String) -> LoopbackHub.Weather {
         .changes { request, response in
             guard request.url.hasSuffix("/v1/sync/pull"), case .bytes(let asked) = request.body,
                 let streams = (try? JSONReader.read(asked))?.object?["streams"]?.array,

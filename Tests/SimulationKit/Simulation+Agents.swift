@@ -156,6 +156,11 @@ extension Simulation {
         }
         try checkDropped(agent, since: held)
         try check(agent, after: command, answer)
+        switch answer {
+        case .pullApplied(let summary), .snapshotApplied(let summary, _):
+            for digest in summary.droppedFiles { agent.files.whole[digest] = nil }
+        default: break
+        }
         try feed(.stored(answer), to: agent)
     }
 

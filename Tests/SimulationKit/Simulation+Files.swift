@@ -71,10 +71,14 @@ extension Simulation {
         _ = try act(agent, as: .files) { (store, moment) throws(StoreError) in
             for digest in found.subtracting(known).sorted() {
                 let size = Int64(agent.files.whole[digest]?.count ?? 0)
-                if try store.adoptFetched(digest, size: size, at: moment) { continue }
-                _ = try store.addBlob(
-                    digest, size: size, type: SimFile.type, filename: "recovered", by: Requester(app: Entities.app, uid: 1_000),
-                    capacity: BlobCapacity(), isFound: true, at: moment)
+                switch try store.adoptFetched(digest, size: size, at: moment) {
+                case .adopted: break
+                case .unwanted: agent.files.whole[digest] = nil
+                case .foreign:
+                    _ = try store.addBlob(
+                        digest, size: size, type: SimFile.type, filename: "recovered", by: Requester(app: Entities.app, uid: 1_000),
+                        capacity: BlobCapacity(), isFound: true, at: moment)
+                }
             }
             for digest in known.subtracting(found).sorted() {
                 guard let row = try store.reads.blob(digest) else { continue }

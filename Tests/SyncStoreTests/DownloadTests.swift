@@ -79,6 +79,19 @@ struct DownloadTests {
         #expect(try agent.store.reads.blobCounts().fetching == 3)
     }
 
+    @Test("With files: ahead a file that left with its record comes again with it, and one that left to make room does not")
+    func aheadAgain() throws {
+        let agent = try TestAgent(rules: Self.ahead)
+        #expect(try agent.pull([("a", 5, ["photo": Self.photo("p")]), ("b", 6, ["photo": Self.photo("q")])]).wantedFiles == 2)
+        for text in ["p", "q"] { try fetch(agent, text) }
+        #expect(try agent.revoke("a").droppedFiles == [Self.digest("p")])
+        try agent.store.forgetCopy(try #require(try agent.store.reads.blob(Self.digest("q"))).id, at: agent.now)
+        let summary = try agent.pull([("a", 930, ["photo": Self.photo("p")]), ("b", 931, ["photo": Self.photo("q"), "n": 1])])
+        #expect(summary.wantedFiles == 1)
+        #expect(try agent.store.reads.wantedBlobs(limit: 10).map(\.digest) == [Self.digest("p")])
+        #expect(try agent.store.reads.blob(Self.digest("p"))?.progress.error == nil && agent.store.verify() == [])
+    }
+
     @Test("Records that came before files: ahead was set are looked through")
     func before() throws {
         let agent = try TestAgent()
@@ -203,6 +216,110 @@ struct DownloadTests {
         #expect(try agent.pull([("c", 931, [:])]).cutDownloads.isEmpty && agent.store.verify() == [])
     }
 
+    // Fault: a fetched file stayed on flash after its record had left the share, a pinned one for good.
+    @Test("A fetched file leaves with the record that leaves the share, a pinned one too, unless another record shows it")
+    func leaves() throws {
+        let agent = try TestAgent()
+        let first = ["p", "q", "r", "s", "t"].enumerated().map { ("a-\($0)", Int64($0 + 5), ["photo": Self.photo($1)] as JSONObject) }
+        // The file r is linked to the first record that shows it, and b is another one.
+        try agent.pull(first + [("b", 15, ["photo": Self.photo("r")])])
+        for text in ["p", "q", "r", "s", "t"] { try fetch(agent, text) }
+        for text in ["q", "r", "s"] {
+            _ = try agent.store.pinBlob(try #require(try agent.store.reads.blob(Self.digest(text))).id, true, at: agent.now)
+        }
+        try agent.pull([("c", 20, ["photo": Self.photo("s")])])
+        let summary = try agent.revoke("a-0", "a-1", "a-2", "a-3")
+        #expect(summary.droppedFiles == [Self.digest("p"), Self.digest("q")] && summary.cutDownloads.isEmpty)
+        for text in ["p", "q"] {
+            let row = try #require(try agent.store.reads.blob(Self.digest(text)))
+            #expect(row.standing == .fetched(isHere: false) && !row.isPinned)
+        }
+        for text in ["r", "s"] {
+            let row = try #require(try agent.store.reads.blob(Self.digest(text)))
+            #expect(row.standing == .fetched(isHere: true) && row.isPinned)
+        }
+        #expect(try agent.store.reads.keptDigests() == Set(["r", "s", "t"].map { Self.digest($0) }))
+        #expect(try agent.store.dropUnshown(at: agent.now).isEmpty)
+        #expect(try agent.revoke("b", "c").droppedFiles == [Self.digest("r"), Self.digest("s")])
+        // The record is back, and the file may come again, without its pin.
+        try agent.pull([("a-1", 930, ["photo": Self.photo("q")])])
+        let again = try want(agent, "q")
+        #expect(again.fetch == .fetching && !again.isPinned)
+        #expect(try agent.store.verify() == [])
+    }
+
+    @Test("A record of the same answer that shows the file keeps it, and so does one that this device has made")
+    func movesOn() throws {
+        let agent = try TestAgent()
+        try agent.pull([("a-0", 5, ["photo": Self.photo("p")]), ("a-1", 6, ["photo": Self.photo("q")])])
+        for text in ["p", "q"] { try fetch(agent, text) }
+        try agent.create("own", ["photo": Self.photo("q")])
+        let pages = [
+            StreamPage(
+                entity: EntityName(trusted: "audit"), cursor: "r", hasMore: false, records: [],
+                deletions: ["a-0", "a-1"].map { .init(id: RecordID(trusted: $0), version: 9, reason: Problem.revoked) }),
+            StreamPage(
+                entity: EntityName(trusted: "template"), cursor: "t", hasMore: false,
+                records: [.init(id: RecordID(trusted: "new"), record: HubRecord(version: 10, data: ["photo": Self.photo("p")]))],
+                deletions: []),
+        ]
+        let summary = try agent.store.applyPull(PullResponse(epoch: "e", head: 10, pages: pages), at: agent.now)
+        #expect(summary.deletions == 2 && summary.upserts == 1 && summary.droppedFiles.isEmpty)
+        #expect(try agent.store.reads.keptDigests() == [Self.digest("p"), Self.digest("q")])
+        #expect(try agent.store.dropUnshown(at: agent.now).isEmpty && agent.store.verify() == [])
+    }
+
+    // Fault: parked work lost the file that it names.
+    @Test("Files that an app has brought stay, and a fetched one stays until the unsent work that names it is over")
+    func namedByWork() throws {
+        let agent = try TestAgent()
+        try agent.pull([("a", 5, ["photo": Self.photo("p")])])
+        let fetched = try fetch(agent, "p")
+        _ = try agent.store.pinBlob(fetched.id, true, at: agent.now)
+        func add(_ text: String) throws -> BlobRow {
+            try agent.store.addBlob(
+                Self.digest(text), size: 1_000, type: "a/b", filename: text, by: agent.app, capacity: BlobCapacity(), at: agent.now
+            ).row
+        }
+        let (unsent, sent) = (try add("unsent"), try add("sent"))
+        _ = try agent.store.endUpload(
+            sent.id, isVerified: true, remoteURL: nil, capacity: BlobCapacity(), note: "{}", at: agent.now)
+        _ = try agent.store.pinBlob(sent.id, true, at: agent.now)
+        var mutation = TestAgent.mutation(.update, "a", ["n": 1])
+        mutation.blobs = zip(["one", "two", "three"], [fetched, unsent, sent]).map { field, row in
+            ["field": .string(field), "blob": .string(row.id.description)]
+        }
+        let key = try agent.enqueue(mutation).key
+        #expect(try agent.revoke("a").droppedFiles.isEmpty)
+        #expect(try agent.state(key) == .rejected)
+        #expect(try agent.store.reads.keptDigests() == [fetched.digest, unsent.digest, sent.digest])
+        #expect(try agent.store.reads.blob(fetched.id)?.isPinned == false && agent.store.reads.blob(sent.id)?.isPinned == true)
+        #expect(try agent.store.dropUnshown(at: agent.now).isEmpty)
+        #expect(try agent.store.adoptFetched(fetched.digest, size: 1_000, at: agent.now) == .adopted)
+        try agent.store.discard(key, reason: "seen", uid: 7, at: agent.now)
+        #expect(try agent.store.dropUnshown(at: agent.now) == [fetched.digest])
+        #expect(try agent.store.reads.keptDigests() == [unsent.digest, sent.digest])
+        #expect(try agent.store.verify() == [])
+    }
+
+    // Fault: after a crash between the row and the file, the file came back as one that this device has.
+    @Test("Bytes of a revoked file that outlived a crash are not taken up; those of a file that made room are")
+    func crashedBeforeRemoval() throws {
+        let agent = try TestAgent()
+        try agent.pull([("a", 5, ["photo": Self.photo("p")]), ("b", 6, ["photo": Self.photo("q")]), ("c", 7, ["photo": Self.photo("r")])])
+        for text in ["p", "q"] { try fetch(agent, text) }
+        let cut = try want(agent, "r")
+        #expect(try agent.revoke("a", "c").droppedFiles == [Self.digest("p")])
+        try agent.store.forgetCopy(try #require(try agent.store.reads.blob(Self.digest("q"))).id, at: agent.now)
+        try agent.crash()
+        #expect(try agent.store.reads.keptDigests().isEmpty)
+        #expect(try agent.store.adoptFetched(Self.digest("p"), size: 1_000, at: agent.now) == .unwanted)
+        #expect(try agent.store.adoptFetched(cut.digest, size: 1_000, at: agent.now) == .unwanted)
+        #expect(try agent.store.adoptFetched(Self.digest("q"), size: 1_000, at: agent.now) == .adopted)
+        #expect(try agent.store.reads.keptDigests() == [Self.digest("q")])
+        #expect(try agent.store.verify() == [])
+    }
+
     @Test("An app brings the file that was to come: it becomes an upload, which asks the hub first")
     func brought() throws {
         let agent = try TestAgent()
@@ -221,10 +338,10 @@ struct DownloadTests {
         let agent = try TestAgent()
         try agent.pull([("a", 5, ["photo": Self.photo("p")])])
         let row = try want(agent, "p")
-        #expect(try agent.store.adoptFetched(row.digest, size: 900, at: agent.now))
+        #expect(try agent.store.adoptFetched(row.digest, size: 900, at: agent.now) == .adopted)
         let found = try #require(try agent.store.reads.blob(row.id))
         #expect(found.fetch == .fetched && found.hasFile && found.size == 900)
-        #expect(try !agent.store.adoptFetched(Self.digest("own"), size: 900, at: agent.now))
+        #expect(try agent.store.adoptFetched(Self.digest("own"), size: 900, at: agent.now) == .foreign)
         // A copy that is gone from the disk is not claimed to be here.
         try agent.store.forgetCopy(row.id, at: agent.now)
         #expect(try agent.store.reads.keptDigests().isEmpty)

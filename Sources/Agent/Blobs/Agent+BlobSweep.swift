@@ -88,13 +88,18 @@ extension Agent {
         alarms.end(Self.noFiles)
         goOnWithFiles()
         fromStore { store, now throws(StoreError) in
-            // Photos that the database has forgotten are still valuable.
+            var unwanted: [BlobDigest] = []
             for (digest, size) in found.orphans {
+                switch try store.adoptFetched(digest, size: size, at: now) {
                 // A download whose end was not recorded: its bytes were compared before they got their name.
-                if try store.adoptFetched(digest, size: size, at: now) { continue }
-                _ = try store.addBlob(
-                    digest, size: size, type: "application/octet-stream", filename: "recovered", by: requester,
-                    capacity: capacity, isFound: true, at: now)
+                case .adopted: continue
+                case .unwanted: unwanted.append(digest)
+                // Photos that the database has forgotten are still valuable.
+                case .foreign:
+                    _ = try store.addBlob(
+                        digest, size: size, type: "application/octet-stream", filename: "recovered", by: requester,
+                        capacity: capacity, isFound: true, at: now)
+                }
             }
             for digest in found.lost {
                 guard let row = try store.reads.blob(digest) else { continue }
@@ -105,12 +110,13 @@ extension Agent {
                 let note = EventPayload.blob(row.id, state: .missing, offset: row.progress.offset, size: row.size)
                 try store.loseBlob(row.id, why: "its bytes are gone from the disk", note: String(decoding: note, as: UTF8.self), at: now)
             }
-            return try store.reads.blobCounts()
+            return (counts: try store.reads.blobCounts(), unwanted: unwanted)
         } then: { agent, result in
-            if case .success(let counts) = result {
+            if case .success(let (counts, unwanted)) = result {
                 agent.blobs.hasParked = counts.failed > 0
                 agent.blobs.hasFailedDownloads = counts.fetchFailed > 0
-                let count = found.orphans.count
+                if let folder = agent.blobs.folder { agent.removeFiles(unwanted, in: folder) }
+                let count = found.orphans.count - unwanted.count
                 if count > 0 {
                     agent.log.notice("files that the database did not know were added to it again", metadata: ["count": "\(count)"])
                 }

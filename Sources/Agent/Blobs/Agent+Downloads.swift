@@ -337,6 +337,12 @@ extension Agent {
     func noteFiles(of summary: PullSummary) {
         guard blobs.folder != nil else { return }
         for download in summary.cutDownloads { feed(download: .cut(download)) }
+        if let folder = blobs.folder, !summary.droppedFiles.isEmpty {
+            log.info(
+                "files were removed from this device, because their records left its share",
+                metadata: ["count": "\(summary.droppedFiles.count)"])
+            removeFiles(summary.droppedFiles, in: folder)
+        }
         if summary.wantedFiles > 0 { loadDownloads(FilePace.window) }
     }
 

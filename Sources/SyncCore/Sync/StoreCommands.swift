@@ -241,6 +241,9 @@ package struct PullSummary: Hashable, Sendable {
     package var wantedFiles = 0
     /// Downloads of files that only records showed which have left the share of this device.
     package var cutDownloads: [CutDownload] = []
+    /// Fetched files that only records showed which have left the share of this device. Their rows say that the bytes are gone, and the
+    /// bytes are to be removed now.
+    package var droppedFiles: [BlobDigest] = []
 
     package init() {}
 }

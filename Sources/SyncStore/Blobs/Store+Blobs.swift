@@ -334,12 +334,16 @@ extension Store {
         let last = try database.number("SELECT max(bid) FROM blob")
         sweep.blobs = rows.count == Self.sliceRows ? rows.last?.bid ?? 0 : 0
         for row in rows where row.isOver && row.bid != last {
-            let isShown = try database.number(
-                "SELECT 1 FROM blob_link l JOIN mutation m ON m.seq = l.seq WHERE l.bid = ? AND m.state < 6 LIMIT 1", .int(row.bid))
-            guard isShown == nil else { continue }
+            guard try !isNamedByOpenWork(BlobID(row.bid)) else { continue }
             try database.run("DELETE FROM blob_link WHERE bid = ?", .int(row.bid))
             try database.run("DELETE FROM blob WHERE bid = ?", .int(row.bid))
         }
+    }
+
+    /// Returns whether a mutation of this device names the file that is not over: one that waits, or that a person has to decide about.
+    func isNamedByOpenWork(_ id: BlobID) throws(StoreError) -> Bool {
+        try database.number(
+            "SELECT 1 FROM blob_link l JOIN mutation m ON m.seq = l.seq WHERE l.bid = ? AND m.state < 6 LIMIT 1", .int(id.number)) != nil
     }
 
     private func write(_ progress: UploadProgress, _ id: BlobID) throws(StoreError) {

@@ -60,7 +60,7 @@ extension Store {
         return known.id
     }
 
-    private func link(_ id: BlobID, _ link: BlobLink) throws(StoreError) {
+    func link(_ id: BlobID, _ link: BlobLink) throws(StoreError) {
         // No mutation of this device shows it, and numbers of mutations begin with 1.
         try database.run(
             "INSERT INTO blob_link (bid, entity, id, field, seq) VALUES (?, ?, ?, ?, 0) ON CONFLICT DO NOTHING", .int(id.number),
@@ -98,13 +98,20 @@ extension Store {
                 digest: file.digest, size: file.size, type: file.type, isUploaded: true, link: BlobLink(name, field: field))
             let known = try reads.blob(file.digest)
             if let known, known.fetch != nil { try link(known.id, shown.link) }
-            if known?.standing == .fetchFailed {
-                count += try want(file.digest, shown, isAsked: false, by: Self.itself, fileCapacity) == nil ? 0 : 1
-            } else if known == nil, rules[name.entity]?.files == .ahead, try blobTotal().files < fileCapacity.files {
-                count += try want(file.digest, shown, isAsked: false, by: Self.itself, fileCapacity) == nil ? 0 : 1
-            }
+            guard try isToCome(known, isAhead: rules[name.entity]?.files == .ahead) else { continue }
+            count += try want(file.digest, shown, isAsked: false, by: Self.itself, fileCapacity) == nil ? 0 : 1
         }
         return count
+    }
+
+    /// Returns whether a file that a record from the hub shows is wanted by itself. One that left for others, to make room, is not.
+    private func isToCome(_ known: BlobRow?, isAhead: Bool) throws(StoreError) -> Bool {
+        guard let known else {
+            guard isAhead else { return false }
+            return try blobTotal().files < fileCapacity.files
+        }
+        if known.standing == .fetchFailed { return true }
+        return isAhead && known.standing == .fetched(isHere: false) && known.progress.error == CutDownload.why
     }
 
     /// - Throws: `.refused` with `not-found`.
@@ -153,19 +160,32 @@ extension Store {
         }
     }
 
-    /// Takes up the bytes of a file from the hub that lie under their digest, and whose row does not say so after a crash.
-    ///
-    /// - Returns: `false` for a file that does not come from the hub.
-    package func adoptFetched(_ digest: BlobDigest, size: Int64, at now: Moment) throws(StoreError) -> Bool {
+    /// Takes up the bytes of a file from the hub that lie under their digest, and whose row does not say so after a crash. The bytes of a
+    /// file that no record shows any more are not taken up: the crash came between the row that let them go and their removal.
+    package func adoptFetched(_ digest: BlobDigest, size: Int64, at now: Moment) throws(StoreError) -> BlobAdoption {
         try transact(at: now) { () throws(StoreError) in
             try prepareForChange()
-            let changed = try database.run(
+            guard let row = try reads.blob(digest), let fetch = row.fetch else { return .foreign }
+            if fetch != .fetching, try reads.stillShowing(digest, of: row.links).isEmpty, try !isNamedByOpenWork(row.id) {
+                return .unwanted
+            }
+            try database.run(
                 """
                 UPDATE blob SET fetch = 1, has_file = 1, got_bytes = 0, size_bytes = ?1, offset_bytes = ?1, used_age = ?2, prune_age = NULL,
                     attempts = 0, restarts = 0, asked = 0, problem = NULL, rearm_age = NULL WHERE digest = ?3 AND fetch IS NOT NULL
                 """, .int(size), .int(age), .text(digest.hex))
-            return changed > 0
+            return .adopted
         }
+    }
+
+    /// The result for bytes that were found without a row that claims them.
+    package enum BlobAdoption: Hashable, Sendable {
+        /// Their row claims them now.
+        case adopted
+        /// They are to be removed: no record on this device shows the file any more.
+        case unwanted
+        /// The file does not come from the hub.
+        case foreign
     }
 
     /// Sets a download aside until a record that shows it changes, a new link, a day later, or a person's command.
@@ -179,31 +199,6 @@ extension Store {
                 "UPDATE blob SET fetch = 2, asked = 0, problem = ?, rearm_age = ? WHERE bid = ? AND fetch = 0", .text(why),
                 .int(age + Self.blobRearmedAfter.milliseconds), .int(id.number))
             journal.addNote(type: "blob", json: json)
-        }
-    }
-
-    /// Cuts the downloads of files that no record shows any more, because these records have left the share of this device. The same holds
-    /// for what came of a download that was set aside. A later try asks the hub again, which decides.
-    ///
-    /// - Precondition: In the transaction that removes the records, after they are written.
-    func cutDownloads(of left: [MirrorRow]) throws(StoreError) {
-        guard try database.number("SELECT 1 FROM blob WHERE fetch = 0 OR fetch = 2 LIMIT 1") != nil else { return }
-        for row in left {
-            let found = try database.all(
-                """
-                SELECT DISTINCT b.bid, b.digest FROM blob_link l JOIN blob b ON b.bid = l.bid
-                WHERE l.entity = ? AND l.id = ? AND (b.fetch = 0 OR b.fetch = 2)
-                """, .text(names.entity(row.eid).text), .text(row.id)
-            ) { row throws(StoreError) in (id: BlobID(row.int(0)), digest: BlobDigest(hex: row.text(1))) }
-            for file in found {
-                guard let digest = file.digest, try reads.stillShowing(digest, of: reads.links(of: file.id)).isEmpty else { continue }
-                try database.run(
-                    """
-                    UPDATE blob SET fetch = 2, asked = 0, got_bytes = 0, attempts = 0, restarts = 0, problem = ?, rearm_age = ?
-                    WHERE bid = ?
-                    """, .text(CutDownload.why), .int(age + Self.blobRearmedAfter.milliseconds), .int(file.id.number))
-                cutDownloads.append(CutDownload(file.id, digest))
-            }
         }
     }
 
@@ -283,8 +278,8 @@ extension Store {
         return going.map(\.digest)
     }
 
-    /// Lets fetched files leave that no record shows any more, as after a deletion, or when a record has left the share of this device.
-    /// Each call looks at some of them, in turn. A pinned file stays.
+    /// Lets fetched files leave that no record shows any more, as after a deletion. Each call looks at some of them, in turn. A pinned file
+    /// stays, and so does one that unsent work of this device names.
     ///
     /// - Returns: Digests whose bytes are to be removed now.
     package func dropUnshown(at now: Moment) throws(StoreError) -> [BlobDigest] {
@@ -298,9 +293,9 @@ extension Store {
             var going: [BlobDigest] = []
             for row in rows {
                 guard let digest = row.digest else { continue }
-                let links = try reads.links(of: BlobID(row.bid))
-                guard try reads.stillShowing(digest, of: links).isEmpty else { continue }
-                try dropCopy(BlobID(row.bid))
+                let (id, links) = (BlobID(row.bid), try reads.links(of: BlobID(row.bid)))
+                guard try reads.stillShowing(digest, of: links).isEmpty, try !isNamedByOpenWork(id) else { continue }
+                try dropCopy(id, why: CutDownload.why)
                 going.append(digest)
             }
             return going
@@ -315,9 +310,11 @@ extension Store {
         }
     }
 
-    private func dropCopy(_ id: BlobID) throws(StoreError) {
+    /// - Parameter why: The reason, if a record that shows the file again is to bring it back.
+    func dropCopy(_ id: BlobID, why: String? = nil) throws(StoreError) {
         try database.run(
-            "UPDATE blob SET has_file = 0, got_bytes = 0, prune_age = ? WHERE bid = ? AND state = 1", .int(age), .int(id.number))
+            "UPDATE blob SET has_file = 0, got_bytes = 0, prune_age = ?, problem = ? WHERE bid = ? AND state = 1", .int(age),
+            .optional(why), .int(id.number))
     }
 
     /// Records that the bytes of a file were read. It is written at most once in an hour for each file.

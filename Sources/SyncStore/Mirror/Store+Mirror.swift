@@ -54,7 +54,7 @@ extension Store {
             try erasing { () throws(StoreError) in
                 try write(records)
                 try eraseTraces(of: records.revoked)
-                try cutDownloads(of: records.revoked.compactMap { records[$0]?.row })
+                try leaveFiles(of: records.revoked.compactMap { records[$0]?.row })
             }
         }
         for moot in records.moot { try close(moot) }

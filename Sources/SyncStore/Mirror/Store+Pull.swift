@@ -41,7 +41,7 @@ extension Store {
             }
         }
         try transact(at: now) { () throws(StoreError) in
-            (summary, cutDownloads) = (PullSummary(), [])
+            (summary, leaving) = (PullSummary(), LeavingFiles())
             try prepareForChange()
             for page in response.pages where isPulled(page.entity) {
                 if !page.records.isEmpty { try noteLowered(page.entity, by: response.newerSchemas) }
@@ -50,7 +50,7 @@ extension Store {
             }
             if let standing = response.standing { try keep(standing) }
             if let leftOut = response.leftOut { try keep(leftOut) }
-            summary.cutDownloads = cutDownloads
+            try dropLeavingFiles(&summary)
         }
         return summary
     }

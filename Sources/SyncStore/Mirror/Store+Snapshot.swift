@@ -19,7 +19,7 @@ extension Store {
     ) throws(StoreError) -> (summary: PullSummary, position: StreamPosition) {
         var summary = PullSummary()
         try transact(at: now) { () throws(StoreError) in
-            (summary, cutDownloads) = (PullSummary(), [])
+            (summary, leaving) = (PullSummary(), LeavingFiles())
             try prepareForChange()
             if let standing = page.standing { try keep(standing) }
             if let leftOut = page.leftOut { try keep(leftOut) }
@@ -57,7 +57,7 @@ extension Store {
             let cursor = options.ablations.contains(.cursorAtEnd) ? page.startCursor : snapshot.cursor
             let only = snapshot.buckets.map { Set($0) }
             try endListing(of: page.entity, eid, listing, only: only, &summary)
-            summary.cutDownloads = cutDownloads
+            try dropLeavingFiles(&summary)
             // Unlisted buckets are known only by the feed, which continues where it was.
             guard snapshot.buckets == nil else { return }
             try database.run(
