@@ -98,6 +98,26 @@ struct ContractTests {
         #expect(count > 50, "hardly a section was found: the test looks in the wrong place")
     }
 
+    // MARK: Rules
+
+    // Fault: rules were added to the test build, and the contract did not tell what they prevent.
+    @Test("The contract names each rule that a test build can switch off, and marks those that other tests guard")
+    func ablations() throws {
+        let source = try Self.text("Sources/SyncCore/Ablation.swift")
+        let cases = source.matches(of: /\n    case (\w+)\n/).map { String($0.1) }
+        #expect(cases.count > 80, "hardly a rule was found: the test looks in the wrong place")
+        let rows = try Self.rows().compactMap { row -> (name: String, isStarred: Bool)? in
+            guard let cell = row["name in the test build"], let rule = row["rule"] else { return nil }
+            let name = cell.trimmingCharacters(in: CharacterSet(charactersIn: " `"))
+            return (name, rule.trimmingCharacters(in: .whitespaces).hasSuffix("*"))
+        }
+        #expect(rows.map(\.name).sorted() == cases.sorted())
+        let tests = try Self.text("Tests/SimulationTests/AblationTests.swift")
+        let list = try #require(tests.firstMatch(of: /elsewhere: Set<Ablation> = \[([^\]]*)\]/)).1
+        let elsewhere = list.matches(of: /\.(\w+)/).map { String($0.1) }
+        #expect(rows.filter(\.isStarred).map(\.name).sorted() == elsewhere.sorted())
+    }
+
     // MARK: Tables
 
     /// The rows of the contract's tables, each with its cells by the name of the column. The worked examples are no tables.
