@@ -14,20 +14,20 @@ struct GrantedNameTests {
             .scope(Scope("site", "s-3")), .scope(Scope("assignee", "tablet-9")), .role("s-5"), .group("s-6"),
         ]
         for grant in grants {
-            let outcome = book.grant(grant, to: "tablet-9", at: now)
+            let outcome = book.grant(grant, to: "tablet-9", by: "root", at: now)
             #expect(outcome == .given)
         }
         #expect(book.holder(ofNameOf: "s-3") == "tablet-9")
         // Its own id, a role and a group are no scopes of others.
         for name: DeviceID in ["tablet-9", "s-4", "s-5", "s-6"] { #expect(book.holder(ofNameOf: name) == nil) }
-        let isTaken = book.takeBack(.scope(Scope("site", "s-3")), from: "tablet-9", at: now)
+        let isTaken = book.takeBack(.scope(Scope("site", "s-3")), from: "tablet-9", by: "root", at: now)
         #expect(isTaken && book.holder(ofNameOf: "s-3") == nil)
     }
 
     @Test("A device with grants has no token yet; one whose tokens were revoked has none any more")
     func tokens() {
         var (book, random) = (TokenBook(), SeededRandom(seed: 1))
-        let outcome = book.grant(.role("inspector"), to: "tablet-9", at: now)
+        let outcome = book.grant(.role("inspector"), to: "tablet-9", by: "root", at: now)
         #expect(outcome == .given && !book.hasToken("tablet-9"))
         _ = book.add("tablet-9", at: now, using: &random)
         #expect(book.hasToken("tablet-9") && !book.hasToken("tablet-8"))
