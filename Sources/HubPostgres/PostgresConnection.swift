@@ -25,6 +25,8 @@ final class PostgresConnection {
     private(set) var isBroken = false
     /// Number of waits for the server.
     private(set) var roundTrips = 0
+    /// The oldest plans that the server may still use for this session are from this moment.
+    private var plannedAt = ContinuousClock.now
 
     /// `true` while a sent statement has no known outcome.
     var isWaiting: Bool { !awaited.isEmpty }
@@ -115,6 +117,16 @@ final class PostgresConnection {
 
     /// Limits the time between two statements of the present transaction.
     var shortIdleTime: String { "SET LOCAL idle_in_transaction_session_timeout = \(patience.idleWithPushesMilliseconds)" }
+
+    /// Lets the server plan all statements anew with the present sizes of the tables, when their plans are old
+    /// (``PostgresPlace/Patience/plansMilliseconds``). It belongs behind BEGIN: before it, in one round trip, it would be the first query of
+    /// the transaction, whose isolation could not be chosen any more.
+    func renewPlans() throws(DatabaseError) {
+        let now = ContinuousClock.now
+        guard plannedAt.duration(to: now) >= .milliseconds(patience.plansMilliseconds) else { return }
+        try send("DISCARD PLANS", [])
+        plannedAt = now
+    }
 
     /// Sets the server's time limits for a statement and for a lock, and the client's for an answer. A connection that does not get its
     /// limits back is not used again.

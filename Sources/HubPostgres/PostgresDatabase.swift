@@ -76,7 +76,7 @@ final class PostgresDatabase: HubDatabase {
         (self.purpose, checksSchema) = (purpose, purpose == .reading)
         switch purpose {
         case .deciding:
-            try write("BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY", [])
+            try open("REPEATABLE READ, READ ONLY")
             // Sent with the first question. When it fails, the transaction begins again with the lock, and says why.
             try write(PostgresSchema.guardOfReader, [])
             burst = PostgresBurst()
@@ -86,12 +86,12 @@ final class PostgresDatabase: HubDatabase {
             return
         case .reading:
             // A newer version of this program may have changed the schema, while this one runs, to one that it does not understand.
-            return try write("BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY", [])
+            return try open("REPEATABLE READ, READ ONLY")
         case .removing:
-            try write("BEGIN TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE", [])
+            try open("READ COMMITTED, READ WRITE")
             if connection.knowsLockTimeout { try write("SET LOCAL lock_timeout = \(TransactionPurpose.busyMilliseconds)", []) }
         case .writing, .writingIfFree:
-            try write("BEGIN TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE", [])
+            try open("READ COMMITTED, READ WRITE")
             if purpose == .writingIfFree, connection.knowsLockTimeout {
                 try write(PostgresDatabase.briefLock, [])
             }
@@ -108,6 +108,11 @@ final class PostgresDatabase: HubDatabase {
             lockWasBusy = error.kind == .busy && isNumbered
             throw error
         }
+    }
+
+    private func open(_ mode: String) throws(DatabaseError) {
+        try write("BEGIN TRANSACTION ISOLATION LEVEL \(mode)", [])
+        try connection.renewPlans()
     }
 
     private static let briefLock = "SET LOCAL lock_timeout = \(TransactionPurpose.busyMilliseconds)"

@@ -28,6 +28,10 @@ package struct PostgresPlace: HubDatabasePlace {
         package var stalledMilliseconds = 400
         /// For any answer: longer than the server's own limits.
         package var answerMilliseconds = 30_000
+        /// For the plans of the statements. The server keeps them until it has new statistics, which may be minutes: a plan that was made
+        /// over a small table with statistics walks through it, also when a fleet has filled it since. Planning all statements of a push
+        /// anew takes some milliseconds.
+        package var plansMilliseconds = 5_000
 
         package init() {}
     }

@@ -1,7 +1,8 @@
 import HubPostgres
-import HubServer
 import PostgresStand
 import SyncCore
+
+@testable import HubServer
 
 /// A hub with a clock that the test moves, and requests as a device makes them. Its database is one that the engine under test
 /// makes for it, unless the test names a place.
@@ -11,6 +12,11 @@ final class HubBench {
     /// Abilities of the agents of the test.
     var abilities = AgentAbility.all
     var now = Timestamp(milliseconds: 1_795_208_400_000)  // 2026-11-20T21:00:00Z
+    /// Answers requests that only read, as in service, where a test sets it. The hub itself answers those that it leaves.
+    var reader: HubReader?
+    /// Number of requests that the reader has answered.
+    private(set) var readerAnswers = 0
+    private static let readerPaths = ["/v1/sync/pull", "/v1/sync/snapshot", "/v1/sync/known", "/v1/sync/verify", "/v1/config"]
 
     init(
         rules: RuleBook = RuleBook(), tokens: TokenBook? = nil, compressor: (any Compressor)? = nil,
@@ -62,7 +68,14 @@ final class HubBench {
         said.abilities = abilities
         said.write(to: &headers)
         for (name, value) in extra { headers[name] = value }
-        return hub.handle(HubRequest(method, target, headers: headers, body: body?.bytes ?? []), at: now)
+        let request = HubRequest(method, target, headers: headers, body: body?.bytes ?? [])
+        if let reader, HubBench.readerPaths.contains(request.path),
+            let answer = reader.answer([request], tokens: hub.settings.tokens, at: now)?.first
+        {
+            readerAnswers += 1
+            return answer
+        }
+        return hub.handle(request, at: now)
     }
 
     func push(

@@ -66,7 +66,7 @@ extension HubStore {
         if let scopes {
             questions = [Question(HubStore.openLinkQuery, [[name]])]
             if !scopes.isEmpty {
-                questions.append(Question(HubStore.scopeLinkQuery, scopes.map { [name, .text($0.entity.text), .int($0.code)] }))
+                questions.append(Question(scopeLinkQuery, scopes.map { [name, .text($0.entity.text), .int($0.code)] }))
             }
         }
         var found: [RecordName] = []
@@ -86,13 +86,16 @@ extension HubStore {
         SELECT entity, id FROM record_file WHERE digest = ?1 AND shown = 1
         AND (SELECT i.fields FROM scope_index i WHERE i.entity = record_file.entity) IS NULL LIMIT \(shownMax)
         """, [.text])
-    /// Records of one scope.
-    static let scopeLinkQuery = LookUp(
-        """
-        SELECT entity, id FROM record_file WHERE digest = ?1 AND entity = ?2 AND shown = 1
-        AND (SELECT s.state FROM record_scope s WHERE s.entity = ?2 AND s.scope = ?3 AND s.id = record_file.id) = \
-        \(ScopeState.present.rawValue) LIMIT \(shownMax)
-        """, [.text, .text, .int])
+    /// Records of one scope. The name of the entity is compared behind the look-up: a planner that knows the table as a small one would go
+    /// through all links of the entity to find the file.
+    static func scopeLinkQuery(_ spelling: SQLSpelling) -> LookUp {
+        LookUp(
+            """
+            SELECT entity, id FROM record_file WHERE digest = ?1 AND \(spelling.feedEntity()) = ?2 AND shown = 1
+            AND (SELECT s.state FROM record_scope s WHERE s.entity = ?2 AND s.scope = ?3 AND s.id = record_file.id) = \
+            \(ScopeState.present.rawValue) LIMIT \(shownMax)
+            """, [.text, .text, .int])
+    }
 
     #if ABLATIONS
         /// Returns whether a record is in one of the scopes, or was.

@@ -10,6 +10,7 @@ final class HubStore {
     let lostScopesQuery: LookUp
     let newestInScopeQuery: LookUp
     let laterScopesQuery: LookUp
+    let scopeLinkQuery: LookUp
     /// Set as soon as the hub's secret is known.
     var scopeCodes = ScopeCodes(secret: [])
     let ablations: Ablations
@@ -53,6 +54,7 @@ final class HubStore {
             ORDER BY version, id LIMIT ?5
             """, [.text, .int, .text, .int, .int])
         newestQuery = HubStore.newestQuery(database.spelling)
+        scopeLinkQuery = HubStore.scopeLinkQuery(database.spelling)
     }
 
     /// Begins a query over the names of all entities with a record or a tombstone: the rows `found(name)`, of which the last is NULL. It

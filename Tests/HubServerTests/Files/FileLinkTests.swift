@@ -119,9 +119,9 @@ struct FileLinkTests {
     @Test("The question for a file goes by the key of each table")
     func plans() throws {
         guard Engine.current == .sqlite else { return }  // `PostgresPlanTests` asks the server.
-        let database = try FileStand().hub.store.database
-        for query in [HubStore.anyLinkQuery, HubStore.openLinkQuery, HubStore.scopeLinkQuery] {
-            let steps = try database.all("EXPLAIN QUERY PLAN \(query.sql)") { $0.text(3) }
+        let store = try FileStand().hub.store
+        for query in [HubStore.anyLinkQuery, HubStore.openLinkQuery, store.scopeLinkQuery] {
+            let steps = try store.database.all("EXPLAIN QUERY PLAN \(query.sql)") { $0.text(3) }
             #expect(steps.first?.hasPrefix("SEARCH record_file USING PRIMARY KEY (digest=?") == true, "\(steps)")
             #expect(!steps.contains { $0.hasPrefix("SCAN") }, "\(steps)")
         }

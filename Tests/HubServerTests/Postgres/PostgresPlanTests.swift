@@ -10,22 +10,24 @@ import Testing
 /// missing: the first minute of a new database may bring the largest fleet.
 @Suite("Plans of a server", .needsPostgres)
 struct PostgresPlanTests {
-    /// Keeps the connection that a hub opens, so that a test can ask about its statements.
+    /// Keeps the connections that a hub and its reader open, so that a test can ask about their statements.
     private final class Watched: HubDatabasePlace {
         let place: PostgresPlace
-        let opened = Mutex<[any Sendable]>([])
+        private let opened = Mutex<[Held]>([])
 
         init(_ place: PostgresPlace) { self.place = place }
 
         var description: String { place.description }
+        var databases: [any HubDatabase] { opened.withLock { $0.map(\.database) } }
 
-        func open() throws(DatabaseError) -> any HubDatabase {
-            let database = try place.open()
-            opened.withLock { $0.append(Held(database: database)) }
+        func open() throws(DatabaseError) -> any HubDatabase { held(try place.open()) }
+        func openForReading(mayLag: Bool) throws(DatabaseError) -> any HubDatabase { held(try place.openForReading(mayLag: mayLag)) }
+
+        private func held(_ database: any HubDatabase) -> any HubDatabase {
+            let held = Held(database: database)
+            opened.withLock { $0.append(held) }
             return database
         }
-
-        func openForReading(mayLag: Bool) throws(DatabaseError) -> any HubDatabase { try place.openForReading(mayLag: mayLag) }
     }
 
     /// Used by one thread, that of the test.
@@ -40,7 +42,12 @@ struct PostgresPlanTests {
         var description: String { statement.prefix(200) + "\n" + lines.joined(separator: "\n") }
     }
 
-    /// The plans of all statements that the connection has prepared, made without values.
+    private static func plans(_ databases: [any HubDatabase]) throws -> [Plan] { try databases.flatMap { try plans($0) } }
+
+    private static let cursor = "DECLARE stream NO SCROLL CURSOR FOR "
+
+    /// The plans of all statements that the connection has prepared, made without values. A plan that the session has kept is shown as it
+    /// is.
     private static func plans(_ database: any HubDatabase) throws -> [Plan] {
         let statements = try database.all("SELECT name, statement, cardinality(parameter_types) FROM pg_prepared_statements ORDER BY name")
         {
@@ -49,7 +56,10 @@ struct PostgresPlanTests {
         try database.execute("SET plan_cache_mode = force_generic_plan")
         try database.settle()
         var plans: [Plan] = []
-        for (name, statement, count) in statements {
+        for (prepared, text, count) in statements {
+            // The rows of a cursor are planned when it is declared.
+            let isStreamed = text.hasPrefix(cursor)
+            let (name, statement) = isStreamed ? ("streamed", String(text.dropFirst(cursor.count))) : (prepared, text)
             let words = statement.split(separator: " ").first.map(String.init) ?? ""
             guard ["SELECT", "INSERT", "UPDATE", "DELETE", "WITH"].contains(words) else { continue }
             // A decision sends values in settings before its statements, and a plan depends on them.
@@ -59,7 +69,9 @@ struct PostgresPlanTests {
                 _ = try database.text("SELECT set_config('\(name)', '\(value)', false)")
             }
             let values = count > 0 ? "(" + Array(repeating: "NULL", count: count).joined(separator: ", ") + ")" : ""
+            if isStreamed { try database.execute("PREPARE streamed AS \(statement)") }
             plans.append(Plan(statement: statement, lines: try database.all("EXPLAIN EXECUTE \(name)\(values)") { $0.text(0) }))
+            if isStreamed { try database.execute("DEALLOCATE streamed") }
         }
         try database.execute("SET plan_cache_mode = auto")
         try database.settle()
@@ -72,16 +84,19 @@ struct PostgresPlanTests {
         "record_scope", "record_file", "device_keeping", "commit_log",
     ]
 
-    /// Statements that walk through a table on purpose: once for a hub whose own row is gone, for the `total` of a first page, once when
-    /// the scope fields of an entity have changed, and once a day for the texts of old rejections. The commits of a device are asked for when
+    /// Statements that walk through a table on purpose: once for a hub whose own row is gone, for the `total` of a first page, for the
+    /// comparison of a whole entity, once when the scope fields of an entity have changed, and once a day for the texts of old rejections. The commits of a device are asked for when
     /// it has lost scopes: an entry of their index stands for 128 pages, so the server rightly walks through a part that is as small as
     /// here, and `KeyTableTests` holds that each part has the index.
     private static func isRare(_ statement: String) -> Bool {
         statement.hasPrefix("SELECT coalesce(max(n), 0) FROM (SELECT max(version)") || statement.hasPrefix("SELECT count(*) FROM record")
+            || statement.hasPrefix(comparison)
             || statement.hasPrefix("DELETE FROM record_scope WHERE entity = ") && !statement.contains("scope = ")
             || statement.hasPrefix("UPDATE mutation_key") || statement.hasPrefix("SELECT version FROM mutation_key WHERE device = ")
             || isOfStart(statement)
     }
+
+    private static let comparison = "SELECT id, version FROM record WHERE entity = "
 
     /// The first row of the log of commits, and the numbers of devices, of a database of before and of a new one.
     private static func isOfStart(_ statement: String) -> Bool {
@@ -89,9 +104,10 @@ struct PostgresPlanTests {
             || statement.hasPrefix("INSERT INTO device_number") && statement.contains("FROM device)")
     }
 
-    private static func check(_ database: any HubDatabase, _ when: String) throws {
-        let plans = try Self.plans(database)
+    private static func check(_ databases: [any HubDatabase], _ when: String) throws {
+        let plans = try Self.plans(databases)
         #expect(plans.count >= 12, "\(when): only \(plans.count) statements were seen")
+        #expect(plans.contains { $0.statement.hasPrefix(comparison) }, "\(when): no whole entity was compared")
         for plan in plans where !isRare(plan.statement) {
             for table in large {
                 #expect(
@@ -116,8 +132,16 @@ struct PostgresPlanTests {
         // A part of the seeds, between two ids or to the end.
         uses("record_pkey", "(id > ") { $0.contains("data LIKE") }
         uses("record_by_commit", "ROW(version, id) > ") { !$0.contains("record_scope") && $0.contains("(version, id) > (") }
+        uses("record_by_commit", "ROW(version, id) > ") {
+            $0.contains("unnest") && !$0.contains("record_scope") && $0.contains("(version, id) > (")
+        }
+        // The newest commit of each entity, one step in each index for it, and of each scope.
+        uses("record_by_commit", "= found.name") { $0.contains("AS newest FROM found") }
+        uses("record_pkey", "entity IS NOT NULL") { $0.contains("SELECT min(entity) FROM record") }
+        uses("record_scope_by_commit", "version > ") { $0.contains("ORDER BY version DESC LIMIT 1") }
         uses("record_scope_by_commit", "ROW(version, id) > ") { $0.contains("FROM record_scope") && $0.contains("(version, id) > (") }
         uses("record_scope_pkey", "(id > ") { $0.contains("FROM record_scope") && $0.contains("id > u.v3") }
+        uses("record_scope_pkey", "(scope = ") { $0.hasPrefix("SELECT id, version FROM record_scope WHERE entity = ") }
         uses("record_file_pkey", "(digest = ") { $0.hasPrefix("SELECT r.") && $0.contains("FROM record_file WHERE digest = ") }
         for (table, index) in [("mutation_key_p\(KeyTables.part(of: .one, in: 16))", "by_key"), ("mutation_key_text", "pkey")] {
             uses("\(table)_\(index)", "(key = ") { $0.contains("uuid_send(k.fingerprint)") && $0.contains("FROM \(table) k") }
@@ -137,7 +161,7 @@ struct PostgresPlanTests {
     }
 
     /// Every request of a device.
-    private static func use(_ bench: HubBench, _ name: String, from first: Int) throws {
+    private static func use(_ bench: HubBench, _ reader: HubReader, _ name: String, from first: Int) throws {
         for device in [DeviceID.one, .two] {
             let typed = [first, first + 1].map { Sent(KeysBefore.uuid($0), seq: Int64($0), .create, id: "\(name)-\($0)") }
             _ = bench.push(typed, device: device)
@@ -148,22 +172,22 @@ struct PostgresPlanTests {
         }
         // A key that is known.
         _ = bench.push([Sent("\(name)-1", .create, id: name)])
-        _ = try bench.pull([("audits", nil)])
-        _ = try bench.list(SnapshotRequest(entity: "audits", after: nil, limit: 10))
-        _ = try bench.list(SnapshotRequest(entity: "audits", after: nil, limit: 10, isSeed: true))
+        _ = bench.push([Sent("\(name)-n", .create, "notes", id: name)])
         // A file that records show, and one that none does.
         let digest = String(repeating: "ab", count: 32)
         let photo: JSON = ["$blob": .string("sha256:" + digest), "size": 1, "type": "image/jpeg", "state": "pending"]
         _ = bench.push([Sent("\(name)-p", seq: 4, .create, "work_orders", id: "\(name)-p", data: ["assignee": "gw-1", "photo": photo])])
         _ = bench.send("GET", "/v1/blobs/" + digest)
-        // The records of a scope, one that is gained and one that is lost.
-        let orders = ScopeBench.orders
         _ = bench.push([Sent("\(name)-o", .create, "work_orders", id: "\(name)-o", data: ["assignee": "gw-1", "site": "s-1"])])
-        bench.hub.settings.access.devices[.one, default: Grants()].scopes["site"] = ["s-1"]
-        let cursor = try bench.pull([(orders, nil)]).pages.first?.cursor
-        bench.hub.settings.access.devices[.one]?.scopes["site"] = ["s-2"]
-        _ = try bench.pull([(orders, cursor)])
-        _ = try bench.list(SnapshotRequest(entity: orders, after: nil, limit: 10))
+        // The hub answers what its reader leaves.
+        try read(bench, reader)
+        let before = bench.readerAnswers
+        bench.reader = reader
+        try read(bench, reader)
+        bench.reader = nil
+        #expect(bench.readerAnswers - before >= 8)
+        let news = reader.changes(after: HubSight(head: 0), at: bench.now) { Dictionary(uniqueKeysWithValues: $0.map { ($0, [1]) }) }
+        #expect(news?.changes.scopes[ScopeBench.orders] != nil)
         // Events with a file, and what housekeeping finds of them after 8 days.
         for part in 1...2 {
             let event = Sent("\(name)-e\(part)", seq: Int64(9 + part), .create, "log", id: "\(name)-e\(part)", data: ["photo": photo])
@@ -174,24 +198,65 @@ struct PostgresPlanTests {
         #expect(try bench.hub.record(RecordName("log", RecordID(trusted: "\(name)-e1"))) == nil)
     }
 
+    /// Every request that only reads.
+    private static func read(_ bench: HubBench, _ reader: HubReader) throws {
+        func share(_ site: String) {
+            bench.hub.settings.access.devices[.one, default: Grants()].scopes["site"] = [site]
+            reader.hub.settings.access = bench.hub.settings.access
+        }
+        func compare(_ entity: EntityName, at cursor: String) throws {
+            let request = VerifyMessages.request(VerifyRequest(entity: entity, cursor: cursor, digest: EntityDigest()))
+            let answer = bench.send("POST", "/v1/sync/verify", try JSONReader.read(request))
+            #expect(answer.status == 200, "\(String(decoding: answer.body, as: UTF8.self))")
+        }
+        let orders = ScopeBench.orders
+        share("s-1")
+        let pulled = try bench.pull([("notes", nil), ("audits", nil)], namesEntities: true)
+        #expect(pulled.pages.count == 2 && pulled.entities?.contains("notes") == true)
+        try compare("audits", at: try #require(pulled.pages.last?.cursor))
+        try compare(orders, at: try #require(try bench.pull([(orders, nil)]).pages.first?.cursor))
+        for isSeed in [false, true] {
+            _ = try bench.list(SnapshotRequest(entity: "audits", after: nil, limit: 1_000, isSeed: isSeed))
+        }
+        _ = bench.send("POST", "/v1/sync/known", ["keys": .list([KeysBefore.uuid(1), "k-1"])])
+        // A scope that is gained, and one that is lost.
+        let cursor = try bench.pull([(orders, nil)]).pages.first?.cursor
+        share("s-2")
+        _ = try bench.pull([(orders, cursor)])
+        _ = try bench.list(SnapshotRequest(entity: orders, after: nil, limit: 10))
+    }
+
     private static var rules: RuleBook {
         var (rules, log, audits) = (ScopeBench.rules, EntityRules(), EntityRules())
         (log.kind, log.keepEvents) = (.event, .seconds(7 * 86_400))
         audits.seedFilter = SeedFilter(["assignee": SeedFilter.device])
-        (rules.entities["log"], rules.entities["audits"]) = (log, audits)
+        (rules.entities["log"], rules.entities["audits"], rules.entities["notes"]) = (log, audits, EntityRules())
         return rules
     }
 
-    @Test("Every statement of a device's requests goes by an index, over empty and over full tables, with and without statistics")
-    func indexes() throws {
+    @Test(
+        "Every statement of a device's requests goes by an index, over empty and over full tables, with and without statistics",
+        arguments: [false, true])
+    func indexes(_ isAnalyzed: Bool) throws {
         let bench = try ReplicaBench()
-        let place = Watched(try PostgresPlace(bench.url))
-        let hub = try HubBench(rules: Self.rules, place: .shared(place))
+        var place = try PostgresPlace(bench.url)
+        // Each transaction is planned anew, as it is after some seconds.
+        place.patience.plansMilliseconds = 0
+        let watched = Watched(place)
+        let hub = try HubBench(rules: Self.rules, place: .shared(watched))
+        let reader = try #require(try hub.hub.reader())
         let files = try StorageKind.folder.make()
         hub.hub.settings.uploads = HubUploads(try files.storage())
-        let database = try #require(place.opened.withLock { $0.last as? Held }).database
-        try Self.use(hub, "empty", from: 100)
-        try Self.check(database, "empty tables")
+        try Self.use(hub, reader, "empty", from: 100)
+        if isAnalyzed {
+            // As an operator does each night. Over a table of one page the server rightly walks, and keeps the plan.
+            try bench.server.query("ANALYZE", schema: bench.schema)
+            try Self.use(hub, reader, "small", from: 150)
+            let plans = try Self.plans(watched.databases)
+            #expect(plans.contains { $0.lines.contains { $0.contains("Seq Scan on record ") } }, "there is nothing to renew")
+        } else {
+            try Self.check(watched.databases, "empty tables without statistics")
+        }
         // Rows as of a fleet, put there at once: the server has had no time to look at them.
         try bench.server.query(
             """
@@ -200,7 +265,7 @@ struct PostgresPlanTests {
             SELECT 'audits', 'r-' || n, 10 + n, '{"a":1}', '0199c3f2a1b4-0007-9f2c11ab', 'gw', 'k', 1 FROM generate_series(1, 30000) n;
             INSERT INTO record_scope(entity, scope, id, since, version, state, at_ms)
             SELECT 'work_orders', n % 500, 'r-' || n, n, n, 0, 1 FROM generate_series(1, 30000) n;
-            INSERT INTO device_number(device, number) SELECT 'd-' || n, n % 16 * 134217728 + 1000 + n FROM generate_series(0, 499) n;
+            INSERT INTO device_number(device, number) SELECT 'd-' || n, n % 16 * 134217728 + 1000 + n FROM generate_series(0, 4999) n;
             INSERT INTO mutation_key(device, key, fingerprint, status, version)
             SELECT n % 500 % 16 * 134217728 + 1000 + n % 500, CAST(lpad(to_hex(n), 32, '0') AS UUID), '00112233445566778899aabbccddeeff', 0, n
             FROM generate_series(1, 60000) n;
@@ -218,11 +283,12 @@ struct PostgresPlanTests {
             INSERT INTO commit_log(n, head, linked, granted, applied, duplicates, conflicts, rejected, retried)
             SELECT n, 40000, 40000, 1, 0, 0, 0, 0, 0 FROM generate_series(1000, 9000) n
             """, schema: bench.schema)
-        try Self.use(hub, "full", from: 200)
-        try Self.check(database, "full tables without statistics")
+        try Self.use(hub, reader, "full", from: 200)
+        try Self.check(watched.databases, isAnalyzed ? "full tables with the statistics of small ones" : "full tables without statistics")
+        guard isAnalyzed else { return }
         try bench.server.query("ANALYZE", schema: bench.schema)
-        try Self.use(hub, "known", from: 300)
-        try Self.check(database, "full tables with statistics")
+        try Self.use(hub, reader, "known", from: 300)
+        try Self.check(watched.databases, "full tables with statistics")
     }
 
     @Test("While keys lie in the table of before, they are found by its key, and moved page by page")
@@ -239,7 +305,7 @@ struct PostgresPlanTests {
             """, schema: bench.schema)
         let place = Watched(try PostgresPlace(bench.url))
         let hub = try HubBench(rules: Self.rules, place: .shared(place))
-        let database = try #require(place.opened.withLock { $0.last as? Held }).database
+        let database = try #require(place.databases.last)
         func check(_ when: String) throws {
             var run = try hub.hub.beginHousekeeping(at: hub.now)
             run.keysMax = 1
