@@ -7,12 +7,33 @@ extension PostgresSchema {
     ///
     /// - Throws: `.foreign` when they are of a newer version that this program cannot work with.
     static func present(_ database: PostgresDatabase) throws(DatabaseError) -> Int64? {
-        let tables = try database.number(
-            "SELECT count(*) FROM information_schema.tables WHERE table_schema = current_schema() AND table_name = 'hub_schema'")
-        guard tables > 0 else { return nil }
+        guard try database.number("SELECT CASE WHEN \(isThere) THEN 1 ELSE 0 END") > 0 else { return nil }
         let row = try database.first("SELECT version, oldest_reader FROM hub_schema") { ($0.int(0), $0.int(1)) }
         try check(row?.1)
         return row?.0
+    }
+
+    /// There are tables of a hub. A table of this name without these columns belongs to another program.
+    private static let isThere = """
+        (SELECT count(*) FROM information_schema.columns WHERE table_schema = current_schema() AND table_name = 'hub_schema'
+        AND column_name IN ('version', 'oldest_reader')) = 2
+        """
+
+    /// Refuses a schema where another program has a table, a view or an index of a name that the steps use: those that make it `IF NOT
+    /// EXISTS`, for tables that went back to an earlier version, would use it in the place of the hub's own.
+    ///
+    /// - Throws: `.foreign`.
+    private static func refuseOthers(_ database: PostgresDatabase) throws(DatabaseError) {
+        // Another replica may have made the tables since they were looked for.
+        let found = try database.text(
+            """
+            SELECT c.relname FROM pg_class c WHERE c.relnamespace = current_schema()::regnamespace
+            AND c.relname IN (\(names.map { "'\($0)'" }.joined(separator: ", "))) AND NOT \(isThere) ORDER BY 1 LIMIT 1
+            """)
+        guard !found.isEmpty else { return }
+        throw DatabaseError(
+            .foreign, doing: "make the tables of the hub",
+            detail: "another program has \(found) in this schema; give the hub a database or a schema of its own")
     }
 
     static func check(_ oldestReader: Int64?) throws(DatabaseError) {
@@ -35,7 +56,7 @@ extension PostgresSchema {
             if present >= version { break }
             tries += 1
             do throws(DatabaseError) {
-                if present > 0 { try buildIndexes(database, from: present) }
+                if present > 0 { try buildIndexes(database, from: present) } else { try refuseOthers(database) }
                 try step(database, from: present)
             } catch {
                 try database.rollback()

@@ -309,6 +309,15 @@ enum PostgresSchema {
         15: PostgresKeys.indexes,
     ]
 
+    /// Names of the tables, views and indexes that the steps make.
+    static let names = Set(steps.joined().compactMap { name(madeBy: $0) } + indexes.values.joined().map(\.name)).sorted()
+
+    private static func name(madeBy statement: String) -> String? {
+        let words = statement.split { " (\n".contains($0) }.map(String.init)
+        guard words.count > 2, words[0] == "CREATE", ["TABLE", "INDEX", "VIEW"].contains(words[1]) else { return nil }
+        return words[2] == "IF" ? words[5] : words[2]
+    }
+
     struct NewIndex {
         var name: String
         var table: String
