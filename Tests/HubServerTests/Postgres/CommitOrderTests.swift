@@ -100,9 +100,11 @@ struct CommitOrderTests {
         return told
     }
 
-    /// Returns the records of a device that follows the feed in small pages until the writers are through.
+    /// Returns the records of a device that follows the feed in small pages until the writers are through. The first device asks a hub that
+    /// writes, the others the readers of two replicas, as in service.
     private static func follow(_ bench: ReplicaBench, _ index: Int, _ over: Over) throws -> Followed {
         let hub = try HubBench(rules: rules, seed: UInt64(index + 50), place: .shared(try PostgresPlace(bench.url)))
+        if index > 0 { hub.reader = try hub.hub.reader() }
         var random = SeededRandom(seed: UInt64(index))
         var held: [RecordID: Int64] = [:]
         var (cursor, back) = (String?.none, 0)
@@ -116,7 +118,9 @@ struct CommitOrderTests {
                 cursor = page.cursor
                 if !page.hasMore { break }
             }
-            if isLast { return Followed(held: held, back: back) }
+            guard isLast else { continue }
+            guard index == 0 || hub.readerAnswers > 0 else { throw PostgresServer.Failure(description: "the reader has answered nothing") }
+            return Followed(held: held, back: back)
         }
     }
 
@@ -126,7 +130,7 @@ struct CommitOrderTests {
         _ = try hub(bench, seed: 1, nil).verdicts(hot, device: "gw-hot")
         let running = (0..<writers).map { index in Worker { try write(bench, index, pushes: pushes, ablation) } }
         let over = Over()
-        let readers = (0..<2).map { index in Worker { try follow(bench, index, over) } }
+        let readers = (0..<3).map { index in Worker { try follow(bench, index, over) } }
         var told = Told()
         let outcome = Result { for writer in running { told.take(try writer.join()) } }
         over.end()

@@ -51,22 +51,34 @@ struct VisibilityTests {
     @Test("A slow transaction holds up the writers behind it and no reader; what a reader has passed stays passed")
     func slowTransaction() throws {
         let bench = try ReplicaBench()
-        let reader = try bench.hub()
-        var cursor: String?
+        let hubs = try Self.hubs(bench)
+        var cursors: [String?] = []
         let versions = try race(bench) {
-            let seen = try reader.follow("audits")
-            #expect(seen.pages.flatMap(\.records).isEmpty && reader.hub.head == 0)
-            cursor = seen.cursor
+            for hub in hubs {
+                let seen = try hub.follow("audits")
+                #expect(seen.pages.flatMap(\.records).isEmpty && hub.hub.head == 0)
+                cursors.append(seen.cursor)
+            }
         }
         #expect(versions == [1, 2])
-        let records = try reader.follow("audits", from: cursor).pages.flatMap(\.records)
-        #expect(records.map(\.id.text) == ["slow", "quick"] && records.map(\.record.version) == [1, 2])
+        for (hub, cursor) in zip(hubs, cursors) {
+            let records = try hub.follow("audits", from: cursor).pages.flatMap(\.records)
+            #expect(records.map(\.id.text) == ["slow", "quick"] && records.map(\.record.version) == [1, 2])
+        }
+        #expect(hubs.map { $0.readerAnswers > 0 } == [false, true])
+    }
+
+    /// A hub that answers pulls itself, and another replica whose reader does, as in service.
+    private static func hubs(_ bench: ReplicaBench) throws -> [HubBench] {
+        let hubs = [try bench.hub(), try bench.hub(seed: 2)]
+        hubs[1].reader = try hubs[1].hub.reader()
+        return hubs
     }
 
     @Test("With many writers on several replicas, some of them slow, a reader gets every number, once and in order")
     func manyWriters() throws {
         let bench = try ReplicaBench()
-        let reader = try bench.hub()
+        let hubs = try Self.hubs(bench)
         let (writers, pushes, size) = (5, 12, 3)
         let running = (0..<writers).map { index in
             Worker {
@@ -87,16 +99,20 @@ struct VisibilityTests {
                 }
             }
         }
-        var seen: [Int64] = []
-        var cursor: String?
+        var seen: [[Int64]] = [[], []]
+        var cursors: [String?] = [nil, nil]
         func look() throws {
-            let part = try reader.follow("audits", from: cursor, limit: 7)
-            seen += part.pages.flatMap(\.records).map(\.record.version)
-            cursor = part.cursor
+            for (index, hub) in hubs.enumerated() {
+                let part = try hub.follow("audits", from: cursors[index], limit: 7)
+                seen[index] += part.pages.flatMap(\.records).map(\.record.version)
+                cursors[index] = part.cursor
+            }
         }
-        while seen.count < writers * pushes * size / 2 { try look() }
+        while seen.contains(where: { $0.count < writers * pushes * size / 2 }) { try look() }
         for writer in running { try writer.join() }
         try look()
-        #expect(seen == (1...Int64(writers * pushes * size)).map { $0 })
+        let all = (1...Int64(writers * pushes * size)).map { $0 }
+        #expect(seen == [all, all])
+        #expect(hubs.map { $0.readerAnswers > 0 } == [false, true])
     }
 }
