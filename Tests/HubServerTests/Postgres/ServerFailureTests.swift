@@ -65,6 +65,40 @@ struct ServerFailureTests {
         #expect(first == 503 && second == "accepted")
     }
 
+    @Test("The limits of time that are shipped are those of the manual, and the sessions of a hub have them")
+    func patience() throws {
+        let patience = PostgresPlace.Patience()
+        #expect(patience.lockMilliseconds == 5_000 && patience.statementMilliseconds == 15_000)
+        #expect(patience.stalledMilliseconds == 400 && patience.connectSeconds == 5)
+        var root = URL(fileURLWithPath: #filePath)
+        for _ in 0..<4 { root.deleteLastPathComponent() }
+        let manual = try String(contentsOf: root.appendingPathComponent("deploy/docs/hub-on-postgresql.md"), encoding: .utf8)
+            .replacing("\n  ", with: " ").replacing("\n", with: " ")
+        for sentence in [
+            "when its hub is silent for \(patience.idleMilliseconds / 1_000) s",
+            "a push which had to lock first after \(patience.idleWithPushesMilliseconds / 1_000) s",
+            "a replica that has waited 0.\(TransactionPurpose.busyMilliseconds / 100) s for the lock",
+            "the hub waits \(patience.answerMilliseconds / 1_000) s for an answer",
+            "plan its statements anew every \(patience.plansMilliseconds / 1_000) s",
+        ] {
+            #expect(manual.contains(sentence), "\(sentence)")
+        }
+        let place = try PostgresPlace(try ReplicaBench().url)
+        let settings = """
+            SELECT current_setting('statement_timeout') || ' ' || current_setting('lock_timeout') || ' '
+            || current_setting('idle_in_transaction_session_timeout') || ' ' || current_setting('jit') || ' '
+            || current_setting('bytea_output')
+            """
+        for database in [try place.open(), try place.openForReading(mayLag: false)] {
+            #expect(try database.first(settings) { $0.text(0) } == "15s 5s 4s off hex")
+        }
+        let pushing = try place.open()
+        try pushing.begin(.writingIfFree)
+        #expect(try pushing.first(settings) { $0.text(0) } == "15s 500ms 1s off hex")
+        try pushing.rollback()
+        #expect(try pushing.first(settings) { $0.text(0) } == "15s 5s 4s off hex")
+    }
+
     @Test("A server that is stopped and started, or crashes, costs answers and nothing else")
     func restarts() throws {
         let server = try PostgresServer()
