@@ -212,8 +212,8 @@ let package = Package(
         .testTarget(
             name: "EndToEndTests",
             dependencies: [
-                "SyncCore", "SyncStore", "SyncLinux", "CSyncLinux", "LocalAPI", "EdgeSync", "ProcessStand", "PostgresStand", "ObjectStand",
-                "PowerCutKit", "RepetitionOracle", "standin",
+                "SyncCore", "SyncStore", "SyncLinux", "SyncYAML", "CSyncLinux", "LocalAPI", "EdgeSync", "ProcessStand", "PostgresStand",
+                "ObjectStand", "PowerCutKit", "RepetitionOracle", "standin",
             ],
             exclude: ["Stand/backend.py", "Kept"],
             swiftSettings: strict),
