@@ -84,12 +84,30 @@ enum Daemon {
             return error.code == .inUse ? 2 : 73
         }
         for warning in state.warnings { log.warning("state folder", metadata: ["detail": "\(warning)"]) }
+        removeLeftovers(in: state, log)
         do {
             let runner = try DaemonRunner(DaemonStart(loaded: loaded, config: config, state: state, log: log, notifier: notifier))
             return runner.run(insteadOf: refused)
         } catch {
             Say.error("\(error)")
             return 73
+        }
+    }
+
+    /// Files of the state folder that agentd replaces as a whole. No other program writes them.
+    private static let replacedFiles = ["identity.json", "starts", "token", "trial.json", "proven.yaml", "last-good.yaml"]
+
+    /// Removes what a crash or a power loss left of writes that were not finished.
+    private static func removeLeftovers(in state: StateDirectory, _ log: Logger) {
+        let files = DurableFiles(calls: LinuxFileCalls())
+        for name in replacedFiles {
+            do throws(LinuxError) {
+                let removed = try files.removeLeftovers(of: "\(state.path)/\(name)", owner: geteuid())
+                if !removed.isEmpty { log.info("temporary files removed", metadata: ["names": "\(removed.joined(separator: " "))"]) }
+            } catch {
+                // They need some bytes and do no harm. The next start tries it again.
+                return log.warning("a temporary file was not removed", metadata: ["error": "\(error)"])
+            }
         }
     }
 

@@ -111,6 +111,12 @@ struct DataFolder: ParsableArguments {
         try DurableFiles(calls: LinuxFileCalls()).write(Array(mark.text.utf8), to: data + "/mark")
     }
 
+    /// Removes what a crash left of a write of the mark. The caller holds the lock of the folder.
+    func removeLeftovers() throws(LinuxError) {
+        guard let data else { return }
+        try DurableFiles(calls: LinuxFileCalls()).removeLeftovers(of: data + "/mark", owner: geteuid())
+    }
+
     // MARK: Tokens
 
     /// The present tokens, from wherever they are stored.

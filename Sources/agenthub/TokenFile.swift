@@ -36,6 +36,8 @@ struct TokenFile: Sendable {
         while flock(lock, LOCK_EX) != 0 {
             guard errno == EINTR else { throw Failure(73, "lock \(path).lock: \(String(cString: strerror(errno)))") }
         }
+        // Commands write the book under this lock alone. `try?`: leftovers do no harm, and the next command tries it again.
+        _ = try? DurableFiles(calls: LinuxFileCalls()).removeLeftovers(of: path, owner: geteuid())
         var book = try read()
         let result = try change(&book)
         do throws(LinuxError) {

@@ -156,7 +156,8 @@ import Testing
                 $0.connectivity.state = "auth"
                 $0.sync.attempt = 9
             },
-            Judged(.attention, ["incompatible"]) { $0.connectivity.state = "incompatible" },
+            // A state of a newer agent.
+            Judged(.degraded, ["asleep"]) { $0.connectivity.state = "asleep" },
             Judged(.attention, ["conflicts"]) {
                 $0.outbox.counts[.conflicted] = 1
                 $0.outbox.enqueued += 1

@@ -87,19 +87,38 @@ struct DurableFilesTests {
         }
     }
 
-    @Test("Temporary files of interrupted writes are removed, files of other names stay")
+    @Test("Temporary files of interrupted writes of one path are removed, and nothing else")
     func leftovers() async throws {
         try await withTemporaryDirectory { directory in
-            let ours = [".identity.json.0123456789abcdef.tmp", ".x.fedcba9876543210.tmp"]
+            let ours = [".identity.json.0123456789abcdef.tmp", ".identity.json.fedcba9876543210.tmp"]
             let others = [
-                "identity.json", ".x.tmp", "x.0123456789abcdef.tmp", ".x.0123456789ABCDEF.tmp", ".x.0123456789abcde.tmp",
-                ".0123456789abcdef.tmp", ".dat.nosync01", ".x.0123456789abcdef.tmp~", ".tmp", "",
-            ].filter { !$0.isEmpty }
+                "identity.json", ".identity.json.tmp", "identity.json.0123456789abcdef.tmp", ".identity.json.0123456789ABCDEF.tmp",
+                ".identity.json.0123456789abcde.tmp", ".identity.json.00123456789abcdef.tmp", ".identity.json.0123456789abcdef.tmp~",
+                ".0123456789abcdef.tmp", ".tmp",
+                // Another writer may be about to rename these.
+                ".token.0123456789abcdef.tmp", ".identity.json.old.0123456789abcdef.tmp", ".x.identity.json.0123456789abcdef.tmp",
+            ]
             for name in ours + others { makeFile(directory + "/" + name) }
-            let removed = try DurableFiles(calls: LinuxFileCalls()).removeLeftovers(in: directory)
-            #expect(removed == ours.sorted())
-            let left = try names(in: directory)
-            #expect(left == others.sorted())
+            let removed = try DurableFiles(calls: LinuxFileCalls()).removeLeftovers(of: directory + "/identity.json", owner: geteuid())
+            #expect(removed == ours)
+            #expect(try names(in: directory) == others.sorted())
+        }
+    }
+
+    @Test("A link, a folder and a file of another user stay, whatever their names are")
+    func leftoversOfOthers() async throws {
+        try await withTemporaryDirectory { directory in
+            let files = DurableFiles(calls: LinuxFileCalls())
+            let (link, folder, file) = (".a.0000000000000001.tmp", ".a.0000000000000002.tmp", ".a.0000000000000003.tmp")
+            symlink("/etc/passwd", directory + "/" + link)
+            mkdir(directory + "/" + folder, 0o700)
+            makeFile(directory + "/" + file)
+            let asAnother = try files.removeLeftovers(of: directory + "/a", owner: geteuid() + 1)
+            #expect(asAnother == [])
+            #expect(try names(in: directory) == [link, folder, file])
+            let asOwner = try files.removeLeftovers(of: directory + "/a", owner: geteuid())
+            #expect(asOwner == [file])
+            #expect(try names(in: directory) == [link, folder])
         }
     }
 
@@ -116,7 +135,9 @@ struct DurableFilesTests {
             }
             #expect(error.doing == FileStep.rename.rawValue, "the first error is the one to report")
             #expect(try names(in: directory).count == 2)
-            #expect(try DurableFiles(calls: LinuxFileCalls()).removeLeftovers(in: directory).count == 1)
+            let files = DurableFiles(calls: LinuxFileCalls())
+            let removed = try files.removeLeftovers(of: directory + "/" + name, owner: geteuid())
+            #expect(removed.count == 1)
             #expect(try names(in: directory) == [name])
         }
     }

@@ -64,18 +64,6 @@ struct IdentityTests {
         }
     }
 
-    @Test("The derived device id follows from salt and machine id, has the form of an id, and does not show the machine id")
-    func deviceID() {
-        let machine = "3d1219c7c4c5404aaa1f6d2a48adfda4"
-        var digested: [UInt8] = []
-        let id = deriveDeviceID(machineID: machine) { bytes in
-            digested = bytes
-            return (0..<32).map { UInt8($0) }
-        }
-        #expect(id == "gw-0001020304050607")
-        #expect(String(decoding: digested, as: UTF8.self) == "edge-sync-agent device id v1\n" + machine)
-    }
-
     @Test("Two seeds are not the same")
     func seed() {
         #expect(systemRandomSeed() != systemRandomSeed())

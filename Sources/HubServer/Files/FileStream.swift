@@ -12,7 +12,6 @@ final class FileIntake: @unchecked Sendable {
     private let loop: any EventLoop
     private let done: @Sendable (UploadEnd) -> Void
     private var sum: SHA256?
-    private var unsaved: Int64 = 0
 
     /// - Parameter done: Called on the files' loop, once.
     init(

@@ -46,12 +46,13 @@ extension StatusDocument {
         case .ok: break
         case .queueFull, .diskFull, .readOnly: attention.append(database.state.rawValue)
         }
-        switch connectivity.state {
-        case "online", "connecting": break
-        case "auth", "incompatible", "misconfigured": attention.append(connectivity.state)
+        switch Reachability(rawValue: connectivity.state) {
+        case .online, .connecting: break
+        case .auth: attention.append(connectivity.state)
         // "degraded" is the name of the level as well; as a reason it would say nothing.
-        case Reachability.degraded.rawValue: degraded.append("hub_unreachable")
-        default: degraded.append(connectivity.state)
+        case .degraded: degraded.append("hub_unreachable")
+        // A newer agent may have further states.
+        case .offline, .captive, nil: degraded.append(connectivity.state)
         }
         if configuration.error != nil || ["last_good", "reverted"].contains(configuration.source) { attention.append("config") }
         attention += alarms.map(\.code).filter { !Alarm.healing.contains($0) }

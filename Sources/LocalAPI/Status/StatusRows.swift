@@ -108,10 +108,11 @@ struct StatusRows {
             if connectivity.state != "online", let detail = connectivity.detail ?? connectivity.cause { texts.append(detail) }
             if let portal = connectivity.portalURL { texts.append("log in at " + portal) }
         }
-        switch connectivity.state {
-        case "online": return StatusRow("STATE", texts, .good, wrapsTo: 2)
-        case "auth", "incompatible", "misconfigured": return StatusRow("STATE", texts, .bad, wrapsTo: 2)
-        default: return StatusRow("STATE", texts, .warning, wrapsTo: 2)
+        switch Reachability(rawValue: connectivity.state) {
+        case .online: return StatusRow("STATE", texts, .good, wrapsTo: 2)
+        case .auth: return StatusRow("STATE", texts, .bad, wrapsTo: 2)
+        // A newer agent may have further states.
+        case .offline, .connecting, .captive, .degraded, nil: return StatusRow("STATE", texts, .warning, wrapsTo: 2)
         }
     }
 

@@ -129,9 +129,6 @@ package struct BlobDownloader: Sendable {
 
     // MARK: For status, why and the local API
 
-    /// Number of files with a running request.
-    package var activeCount: Int { scheduler.calls.count }
-
     /// Bytes of the running requests, which the budgets do not count yet.
     package var underWay: Int { scheduler.underWay }
 

@@ -3,7 +3,7 @@ import Glibc
 /// Writes whole files so that a power loss leaves the old content or the new one, never a mix.
 ///
 /// The order of a write: temporary file beside the target, content, `fsync`, `rename`, `fsync` of the directory. A crash
-/// before the rename leaves the target untouched and a temporary file, which ``removeLeftovers(in:)`` takes away at the
+/// before the rename leaves the target untouched and a temporary file, which ``removeLeftovers(of:owner:)`` removes at the
 /// next start. A failed `fsync` is never repeated: the kernel has dropped the pages by then, and a second call would report
 /// success for data that is not there.
 package struct DurableFiles: Sendable {
@@ -90,21 +90,30 @@ package struct DurableFiles: Sendable {
         }
     }
 
-    /// Removes temporary files that an interrupted ``write(_:to:mode:)`` left in a directory. The caller must be the only user of the
-    /// directory (``StateDirectory``). Files with other names stay.
+    /// Removes the temporary files that interrupted calls of ``write(_:to:mode:)`` left beside `path`. The caller must be the only writer of
+    /// that path. Files with other names stay, and so do links, folders and files of other users.
     ///
-    /// - Returns: The names that were removed.
-    package func removeLeftovers(in directory: String) throws(LinuxError) -> [String] {
+    /// - Parameter owner: The effective user of this process.
+    /// - Returns: The names that were removed, sorted.
+    @discardableResult
+    package func removeLeftovers(of path: String, owner: UInt32) throws(LinuxError) -> [String] {
+        let (directory, name) = Self.split(path)
         let names = try calls.step(.listDirectory, directory) { calls, step throws(Errno) in
             try calls.names(in: directory, for: step)
         }
-        let leftovers = names.filter(Self.isTemporaryName).sorted()
-        for name in leftovers {
-            try calls.step(.removeLeftover, "\(directory)/\(name)") { calls, step throws(Errno) in
-                try calls.remove("\(directory)/\(name)", for: step)
+        var removed: [String] = []
+        for leftover in names.sorted() where Self.isTemporaryName(leftover, of: name) {
+            let place = "\(directory)/\(leftover)"
+            let facts = try calls.step(.inspectFile, place) { calls, step throws(Errno) in
+                try calls.facts(at: place, for: step)
             }
+            guard facts.kind == .regular, facts.owner == owner else { continue }
+            try calls.step(.removeLeftover, place) { calls, step throws(Errno) in
+                try calls.remove(place, for: step)
+            }
+            removed.append(leftover)
         }
-        return leftovers
+        return removed
     }
 
     // MARK: - The steps of a write
@@ -153,20 +162,20 @@ package struct DurableFiles: Sendable {
     /// `.NAME.<16 hex digits>.tmp`: hidden, in the same directory (a rename does not cross file systems), unmistakable.
     private static func temporaryName(of name: String) -> String {
         let digits = String(UInt64.random(in: .min ... .max), radix: 16)
-        // The longest name that Linux takes is 255 bytes; the target's own name may use most of that.
-        let stem = String(decoding: name.utf8.prefix(200), as: UTF8.self)
-        return ".\(stem).\(String(repeating: "0", count: 16 - digits.count))\(digits).tmp"
+        return prefix(of: name) + String(repeating: "0", count: 16 - digits.count) + digits + ".tmp"
     }
 
-    private static func isTemporaryName(_ name: String) -> Bool {
-        let bytes = Array(name.utf8)
-        // ".", at least one byte of name, ".", 16 digits, ".tmp"
-        guard bytes.count >= 23, bytes.first == UInt8(ascii: "."), bytes.suffix(4).elementsEqual(".tmp".utf8) else {
-            return false
-        }
-        let tail = bytes.dropLast(4).suffix(17)
-        return tail.first == UInt8(ascii: ".")
-            && tail.dropFirst().allSatisfy { (48...57).contains($0) || (97...102).contains($0) }
+    private static func prefix(of name: String) -> String {
+        // The longest name that Linux takes is 255 bytes; the target's own name may use most of that.
+        ".\(String(decoding: name.utf8.prefix(200), as: UTF8.self))."
+    }
+
+    private static func isTemporaryName(_ found: String, of name: String) -> Bool {
+        let start = prefix(of: name).utf8
+        guard found.utf8.starts(with: start) else { return false }
+        let rest = Array(found.utf8.dropFirst(start.count))
+        return rest.count == 20 && rest.suffix(4).elementsEqual(".tmp".utf8)
+            && rest.prefix(16).allSatisfy { (48...57).contains($0) || (97...102).contains($0) }
     }
 
     /// Splits a path into directory and name: `/a/b` gives `/a` and `b`, and `b` gives `.` and `b`.

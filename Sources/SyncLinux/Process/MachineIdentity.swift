@@ -16,7 +16,8 @@ package struct MachineIdentity: Sendable {
         return text
     }
 
-    /// Machine id of 32 lower-case hex digits (machine-id(5)). It is confidential: pass it only to ``deriveDeviceID(machineID:digest:)``.
+    /// Machine id of 32 lower-case hex digits (machine-id(5)). It is confidential: pass it only to
+    /// `DeviceID.derived(fromMachineID:)`.
     package func machineID(path: String = "/etc/machine-id") throws(LinuxError) -> String {
         let text = try line(path)
         guard text.utf8.count == 32, text.utf8.allSatisfy(isLowerHex), text.utf8.contains(where: { $0 != 48 }) else {
@@ -33,21 +34,6 @@ package struct MachineIdentity: Sendable {
         if bytes.last == UInt8(ascii: "\n") { bytes.removeLast() }
         return String(decoding: bytes, as: UTF8.self)
     }
-}
-
-/// The device id of a machine whose configuration names none: `gw-` and 16 hex digits.
-///
-/// It is the start of SHA-256 over a salt of the agent and the machine id. The hub can therefore not learn the machine id from it, and
-/// another program on the same machine gets another name. It has 64 bits: among 100,000 machines two are alike with probability 3e-10.
-///
-/// - Parameter digest: A function that computes SHA-256.
-package func deriveDeviceID(machineID: String, digest: ([UInt8]) -> [UInt8]) -> String {
-    let hash = digest(Array("edge-sync-agent device id v1\n".utf8) + Array(machineID.utf8))
-    let digits = hash.prefix(8).map { byte in
-        let text = String(byte, radix: 16)
-        return text.utf8.count == 1 ? "0" + text : text
-    }
-    return "gw-" + digits.joined()
 }
 
 /// A seed from `getrandom(2)`, through the standard library. It blocks only while a machine that has just started has no entropy at all.

@@ -53,10 +53,6 @@ extension Store {
             """, .int(eid), .text(id), .text(text), .bool(isNumber), .optional(etag))
     }
 
-    func forgetETag(of id: String, _ eid: Int64) throws(StoreError) {
-        try database.run("UPDATE idmap SET etag = NULL WHERE eid = ? AND local_id = ?", .int(eid), .text(id))
-    }
-
     // MARK: - References
 
     /// The document with the backend's ids in the place of ours.

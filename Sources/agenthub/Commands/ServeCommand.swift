@@ -132,6 +132,13 @@ struct ServeCommand: ParsableCommand {
     private func serve(_ address: ListenAddress, _ file: EntityText?, _ warnings: [String]) throws {
         let log = makeLog()
         for warning in warnings { log.warning("data folder", metadata: ["detail": "\(warning)"]) }
+        do throws(LinuxError) {
+            // Without a lock another replica may be writing.
+            if folder.database == nil { try folder.removeLeftovers() }
+        } catch {
+            // They need some bytes and do no harm. The next start tries it again.
+            log.warning("a temporary file was not removed", metadata: ["error": "\(error)"])
+        }
         if tlsCert == nil, !address.isLoopback {
             log.warning("tokens travel unencrypted", metadata: ["hint": "put TLS in front, or give --tls-cert and --tls-key"])
         }
