@@ -43,7 +43,7 @@ extension Agent {
 
     /// Reports records that are stamped in the future, while the lists show them.
     private func noteTimes(of pages: [StreamPage]) {
-        let code = StatusDocument.Alarm.backendClock
+        let code = AlarmCode.backendClock
         let ahead = pages.compactMap { page in page.ahead.map { (page.entity, Printable.text($0, max: 40)) } }
         guard let (entity, time) = ahead.first else {
             let isTold = alarms[code] != nil

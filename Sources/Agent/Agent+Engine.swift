@@ -1,3 +1,4 @@
+import LocalAPI
 import Logging
 import SyncCore
 import SyncHTTP
@@ -117,7 +118,7 @@ extension Agent {
     /// Starts in safe mode, because the synced data may be the cause of the crashes. A pause by an operator stays as it is.
     private func enter(_ safeMode: AgentEnvironment.SafeMode, _ start: inout EngineStart) {
         let reason = "safe mode: the agent died \(safeMode.deaths) times in a row"
-        raise("safe_mode", reason)
+        raise(.safeMode, reason)
         let now = environment.time.now().wall
         guard start.memory.pause.map({ $0.until.map { $0 <= now } ?? false }) ?? true else { return }
         start.memory.pause = EngineMemory.Pause(until: now.advanced(by: safeMode.holds), reason: reason, uid: 0)

@@ -34,12 +34,12 @@ extension Agent {
                 "a commit failed",
                 metadata: ["error": "\(error)", "survived": "\(survived)", "relaxed_lost": "\(relaxedLost)"])
             if relaxedLost > 0 {
-                raise("relaxed_lost", "\(relaxedLost) acknowledged mutations with durability relaxed did not reach the disk")
+                raise(.relaxedLost, "\(relaxedLost) acknowledged mutations with durability relaxed did not reach the disk")
             }
         case .readFailed(let error, let relaxedLost):
             log.error("the disk could not be read", metadata: ["error": "\(error)", "relaxed_lost": "\(relaxedLost)"])
             if relaxedLost > 0 {
-                raise("relaxed_lost", "\(relaxedLost) acknowledged mutations with durability relaxed did not reach the disk")
+                raise(.relaxedLost, "\(relaxedLost) acknowledged mutations with durability relaxed did not reach the disk")
             }
         case .unusable(let error):
             // When the files are missing, the connection is the only way left to read.
@@ -47,18 +47,18 @@ extension Agent {
             log.critical("the database cannot be used; agentd retries every 30 seconds", metadata: ["error": "\(error)"])
             if error.code == .removed {
                 raise(
-                    StatusDocument.Alarm.databaseRemoved,
+                    .databaseRemoved,
                     "\(error.detail) while agentd was using the database: no change is accepted until it is back. Stop agentd before "
                         + "the folder is moved")
             }
         case .restored(let error):
             reader.openAgain()
             raise(
-                StatusDocument.Alarm.databaseRemoved,
+                .databaseRemoved,
                 "\(error.detail) while agentd was using it; its content was written again, and nothing is lost. Find out what "
                     + "removes files there")
         case .usableAgain(let opening):
-            alarms.end(StatusDocument.Alarm.databaseRemoved)
+            alarms.end(.databaseRemoved)
             reader.openAgain()
             log.notice("the database can be used again")
             guard case .unusable = mode else { return }
@@ -96,7 +96,7 @@ extension Agent {
         case .success([]): log.info("the database is intact")
         case .success(let complaints):
             storeHealth.checked(complaints)
-            raise("integrity", "the check of the database found \(complaints.count) faults: \(complaints.prefix(3))")
+            raise(.integrity, "the check of the database found \(complaints.count) faults: \(complaints.prefix(3))")
         case .failure(let error): log.warning("the database could not be checked", metadata: ["error": "\(error)"])
         }
     }
@@ -105,11 +105,9 @@ extension Agent {
         let first = "\(errors.errors[0])"
         configurationState.startedFromLastGood(first)
         raise(
-            Self.lastGoodCode,
+            .configLastGood,
             "the configuration is not accepted, and the last good one is in force: \(first). Correct it, then: agentctl config reload")
     }
-
-    static let lastGoodCode = "config_last_good"
 
     /// Ends streams and waits, and begins no new work. Mutations in flight stay so and are settled by the next run.
     package func wind() {

@@ -25,19 +25,19 @@ extension Agent {
         case .fault(let fault): noteFault(fault)
         case .regressed(let hubSeq, let ours):
             raise(
-                "replica_regressed",
+                .replicaRegressed,
                 "this database is an older copy: the hub has seen seq \(hubSeq), and the database ends at \(ours); "
                     + "it was restored or copied, so agentd asks the hub about each waiting mutation first")
         case .epochChanged(let before, let after):
-            raise("epoch_changed", "the hub was restored or created anew (epoch \(before) before, now \(after))")
+            raise(.epochChanged, "the hub was restored or created anew (epoch \(before) before, now \(after))")
         case .hubWentBack(let said, let now, let isHealing):
             raise(
-                "epoch_changed",
+                .epochChanged,
                 "the hub's database was replaced by an older copy (commit \(said) before, now \(now)); "
                     + (isHealing ? "mutations that it lacks are sent to it again" : "this device shows it the receipt that proves it"))
         case .historyAdopted(let epoch, let requeued):
             raise(
-                "epoch_changed",
+                .epochChanged,
                 "the hub was restored or created anew (epoch \(epoch)); it lacks \(requeued) accepted mutations, "
                     + "which are sent to it again, and all records are listed again")
         case .compared(let entity, let differing):
@@ -49,20 +49,20 @@ extension Agent {
             log.notice("all records are listed again", metadata: ["entities": "\(entities.map(\.text).joined(separator: ","))"])
         case .massDelete(let entities):
             raise(
-                "mass_delete",
+                .massDelete,
                 // The command comes first: a narrow screen may cut off the rest.
                 "if the hub is right: agentctl sync --accept-deletions. It no longer has suspiciously many records of "
                     + "\(entities.map(\.text).joined(separator: ", ")), which were kept here")
         case .streamHeld(let entity, let detail, let isAlarm): noteHeld(entity, detail, isAlarm: isAlarm)
         case .streamResumed(let entity):
             log.notice("the server's answers about the entity can be used again", metadata: ["entity": "\(entity)"])
-            if engine.heldStreams.isEmpty { alarms.end(Self.heldCode) }
+            if engine.heldStreams.isEmpty { alarms.end(.streamUnreadable) }
         case .recordsLeftOut(let records): noteLeftOut(records)
         case .breaker(let before, let after):
             log.notice("breaker", metadata: ["from": "\(before.rawValue)", "to": "\(after.rawValue)"])
         case .stalled(let detail):
             metrics.stalled()
-            raise("stalled", "nothing was synced although a sync was due (\(detail)); this is a fault of agentd")
+            raise(.stalled, "nothing was synced although a sync was due (\(detail)); this is a fault of agentd")
         case .hubTime(let verdict): noteHubTime(verdict)
         case .setAside(let key, let detail):
             log.warning(
@@ -71,16 +71,14 @@ extension Agent {
         }
     }
 
-    private static let heldCode = "stream_unreadable"
-
     /// Reports an entity that is left out of the pulls. The alarm names all such entities with their reasons.
     private func noteHeld(_ entity: EntityName, _ detail: String, isAlarm: Bool) {
         log.warning(
             "the server's answer about an entity cannot be used; agentd asks again later",
             metadata: ["entity": "\(entity)", "error": "\(detail)"])
-        guard isAlarm || alarms[Self.heldCode] != nil else { return }
+        guard isAlarm || alarms[.streamUnreadable] != nil else { return }
         raise(
-            Self.heldCode,
+            .streamUnreadable,
             "the server's answers about some entities cannot be used. Everything else is synced, and agentd asks again "
                 + "(at once: agentctl sync). \(engine.heldStreams.sentence)")
     }
@@ -88,11 +86,11 @@ extension Agent {
     /// Reports records that the hub has and cannot read. They stay here unchanged, or are missing; everything else is synced.
     private func noteLeftOut(_ records: LeftOutRecords) {
         guard !records.isEmpty else {
-            alarms.end(StatusDocument.Alarm.recordsUnreadable)
+            alarms.end(.recordsUnreadable)
             return
         }
         raise(
-            StatusDocument.Alarm.recordsUnreadable,
+            .recordsUnreadable,
             "the hub cannot read records of its own: \(records.sentence). They stay as they are here, or are missing, until the hub's "
                 + "operator has restored or published them; everything else is synced")
     }
@@ -114,8 +112,8 @@ extension Agent {
             log.log(level: engine.memory.failures <= 1 ? .warning : .info, "sync failed", metadata: metadata)
         } else {
             around.reachability.endFault()
-            alarms.end("epoch_changed")
-            alarms.end("replica_regressed")
+            alarms.end(.epochChanged)
+            alarms.end(.replicaRegressed)
             let isNews = outcome.pushed + outcome.pulled + outcome.rejected > 0
             log.log(level: isNews ? .info : .debug, "sync done", metadata: metadata)
         }

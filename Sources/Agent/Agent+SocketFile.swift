@@ -25,14 +25,14 @@ extension Agent {
             let text =
                 "the file of the socket \(address) is gone, so that no app finds the agent, and it cannot be created again (\(error)); "
                 + "it is tried again every 30 seconds"
-            raiseIfNew(StatusDocument.Alarm.socketRemoved, text)
+            raiseIfNew(.socketRemoved, text)
         case .isBack(let address):
             raise(
-                StatusDocument.Alarm.socketRemoved,
+                .socketRemoved,
                 "the file of the socket \(address) was removed while agentd was listening on it, and was created again. Find out what removes "
                     + "files there")
             // The event is in the log and the journal; an alarm would stay although the socket is back.
-            alarms.end(StatusDocument.Alarm.socketRemoved)
+            alarms.end(.socketRemoved)
         }
     }
 

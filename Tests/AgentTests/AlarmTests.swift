@@ -1,4 +1,5 @@
 import Agent
+import Foundation
 import LocalAPI
 import SyncCore
 import SyncLinux
@@ -44,48 +45,48 @@ struct AlarmTests {
     func history() throws {
         var alarms = AlarmHistory()
         let now = Timestamp(milliseconds: 1_000)
-        let kept = [("epoch_changed", "first"), ("lost_tail", "two"), ("epoch_changed", "second"), ("links_unwatched", "a condition")].map {
-            code, detail in
-            alarms.note(code, detail, at: now)
-        }
+        let told: [(AlarmCode, String)] = [
+            (.epochChanged, "first"), (.lostTail, "two"), (.epochChanged, "second"), (.linksUnwatched, "a condition"),
+        ]
+        let kept = told.map { code, detail in alarms.note(code, detail, at: now) }
         #expect(kept == [true, true, true, false])
         #expect(alarms.entries.map(\.detail) == ["second", "two"])
         #expect(AlarmHistory(text: alarms.text) == alarms)
         for text in ["", "{}", "[", "7"] { #expect(AlarmHistory(text: text) == nil) }
         #expect(AlarmHistory(text: #"[{"code":"x","at":1},{"code":"lost_tail"},3]"#)?.entries == [])
         var later = AlarmHistory()
-        _ = later.note("lost_tail", "new", at: now)
+        _ = later.note(.lostTail, "new", at: now)
         later.add(alarms)
         #expect(later.entries.map(\.detail) == ["second", "new"])
         let gone = later.acknowledge(nil)
-        #expect(gone == ["epoch_changed", "lost_tail"] && later.entries.isEmpty)
+        #expect(gone == [.epochChanged, .lostTail] && later.entries.isEmpty)
     }
 
     @Test("An event is past once its alarm has ended; a condition leaves nothing behind")
     func pastEvents() {
         var alarms = Alarms()
         let now = Timestamp(milliseconds: 1_000)
-        let kept = [alarms.raise("epoch_changed", "another history", at: now), alarms.raise("stalled", "nothing was synced", at: now)]
+        let kept = [alarms.raise(.epochChanged, "another history", at: now), alarms.raise(.stalled, "nothing was synced", at: now)]
         #expect(kept == [true, false])
-        #expect(alarms.present == ["epoch_changed": "another history", "stalled": "nothing was synced"])
+        #expect(alarms.present == [.epochChanged: "another history", .stalled: "nothing was synced"])
         #expect(alarms.past.isEmpty)
-        let ended = [alarms.end("epoch_changed"), alarms.end("stalled"), alarms.end("stalled")]
+        let ended = [alarms.end(.epochChanged), alarms.end(.stalled), alarms.end(.stalled)]
         #expect(ended == [true, true, false])
         #expect(alarms.present.isEmpty)
-        #expect(alarms.past.map(\.code) == ["epoch_changed"])
+        #expect(alarms.past.map(\.code) == [.epochChanged])
     }
 
     @Test("An acknowledged event is gone, except two machines with one name, which are present as long as there are two")
     func acknowledged() {
         var alarms = Alarms()
         let now = Timestamp(milliseconds: 1_000)
-        for code in ["lost_tail", "cloned_device", "mass_delete"] { _ = alarms.raise(code, "as told", at: now) }
-        let unknown = alarms.acknowledge("mass_delete")
-        #expect(unknown.isEmpty && alarms["mass_delete"] != nil)
+        for code: AlarmCode in [.lostTail, .clonedDevice, .massDelete] { _ = alarms.raise(code, "as told", at: now) }
+        let unknown = alarms.acknowledge(.massDelete)
+        #expect(unknown.isEmpty && alarms[.massDelete] != nil)
         let gone = alarms.acknowledge(nil)
-        #expect(gone == ["lost_tail", "cloned_device"])
-        #expect(alarms["lost_tail"] == nil && alarms["cloned_device"] == "as told")
-        alarms.end("cloned_device")
+        #expect(gone == [.lostTail, .clonedDevice])
+        #expect(alarms[.lostTail] == nil && alarms[.clonedDevice] == "as told")
+        alarms.end(.clonedDevice)
         #expect(alarms.past.isEmpty)
     }
 
@@ -93,17 +94,53 @@ struct AlarmTests {
     func earlierRuns() throws {
         var earlier = Alarms()
         let now = Timestamp(milliseconds: 1_000)
-        for code in ["lost_tail", "epoch_changed"] { _ = earlier.raise(code, "earlier", at: now) }
+        for code: AlarmCode in [.lostTail, .epochChanged] { _ = earlier.raise(code, "earlier", at: now) }
         let stored = try #require(AlarmHistory(text: earlier.text))
         var alarms = Alarms()
-        _ = alarms.raise("lost_tail", "now", at: now)
+        _ = alarms.raise(.lostTail, "now", at: now)
         let isToBeStored = alarms.add(stored)
         #expect(isToBeStored)
-        alarms.end("lost_tail")
+        alarms.end(.lostTail)
         #expect(alarms.past.map(\.detail) == ["earlier", "now"])
         var empty = Alarms()
         let hasAny = empty.add(AlarmHistory())
         #expect(!hasAny)
+    }
+
+    @Test("An alarm of an earlier agent is restored by its code, and a condition is not")
+    func storedForm() throws {
+        let text =
+            #"[{"at":5,"code":"lost_tail","detail":"two"},{"at":6,"code":"mass_delete","detail":"x"},"#
+            + #"{"at":7,"code":"of_later","detail":"y"}]"#
+        let history = try #require(AlarmHistory(text: text))
+        #expect(history.entries.map(\.code) == [.lostTail])
+        #expect(history.text == #"[{"code":"lost_tail","detail":"two","at":5}]"#)
+    }
+
+    @Test(
+        "A code is made of words in small letters, and only an alarm of the status can be one that heals there",
+        arguments: AlarmCode.allCases)
+    func codes(_ code: AlarmCode) {
+        #expect(!code.heals || code.isInStatus)
+        #expect(code.rawValue.wholeMatch(of: /[a-z]+(?:_[a-z]+)*/) != nil)
+    }
+
+    @Test("The manual explains every code, and marks those that the status does not show")
+    func manual() throws {
+        let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().appendingPathComponent("../..").standardizedFileURL
+        let page = try String(contentsOf: root.appendingPathComponent("deploy/docs/troubleshooting.md"), encoding: .utf8)
+        let section = try #require(page.components(separatedBy: "## An alarm in status\n").last?.components(separatedBy: "\n## ").first)
+        var explained: [AlarmCode: Bool] = [:]
+        for row in section.split(separator: "\n") where row.hasPrefix("| `") {
+            let cell = row.split(separator: "|")[0]
+            // A code in brackets is behind the word that the status shows.
+            let isElsewhere = cell.contains("(doctor)") || cell.contains(" in OVERALL ") || cell.contains(" in SYNC ")
+            for match in cell.matches(of: /`([a-z_]+)`/) {
+                if let code = AlarmCode(rawValue: String(match.1)) { explained[code] = !isElsewhere }
+            }
+        }
+        #expect(Set(explained.keys) == Set(AlarmCode.allCases), "no row: \(AlarmCode.allCases.filter { explained[$0] == nil })")
+        for (code, isInStatus) in explained { #expect(isInStatus == code.isInStatus, "\(code.rawValue)") }
     }
 
     private static func status(_ stand: AgentStand) async throws -> StatusDocument {

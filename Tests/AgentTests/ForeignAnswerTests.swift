@@ -136,7 +136,7 @@ struct ForeignAnswerTests {
         _ = try await stand.sync()
         #expect(try await stand.send(.get, "/v1/records/audits/good").status == 200)
         let status = try #require(try await stand.send(.get, "/v1/status").json.flatMap { StatusDocument($0) })
-        let alarm = status.alarms.first { $0.code == StatusDocument.Alarm.recordsUnreadable }
+        let alarm = status.alarms.first { $0.has(.recordsUnreadable) }
         #expect(alarm?.detail.contains("1 of audits (bad)") == true, "\(status.alarms)")
         #expect(status.overall.level != .ok)
 
@@ -145,7 +145,7 @@ struct ForeignAnswerTests {
         _ = try await stand.sync()
         #expect(try await stand.send(.get, "/v1/records/audits/bad").status == 200)
         let healed = try #require(try await stand.send(.get, "/v1/status").json.flatMap { StatusDocument($0) })
-        #expect(!healed.alarms.contains { $0.code == StatusDocument.Alarm.recordsUnreadable })
+        #expect(!healed.alarms.contains { $0.has(.recordsUnreadable) })
         try await stand.stop()
     }
 

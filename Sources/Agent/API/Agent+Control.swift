@@ -209,7 +209,7 @@ extension Agent {
         }
         let change = ConfigurationChange(from: loaded.configuration, to: new.configuration)
         let isWrittenAnew = new.sources != loaded.sources
-        if configurationState.accepted(needsRestart: change.needsRestart) { alarms.end(Self.lastGoodCode) }
+        if configurationState.accepted(needsRestart: change.needsRestart) { alarms.end(.configLastGood) }
         loaded = new
         loaded.configuration = change.inForce
         // A request to read everything again includes changes that the kernel did not report.

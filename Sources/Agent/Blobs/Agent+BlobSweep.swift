@@ -34,7 +34,7 @@ extension Agent {
         guard !hasStopped else { return }
         let text = "files cannot be stored: \(Printable.text(reason)); agentd retries every 30 seconds"
         // The same error again is not reported.
-        raiseIfNew(Self.noFiles, text)
+        raiseIfNew(.noFiles, text)
         goOnWithFiles()
         schedule(after: environment.diskRetryAfter) { $0.startBlobs() }
     }
@@ -44,9 +44,6 @@ extension Agent {
         blobs.whenSwept = []
         for call in waiting { take(call) }
     }
-
-    /// Code of the alarm.
-    static let noFiles = "no_files"
 
     /// Cleans up after a crash. Incomplete files are removed, except the parts of downloads that go on. A complete file without a row is
     /// adopted: its row may have been acknowledged and lost, with a damaged database or because an older copy of it was put back. Adopting
@@ -85,7 +82,7 @@ extension Agent {
     private func swept(_ found: SweptBlobs, by requester: Requester, _ capacity: BlobCapacity) {
         guard !hasStopped else { return }
         blobs.isSwept = true
-        alarms.end(Self.noFiles)
+        alarms.end(.noFiles)
         goOnWithFiles()
         fromStore { store, now throws(StoreError) in
             var unwanted: [BlobDigest] = []

@@ -12,7 +12,7 @@ extension Agent {
             throw LocalProblem.validation.problem("an existing backend takes no files: set blobs.upload_url to a tus server")
         }
         guard let folder = blobs.folder else { throw LocalProblem.readOnly.problem("this agent has no folder for files") }
-        if let obstacle = alarms[Self.noFiles] { throw LocalProblem.readOnly.problem(obstacle, retryAfter: 30) }
+        if let obstacle = alarms[.noFiles] { throw LocalProblem.readOnly.problem(obstacle, retryAfter: 30) }
         guard blobs.isSwept else {
             guard hasBegun else {
                 throw LocalProblem.starting.problem("the database has not been read since the start of the agent", retryAfter: 1)
@@ -323,7 +323,7 @@ extension Agent {
         blobs.thread.run { folder.discard(incoming: DownloadJob.part(of: digest)) }
         refuseBlobWaiters(digest, LocalProblem.notFound.problem("the file \(id) was removed from this device"))
         if isLost {
-            raise("blob_missing", "the file \(id) cannot be uploaded: \(why)")
+            raise(.blobMissing, "the file \(id) cannot be uploaded: \(why)")
             events.poke()
         }
         let state = isLost ? BlobState.missing.rawValue : removal == .dropped ? BlobState.uploaded.rawValue : "removed"

@@ -150,7 +150,7 @@ extension Agent {
     }
 
     private func lose(_ id: BlobID, why: String, note json: String) {
-        raise("blob_missing", "the file \(id) cannot be uploaded: \(why)")
+        raise(.blobMissing, "the file \(id) cannot be uploaded: \(why)")
         fromStore { store, now throws(StoreError) in
             try store.loseBlob(id, why: why, note: json, at: now)
         } then: { agent, _ in

@@ -1,3 +1,4 @@
+import LocalAPI
 import Logging
 import SyncCore
 import SyncStore
@@ -30,12 +31,12 @@ extension Agent {
             // A later attempt has its own result.
             guard agent.rulesAttempts.isNewest(attempt) else { return }
             guard case .failure(let error) = result else {
-                agent.alarms.end("schema_pending")
+                agent.alarms.end(.schemaPending)
                 return
             }
             agent.log.error("the documents were not converted", metadata: ["error": "\(error)"])
             agent.raise(
-                "schema_pending",
+                .schemaPending,
                 "the documents on this device do not have the version of their schema that the configuration asks for: \(error). The "
                     + "agent tries again to convert them")
             // A command of the engine may have converted them by then; this one ends the alarm.

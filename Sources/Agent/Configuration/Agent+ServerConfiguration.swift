@@ -54,7 +54,7 @@ extension Agent {
             configurationState.refused(error.errors.first?.description)
             let detail = error.errors.first?.description ?? "it cannot be read"
             raise(
-                "config_rejected",
+                .configRejected,
                 "the hub's configuration \(offers.offered.map(String.init) ?? "") is not accepted, the old one stays in force: \(detail)")
         }
     }
@@ -75,7 +75,7 @@ extension Agent {
     private func noteAccepted(_ server: ServerConfiguration, _ change: ConfigurationChange) {
         offers.accepted()
         configurationState.acceptedOffer()
-        alarms.end("config_rejected")
+        alarms.end(.configRejected)
         log.notice(
             "configuration from the hub",
             metadata: ["version": "\(server.version)", "keys": "\(change.changed.joined(separator: ","))"])

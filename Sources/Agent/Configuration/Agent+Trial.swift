@@ -24,7 +24,7 @@ extension Agent {
         switch effect {
         case .keepRecord: keeper.keepRecord(trials.record)
         case .keepProven: keeper.keepProven(loaded.configuration)
-        case .endAlarm: alarms.end("config_reverted")
+        case .endAlarm: alarms.end(.configReverted)
         case .compare: beginTrial(keeper)
         case .putBack(let failure): putBack(keeper, why: trials.words(for: failure))
         case .announceProven(let keys):
@@ -59,7 +59,7 @@ extension Agent {
         trials.putBack(keys, to: loaded.configuration.wayToHub)
         apply(loaded.configuration)
         raise(
-            "config_reverted",
+            .configReverted,
             "\(keys.joined(separator: ", ")) of the files are not in force: \(why); the last ones that did are. "
                 + "Correct them, then: agentctl config reload")
         journal(.config, EventPayload.trial("reverted", keys))
@@ -67,7 +67,7 @@ extension Agent {
 
     /// One sentence for the status; `nil` when there is nothing to report.
     var trialSentence: String? {
-        trials.reverted.isEmpty ? trials.sentence : alarms["config_reverted"]
+        trials.reverted.isEmpty ? trials.sentence : alarms[.configReverted]
     }
 
     // MARK: The running trial

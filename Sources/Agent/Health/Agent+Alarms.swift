@@ -5,17 +5,17 @@ import SyncStore
 
 // Alarms for people: raised, shown in status and by the doctor, and acknowledged.
 extension Agent {
-    func raise(_ code: String, _ detail: String) {
+    func raise(_ code: AlarmCode, _ detail: String) {
         let now = environment.time.now()
         let isToBeStored = alarms.raise(code, detail, at: now.wall)
         diagnostics.handle(.raised, at: now.instant)
-        log.warning("attention", metadata: ["code": "\(code)", "detail": "\(detail)"])
-        journal(.attention, EventPayload.attention(code: code, detail: detail))
+        log.warning("attention", metadata: ["code": "\(code.rawValue)", "detail": "\(detail)"])
+        journal(.attention, EventPayload.attention(code: code.rawValue, detail: detail))
         if isToBeStored { keepAlarms() }
     }
 
     /// Raises an alarm, unless it is raised with the same sentence.
-    func raiseIfNew(_ code: String, _ detail: String) {
+    func raiseIfNew(_ code: AlarmCode, _ detail: String) {
         if alarms[code] != detail { raise(code, detail) }
     }
 
@@ -30,9 +30,12 @@ extension Agent {
 
     func acknowledgeAlarms(_ call: LocalCall) throws(Problem) {
         let body = try AcknowledgeBody.read(call.body)
-        let gone = alarms.acknowledge(body.code)
-        if let code = body.code, gone.isEmpty {
-            let why = alarms[code] == nil ? "there is no alarm \(code)" : "the alarm \(code) is not over; it ends with its cause"
+        let code = body.code.flatMap { AlarmCode(rawValue: $0) }
+        // A code that is not known names no alarm.
+        let gone = body.code != nil && code == nil ? [] : alarms.acknowledge(code).map(\.rawValue)
+        if let name = body.code, gone.isEmpty {
+            let isPresent = code.flatMap { alarms[$0] } != nil
+            let why = isPresent ? "the alarm \(name) is not over; it ends with its cause" : "there is no alarm \(name)"
             throw LocalProblem.notFound(why, list: "agentctl status")
         }
         log.notice("alarms acknowledged", metadata: ["codes": "\(gone.joined(separator: ","))", "uid": "\(call.peer.uid)"])
@@ -47,7 +50,7 @@ extension Agent {
 
     /// Past alarms, oldest first.
     var pastAlarms: [StatusDocument.Alarm] {
-        alarms.past.map { .init(code: $0.code, detail: $0.detail, at: $0.at) }
+        alarms.past.map { .init(code: $0.code.rawValue, detail: $0.detail, at: $0.at) }
     }
 
     private func keepAlarms() {

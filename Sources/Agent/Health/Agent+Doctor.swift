@@ -92,7 +92,8 @@ extension Agent {
         agent.deaths = environment.deaths
         agent.isSafeMode = environment.safeMode != nil && engine.memory.pause != nil
         // The token and the configuration have checks of their own.
-        agent.alarms = alarms.present.filter { !["config_rejected", Self.lastGoodCode, "config_reverted"].contains($0.key) }
+        let elsewhere: Set<AlarmCode> = [.configRejected, .configLastGood, .configReverted]
+        for (code, detail) in alarms.present where !elsewhere.contains(code) { agent.alarms[code.rawValue] = detail }
         agent.pastAlarms = pastAlarms.map(\.code)
         agent.refusals = metrics.refusals
         facts.agent = agent

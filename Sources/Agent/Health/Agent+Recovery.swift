@@ -76,7 +76,7 @@ extension Agent {
             : "the database was written by a newer agentd (\(error.detail)); install that one again, or a newer one"
         mode = .readOnly(reason)
         storeHealth.refused()
-        alarms.show(isForeign ? "foreign_database" : "newer_schema", reason)
+        alarms.show(isForeign ? .foreignDatabase : .newerSchema, reason)
         log.critical("read-only", metadata: ["error": "\(error)"])
         goOnWithWaiting()
     }
@@ -94,7 +94,7 @@ extension Agent {
                 "records": "\(rescue.records)", "damaged": "\(rescue.damaged)", "lost": "\(rescue.lost)",
                 "folder": "\(rescue.folder)",
             ])
-        raise("recovered_from_corruption", text)
+        raise(.recoveredFromCorruption, text)
         journal(
             .sync,
             JSON.object([
@@ -107,24 +107,24 @@ extension Agent {
     /// Reports that the hub sees another database with our name.
     func noteTwins(_ count: Int64) {
         guard count > 1 else {
-            alarms.end("cloned_device")
+            alarms.end(.clonedDevice)
             log.notice("no other database uses this device's name any more")
             return
         }
         raise(
-            "cloned_device",
+            .clonedDevice,
             "\(count) databases use the name \(device) at the hub in turns: a card or an image was copied. Give one of the "
                 + "devices a name and a token of its own")
     }
 
     package func noteIdentityDamage(_ reason: String) {
         raise(
-            "identity_damaged",
+            .identityDamaged,
             "identity.json could not be read (\(Printable.text(reason))) and was written again from the database; check the disk")
     }
 
     func noteLostTail(_ count: Int64) {
-        raise("lost_tail", "\(count) acknowledged mutations at the end of the database are missing")
+        raise(.lostTail, "\(count) acknowledged mutations at the end of the database are missing")
     }
 
     /// Accepts the deletions that were held back, after an operator has checked them.
@@ -134,7 +134,7 @@ extension Agent {
         } then: { agent, result in
             switch result {
             case .success(let count):
-                agent.alarms.end("mass_delete")
+                agent.alarms.end(.massDelete)
                 agent.log.notice("deletions accepted", metadata: ["records": "\(count)", "uid": "\(uid)"])
                 agent.events.poke()
             case .failure(let error): agent.log.error("the deletions failed", metadata: ["error": "\(error)"])

@@ -89,11 +89,11 @@ extension Agent {
                 records: entity.records, notKept: entity.notKept, pending: entity.open,
                 cursorAge: entity.age(pulledAt: engine.pulledAt(entity.name), now: now.wall))
         }
-        document.alarms = alarms.present.filter { StatusDocument.Alarm.codes.contains($0.key) }
-            .sorted { $0.key < $1.key }.map { .init(code: $0.key, detail: $0.value) }
+        document.alarms = alarms.present.filter(\.key.isInStatus).map { .init(code: $0.key.rawValue, detail: $0.value) }
+            .sorted { $0.code < $1.code }
         document.pastAlarms = pastAlarms
         if let obstacle = view.obstacle {
-            document.alarms.append(.init(code: StatusDocument.Alarm.databaseUnreadable, detail: Printable.text(obstacle)))
+            document.alarms.append(.init(code: AlarmCode.databaseUnreadable.rawValue, detail: Printable.text(obstacle)))
         }
         document.checklist = StatusDocument.Checklist(checklist(view))
         document.apps = facts.openByApp.sorted { $0.key < $1.key }.map { app, open in
@@ -144,7 +144,7 @@ extension Agent {
             let isSuspect = engine.clock.isDoubted || clock.offset.magnitude > HybridClock.aheadMax
             sync.clock = .init(offset: clock.offset, error: clock.error, state: isSuspect ? "suspect" : "synced")
         } else if isClockUnsynced {
-            sync.clock = .init(offset: .zero, error: .zero, state: alarms["clock_suspect"] == nil ? "unsynced" : "suspect")
+            sync.clock = .init(offset: .zero, error: .zero, state: alarms[.clockSuspect] == nil ? "unsynced" : "suspect")
         }
         if let epoch = memory.epoch { sync.server = .init(epoch: epoch, head: engine.seenHead, syncVersion: 1, share: memory.share) }
         return sync

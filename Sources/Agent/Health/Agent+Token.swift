@@ -1,3 +1,4 @@
+import LocalAPI
 import Logging
 import SyncCore
 import SyncHTTP
@@ -49,16 +50,13 @@ extension Agent {
             switch effect {
             case .refresh: refreshToken()
             case .warn(let endsAt):
-                if alarms[Self.tokenEnds] == nil {
-                    raise(Self.tokenEnds, "the token of this device ends at \(endsAt), and it was not refreshed so far")
+                if alarms[.tokenEnds] == nil {
+                    raise(.tokenEnds, "the token of this device ends at \(endsAt), and it was not refreshed so far")
                 }
-            case .endWarning: alarms.end(Self.tokenEnds)
+            case .endWarning: alarms.end(.tokenEnds)
             }
         }
     }
-
-    /// Code of the alarm.
-    private static let tokenEnds = "token_ends"
 
     private func refreshToken() {
         let (hub, replica, uplink) = (hub, engine.replica, around.connectivity.uplink)
@@ -83,7 +81,7 @@ extension Agent {
     }
 
     private func warnOfOtherToken() {
-        let code = "token_refused"
+        let code = AlarmCode.tokenRefused
         guard hub.showsOtherToken else {
             alarms.end(code)
             return

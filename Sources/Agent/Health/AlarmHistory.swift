@@ -1,18 +1,14 @@
+package import LocalAPI
 package import SyncCore
 
 /// Past events of the data, or of this device's identity. They are kept over restarts until they are acknowledged. A person who looks a
 /// week later learns that a database went back in time, although everything has recovered since.
 package struct AlarmHistory: Hashable, Sendable {
     package struct Entry: Hashable, Sendable {
-        package var code: String
+        package var code: AlarmCode
         package var detail: String
         package var at: Timestamp
     }
-
-    /// Codes of events, which are over once they are reported. Other alarms are conditions and end with their cause.
-    package static let events: Set<String> = [
-        "recovered_from_corruption", "lost_tail", "relaxed_lost", "identity_damaged", "replica_regressed", "epoch_changed", "cloned_device",
-    ]
 
     /// The newest event of each code, in the order in which the codes were first reported.
     package private(set) var entries: [Entry] = []
@@ -20,8 +16,8 @@ package struct AlarmHistory: Hashable, Sendable {
     package init() {}
 
     /// - Returns: `true` when the event is of a kind that is kept.
-    package mutating func note(_ code: String, _ detail: String, at now: Timestamp) -> Bool {
-        guard Self.events.contains(code) else { return false }
+    package mutating func note(_ code: AlarmCode, _ detail: String, at now: Timestamp) -> Bool {
+        guard code.isEvent else { return false }
         let entry = Entry(code: code, detail: detail, at: now)
         if let index = entries.firstIndex(where: { $0.code == code }) { entries[index] = entry } else { entries.append(entry) }
         return true
@@ -29,7 +25,7 @@ package struct AlarmHistory: Hashable, Sendable {
 
     /// - Parameter code: Code to acknowledge; `nil`: all.
     /// - Returns: The codes that are no longer shown.
-    package mutating func acknowledge(_ code: String?) -> [String] {
+    package mutating func acknowledge(_ code: AlarmCode?) -> [AlarmCode] {
         let gone = entries.filter { code == nil || $0.code == code }.map(\.code)
         entries.removeAll { gone.contains($0.code) }
         return gone
@@ -44,7 +40,7 @@ package struct AlarmHistory: Hashable, Sendable {
     // MARK: Stored form
 
     package var text: String {
-        JSON.array(entries.map { ["code": .string($0.code), "detail": .string($0.detail), "at": .int($0.at.milliseconds)] }).json
+        JSON.array(entries.map { ["code": .string($0.code.rawValue), "detail": .string($0.detail), "at": .int($0.at.milliseconds)] }).json
     }
 
     /// - Returns: `nil` when the text is not in the format of ``text``.
@@ -52,7 +48,10 @@ package struct AlarmHistory: Hashable, Sendable {
         // `try?`: the caller reports the damage.
         guard let items = (try? JSONReader.read(text))?.array else { return nil }
         for item in items {
-            guard let code = item.object?["code"]?.text, Self.events.contains(code), let at = item.object?["at"]?.int else { continue }
+            guard let code = item.object?["code"]?.text.flatMap({ AlarmCode(rawValue: $0) }), code.isEvent, let at = item.object?["at"]?.int
+            else {
+                continue
+            }
             entries.append(Entry(code: code, detail: item.object?["detail"]?.text ?? "", at: Timestamp(milliseconds: at)))
         }
     }

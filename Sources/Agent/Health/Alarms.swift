@@ -1,18 +1,16 @@
+package import LocalAPI
 package import SyncCore
 
 /// The present alarms, and the past events that no person has acknowledged.
 package struct Alarms: Hashable, Sendable {
     /// The present alarms by code, with the newest sentence of each.
-    package private(set) var present: [String: String] = [:]
+    package private(set) var present: [AlarmCode: String] = [:]
     private var history = AlarmHistory()
-
-    /// Code of the event that is also a state: two machines with one name are reported as long as there are two.
-    private static let clonedDevice = "cloned_device"
 
     package init() {}
 
     /// The sentence of a present alarm; `nil` when it is not raised.
-    package subscript(code: String) -> String? { present[code] }
+    package subscript(code: AlarmCode) -> String? { present[code] }
 
     /// Past events, in the order in which their codes were first reported.
     package var past: [AlarmHistory.Entry] { history.entries.filter { present[$0.code] == nil } }
@@ -21,13 +19,13 @@ package struct Alarms: Hashable, Sendable {
     package var text: String { history.text }
 
     /// - Returns: `true` when ``text`` has changed and must be stored.
-    package mutating func raise(_ code: String, _ detail: String, at now: Timestamp) -> Bool {
+    package mutating func raise(_ code: AlarmCode, _ detail: String, at now: Timestamp) -> Bool {
         present[code] = detail
         return history.note(code, detail, at: now)
     }
 
     /// Shows the alarm, without an event.
-    package mutating func show(_ code: String, _ detail: String) {
+    package mutating func show(_ code: AlarmCode, _ detail: String) {
         present[code] = detail
     }
 
@@ -35,16 +33,16 @@ package struct Alarms: Hashable, Sendable {
     ///
     /// - Returns: `true` when it was raised.
     @discardableResult
-    package mutating func end(_ code: String) -> Bool {
+    package mutating func end(_ code: AlarmCode) -> Bool {
         present.removeValue(forKey: code) != nil
     }
 
     /// - Parameter code: Code to acknowledge; `nil`: all.
     /// - Returns: The codes that are no longer shown among the past events.
-    package mutating func acknowledge(_ code: String?) -> [String] {
+    package mutating func acknowledge(_ code: AlarmCode?) -> [AlarmCode] {
         let gone = history.acknowledge(code)
-        // An event has no present state to keep.
-        for code in gone where code != Self.clonedDevice { present[code] = nil }
+        // An event has no present state to keep, with one exception.
+        for code in gone where code != .clonedDevice { present[code] = nil }
         return gone
     }
 

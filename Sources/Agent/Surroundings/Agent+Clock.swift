@@ -48,7 +48,7 @@ extension Agent {
 
     /// Reports that the hub's time is not believed, or is believed again (`ClockRule.swift`).
     func noteHubTime(_ verdict: ClockOffset.Verdict) {
-        let code = StatusDocument.Alarm.hubClock
+        let code = AlarmCode.hubClock
         switch verdict {
         case .accepted:
             guard alarms.end(code) else { return }
@@ -69,7 +69,7 @@ extension Agent {
 
     /// Reports a certificate that is invalid by an untrusted clock, which says nothing about the hub.
     func noteCertificateDate(_ answer: HubAnswer) {
-        let code = "clock_suspect"
+        let code = AlarmCode.clockSuspect
         switch answer.result {
         case .failure(let error) where error.code == .untrustedDate && isClockUnsynced:
             guard alarms[code] == nil else { return }

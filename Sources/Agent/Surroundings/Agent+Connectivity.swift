@@ -19,7 +19,7 @@ extension Agent {
     /// Raises an alarm, because unwatched links may cost money.
     func noteUnwatchedLinks(_ reason: String) {
         raise(
-            "links_unwatched",
+            .linksUnwatched,
             "the links cannot be watched (\(Printable.text(reason))), so agentd treats every link as unmetered: it ignores "
                 + "roaming, the section links and budgets, and does not notice a new link. "
                 + "Allow AF_NETLINK to agentd, then: systemctl restart agentd")

@@ -4,11 +4,7 @@ package import SyncCore
 extension StatusDocument {
     /// One fact that the agent noticed about its database, its hub or its own identity.
     package struct Alarm: Hashable, Sendable {
-        /// `recovered_from_corruption`, `lost_tail`, `mass_delete`, `cloned_device`, `newer_schema`, `replica_regressed`,
-        /// `epoch_changed`, `identity_damaged`, `foreign_database`,
-        /// `links_unwatched`, `no_files`, `stream_unreadable`, `database_removed`, `database_unreadable`, `socket_removed`, `hub_clock`,
-        /// `records_unreadable`,
-        /// `backend_clock`; a newer agent may know others.
+        /// The raw value of an ``AlarmCode``; a newer agent may know others.
         package var code: String
         /// One sentence for people.
         package var detail: String
@@ -21,27 +17,10 @@ extension StatusDocument {
             self.at = at
         }
 
-        /// Files of the database were moved or removed while it was in use; with `read_only`, they still are missing.
-        package static let databaseRemoved = "database_removed"
-        /// The database cannot be read: its numbers in the status are zeros.
-        package static let databaseUnreadable = "database_unreadable"
-        /// The file of the local socket is gone and cannot be created again: connected apps are served, and no others.
-        package static let socketRemoved = "socket_removed"
-        /// The hub has records that it cannot read itself; they are unchanged here, or missing.
-        package static let recordsUnreadable = "records_unreadable"
-        /// The hub's time is not used because it cannot be right, or too few answers agree with it.
-        package static let hubClock = "hub_clock"
-        /// An existing backend lists records that are stamped in the future.
-        package static let backendClock = "backend_clock"
-        /// Alarms that recover automatically and are only reported. All others, also unknown ones, need a person.
-        package static let healing: Set<String> = ["replica_regressed", "epoch_changed", hubClock, backendClock]
-        /// Alarms of the status; other alarms show in their own members.
-        package static let codes: Set<String> = [
-            "recovered_from_corruption", "lost_tail", "mass_delete", "cloned_device", "newer_schema", "replica_regressed",
-            "epoch_changed", "identity_damaged", "foreign_database", "links_unwatched",
-            "no_files", "stream_unreadable", databaseRemoved, databaseUnreadable, socketRemoved, recordsUnreadable, hubClock,
-            backendClock,
-        ]
+        /// The agent recovers by itself. A code that is not known here needs a person.
+        package var heals: Bool { AlarmCode(rawValue: code)?.heals ?? false }
+
+        package func has(_ code: AlarmCode) -> Bool { self.code == code.rawValue }
 
         func write(to writer: inout JSONWriter) {
             writer.member("code", code)

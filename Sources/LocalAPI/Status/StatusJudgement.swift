@@ -55,8 +55,8 @@ extension StatusDocument {
         case .offline, .captive, nil: degraded.append(connectivity.state)
         }
         if configuration.error != nil || ["last_good", "reverted"].contains(configuration.source) { attention.append("config") }
-        attention += alarms.map(\.code).filter { !Alarm.healing.contains($0) }
-        degraded += alarms.map(\.code).filter { Alarm.healing.contains($0) }
+        attention += alarms.filter { !$0.heals }.map(\.code)
+        degraded += alarms.filter(\.heals).map(\.code)
         if outbox.count(.conflicted) > 0 { attention.append("conflicts") }
         if sync.clock?.state == "suspect" { attention.append("clock") }
         if outbox.count(.rejected) > 0 { degraded.append("rejected") }

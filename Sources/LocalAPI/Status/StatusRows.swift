@@ -41,7 +41,7 @@ struct StatusRows {
 
     /// The reason why the content of the database is unknown.
     private var unreadable: String? {
-        document.alarms.first { $0.code == StatusDocument.Alarm.databaseUnreadable }?.detail
+        document.alarms.first { $0.has(.databaseUnreadable) }?.detail
     }
 
     private var work: StatusRow {
@@ -74,7 +74,7 @@ struct StatusRows {
         case .diskFull:
             let free = document.database.freeBytes.map { " (" + SizeText.readable($0) + " free)" } ?? ""
             return StatusRow("WORK", [text, "NEW WORK IS REFUSED: the disk is full" + free], .bad)
-        case .readOnly where document.alarms.contains { $0.code == StatusDocument.Alarm.databaseRemoved }:
+        case .readOnly where document.alarms.contains { $0.has(.databaseRemoved) }:
             return StatusRow(
                 "WORK", ["NOT SAFE until the state folder is back, and NEW WORK IS REFUSED", "\(count(outbox.open)) wait in it"], .bad)
         case .readOnly: return StatusRow("WORK", [text, "NEW WORK IS REFUSED: " + readOnlyCause], .bad)
@@ -82,9 +82,9 @@ struct StatusRows {
     }
 
     private var readOnlyCause: String {
-        let codes = document.alarms.map(\.code)
-        if codes.contains("newer_schema") { return "a newer agentd has written the database" }
-        return codes.contains("foreign_database") ? "the database is another program's" : "the disk refuses writes"
+        if document.alarms.contains(where: { $0.has(.newerSchema) }) { return "a newer agentd has written the database" }
+        let isForeign = document.alarms.contains { $0.has(.foreignDatabase) }
+        return isForeign ? "the database is another program's" : "the disk refuses writes"
     }
 
     private var limit: String {
@@ -298,7 +298,7 @@ struct StatusRows {
         if database.integrity != "ok" { texts.append("INTEGRITY: " + database.integrity) }
         texts += document.alarms.map { $0.code + ": " + $0.detail }
         if let recovery = database.recovery { texts.append(recovery) }
-        let isSound = database.integrity == "ok" && document.alarms.allSatisfy { StatusDocument.Alarm.healing.contains($0.code) }
+        let isSound = database.integrity == "ok" && document.alarms.allSatisfy(\.heals)
         // An alarm names the action at its end.
         let lines = document.alarms.isEmpty ? 2 : 4
         return StatusRow("STORE", texts, isSound ? (database.recovery == nil ? .plain : .warning) : .bad, wrapsTo: lines)

@@ -66,7 +66,7 @@ actor AgentTrial {
         let status = try await client.status().value
         let alarms = Set(status.alarms.map(\.code))
         // It said so, and ends now, as after any other question that met damage.
-        guard !alarms.contains(StatusDocument.Alarm.databaseUnreadable) else { throw StandError("\(status.alarms)") }
+        guard !alarms.contains(AlarmCode.databaseUnreadable.rawValue) else { throw StandError("\(status.alarms)") }
         guard alarms.isSubset(of: alarmsAllowed) else { return ("alarms: \(status.alarms)", alarms) }
         guard status.outbox.isBalanced else { return ("the counters do not add up", alarms) }
         // And it goes on.
