@@ -123,12 +123,26 @@ struct ContractTests {
     /// The rows of the contract's tables, each with its cells by the name of the column. The worked examples are no tables.
     private static func rows() throws -> [[String: Substring]] { try foundRows.get() }
 
-    private static let foundRows = Result { try readRows() }
+    private static let foundRows = Result { readRows(try text("deploy/api/PROTOCOL.md")) }
 
-    private static func readRows() throws -> [[String: Substring]] {
+    /// The rows of the tables between two texts of the contract. Each of them is in it exactly once.
+    private static func rows(from start: String, to end: String) throws -> [[String: Substring]] {
+        let parts = try text("deploy/api/PROTOCOL.md").components(separatedBy: "\n" + start)
+        try #require(parts.count == 2, "the contract does not have \(start) once")
+        let rest = try #require(parts.last?.components(separatedBy: "\n" + end), "the contract has no \(end)")
+        try #require(rest.count >= 2, "the contract has no \(end) behind \(start)")
+        return readRows(rest[0])
+    }
+
+    /// The words in backticks of a column.
+    private static func words(_ columns: String..., of rows: [[String: Substring]]) -> Set<String> {
+        Set(rows.flatMap { row in columns.flatMap { row[$0].map(quoted) ?? [] } }.filter { $0.wholeMatch(of: /[a-z][a-z_-]*/) != nil })
+    }
+
+    private static func readRows(_ text: String) -> [[String: Substring]] {
         var rows: [[String: Substring]] = []
         var columns: [String] = []
-        for line in try text("deploy/api/PROTOCOL.md").split(separator: "\n", omittingEmptySubsequences: false) {
+        for line in text.split(separator: "\n", omittingEmptySubsequences: false) {
             guard line.hasPrefix("|") else {
                 columns = []
                 continue
@@ -211,6 +225,100 @@ struct ContractTests {
         for route in hub.subtracting(named).sorted() { Issue.record("the contract lacks \(route)") }
     }
 
+    /// The role of each route of the socket, out of its description.
+    private static func socketRoles() throws -> [String: String] {
+        var roles: [String: String] = [:]
+        var path: Substring = "", method: Substring = ""
+        for line in try text("deploy/api/agent-v1.openapi.yaml").split(separator: "\n") {
+            if let match = line.wholeMatch(of: /[ ]{2}(\/[^ :]*):.*/) { path = match.1 }
+            if let match = line.wholeMatch(of: /[ ]{4}(get|head|post|put|patch|delete):.*/) { method = match.1 }
+            guard let match = line.wholeMatch(of: /[ ]{6}x-role: ([a-z]+)/) else { continue }
+            roles[route(Substring(method.uppercased()), path.hasPrefix("/v1") ? path : "/v1" + path)] = String(match.1)
+        }
+        return roles
+    }
+
+    @Test("The table of the local API names every route of the socket with its role, and no other")
+    func socketRoutesInTable() throws {
+        let described = try Self.socketRoles()
+        let routes = try Self.socketRoutes()
+        #expect(Set(described.keys) == routes)
+        var named: [String: String] = [:]
+        for row in try Self.rows(from: "**Routes.** All paths", to: "### B2. ") {
+            guard let cell = row["route"], let role = row["role"] else { continue }
+            // A method counts for the paths behind it: `GET /pause`, `/resume`.
+            var method: Substring = ""
+            for text in Self.quoted(cell) {
+                let words = text.split(separator: " ")
+                if words.count == 2 { method = words[0] }
+                let path = try #require(words.last, "an empty route")
+                named[Self.route(method, "/v1" + path)] = role.trimmingCharacters(in: .whitespaces)
+            }
+        }
+        for route in Set(named.keys).union(described.keys).sorted() where named[route] != described[route] {
+            Issue.record("\(route): the contract has \(named[route] ?? "no row"), the description \(described[route] ?? "no route")")
+        }
+    }
+
+    // MARK: States and codes
+
+    /// The words behind the cases of a switch, such as `case .inFlight: "in_flight"`, in the first property `name` behind `start`.
+    private static func names(behind start: String, in path: String) throws -> Set<String> {
+        let source = try text(path).components(separatedBy: start).dropFirst().joined(separator: start)
+        let property = source.components(separatedBy: "var name: String {").dropFirst().first?.components(separatedBy: "\n    }").first
+        return Set(try #require(property, "\(path) has no names").matches(of: /case \.[A-Za-z]+: "([a-z_]+)"/).map { String($0.1) })
+    }
+
+    @Test("The tables have every state and type of event that the code has, and no other")
+    func states() throws {
+        let mutation = try Self.names(behind: "package enum MutationState", in: "Sources/SyncCore/Model/Mutation.swift")
+        let changes = Self.words("from", "to", of: try Self.rows(from: "**Mutation.** Open states", to: "**Record.**"))
+        // The row of a record that has left the share of the device names the code of its refusal.
+        #expect(changes.subtracting(["revoked"]) == mutation)
+        let reachability = try Self.codes(of: "Reachability:", in: "Sources/SyncCore/Policy/Conditions.swift")
+        #expect(Self.words("state", of: try Self.rows(from: "**Reachability** is", to: "| from | to |")) == reachability)
+        let events = try Self.codes(of: "EventType:", in: "Sources/LocalAPI/Routes/Route.swift")
+        let types = Self.words("type", of: try Self.rows(from: "**Events.** `GET", to: "A rescue of the database"))
+        // These two are about the stream itself.
+        #expect(types.subtracting(["reset", "overflow"]) == events)
+        #expect(mutation.count == 13 && reachability.count == 6 && events.count == 11)
+    }
+
+    @Test("The table of the local API's refusals has every code, and no other")
+    func localProblems() throws {
+        let local = try Self.codes(of: "LocalProblem:", in: "Sources/LocalAPI/Answers/LocalProblem.swift")
+        let server = try Self.codes(of: "ServerCode", in: "Sources/SyncHTTP/HTTPHandler.swift")
+        #expect(local.count > 30 && server.count == 8)
+        let named = Self.words("codes", of: try Self.rows(from: "**Problems.** A refusal is `application", to: "**Routes.**"))
+        #expect(local.subtracting(named) == [])
+        // Members of the answers that the cells name.
+        #expect(named.subtracting(local).subtracting(server) == ["etag", "errors"])
+    }
+
+    @Test("The table of the alarms has every code where it shows")
+    func alarms() throws {
+        let path = "Sources/LocalAPI/Status/AlarmCode.swift"
+        let all = try Self.codes(of: "AlarmCode:", in: path)
+        let rows = try Self.rows(from: "**Alarms.** The code", to: "**The level** is")
+        func cell(_ start: String) -> Set<String> {
+            Self.words("codes", of: rows.filter { $0["shown"]?.trimmingCharacters(in: .whitespaces).hasPrefix(start) == true })
+        }
+        let (status, elsewhere) = (cell("in `alarms`"), cell("elsewhere"))
+        #expect(status.union(elsewhere) == all && status.isDisjoint(with: elsewhere))
+        // The cases of `isInStatus` and `heals`, by their names in the code.
+        let source = try Self.text(path)
+        func cases(_ property: String) throws -> Set<String> {
+            let body = source.components(separatedBy: "var \(property): Bool {").dropFirst().first?.components(separatedBy: "true").first
+            return Set(try #require(body).matches(of: /\.([A-Za-z]+)/).map { String($0.1) })
+        }
+        var words: [String: String] = [:]
+        for match in source.matches(of: /case ([A-Za-z]+)(?: = "([a-z_]+)")?\n/) { words[String(match.1)] = String(match.2 ?? match.1) }
+        #expect(status == Set(try cases("isInStatus").compactMap { words[$0] }))
+        let healing = try Self.text("deploy/api/PROTOCOL.md").components(separatedBy: "Alarms that\nheal by themselves are ").last ?? ""
+        let named = Set(Self.quoted(healing.prefix { $0 != "." }))
+        #expect(named == Set(try cases("heals").compactMap { words[$0] }))
+    }
+
     // MARK: Problem codes
 
     /// The codes of an enumeration of codes.
@@ -221,8 +329,11 @@ struct ContractTests {
         for line in source[start.upperBound...].split(separator: "\n").dropFirst() {
             let words = line.trimmingCharacters(in: .whitespaces)
             if words == "}" || words.contains("var ") || words.contains("func ") { break }
-            guard let match = words.wholeMatch(of: /case `?([A-Za-z]+)`?(?: = "([a-z-]+)")?/) else { continue }
-            codes.insert(String(match.2 ?? match.1))
+            guard words.hasPrefix("case ") else { continue }
+            for name in words.dropFirst(5).components(separatedBy: ", ") {
+                guard let match = name.wholeMatch(of: /`?([A-Za-z]+)`?(?: = "([a-z_-]+)")?/) else { continue }
+                codes.insert(String(match.2 ?? match.1))
+            }
         }
         return codes
     }
