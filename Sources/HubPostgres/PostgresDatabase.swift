@@ -2,6 +2,9 @@ import HubServer
 
 /// A hub's database on a server.
 ///
+/// The statements of the hub are in `HubServer/Store/HubStore.swift` and its extensions. Only what this server alone needs is here: its
+/// schema, the lock of a push (``PostgresBurst``), rows sent as a set (``PostgresSets``) and keys (``PostgresKeys``).
+///
 /// **Order in which commit numbers become visible** (PROTOCOL A3). Every transaction that writes locks the one row of `hub`, reads the
 /// newest commit number (``CommitLog``) after that, and keeps the lock to its end. There is therefore one writer at a time over all
 /// replicas, and the next one reads the number only when the earlier commits are visible. A reader whose snapshot has commit number N has
