@@ -9,7 +9,7 @@ extension EndToEnd {
 
         @Test("A start of the agent removes those of its state folder, and nothing else")
         func agent() async throws {
-            try await Stand.with(hub: false) { stand in
+            try await Stand.with { stand in
                 _ = await stand.stopAgent()
                 let folder = "\(stand.folder)/agent"
                 let ours = ["identity.json", "starts", "token", "trial.json", "proven.yaml", "last-good.yaml"].map {
