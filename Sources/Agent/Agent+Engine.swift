@@ -209,7 +209,7 @@ extension Agent {
         if case .snapshotApplied(let summary, _) = answer { noteFiles(of: summary) }
         switch answer {
         case .resultsApplied, .pullApplied, .housekept, .snapshotApplied, .requeued, .historyForgotten:
-            events.poke()
+            events.sendNew()
             serveMutationWaiters()
             lookForOldestNormal()
             countWaiting()

@@ -66,7 +66,7 @@ extension Agent {
             note(opening)
             start()
         case .wentOn:
-            events.poke()
+            events.sendNew()
             serveMutationWaiters()
         case .fatal(let error):
             // Data that could not be read may be readable later; a database that contradicts itself is not opened any more.
@@ -110,7 +110,7 @@ extension Agent {
     }
 
     /// Ends streams and waits, and begins no new work. Mutations in flight stay so and are settled by the next run.
-    package func wind() {
+    package func endWork() {
         events.closeAll()
         closeUsage()
         stopTendingIndexes()

@@ -54,7 +54,7 @@ extension Agent {
             agent.measureSpace()
             agent.countWaitingSoon()
             agent.handle(.enqueued(enqueued.priority, expiry: enqueued.expiry))
-            agent.events.poke()
+            agent.events.sendNew()
             if agent.around.oldestNormalAt == nil { agent.lookForOldestNormal() }
         }
     }

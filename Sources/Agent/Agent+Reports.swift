@@ -146,7 +146,7 @@ extension Agent {
         fromStore { store, now throws(StoreError) in
             try store.note(type: type.rawValue, json: json, at: now)
         } then: { agent, _ in
-            agent.events.poke()
+            agent.events.sendNew()
         }
     }
 }

@@ -3,7 +3,7 @@ package import SyncHTTP
 
 // Maintains the socket file: without it no app can reach the agent.
 extension Agent {
-    /// Creates the socket file again whenever it is removed, until ``wind()``.
+    /// Creates the socket file again whenever it is removed, until ``endWork()``.
     ///
     /// - Parameters:
     ///   - mode: Permissions of the file.

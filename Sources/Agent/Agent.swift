@@ -54,7 +54,7 @@ package actor Agent {
     /// Links, power, clock and transferred bytes.
     var around: Surroundings
     /// Uploads and received files.
-    var blobs: BlobDesk
+    var blobs: FileTransfers
     /// State of the socket file.
     var socketKeeper: SocketFileKeeper?
     var rulesAttempts = RulesAttempts()
@@ -125,7 +125,7 @@ package actor Agent {
         engine = SyncEngine(settings: settings, replica: replica, random: random)
         around = Surroundings(
             configuration, hasLinks: environment.links != nil, random: SeededRandom(seed: nonces.next()), at: now)
-        blobs = BlobDesk(
+        blobs = FileTransfers(
             configuration.uploadSettings(spread: environment.spread), configuration.downloadSettings(spread: environment.spread),
             folder: environment.blobs,
             random: SeededRandom(seed: nonces.next()))

@@ -32,7 +32,7 @@ extension DaemonRunner {
     }
 
     /// Prepares the database of the state folder; ``makeStore(_:_:_:)`` opens it.
-    static func makeVault(_ start: DaemonStart, _ machine: Machine, _ marker: StoreMarker?) -> Vault {
+    static func makeOpener(_ start: DaemonStart, _ machine: Machine, _ marker: StoreMarker?) -> DatabaseOpener {
         let configuration = start.configuration
         var options = StoreOptions(
             device: machine.device, bootID: machine.bootID, rules: configuration.rules, capacity: configuration.storeCapacity,
@@ -45,21 +45,21 @@ extension DaemonRunner {
             // Faults that the test of power cuts causes on purpose, to prove that it detects them.
             if let names = getenv("AGENTD_ABLATIONS") { options.ablations = Ablations(names: String(cString: names)) }
         #endif
-        return Vault(stateFolder: start.state.path, ballastBytes: Int64(configuration.store.ballastBytes), options)
+        return DatabaseOpener(stateFolder: start.state.path, ballastBytes: Int64(configuration.store.ballastBytes), options)
     }
 
     /// Opens the database on the writer's thread, or determines the obstacle.
     ///
     /// - Returns: The two threads of the store.
     static func makeStore(
-        _ vault: Vault, _ incidents: StoreIncidents, _ loop: any EventLoop
+        _ opener: DatabaseOpener, _ incidents: StoreIncidents, _ loop: any EventLoop
     ) throws(StoreError) -> (writer: StoreWriter, reader: StoreReader) {
         let deliver: StoreWriter.Deliver = { calls in loop.execute { for call in calls { call() } } }
         let writer = StoreWriter(
             time: SystemClocks(), retryAfter: storeRetryAfter, deliver: deliver, incident: { incidents.handle($0) },
-            open: { now throws(StoreError) in try vault.open(at: now) })
-        try vault.start(writer)
-        let reader = StoreReader(path: vault.path, time: SystemClocks(), deliver: deliver) { damage in
+            open: { now throws(StoreError) in try opener.open(at: now) })
+        try opener.start(writer)
+        let reader = StoreReader(path: opener.path, time: SystemClocks(), deliver: deliver) { damage in
             incidents.handle(damage: damage, of: writer)
         }
         return (writer, reader)

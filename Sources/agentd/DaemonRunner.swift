@@ -35,7 +35,7 @@ final class DaemonRunner {
     private let writer: StoreWriter
     private let reader: StoreReader
     private let agent: Agent
-    private let vault: Vault
+    private let opener: DatabaseOpener
     private let identity: IdentityFile
     /// The fault of the identity file.
     private let identityDamage: String?
@@ -58,11 +58,11 @@ final class DaemonRunner {
 
         let known = Self.openIdentity(start)
         (identity, identityDamage) = (known.file, known.damage)
-        vault = Self.makeVault(start, machine, known.marker)
+        opener = Self.makeOpener(start, machine, known.marker)
         let box = AgentBox()
         let incidents = StoreIncidents(
-            state: state, identity: identity, vault: vault, end: end, restart: restart, box: box, loop: loop, log: log)
-        (writer, reader) = try Self.makeStore(vault, incidents, loop)
+            state: state, identity: identity, opener: opener, end: end, restart: restart, box: box, loop: loop, log: log)
+        (writer, reader) = try Self.makeStore(opener, incidents, loop)
 
         lastGood = LastGoodFiles(config: start.config)
         crashes = CrashFile(stateFolder: state.path)
@@ -74,7 +74,7 @@ final class DaemonRunner {
         box.put(agent)
         heartbeat = Heartbeat(notifier, executor: executor, store: writer)
         clock = Self.watchClock(box, loop, log)
-        if case .open(let opening) = vault.state { keepIdentity(after: opening) }
+        if case .open(let opening) = opener.state { keepIdentity(after: opening) }
     }
 
     /// - Returns: The exit status.
@@ -91,7 +91,7 @@ final class DaemonRunner {
                 case .hangUp: if !ended.isFulfilled { reloads.request() }
                 }
             }
-            if case .damaged(let reason) = vault.state {
+            if case .damaged(let reason) = opener.state {
                 // Before the API opens: no app may see an empty queue.
                 executor.loop.execute { agent.assumeIsolated { $0.beginRecovery("\(reason)") } }
             }
@@ -124,7 +124,7 @@ final class DaemonRunner {
         log.notice("stopping")
         // A service manager that does not listen does not prevent the stop.
         try? notifier?.send(.stopping)
-        executor.loop.execute { agent.assumeIsolated { $0.wind() } }
+        executor.loop.execute { agent.assumeIsolated { $0.endWork() } }
         executor.wait { await server.stop(within: .seconds(5)) }
         close()
         signals.close()
@@ -138,10 +138,10 @@ final class DaemonRunner {
     private func serveStore(_ refused: ConfigurationErrors?) throws(StoreError) {
         let agent = agent
         let opening: StoreOpening
-        switch vault.state {
+        switch opener.state {
         case .open(let found): opening = found
         case .damaged(let reason):
-            opening = try vault.recover(writer, from: reason)
+            opening = try opener.recover(writer, from: reason)
             keepIdentity(after: opening)
         case .resting(let error):
             executor.loop.execute {
@@ -172,7 +172,7 @@ final class DaemonRunner {
         transport.close()
         reader.close()
         // The last acknowledged number is read before the end, and stored beside the database.
-        if case .open = vault.state { keepIdentity() }
+        if case .open = opener.state { keepIdentity() }
         do throws(StoreError) {
             try writer.close()
         } catch {
@@ -185,7 +185,7 @@ final class DaemonRunner {
 
     /// Stores the identity if the stored one does not, or no longer, match this database.
     private func keepIdentity(after opening: StoreOpening) {
-        guard !vault.hasMarker || identityDamage != nil || opening.isNew || opening.lostTail > 0 || opening.rescue != nil else { return }
+        guard !opener.hasMarker || identityDamage != nil || opening.isNew || opening.lostTail > 0 || opening.rescue != nil else { return }
         keepIdentity()
     }
 
@@ -200,7 +200,7 @@ final class DaemonRunner {
         }
         do {
             let marker = try answer.wait().get()
-            vault.note(marker)
+            opener.note(marker)
             try identity.write(marker)
         } catch {
             log.error("the identity file was not written", metadata: ["error": "\(error)"])

@@ -12,7 +12,7 @@ import Synchronization
 struct StoreIncidents: Sendable {
     let state: StateDirectory
     let identity: IdentityFile
-    let vault: Vault
+    let opener: DatabaseOpener
     let end: Promise<Void>
     let restart: RestartWish
     let box: AgentBox
@@ -21,7 +21,7 @@ struct StoreIncidents: Sendable {
 
     func handle(_ incident: StoreWriter.Incident) {
         switch incident {
-        case .usableAgain(let opening): vault.note(opening)
+        case .usableAgain(let opening): opener.note(opening)
         case .restored:
             // Files beside the database may have been removed with it.
             do throws(LinuxError) {
@@ -29,9 +29,9 @@ struct StoreIncidents: Sendable {
             } catch {
                 log.error("the lock of the state folder could not be taken again", metadata: ["error": "\(error)"])
             }
-            vault.noteAgain(in: identity)
+            opener.noteAgain(in: identity)
         case .fatal(let error):
-            vault.noteDamage(error)
+            opener.noteDamage(error)
             restart.make()
             end.fulfil()
         case .commitFailed, .readFailed, .unusable, .wentOn: break
@@ -41,9 +41,9 @@ struct StoreIncidents: Sendable {
 
     /// Handles damage that a read has found.
     func handle(damage: StoreError, of writer: StoreWriter) {
-        if damage.isFailedRead { return writer.doubt(damage) }
+        if damage.isFailedRead { return writer.reopen(after: damage) }
         // A database that a newer or another program has written is not judged here.
-        if case .open = vault.state { handle(.fatal(damage)) }
+        if case .open = opener.state { handle(.fatal(damage)) }
     }
 }
 

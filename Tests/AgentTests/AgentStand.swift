@@ -129,7 +129,7 @@ final class AgentStand: Sendable {
     /// Stops in good order and removes the folder.
     func stop(keepingFolder: Bool = false) async throws {
         #expect(hub.complaints == [], "the agent repeats itself")
-        await agent.wind()
+        await agent.endWork()
         await server.stop(within: .seconds(5))
         client.close()
         reader.close()

@@ -94,7 +94,7 @@ extension Agent {
                     : "a change of it is open or was refused; settle that first: agentctl rejected"
                 return agent.refuseFetch(call, Self.unavailable(why))
             }
-            agent.events.poke()
+            agent.events.sendNew()
             call.answer(RecordAnswer.answer(shown, view: view))
         }
     }

@@ -63,7 +63,7 @@ package final class EventStreams: @unchecked Sendable {
     }
 
     /// Called when the journal may have grown.
-    package func poke() {
+    package func sendNew() {
         for number in streams.keys { feed(number) }
     }
 

@@ -324,7 +324,7 @@ extension Agent {
         refuseBlobWaiters(digest, LocalProblem.notFound.problem("the file \(id) was removed from this device"))
         if isLost {
             raise(.blobMissing, "the file \(id) cannot be uploaded: \(why)")
-            events.poke()
+            events.sendNew()
         }
         let state = isLost ? BlobState.missing.rawValue : removal == .dropped ? BlobState.uploaded.rawValue : "removed"
         call.answer(LocalAnswer(200) { writer in writer.object { $0.member("state", state) } })

@@ -84,7 +84,7 @@ extension Agent {
         fromStore { store, now throws(StoreError) in
             try store.saveDownload(id, size: size, progress, note: note, at: now)
         } then: { agent, _ in
-            if note != nil { agent.events.poke() }
+            if note != nil { agent.events.sendNew() }
         }
     }
 
@@ -101,7 +101,7 @@ extension Agent {
             } then: { agent, result in
                 agent.blobs.endingDownloads.remove(job.id)
                 agent.blobs.noteArrived(job.digest)
-                agent.events.poke()
+                agent.events.sendNew()
                 switch result {
                 case .success(let going):
                     agent.removeCopies(going)
@@ -122,7 +122,7 @@ extension Agent {
                 try store.parkDownload(job.id, size: job.size, why: text, progress, note: json, at: now)
             } then: { agent, _ in
                 agent.blobs.endingDownloads.remove(job.id)
-                agent.events.poke()
+                agent.events.sendNew()
                 let problem = LocalProblem.blobNotFetched.problem(
                     "the file \(job.id) could not be fetched: \(text)",
                     members: ["blob": .string(job.id.description), "cause": .string(code)])

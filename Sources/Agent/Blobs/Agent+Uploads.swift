@@ -100,7 +100,7 @@ extension Agent {
         fromStore { store, now throws(StoreError) in
             try store.saveUpload(id, progress, note: note, at: now)
         } then: { agent, _ in
-            if note != nil { agent.events.poke() }
+            if note != nil { agent.events.sendNew() }
         }
     }
 
@@ -117,7 +117,7 @@ extension Agent {
             fromStore { store, now throws(StoreError) in
                 try store.endUpload(id, isVerified: isVerified, remoteURL: remote, capacity: capacity, note: json, at: now)
             } then: { agent, result in
-                agent.events.poke()
+                agent.events.sendNew()
                 // Mutations that waited for the file can go, and records that show it may have changed.
                 agent.noteEnqueued()
                 if case .failure(let error) = result { agent.log.error("an upload was not recorded", metadata: ["error": "\(error)"]) }
@@ -145,7 +145,7 @@ extension Agent {
         fromStore { store, now throws(StoreError) in
             try store.parkUpload(id, problem, progress, note: json, at: now)
         } then: { agent, _ in
-            agent.events.poke()
+            agent.events.sendNew()
         }
     }
 
@@ -154,7 +154,7 @@ extension Agent {
         fromStore { store, now throws(StoreError) in
             try store.loseBlob(id, why: why, note: json, at: now)
         } then: { agent, _ in
-            agent.events.poke()
+            agent.events.sendNew()
         }
     }
 

@@ -136,7 +136,7 @@ extension Agent {
             case .success(let count):
                 agent.alarms.end(.massDelete)
                 agent.log.notice("deletions accepted", metadata: ["records": "\(count)", "uid": "\(uid)"])
-                agent.events.poke()
+                agent.events.sendNew()
             case .failure(let error): agent.log.error("the deletions failed", metadata: ["error": "\(error)"])
             }
         }

@@ -11,11 +11,11 @@ extension HubWorker {
         guard sliceOfHouse == nil else { return }
         // The hub reports a failure, and the next day tries again.
         guard let run = try? hub.beginHousekeeping(at: environment.time.now().wall) else { return }
-        housekeep(run, HousePace(began: environment.time.now().instant))
+        housekeep(run, HousekeepingPace(began: environment.time.now().instant))
     }
 
     /// Removes slice by slice: requests that came meanwhile go first.
-    private func housekeep(_ run: HouseRun, _ pace: HousePace) {
+    private func housekeep(_ run: HousekeepingRun, _ pace: HousekeepingPace) {
         sliceOfHouse = nil
         var run = run
         let start = NIODeadline.now()

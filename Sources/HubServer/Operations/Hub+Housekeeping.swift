@@ -34,7 +34,7 @@ extension Hub {
     @discardableResult
     package func collectTombstones(before: Timestamp) throws(HubError) -> Int {
         let known = housekept.deletions
-        var run = HouseRun(at: before, HouseRun.deletions(before: before))
+        var run = HousekeepingRun(at: before, HousekeepingRun.deletions(before: before))
         while !run.isOver { try housekeep(&run) }
         return Int(housekept.deletions - known)
     }
@@ -46,7 +46,7 @@ extension Hub {
     }
 
     /// Drops what is never much, and looks for the rest, which goes slice by slice.
-    package func beginHousekeeping(at now: Timestamp) throws(HubError) -> HouseRun {
+    package func beginHousekeeping(at now: Timestamp) throws(HubError) -> HousekeepingRun {
         let retention = settings.retention
         let (rejections, reports, isClockBelieved) = try transact { () throws(DatabaseError) in
             let rejections = try store.prunePayloads(before: now.advanced(by: .zero - retention.rejections))
@@ -57,8 +57,8 @@ extension Hub {
         housekept.reports += Int64(reports)
         try tidyFiles(at: now)
         housekept.at = now
-        let deletions = HouseRun.deletions(before: now.advanced(by: .zero - retention.deletions))
-        return HouseRun(at: now, deletions + (isClockBelieved ? try eventTasks(at: now) : []) + keyTasks)
+        let deletions = HousekeepingRun.deletions(before: now.advanced(by: .zero - retention.deletions))
+        return HousekeepingRun(at: now, deletions + (isClockBelieved ? try eventTasks(at: now) : []) + keyTasks)
     }
 
     /// Makes the database's file smaller by some of its unused pages. A database server does this itself.

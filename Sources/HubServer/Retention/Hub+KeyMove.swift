@@ -5,15 +5,15 @@ extension Hub {
     /// Largest number of pages that one slice looks through. Most of them are empty when an earlier run has been here.
     private static let keyPagesMax: Int64 = 1_000
 
-    var keyTasks: [HouseRun.Task] { store.database.spelling.keys.move == nil ? [] : [.earlierKeys(from: 0)] }
+    var keyTasks: [HousekeepingRun.Task] { store.database.spelling.keys.move == nil ? [] : [.earlierKeys(from: 0)] }
 
     /// Moves the keys on the next pages of the earlier table, in one transaction without the lock of the hub; behind the last page it
     /// removes the table, if it is empty.
     ///
     /// A hub that is killed has moved whole slices, and the next run begins at the first page. Two hubs that move at once leave each other
     /// the keys that they have locked.
-    func moveKeys(from page: Int64, _ run: HouseRun) throws(HubError) -> HouseRun.Slice {
-        guard let move = store.database.spelling.keys.move else { return HouseRun.Slice() }
+    func moveKeys(from page: Int64, _ run: HousekeepingRun) throws(HubError) -> HousekeepingRun.Slice {
+        guard let move = store.database.spelling.keys.move else { return HousekeepingRun.Slice() }
         let (slice, isThrough) = try transact(.removing) { () throws(DatabaseError) in
             try store.moveKeys(move, from: page, pages: Hub.keyPagesMax, limit: run.keysMax)
         }
@@ -31,17 +31,17 @@ extension HubStore {
     /// - Returns: `isThrough`: the walk has passed the last page.
     fileprivate func moveKeys(
         _ move: KeyMove, from page: Int64, pages: Int64, limit: Int
-    ) throws(DatabaseError) -> (slice: HouseRun.Slice, isThrough: Bool) {
+    ) throws(DatabaseError) -> (slice: HousekeepingRun.Slice, isThrough: Bool) {
         let end = try database.number(move.pages)
-        guard end >= 0 else { return (HouseRun.Slice(), false) }
-        guard page < end else { return (HouseRun.Slice(), true) }
+        guard end >= 0 else { return (HousekeepingRun.Slice(), false) }
+        guard page < end else { return (HousekeepingRun.Slice(), true) }
         let (first, behind, most): (DatabaseValue, DatabaseValue, DatabaseValue) = (.int(page), .int(page + pages), .int(Int64(limit)))
         try database.run(move.numbering, first, behind, most)
         let moved = try database.first(move.slice, first, behind, most) { (count: $0.int(0), last: $0.int(1)) }
         let count = moved?.count ?? 0
         // The last page may have more.
         let next = count < limit ? page + pages : moved?.last ?? page
-        return (HouseRun.Slice(removed: Int(count), next: .earlierKeys(from: next)), false)
+        return (HousekeepingRun.Slice(removed: Int(count), next: .earlierKeys(from: next)), false)
     }
 
     /// Time for which the removal of the table waits for those that read it.

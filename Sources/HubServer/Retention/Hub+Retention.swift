@@ -3,9 +3,9 @@ import SyncCore
 // Old rows go slice by slice: deletions after their retention, and events by the rule `keep` of their entity.
 extension Hub {
     /// Removes one slice, in a transaction of its own.
-    package func housekeep(_ run: inout HouseRun) throws(HubError) {
+    package func housekeep(_ run: inout HousekeepingRun) throws(HubError) {
         guard let task = run.task else { return }
-        let slice: HouseRun.Slice
+        let slice: HousekeepingRun.Slice
         switch task {
         case .events(let walk, let keep): slice = try removeEvents(walk, keep, run)
         case .earlierKeys(let page): slice = try moveKeys(from: page, run)
@@ -20,7 +20,7 @@ extension Hub {
     }
 
     /// Deletions are forgotten under the lock of the hub: verdicts and cursors rest on them.
-    private func removePast(_ task: HouseRun.Task, _ run: HouseRun) throws(DatabaseError) -> HouseRun.Slice {
+    private func removePast(_ task: HousekeepingRun.Task, _ run: HousekeepingRun) throws(DatabaseError) -> HousekeepingRun.Slice {
         let limit = run.rowsMax
         let raising = !settings.ablations.contains(.horizonIgnored)
         let removed =
@@ -30,7 +30,7 @@ extension Hub {
             case .refusals(let before): try store.removeRefusals(before: before, limit: limit)
             case .events, .earlierKeys: 0
             }
-        return HouseRun.Slice(removed: removed, next: removed < limit ? nil : task)
+        return HousekeepingRun.Slice(removed: removed, next: removed < limit ? nil : task)
     }
 
     // MARK: Events
@@ -38,12 +38,12 @@ extension Hub {
     /// The entities whose events are removed.
     ///
     /// Events that give devices rights stay: a right must not end by age.
-    func eventTasks(at now: Timestamp) throws(HubError) -> [HouseRun.Task] {
+    func eventTasks(at now: Timestamp) throws(HubError) -> [HousekeepingRun.Task] {
         let sources = Set(settings.access.sources.map(\.entity))
         let kept = settings.rules.entities.filter { $1.kind == .event && $1.keepEvents != nil && !sources.contains($0) }
         return try transact(.removing) { () throws(DatabaseError) in
             try store.forgetRetention(besides: kept.keys)
-            var tasks: [HouseRun.Task] = []
+            var tasks: [HousekeepingRun.Task] = []
             for (name, rules) in kept.sorted(by: { $0.key < $1.key }) {
                 guard let keep = rules.keepEvents else { continue }
                 let walk = EventWalk(
@@ -57,16 +57,16 @@ extension Hub {
     /// Removes the next page of old events.
     ///
     /// The rule is compared once more: another hub may have applied other settings since the run began.
-    private func removeEvents(_ walk: EventWalk, _ keep: Duration, _ run: HouseRun) throws(HubError) -> HouseRun.Slice {
+    private func removeEvents(_ walk: EventWalk, _ keep: Duration, _ run: HousekeepingRun) throws(HubError) -> HousekeepingRun.Slice {
         try transact(.removing) { () throws(DatabaseError) in
             guard let rules = settings.rules.entities[walk.entity], rules.kind == .event, rules.keepEvents == keep else {
-                return HouseRun.Slice()
+                return HousekeepingRun.Slice()
             }
             var walk = walk
             let page = try store.page(of: walk, limit: run.eventsMax)
-            var slice = HouseRun.Slice()
+            var slice = HousekeepingRun.Slice()
             switch walk.take(page, isLast: page.count < run.eventsMax) {
-            case .remove(let count): slice = HouseRun.Slice(removed: count, next: .events(walk, keep: keep))
+            case .remove(let count): slice = HousekeepingRun.Slice(removed: count, next: .events(walk, keep: keep))
             case .removeLast(let count): slice.removed = count
             case .readOn: slice.next = .events(walk, keep: keep)
             }

@@ -205,7 +205,7 @@ package final class StoreWriter: @unchecked Sendable {
     }
 
     /// Reports a failed read of another part: the database is opened again, with the checks of a start.
-    package func doubt(_ error: StoreError) {
+    package func reopen(after error: StoreError) {
         // If the thread refuses the job, the database is in doubt already.
         _ = thread.change { jobs in
             jobs.append(

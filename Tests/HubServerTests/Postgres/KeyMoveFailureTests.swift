@@ -15,7 +15,7 @@ struct KeyMoveFailureTests {
 
     /// Moves all keys that are left, in slices of three.
     private static func move(_ mover: HubBench) throws {
-        var run = HouseRun(at: mover.now, mover.hub.keyTasks)
+        var run = HousekeepingRun(at: mover.now, mover.hub.keyTasks)
         run.keysMax = 3
         while !run.isOver { try mover.hub.housekeep(&run) }
     }

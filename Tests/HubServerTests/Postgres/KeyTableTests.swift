@@ -249,7 +249,7 @@ struct KeyTableTests {
             guard moves == 1 else { return true }
             do {
                 // The other tasks of a housekeeping may wait for the lock of this hub.
-                var run = HouseRun(at: mover.now, mover.hub.keyTasks)
+                var run = HousekeepingRun(at: mover.now, mover.hub.keyTasks)
                 run.keysMax = 2
                 // Only rows are moved: the removal of the table would wait for the snapshot of this decision.
                 while try bench.server.query("SELECT count(*) FROM mutation_key_13", schema: bench.schema)[0][0] != "0", !run.isOver {

@@ -28,7 +28,7 @@ struct EventRetentionReplicaTests {
         return hub.now
     }
 
-    private static func removesEvents(_ run: HouseRun) -> Bool {
+    private static func removesEvents(_ run: HousekeepingRun) -> Bool {
         if case .events? = run.task { true } else { false }
     }
 

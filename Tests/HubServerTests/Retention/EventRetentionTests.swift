@@ -70,7 +70,7 @@ struct EventRetentionTests {
         try bench.hub.housekeep(at: bench.now)
         for number in 0..<11 { _ = try bench.verdict(Self.event("\(number)", seq: Int64(number + 1))) }
         func left() throws -> [Int] { try (0..<11).filter { try Self.isThere(bench.hub, "\($0)") } }
-        func run(_ days: Int) throws -> HouseRun {
+        func run(_ days: Int) throws -> HousekeepingRun {
             bench.now = bench.now.advanced(by: Self.day * days)
             var run = try bench.hub.beginHousekeeping(at: bench.now)
             run.eventsMax = 3

@@ -118,20 +118,20 @@ struct RetentionDecisionTests {
 
     @Test("A run goes through its tasks, and goes on with one that has more")
     func run() {
-        var run = HouseRun(at: Self.day(0), HouseRun.deletions(before: Self.day(-90)))
+        var run = HousekeepingRun(at: Self.day(0), HousekeepingRun.deletions(before: Self.day(-90)))
         #expect(run.task == .pastScopes(before: Self.day(-90)))
-        run.take(HouseRun.Slice(removed: 500, next: run.task))
+        run.take(HousekeepingRun.Slice(removed: 500, next: run.task))
         #expect(run.task == .pastScopes(before: Self.day(-90)))
-        run.take(HouseRun.Slice(removed: 1))
+        run.take(HousekeepingRun.Slice(removed: 1))
         #expect(run.task == .tombstones(before: Self.day(-90)))
-        run.take(HouseRun.Slice())
-        run.take(HouseRun.Slice())
+        run.take(HousekeepingRun.Slice())
+        run.take(HousekeepingRun.Slice())
         #expect(run.isOver && run.task == nil)
     }
 
     @Test("Housekeeping takes half of the time at most, and an hour a day")
     func pace() {
-        let pace = HousePace(began: Instant(nanoseconds: 0))
+        let pace = HousekeepingPace(began: Instant(nanoseconds: 0))
         func pause(_ milliseconds: Int, _ seconds: Int64) -> Duration? {
             pace.pause(after: .milliseconds(milliseconds), at: Instant(nanoseconds: seconds * 1_000_000_000))
         }

@@ -7,7 +7,7 @@ package import SyncStore
 import Synchronization
 
 /// The agent's state of files in memory: the uploader, its running requests, and received files.
-struct BlobDesk {
+struct FileTransfers {
     var uploader: BlobUploader
     let folder: (any BlobFolder)?
     let thread: FileThread
@@ -69,7 +69,7 @@ struct BlobDesk {
     }
 }
 
-extension BlobDesk {
+extension FileTransfers {
     /// The bytes have their row, or are not needed.
     mutating func noteArrived(_ digest: BlobDigest) {
         arriving[digest] = arriving[digest].flatMap { $0 > 1 ? $0 - 1 : nil }

@@ -6,7 +6,7 @@ import Synchronization
 
 /// The database of this state folder: how it is opened, the files beside it, and the handling of a database that cannot be opened (PROTOCOL
 /// C2).
-final class Vault: Sendable {
+final class DatabaseOpener: Sendable {
     enum State {
         case open(StoreOpening)
         /// A new database has to be made of its readable parts.

@@ -4,7 +4,7 @@ import SyncCore
 ///
 /// Between two slices the hub's other work has its turn. A run that ends early loses nothing: the next one begins with the oldest rows that
 /// are left.
-package struct HouseRun: Sendable {
+package struct HousekeepingRun: Sendable {
     /// Rows of one kind.
     enum Task: Hashable, Sendable {
         case tombstones(before: Timestamp)
@@ -56,7 +56,7 @@ package struct HouseRun: Sendable {
 }
 
 /// Says when the next slice of a run may begin, so that housekeeping takes at most half of the thread, and at most ``timeMax`` a day.
-struct HousePace: Hashable, Sendable {
+struct HousekeepingPace: Hashable, Sendable {
     let began: Instant
 
     static let timeMax: Duration = .seconds(3_600)
@@ -66,7 +66,7 @@ struct HousePace: Hashable, Sendable {
     ///   - elapsed: Time that the last slice took.
     /// - Returns: The pause before the next slice; `nil`: the run ends here.
     func pause(after elapsed: Duration, at now: Instant) -> Duration? {
-        guard began.duration(to: now) < HousePace.timeMax else { return nil }
-        return min(max(elapsed, HousePace.pauses.lowerBound), HousePace.pauses.upperBound)
+        guard began.duration(to: now) < HousekeepingPace.timeMax else { return nil }
+        return min(max(elapsed, HousekeepingPace.pauses.lowerBound), HousekeepingPace.pauses.upperBound)
     }
 }
