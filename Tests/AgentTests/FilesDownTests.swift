@@ -191,8 +191,8 @@ struct FilesDownTests {
         let again = try await Self.open("", hub, files, in: folder)
         // The agent has read its database when a cycle has ended.
         try await again.sync()
-        try await Self.waitForFiles(again)
-        #expect(try files.kept() == [])
+        // Its first look at the folder may still be under way.
+        while try !files.kept().isEmpty { await Task.yield() }
         let list = try await again.send(.get, "/v1/blobs")
         #expect(list["items"]?.array?.count == 1, "the bytes are not taken for a file of this device: \(list.text)")
         try await again.stop()

@@ -112,10 +112,10 @@ extension EndToEnd {
             case "idle-pulls":
                 expect("listing_records", 100)
             case "news":
-                // 40 devices and 5 changes; each wait ended once.
+                // 40 devices and 5 changes; each wait of 4 s ended once at most within the 5 s.
                 expect("waiters", 40)
                 expect("news_count", 200)
-                expect("asks", 40)
+                #expect((1...40).contains(counted["asks"]?.int ?? 0), "asks", sourceLocation: place)
                 // The changes beside the new device go on until it has listed 600 records and compared them.
                 let beside = counted["beside_count"]?.int ?? 0
                 #expect(beside >= 200 && beside.isMultiple(of: 40), sourceLocation: place)

@@ -85,6 +85,7 @@ package struct CutDownload: Hashable, Sendable {
         self.digest = digest
     }
 
-    /// The reason, for people.
+    /// The reason, for people. The store keeps this text and compares it: with another one, files of earlier rows would not come again with
+    /// `files: ahead`.
     package static let why = "no record on this device shows the file any more"
 }

@@ -34,9 +34,10 @@ extension Store {
         try transact(at: now) { () throws(StoreError) in
             try prepareForChange()
             if let known = try reads.blob(digest) {
-                guard known.state == .missing || !known.hasFile else { return (known, false) }
+                guard known.state == .missing || !known.hasFile || known.fetch != nil else { return (known, false) }
                 if known.fetch != nil {
-                    // It was to come from the hub. Whether the hub has it is asked before the upload.
+                    // It was to come from the hub, or has come. From now on it is the app's: it stays when the record leaves that showed it.
+                    // Whether the hub has it is asked before the upload.
                     try database.run(
                         """
                         UPDATE blob SET has_file = 1, state = 0, size_bytes = ?, offset_bytes = 0, got_bytes = 0, fetch = NULL,

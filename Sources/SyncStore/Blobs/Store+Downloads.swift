@@ -161,14 +161,13 @@ extension Store {
     }
 
     /// Takes up the bytes of a file from the hub that lie under their digest, and whose row does not say so after a crash. The bytes of a
-    /// file that no record shows any more are not taken up: the crash came between the row that let them go and their removal.
+    /// file that was let go because no record showed it are not taken up: the crash came between the row that let them go and their removal.
     package func adoptFetched(_ digest: BlobDigest, size: Int64, at now: Moment) throws(StoreError) -> BlobAdoption {
         try transact(at: now) { () throws(StoreError) in
             try prepareForChange()
             guard let row = try reads.blob(digest), let fetch = row.fetch else { return .foreign }
-            if fetch != .fetching, try reads.stillShowing(digest, of: row.links).isEmpty, try !isNamedByOpenWork(row.id) {
-                return .unwanted
-            }
+            let wasLetGo = fetch != .fetching && row.progress.error == CutDownload.why && !row.isPinned
+            if wasLetGo, try reads.stillShowing(digest, of: row.links).isEmpty, try !isNamedByOpenWork(row.id) { return .unwanted }
             try database.run(
                 """
                 UPDATE blob SET fetch = 1, has_file = 1, got_bytes = 0, size_bytes = ?1, offset_bytes = ?1, used_age = ?2, prune_age = NULL,
@@ -182,7 +181,7 @@ extension Store {
     package enum BlobAdoption: Hashable, Sendable {
         /// Their row claims them now.
         case adopted
-        /// They are to be removed: no record on this device shows the file any more.
+        /// They are to be removed: the file was let go.
         case unwanted
         /// The file does not come from the hub.
         case foreign

@@ -47,25 +47,21 @@ extension Store {
 
     /// Lets the fetched files leave that only records showed which have left the share of this device. Their pins end as well.
     ///
+    /// Links decide, and they need not name every record that shows a file: a record that was here before the file was wanted has none. To
+    /// find it, all documents would have to be read in the transaction. Its file is fetched again when it is asked for.
+    ///
     /// The bytes stay, without the pin, while unsent work names the file or the left record still shows it by work that is on its way to
     /// the hub. They leave with ``dropUnshown(at:)`` when that work is over.
     ///
     /// - Precondition: In the transaction that removes the records, after all records of the transaction are written.
     func dropLeavingFiles(_ summary: inout PullSummary) throws(StoreError) {
         summary.cutDownloads = leaving.cut
-        var alone: [BlobDigest: BlobID] = [:]
         for id in leaving.fetched.sorted() {
-            guard let row = try reads.blob(id), row.fetch == .fetched else { continue }
-            if try !isShownByOthers(row) { alone[row.digest] = id }
-        }
-        try linkOthers(showing: &alone)
-        for (digest, id) in alone.sorted(by: { $0.value < $1.value }) {
+            guard let row = try reads.blob(id), row.fetch == .fetched, try !isShownByOthers(row) else { continue }
             try database.run("UPDATE blob SET pinned = 0 WHERE bid = ? AND pinned = 1", .int(id.number))
-            guard let row = try reads.blob(id), row.hasFile, try reads.stillShowing(digest, of: row.links).isEmpty,
-                try !isNamedByOpenWork(id)
-            else { continue }
+            guard row.hasFile, try reads.stillShowing(row.digest, of: row.links).isEmpty, try !isNamedByOpenWork(id) else { continue }
             try dropCopy(id, why: CutDownload.why)
-            summary.droppedFiles.append(digest)
+            summary.droppedFiles.append(row.digest)
         }
     }
 
@@ -77,27 +73,5 @@ extension Store {
             if row?.isRevoked == false { return true }
         }
         return false
-    }
-
-    /// Takes the files out of `files` that another record shows, and links them to it. The links of a file need not name every record that
-    /// shows it: a record that was here before the file was wanted has none. The mirror is read once, however many files there are, and
-    /// only until each of them is found.
-    private func linkOthers(showing files: inout [BlobDigest: BlobID]) throws(StoreError) {
-        guard !files.isEmpty else { return }
-        var found: [(id: BlobID, link: BlobLink)] = []
-        try database.each(
-            """
-            SELECT r.eid, r.id, coalesce(r.view, r.base) FROM record r
-            WHERE r.deleted = 0 AND r.gen <> ? AND instr(coalesce(r.view, r.base), '$blob') > 0
-            """, .int(MirrorRow.revokedGen), while: { !files.isEmpty }
-        ) { row throws(StoreError) in
-            guard let document = row.optionalText(2).flatMap({ StoredJSON.read($0)?.object }) else { return }
-            let name = RecordName(names.entity(row.int(0)), RecordID(trusted: row.text(1)))
-            for (field, file) in Placeholder.shown(in: document) {
-                guard let id = files.removeValue(forKey: file.digest) else { continue }
-                found.append((id, BlobLink(name, field: field)))
-            }
-        }
-        for (id, link) in found { try self.link(id, link) }
     }
 }

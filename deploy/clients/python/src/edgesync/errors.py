@@ -250,7 +250,7 @@ class NotKept(Refused):
     """The device has dropped the document of the record to save space."""
 
     code = "not-kept"
-    advice = "repeat the call with fetch=True, or run: agentctl get --fetch ENTITY ID"
+    advice = "fetch the document with record(…, fetch=True) or agentctl get --fetch ENTITY ID, then repeat the call"
 
 
 class AlreadySent(Refused):
