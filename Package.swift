@@ -118,7 +118,8 @@ let package = Package(
         .executableTarget(
             name: "agentd",
             dependencies: [
-                "Agent", "LocalAPI", "SyncCore", "SyncHTTP", "SyncLinux", "SyncStore", "SyncThreads", "SyncYAML", arguments, logging,
+                "Agent", "LocalAPI", "SyncCore", "SyncHTTP", "SyncLinux", "SyncStore", "SyncThreads", "SyncYAML", nio, nioPosix, arguments,
+                logging,
             ],
             swiftSettings: strict + ablations),
         .executableTarget(

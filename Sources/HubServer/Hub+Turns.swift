@@ -66,8 +66,12 @@ extension Hub {
         return turn
     }
 
-    /// - Parameter deciding: The requests are decided without the lock of the hub, as long as no other hub comes in between.
-    private func take(_ requests: [HubRequest], _ writing: TransactionPurpose, deciding: Bool, at now: Timestamp) -> Turn {
+    /// - Parameters:
+    ///   - deciding: The requests are decided without the lock of the hub, as long as no other hub comes in between.
+    ///   - splits: Number of times that the requests may still be divided (``inHalves(_:_:splits:at:)``).
+    private func take(
+        _ requests: [HubRequest], _ writing: TransactionPurpose, deciding: Bool, splits: Int = Hub.splitsMax, at now: Timestamp
+    ) -> Turn {
         var responses: [HubResponse] = []
         var (tries, histories) = (0, 0)
         var needsLock = !deciding
@@ -100,8 +104,10 @@ extension Hub {
                 abandon(error, isReported: !isHeld && !isOfOne && !isOvertaken)
                 state = before
                 if isHeld { return Turn(responses: [], isHeld: true) }
-                // Another hub has changed what one of them rests on. The others must not wait for a record that many change.
-                if isOvertaken, !needsLock, requests.count > 1 { return inHalves(requests, writing, at: now) }
+                // Another hub has changed what one of them rests on. A record that many change must not send all of them to the lock.
+                if isOvertaken, !needsLock, requests.count > 1, splits > 0 {
+                    return inHalves(requests, writing, splits: splits - 1, at: now)
+                }
                 // One request fails their common transaction, so each runs alone and the others succeed.
                 if isOfOne { return Turn(responses: requests.flatMap { alone($0, deciding: isDecided, at: now) }) }
                 if mayRepeat(error, tries, isCommitting, at: now) { continue }
@@ -117,12 +123,12 @@ extension Hub {
     }
 
     /// Decides the first half of the requests, and then the second one.
-    private func inHalves(_ requests: [HubRequest], _ writing: TransactionPurpose, at now: Timestamp) -> Turn {
+    private func inHalves(_ requests: [HubRequest], _ writing: TransactionPurpose, splits: Int, at now: Timestamp) -> Turn {
         if isDown { reopen(at: now) }
         let middle = requests.count / 2
-        var turn = take(Array(requests[..<middle]), writing, deciding: true, at: now)
+        var turn = take(Array(requests[..<middle]), writing, deciding: true, splits: splits, at: now)
         if turn.isHeld { return turn }
-        let rest = take(Array(requests[middle...]), writing, deciding: true, at: now)
+        let rest = take(Array(requests[middle...]), writing, deciding: true, splits: splits, at: now)
         turn.responses += rest.responses
         turn.isHeld = rest.isHeld
         return turn

@@ -179,8 +179,9 @@ struct FilesDownTests {
         hub.weather = .fine
         try await Self.waitForFiles(stand)
         #expect(try files.kept() == [])
-        let item = try await stand.send(.get, "/v1/blobs/\(Self.digest)")
-        #expect(item["kept"] == false && item["pinned"] == false, "\(item.text)")
+        let all = try await stand.send(.get, "/v1/blobs")
+        let item = try #require(all["items"]?.array?.first?.object, "\(all.text)")
+        #expect(item["kept"] == false && item["pinned"] == false, "\(all.text)")
         try await stand.stop(keepingFolder: true)
 
         let part = try files.openFile(incoming: "crashed", at: 0)

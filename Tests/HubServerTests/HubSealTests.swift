@@ -188,6 +188,7 @@ final class HubSealTests {
         #expect(try HubBackup.copy(plain, to: copy).head == 122)
         #expect(try !broken(copy).isEmpty)
         let rows = try export(copy)
+        #expect(try HubBackup.seal(copy))
         _ = try HubBackup.renew(copy, random: SeededRandom(seed: 3))
         #expect(try broken(copy) == [])
         #expect(try export(copy).filter { $0.contains("a-60") } == rows.filter { $0.contains("a-60") })

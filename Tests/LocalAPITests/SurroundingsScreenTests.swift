@@ -166,13 +166,14 @@ import Testing
             it goes
               - when an unmetered link is up
               - with `agentctl sync --force`
-            based on: online via wwan0 (metered), battery 28 % (saver), data budget 80 % used
-            (3.4 MB left)
+            based on: online via wwan0 (metered), battery 28 % (saver), data budget 80 %
+            used (3.4 MB left)
             """),
         Picture(
             "plan",
             """
-            if online via wwan0 (metered), battery 28 % (saver), data budget 80 % used (3.4 MB left)
+            if online via wwan0 (metered), battery 28 % (saver), data budget 80 % used (3.4
+            MB left)
             would be sent, in this order, 5.1 KB in all
               CLASS     COUNT    SIZE  WHAT
               pull          2  4.1 KB  audits templates
@@ -187,7 +188,8 @@ import Testing
         Picture(
             "empty plan",
             """
-            if online via wwan0 (metered), battery 28 % (saver), data budget 80 % used (3.4 MB left)
+            if online via wwan0 (metered), battery 28 % (saver), data budget 80 % used (3.4
+            MB left)
             nothing would be sent
             nothing would wait
             """),

@@ -54,9 +54,11 @@ final class HubReadWorker: @unchecked Sendable {
         if isFirst { loop.execute { self.turn() } }
     }
 
-    /// Ends after the waiting requests are answered.
+    /// Ends after the waiting requests are answered. Long ones are refused: their clients have been cut off by now, and a page of each could
+    /// take longer than a service manager waits.
     func stop() -> EventLoopFuture<Void> {
         loop.submit {
+            self.refuse(self.inbox.withLock { $0.turns.remove(.long) })
             while self.inbox.withLock({ $0.isAwaited }) { self.turn() }
             self.keeper.stop()
         }
@@ -71,9 +73,20 @@ final class HubReadWorker: @unchecked Sendable {
             return (jobs, inbox.isAwaited)
         }
         if isMore { loop.execute { self.turn() } }
-        guard !jobs.isEmpty else { return }
+        if !jobs.isEmpty { answer(jobs, from: start) }
+    }
+
+    private func refuse(_ jobs: [HubWorker.Job]) {
+        let error = DatabaseError(.lost, doing: "list or compare", detail: "the hub stops")
+        let refusal = Hub.finish(HubResponse(Hub.unavailable(error)), at: environment.time.now().wall)
+        if !jobs.isEmpty { outcome.answered(jobs, jobs.map { _ in refusal }, .zero) }
+    }
+
+    private func answer(_ jobs: [HubWorker.Job], from start: NIODeadline) {
         let now = environment.time.now().wall
         guard let responses = reader.answer(jobs.map(\.request), tokens: environment.tokens(), at: now) else {
+            // One of them may be the reason; the others are not for the hub that writes.
+            if jobs.count > 1 { return jobs.forEach { answer([$0], from: start) } }
             return outcome.passOn(jobs)
         }
         let done = zip(jobs, responses).filter { waits?.add($0, insteadOf: $1) != true }

@@ -30,6 +30,9 @@ struct ReadTurns<Request> {
 
     mutating func add(_ requests: [Request], as kind: ReadKind) { waiting[kind, default: []] += requests }
 
+    /// Takes out all requests of a kind.
+    mutating func remove(_ kind: ReadKind) -> [Request] { waiting.removeValue(forKey: kind) ?? [] }
+
     /// Takes out the requests of the next transaction, which are of one kind, in the order in which they came.
     mutating func next() -> [Request] {
         let kinds = ReadKind.allCases

@@ -1,4 +1,5 @@
 package import SyncCore
+import SyncSQLite
 
 /// Backup copies of a hub's SQLite file: made beside a running server, checked, and prepared to replace a hub's database.
 package enum HubBackup {
@@ -46,14 +47,8 @@ package enum HubBackup {
     /// Begins a new history in a copy that is about to replace a hub's database: devices then offer again the changes that it does not
     /// know.
     ///
-    /// Incomplete uploads are forgotten: their bytes are in no backup, and devices begin them again. A copy without seals gets them,
-    /// whatever its size, because no device waits for it.
+    /// Incomplete uploads are forgotten: their bytes are in no backup, and devices begin them again.
     package static func renew(_ copy: String, random: SeededRandom) throws(HubError) -> HubMark {
-        do throws(DatabaseError) {
-            try SQLiteSchema.sealPages(try SQLiteSchema.open(.file(copy)), copy, sizeMax: .max)
-        } catch {
-            throw HubError(error)
-        }
         let hub = try Hub(.file(copy), settings: .adopting, random: random)
         try hub.transact { () throws(DatabaseError) in
             try hub.store.database.run("DELETE FROM upload WHERE digest IS NULL")
@@ -61,6 +56,22 @@ package enum HubBackup {
         }
         hub.checkpoint()
         return hub.mark
+    }
+
+    /// Gives a copy without seals its seals, whatever its size: no device waits for it. SQLite makes a temporary copy of it in the folder of
+    /// `SQLITE_TMPDIR`.
+    ///
+    /// - Returns: `false` when there is no room for that; the copy is as it was then.
+    package static func seal(_ copy: String) throws(HubError) -> Bool {
+        do throws(DatabaseError) {
+            let database = try SQLiteSchema.open(.file(copy))
+            // In memory the temporary copy would be as large as the database.
+            try database.execute("PRAGMA temp_store=FILE")
+            try SQLiteSchema.sealPages(database, copy, sizeMax: .max)
+            return database.reservedBytes == PageSeal.bytes
+        } catch {
+            throw HubError(error)
+        }
     }
 
     private static func facts(of database: SQLiteDatabase, at path: String) throws(DatabaseError) -> Facts {

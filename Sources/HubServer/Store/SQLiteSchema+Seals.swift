@@ -11,7 +11,8 @@ extension SQLiteSchema {
         try database.execute("PRAGMA auto_vacuum=INCREMENTAL")
     }
 
-    /// Gives a database without seals its seals. It is rewritten for that, which takes as much room once more.
+    /// Gives a database without seals its seals. It is rewritten for that, which takes up to twice its size of room in addition: for a
+    /// temporary copy, and for the log.
     ///
     /// - Parameter sizeMax: Bytes. A larger database stays without seals: a hub that starts must not keep its devices waiting.
     /// - Throws: `.corrupt` when the header contradicts the pages.

@@ -3,9 +3,9 @@ import SyncCore
 /// Says how far the database looks for seeds in its next part, and when the page ends.
 ///
 /// A request waits for its page, and others wait behind it. On PostgreSQL a statement also has a time limit (15 s), and one that meets it
-/// meets it again with each repetition: the device would never go on. The cost of a document grows with its size. Of 10 KB each and stored out of line,
-/// 580,000 took 25 s (17 s with two more processes of the server), and 20,000 that lie far apart 4.1 s; of 130 bytes, 580,000 took 0.4 s
-/// (PostgreSQL 15, two slow cores). A part is therefore bounded by number and by bytes, and it grows only while parts are quick.
+/// meets it again with each repetition: the device would never go on. The cost of a document grows with its size. Of 10 KB each and stored
+/// out of line, 580,000 took 25 s (17 s with two more processes of the server), and 20,000 that lie far apart 4.1 s; of 130 bytes, 580,000
+/// took 0.4 s (PostgreSQL 15, two slow cores). A part is therefore bounded by number and by bytes, and it grows only while parts are quick.
 struct SearchPace: Hashable {
     /// The largest size of a part. It has at least one document, whatever that weighs.
     struct Bounds: Hashable {

@@ -19,6 +19,8 @@ struct Restore {
         var mark: HubMark
         var aside: String?
         var keptTokens: Bool
+        /// `false` when there was no room to add the checksums of the pages.
+        var isSealed: Bool
     }
 
     /// - Precondition: The folder is locked: no hub serves it.
@@ -31,8 +33,12 @@ struct Restore {
         }
         let mark: HubMark
         let facts: HubBackup.Facts
+        let isSealed: Bool
+        // The temporary copy is as large as the database, and belongs to the disk that has room for it.
+        setenv("SQLITE_TMPDIR", partial, 1)
         do throws(HubError) {
             facts = try HubBackup.check(database)
+            isSealed = try HubBackup.seal(database)
             mark = try HubBackup.renew(database, random: SeededRandom(seed: systemRandomSeed()))
         } catch {
             throw Failure(error)
@@ -54,7 +60,7 @@ struct Restore {
         try BackupFiles.rename(partial, to: ready)
         try BackupFiles.syncFolder(folder)
         try finish()
-        return Outcome(mark: mark, aside: aside.map { "\(folder)/\($0)" }, keptTokens: keptTokens)
+        return Outcome(mark: mark, aside: aside.map { "\(folder)/\($0)" }, keptTokens: keptTokens, isSealed: isSealed)
     }
 
     /// Continues a restore that counts already.

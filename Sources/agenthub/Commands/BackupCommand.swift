@@ -88,6 +88,7 @@ struct RestoreCommand: ParsableCommand {
         var text = "restored the hub of \(manifest.at): head \(outcome.mark.head), now epoch \(outcome.mark.epoch)"
         if let aside = outcome.aside { text += "\nthe replaced hub is in \(aside). Remove that folder when the new hub works" }
         if outcome.keptTokens { text += "\nthe existing tokens stay valid" }
+        if !outcome.isSealed { text += "\nits pages have no checksums, because there was no room to rewrite it" }
         try Say.result(text)
     }
 }
