@@ -91,7 +91,10 @@ extension EndToEnd {
             for parameter in operation.json["parameters"]?.array ?? [] {
                 let described = reference.resolved(parameter), component = ReferenceDocument.component(parameter)
                 guard described["in"] == "path", let name = described["name"]?.text else { continue }
-                guard let value = made[component] ?? (given.contains(component) ? described["example"]?.text : nil) else { return nil }
+                // `why` takes the id of a mutation or of a file.
+                let isOfAny = operation.name == "why"
+                guard let value = made[isOfAny ? "mutation" : component] ?? (given.contains(component) ? described["example"]?.text : nil)
+                else { return nil }
                 target = target.replacing("{\(name)}", with: value)
             }
             return target
