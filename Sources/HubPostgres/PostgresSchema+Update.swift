@@ -19,6 +19,9 @@ extension PostgresSchema {
         AND column_name IN ('version', 'oldest_reader')) = 2
         """
 
+    /// The number of the schema. A cast of its name would read the name as an identifier, so a capital or a dot in it finds another or none.
+    private static let here = "(SELECT n.oid FROM pg_namespace n WHERE n.nspname = current_schema())"
+
     /// Refuses a schema where another program has a table, a view or an index of a name that the steps use: those that make it `IF NOT
     /// EXISTS`, for tables that went back to an earlier version, would use it in the place of the hub's own.
     ///
@@ -27,7 +30,7 @@ extension PostgresSchema {
         // Another replica may have made the tables since they were looked for.
         let found = try database.text(
             """
-            SELECT c.relname FROM pg_class c WHERE c.relnamespace = current_schema()::regnamespace
+            SELECT c.relname FROM pg_class c WHERE c.relnamespace = \(here)
             AND c.relname IN (\(names.map { "'\($0)'" }.joined(separator: ", "))) AND NOT \(isThere) ORDER BY 1 LIMIT 1
             """)
         guard !found.isEmpty else { return }
@@ -106,7 +109,7 @@ extension PostgresSchema {
             """
             SELECT CASE WHEN to_regclass('\(index.table)') IS NULL OR EXISTS (
             SELECT 1 FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
-            WHERE c.relname = '\(index.name)' AND c.relnamespace = current_schema()::regnamespace AND i.indisvalid) THEN 0 ELSE 1 END
+            WHERE c.relname = '\(index.name)' AND c.relnamespace = \(here) AND i.indisvalid) THEN 0 ELSE 1 END
             """) > 0
     }
 

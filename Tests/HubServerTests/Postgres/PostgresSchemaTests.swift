@@ -70,6 +70,20 @@ struct PostgresSchemaTests {
         #expect(try bench.server.query("SELECT mine, n FROM records, hubs", schema: bench.schema) == [["here", "1"]])
     }
 
+    // Fault: the name was read as an identifier, so the first start ended as if another program had the database.
+    @Test("A schema with capitals and a dot in its name gets the tables, later steps, and the look for tables of others")
+    func nameOfSchema() throws {
+        let bench = try ReplicaBench(schema: "EdgeHub.v1")
+        #expect(try bench.hub().verdict(Sent("k-1", .create)).word == "accepted")
+        try KeysBefore.goBackToOrder(bench)
+        #expect(try bench.hub(seed: 2).verdict(Sent("k-1", .create)).word == "duplicate")
+        #expect(try bench.server.query("SELECT version FROM hub_schema", schema: bench.schema) == [["15"]])
+        let taken = try ReplicaBench(schema: "EdgeHub.v2")
+        try taken.server.query("CREATE TABLE record(mine TEXT)", schema: taken.schema)
+        let error = #expect(throws: HubError.self) { try taken.hub() }
+        #expect(error?.code == .foreignDatabase && error?.detail.contains("another program has record in this schema") == true)
+    }
+
     @Test("A commit waits for the disk, whatever the server's administrator has set")
     func durability() throws {
         let bench = try ReplicaBench()

@@ -16,6 +16,13 @@ struct ReplicaBench {
         url = try self.server.newURL()
     }
 
+    /// - Parameter name: The name of the schema, which is made anew.
+    init(schema name: String) throws {
+        server = try PostgresServer.shared.get()
+        try server.query("DROP SCHEMA IF EXISTS \"\(name)\" CASCADE; CREATE SCHEMA \"\(name)\"")
+        url = server.url(schema: "%22\(name)%22")
+    }
+
     func hub(
         seed: UInt64 = 1, tokens: TokenBook? = nil, _ change: (inout PostgresPlace) -> Void = { _ in }
     ) throws -> HubBench {
