@@ -58,9 +58,10 @@ struct AgentHubCommand: ParsableCommand {
 }
 
 /// The end of a failed command: one line for the operator and an exit status of sysexits(3).
-struct Failure: Error {
+struct Failure: Error, CustomStringConvertible {
     var status: Int32
     var text: String
+    var description: String { text }
 
     init(_ status: Int32, _ text: String) {
         self.status = status

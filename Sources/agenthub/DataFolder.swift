@@ -127,7 +127,12 @@ struct DataFolder: ParsableArguments {
 
     /// Changes the tokens in their storage. The first one may come before the first start.
     func updateTokens(_ change: (inout TokenBook) -> Void) throws {
-        guard let hub = try sharedHub() else {
+        try updateTokens(by: try sharedHub(), change)
+    }
+
+    /// - Parameter hub: One that ``sharedHub(_:)`` has opened.
+    func updateTokens(by hub: Hub?, _ change: (inout TokenBook) -> Void) throws {
+        guard let hub else {
             try make()
             try checkOwner()
             return try TokenFile(path: tokens).update { book throws(Failure) in change(&book) }

@@ -15,18 +15,24 @@ enum EntitiesFile {
         }
     }
 
-    /// Reads and checks a file.
+    /// Reads and checks a file. What only new settings may not have is left to the hub, because the file may be in force already.
     ///
-    /// - Parameters:
-    ///   - by: The name of the person or program that applies it, for the history that operators read.
-    ///   - mayBeInForce: What only new settings may not have is left to the hub, which knows whether the file is in force already.
-    static func read(_ path: String, by: String, mayBeInForce: Bool = false, at now: Timestamp) throws(ConfigurationErrors) -> EntityText {
+    /// - Parameter by: The name of the person or program that applies it, for the history that operators read.
+    static func read(_ path: String, by: String, at now: Timestamp) throws(ConfigurationErrors) -> EntityText {
         let file = ConfigurationFile.read(path)
-        if mayBeInForce { _ = try EntitySettings.readHub(inForce: file) } else { _ = try EntitySettings.readHub(file) }
+        _ = try EntitySettings.readHub(inForce: file)
         switch file.contents {
         // Checked: it is UTF-8.
         case .success(let bytes): return EntityText(String(decoding: bytes, as: UTF8.self), of: path, by: by, at: now)
         case .failure(let error): throw ConfigurationErrors([error])
+        }
+    }
+
+    /// The reason why a hub would refuse these settings as new ones; `nil`: it would take them.
+    static func objection(to new: EntityText) -> EntityFault? {
+        switch reader(new.text, new.name) {
+        case .success(let entities): entities.objection
+        case .failure(let fault): fault
         }
     }
 
@@ -43,6 +49,7 @@ enum EntitiesFile {
     static func difference(from old: EntityGeneration?, to new: EntityText) throws(ConfigurationErrors) -> EntityDifference {
         var before: EntityDifference.Settings?
         if let old { before = try settings(of: old) }
-        return EntityDifference(from: before, to: try EntitySettings.readHub(ConfigurationFile(name: new.name, text: new.text)))
+        let after = try EntitySettings.readHub(inForce: ConfigurationFile(name: new.name, text: new.text)).settings
+        return EntityDifference(from: before, to: after)
     }
 }

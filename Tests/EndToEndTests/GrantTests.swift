@@ -121,5 +121,62 @@ extension EndToEnd {
                 #expect(all.status == 0 && all.text == ofFile + past + rest, "\(all.text) \(all.talk)")
             }
         }
+
+        /// Devices that make a record of `moves` would grant themselves every site.
+        private static let refusedFile = """
+            entities: { moves: { scope: [device], fields: { device: { write: own }, site: { write: own } } } }
+            devices: { tablet-9: { site: [s-7] } }
+            grants_from: [{ entity: moves, scope: site }]
+
+            """
+
+        // Fault: the list of a file ended with the error of a database of another version, and with what only new files may not have.
+        @Test("The grants of a file are listed also where it is no new file for a hub, and where the database cannot be read")
+        func grantsOfFile() async throws {
+            try await Stand.with(hub: false, agent: false) { stand in
+                let path = "\(stand.folder)/own.yaml", database = "\(stand.folder)/hub/hub.db"
+                try Stand.write(Self.refusedFile, to: path)
+                #expect(try await hub(["grant", "tablet-9", "site=s-1"], stand).status == 0)
+                for command in [["apply", path], ["apply", path, "--dry-run"]] {
+                    let refused = try await hub(["entities"] + command, stand)
+                    #expect(refused.status == 78 && refused.talk.contains("could grant themselves every scope"), "\(refused.talk)")
+                }
+                #expect(!FileManager.default.fileExists(atPath: database), "no hub is made for a file that it refuses")
+                let rows = "tablet-9  site=s-7  in \(path)\ntablet-9  site=s-1  granted T by \(Self.user)\n"
+                let list = try await grants(["--entities", path], stand)
+                #expect(list.status == 0 && list.text == rows && list.talk.isEmpty, "\(list.text) \(list.talk)")
+                try Data(repeating: 0x5A, count: 8_192).write(to: URL(fileURLWithPath: database))
+                let beside = try await grants(["--entities", path], stand)
+                #expect(beside.status == 0 && beside.text == rows, "\(beside.text)")
+                let words = "agenthub: the grants that records give are not listed, because the database cannot be read: "
+                #expect(beside.talk.hasPrefix(words) && !beside.talk.contains("Failure("), "\(beside.talk)")
+                #expect(try await grants([], stand).status == 73)
+                // A device gets its token, and the operator reads the reason in words.
+                let token = try await hub(["token", "add", "tablet-9"], stand)
+                #expect(token.status == 0 && token.text.hasPrefix("est_"), "\(token.talk)")
+                #expect(token.talk.hasPrefix("agenthub: the id was not compared with the grants of the entity settings: "))
+                #expect(!token.talk.contains("Failure("), "\(token.talk)")
+            }
+        }
+
+        // Fault: a file of an old backup kept the hub from starting, though there were settings to work by.
+        @Test("A hub starts over its settings with a file that it refuses, and the log says why; a trial of such a file fails")
+        func startWithRefusedFile() async throws {
+            try await Stand.with(hubEntities: Self.entities, agent: false) { stand in
+                await stand.stopHub()
+                let path = "\(stand.folder)/entities.yaml"
+                try Stand.write(Self.refusedFile, to: path)
+                try await stand.startHub()
+                let log = try String(contentsOfFile: "\(stand.folder)/hub.log", encoding: .utf8)
+                #expect(log.contains("the entities file is invalid; the present settings stay in force"), "\(log)")
+                #expect(log.contains("could grant themselves every scope"), "\(log)")
+                let trial = try await hub(["entities", "apply", path, "--dry-run"], stand)
+                #expect(trial.status == 78 && trial.text.contains("moves"), "\(trial.text)")
+                #expect(trial.talk.hasPrefix("agenthub: a hub refuses these settings: "), "\(trial.talk)")
+                #expect(trial.talk.contains("could grant themselves every scope"), "\(trial.talk)")
+                let history = try JSONReader.read(try await hub(["entities", "history", "--json"], stand).text)
+                #expect(history.array?.compactMap { $0.object?["generation"]?.int } == [1])
+            }
+        }
     }
 }

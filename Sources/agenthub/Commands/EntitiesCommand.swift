@@ -177,8 +177,11 @@ private struct EntityChange {
         do {
             if isDry {
                 let newest = folder.lacksHub ? nil : try folder.inspector().entities()
-                return try show(newest, wanted)
+                try show(newest, wanted)
+                return try refuse(wanted, over: newest)
             }
+            // A folder gets no database for settings that it would not take.
+            if folder.lacksHub { try refuse(wanted, over: nil) }
             let hub = try HubAtHand(folder)
             defer { hub.close() }
             let newest = try hub.newestEntities(in: folder)
@@ -190,6 +193,12 @@ private struct EntityChange {
         } catch let error as HubError {
             throw Failure(error)
         }
+    }
+
+    /// - Throws: 78 where a hub would refuse the settings. Those that are in force stay so, whatever this version objects to.
+    private func refuse(_ wanted: EntityText, over newest: EntityGeneration?) throws(Failure) {
+        guard newest?.digest != EntityText.digest(of: wanted.text), let objection = EntitiesFile.objection(to: wanted) else { return }
+        throw Failure(78, "a hub refuses these settings: \(objection.detail)")
     }
 
     private func show(_ newest: EntityGeneration?, _ wanted: EntityText) throws(Failure) {

@@ -111,10 +111,8 @@ struct GrantsCommand: ParsableCommand {
 
     func run() throws {
         let book = try folder.readTokens()
-        let hub = folder.lacksHub ? nil : try folder.inspector()
         do {
-            let settings = try settings(hub)
-            let records = try hub?.recordGrants(of: device) ?? []
+            let (settings, records) = try entities.map { (try read($0), recordsIfReadable()) } ?? inForce()
             let rows = fileRows(settings) + records.map { GrantRow($0) } + commandRows(book, settings.access)
             if json {
                 try Say.result(JSON.array(rows.map(\.json)).json)
@@ -139,12 +137,30 @@ struct GrantsCommand: ParsableCommand {
         var generation: Int64?
     }
 
-    private func settings(_ hub: HubInspector?) throws -> Settings {
-        if let entities { return Settings(access: try EntitySettings.readHub(file: entities).access, name: entities) }
-        guard let newest = try hub?.entities() as EntityGeneration? else { return Settings() }
-        return Settings(
+    /// A file may be in force that this version would refuse as a new one, and then its grants count.
+    private func read(_ path: String) throws(ConfigurationErrors) -> Settings {
+        Settings(access: try EntitySettings.readHub(inForce: .read(path)).settings.access, name: path)
+    }
+
+    private func inForce() throws -> (Settings, [RecordGrant]) {
+        guard !folder.lacksHub else { return (Settings(), []) }
+        let hub = try folder.inspector()
+        let records = try hub.recordGrants(of: device)
+        guard let newest = try hub.entities() else { return (Settings(), records) }
+        let settings = Settings(
             access: try EntitiesFile.settings(of: newest).access, name: "generation \(newest.number) of the settings",
             generation: newest.number)
+        return (settings, records)
+    }
+
+    /// The grants of a file are listed also beside a database that cannot be read, such as one of another version.
+    private func recordsIfReadable() -> [RecordGrant] {
+        do {
+            return folder.lacksHub ? [] : try folder.inspector().recordGrants(of: device)
+        } catch {
+            Say.error("the grants that records give are not listed, because the database cannot be read: \(error)")
+            return []
+        }
     }
 
     private func fileRows(_ settings: Settings) -> [GrantRow] {
@@ -263,10 +279,10 @@ extension GrantRow {
 extension DataFolder {
     /// The grants of the entity settings that count; none where no settings were ever applied.
     ///
+    /// - Parameter hub: One that ``sharedHub(_:)`` has opened.
     /// - Throws: `ConfigurationErrors` when this program cannot read the settings, otherwise an error of the database.
-    func accessInForce() throws -> AccessBook {
-        // A server's database that no hub has used yet gets its tables here, as by any other command about tokens and grants.
-        let newest = if let hub = try sharedHub() { try hub.newestEntities() } else { lacksHub ? nil : try inspector().entities() }
+    func accessInForce(by hub: Hub?) throws -> AccessBook {
+        let newest = if let hub { try hub.newestEntities() } else { lacksHub ? nil : try inspector().entities() }
         return try newest.map { try EntitiesFile.settings(of: $0).access } ?? AccessBook()
     }
 }

@@ -215,8 +215,7 @@ struct ServeCommand: ParsableCommand {
     /// - Returns: `nil` without `--entities`.
     private func readEntities() throws(ConfigurationErrors) -> EntityText? {
         guard let entities else { return nil }
-        return try EntitiesFile.read(
-            entities, by: "serve --entities \(entities)", mayBeInForce: true, at: SystemClocks().now().wall)
+        return try EntitiesFile.read(entities, by: "serve --entities \(entities)", at: SystemClocks().now().wall)
     }
 
     /// Reads the entities file again, after a signal.

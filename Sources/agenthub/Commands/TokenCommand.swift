@@ -55,9 +55,10 @@ extension DataFolder {
     /// - Throws: 64 for such a name. A device that has a token already keeps its name, and gets a warning.
     fileprivate func addToken(_ device: DeviceID, _ use: TokenBook.Entry.Use, life: Duration?) throws -> String {
         var random = SystemRandomNumberGenerator()
-        let holder = holderInSettings(of: device)
+        let hub = try sharedHub()
+        let holder = holderInSettings(of: device, by: hub)
         var (token, warning, fault): (String, String?, Failure?) = ("", nil, nil)
-        try updateTokens { book in
+        try updateTokens(by: hub) { book in
             (token, warning, fault) = ("", nil, nil)
             if let holder = holder ?? book.holder(ofNameOf: device).map({ "\($0)" }) {
                 let text =
@@ -77,9 +78,9 @@ extension DataFolder {
     }
 
     /// A device must get its token also where the settings or their database cannot be read, so that is no failure.
-    private func holderInSettings(of device: DeviceID) -> String? {
+    private func holderInSettings(of device: DeviceID, by hub: Hub?) -> String? {
         do {
-            return try accessInForce().holder(of: device.text, besides: device)
+            return try accessInForce(by: hub).holder(of: device.text, besides: device)
         } catch {
             Say.error("the id was not compared with the grants of the entity settings: \(error)")
             return nil
