@@ -155,14 +155,15 @@ extension HubStore {
 
     // MARK: Reading
 
-    /// The scopes that records grant to a device, each once, in the order of the database: up to one more than count
+    /// The scopes that records grant to a device, each once, in the order of the bytes of field and value: up to one more than count
     /// (``DeviceAccess/grantsMax``), so that the caller notices that there are more.
     func recordGrants(of device: DeviceID) throws(DatabaseError) -> [Scope] {
         group?.facts?.readsGrants = true
+        let byBytes = database.spelling.byBytes
         return try covered { () throws(DatabaseError) in
             try database.all(
-                "SELECT DISTINCT field, value FROM record_grant WHERE device = ? ORDER BY field, value LIMIT ?", .text(device.text),
-                .int(Int64(DeviceAccess.grantsMax) + 1)
+                "SELECT DISTINCT field\(byBytes), value\(byBytes) FROM record_grant WHERE device = ? ORDER BY 1, 2 LIMIT ?",
+                .text(device.text), .int(Int64(DeviceAccess.grantsMax) + 1)
             ) { Scope($0.text(0), $0.text(1)) }
         }
     }

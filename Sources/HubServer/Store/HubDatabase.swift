@@ -106,10 +106,14 @@ package struct SQLSpelling: Sendable {
     /// The sum of the bytes of the documents of the entity `?1` with ids behind `?2` up to `?3`; `nil`: the engine would read them for it,
     /// and has no time limit for a statement.
     package var bytesOfDocuments: String?
+    /// Follows a column of text that is ordered by its bytes, though it was made without that order.
+    package var byBytes: String
 
     package init(
-        byFeed: String, isFeedByExpression: Bool, tokens: String, keepsLog: Bool, keys: KeyTables, bytesOfDocuments: String? = nil
+        byFeed: String, isFeedByExpression: Bool, tokens: String, keepsLog: Bool, keys: KeyTables, bytesOfDocuments: String? = nil,
+        byBytes: String = ""
     ) {
+        self.byBytes = byBytes
         self.bytesOfDocuments = bytesOfDocuments
         self.byFeed = byFeed
         self.isFeedByExpression = isFeedByExpression

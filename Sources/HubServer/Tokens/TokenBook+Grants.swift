@@ -28,7 +28,7 @@ extension TokenBook {
         }
     }
 
-    /// Largest number of grants of a device that were taken back and are kept. Beyond it the one that was given first is dropped.
+    /// Largest number of grants of a device that were taken back and are kept. Beyond it the one that was taken back first is dropped.
     package static let pastGrantsMax = 200
 
     /// The grants of a device that were taken back, as far as the book has them.
@@ -95,8 +95,11 @@ extension TokenBook {
         else { return false }
         entry.grants[place].revokedAt = now
         entry.grants[place].revokedBy = user
-        let past = entry.grants.filter { $0.revokedAt != nil }
-        if past.count > TokenBook.pastGrantsMax, let oldest = entry.grants.firstIndex(where: { $0.revokedAt != nil }) {
+        // By a clock that went back, the present one may have the earliest time.
+        let past = entry.grants.indices.filter { $0 != place && entry.grants[$0].revokedAt != nil }
+        if past.count >= TokenBook.pastGrantsMax,
+            let oldest = past.min(by: { entry.grants[$0].revokedAt ?? now < entry.grants[$1].revokedAt ?? now })
+        {
             entry.grants.remove(at: oldest)
             entry.hasDroppedGrants = true
         }

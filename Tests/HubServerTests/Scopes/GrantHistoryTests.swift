@@ -104,6 +104,44 @@ struct GrantHistoryTests {
         #expect(unmarked.pastGrants(of: one) == .full)
     }
 
+    // Fault: the one that was given first was dropped, also where it had been in force until just now.
+    @Test("Beyond as many as are kept, the grant that was taken back first is dropped, and never the one of just now")
+    func droppedFirst() throws {
+        var book = TokenBook()
+        func kind(_ number: Int) -> TokenBook.Grant.Kind { .scope(Scope("site", "s-\(number)")) }
+        func takeBack(_ number: Int, after seconds: Int) {
+            #expect(book.takeBack(kind(number), from: one, by: "ada", at: end.advanced(by: .seconds(seconds))) == true)
+        }
+        /// The numbers of those that were taken back, in the order in which they were given.
+        func past() -> [Int] {
+            let kinds = book.grantHistory(of: one).filter { $0.revokedAt != nil }.map(\.kind)
+            return (0...TokenBook.pastGrantsMax + 1).filter { kinds.contains(kind($0)) }
+        }
+        for number in 0...TokenBook.pastGrantsMax + 1 {
+            #expect(book.grant(kind(number), to: one, by: "ada", at: start.advanced(by: .seconds(number))) == .given)
+        }
+        // The last one given is taken back first. The first one given stays in force.
+        for number in 1...TokenBook.pastGrantsMax { takeBack(number, after: 1_000 - number) }
+        #expect(past() == Array(1...TokenBook.pastGrantsMax) && book.pastGrants(of: one) == .full)
+        takeBack(0, after: 2_000)
+        #expect(past() == Array(0..<TokenBook.pastGrantsMax) && book.pastGrants(of: one) == .cut)
+        // By a clock that went back.
+        takeBack(TokenBook.pastGrantsMax + 1, after: 0)
+        #expect(past() == Array(0..<TokenBook.pastGrantsMax - 1) + [TokenBook.pastGrantsMax + 1])
+    }
+
+    // Fault: on PostgreSQL the words of the database's language decided which of too many values count.
+    @Test("Of more values than count, those that come first by their bytes count", .eachEngine)
+    func orderOfGrants() throws {
+        let rows = try HubRows()
+        let bench = try HubBench(rules: ScopeBench.rules, place: rows.place)
+        let sites = (0..<1_000).map { "v-" + "000\($0)".suffix(4) } + ["Z", "é", "a"]
+        let values = sites.enumerated().map { "('assignments', 'r-\($0)', 'gw-1', 'site', '\($1)')" }
+        try rows.run("INSERT INTO record_grant(entity, id, device, field, value) VALUES " + values.joined(separator: ", "))
+        let read = try bench.hub.transact(.reading) { () throws(DatabaseError) in try bench.hub.store.recordGrants(of: one) }
+        #expect(read.map(\.value) == ["Z", "a"] + sites.prefix(999) && read.allSatisfy { $0.field == "site" })
+    }
+
     // Fault: they were read for the share of a device only, and an operator could list them nowhere.
     @Test("The scopes that records grant are listed with the record, by device, as long as the record is there", .eachEngine)
     func records() throws {
