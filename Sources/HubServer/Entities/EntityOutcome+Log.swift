@@ -7,15 +7,16 @@ extension EntityOutcome {
         switch self {
         case .applied(let generation), .unchanged(let generation): generation
         case .outranked(let row): row.number
+        case .refused(_, let generation): generation
         }
     }
 
-    /// The answer to a command; a command's settings are never outranked.
+    /// The answer to a command; a command's settings are never outranked, and their refusal is no outcome.
     var json: JSONObject {
         let isNew =
             switch self {
             case .applied: true
-            case .unchanged, .outranked: false
+            case .unchanged, .outranked, .refused: false
             }
         return ["generation": .int(generation), "applied": .bool(isNew)]
     }
@@ -34,6 +35,10 @@ extension EntityOutcome {
                     "generation": "\(row.number)", "applied_at": "\(row.appliedAt)", "applied_by": "\(row.appliedBy)",
                     "hint": "to put the file in force: agenthub entities apply FILE",
                 ])
+        case .refused(let fault, let generation):
+            log.error(
+                "the entities file is invalid; the present settings stay in force",
+                metadata: ["error": "\(fault.detail)", "generation": "\(generation)"])
         }
     }
 }

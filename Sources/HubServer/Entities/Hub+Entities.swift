@@ -18,7 +18,7 @@ extension Hub {
     }
 
     /// The same for the file of a hub's start or reload. It counts only if it has changed since it was read last: otherwise a restart would
-    /// take back what was applied after that.
+    /// take back what was applied after that. Where this version objects to it, the settings that count stay; without any, it is refused.
     package func offer(_ file: EntityText) throws(EntityFailure) -> EntityOutcome {
         try settle(file, droppingScopes: settings.scopesOfDatabase == .dropped, isFile: true) { newest in
             guard let newest else { return .success(nil) }
@@ -91,7 +91,12 @@ extension Hub {
             return .success(outcome)
         case .success(nil): break
         }
-        if let objection = offer.entities.objection { return .failure(.settings(objection)) }
+        if let objection = offer.entities.objection {
+            // A file that came from a backup must not keep the hub from starting, as long as there are settings to work by.
+            guard offer.isFile, let newest else { return .failure(.settings(objection)) }
+            try readEntities()
+            return .success(.refused(objection, generation: newest.number))
+        }
         let generation = EntityGeneration(
             number: (newest?.number ?? 0) + 1, appliedAt: offer.text.at, appliedBy: offer.text.by, digest: offer.text.digest,
             fileDigest: offer.isFile ? offer.text.digest : newest?.fileDigest, text: offer.text.text)

@@ -76,6 +76,8 @@ package enum EntityOutcome: Sendable, Hashable {
     case unchanged(generation: Int64)
     /// They are those of a file that was read before, and what was applied after that counts.
     case outranked(by: EntityGeneration)
+    /// They are those of a file that this version takes no more (``HubEntities/objection``), and this generation counts as before.
+    case refused(EntityFault, generation: Int64)
 }
 
 /// The reason why entity settings do not count.

@@ -208,6 +208,7 @@ struct EntitySettingsTests {
         for (index, file) in [nil, text].enumerated() {
             let bench = try HubBench(file: file, place: rows.place)
             #expect(bench.hub.fileOutcome == (file == nil ? nil : EntityOutcome.unchanged(generation: 1)))
+            #expect(try bench.hub.apply(T.text(text)) == .unchanged(generation: 1))
             #expect(bench.hub.settings.access.sources == [GrantSource(entity: "assignments", device: "device", scope: "site")])
             let grant = Sent("k-\(index)", seq: Int64(index + 1), .create, "assignments", id: "m", data: ["device": "gw-1", "site": "s-9"])
             #expect(try bench.verdict(grant).word == "rejected forbidden")
@@ -219,9 +220,40 @@ struct EntitySettingsTests {
                 #expect(fault.detail.contains("could grant themselves every scope"))
             }
         }
-        let error = #expect(throws: HubError.self) { try HubBench(file: text + "# changed\n", place: rows.place) }
-        #expect(error?.code == .badEntities && error?.detail.contains("could grant themselves every scope") == true)
         #expect(try rows.inspector().entityHistory().map(\.number) == [1])
+    }
+
+    // Fault: a file of an old backup kept the hub from starting, though there were settings to work by.
+    @Test("A file that this version refuses keeps no hub from starting over settings in force, and does not start one without any")
+    func refusedFile() throws {
+        let rows = try HubRows(), empty = try HubRows()
+        let text = """
+            entities: { assignments: { scope: [device], fields: { device: { write: own }, site: { write: own } } } }
+            grants_from: [{ entity: assignments, scope: site }]
+
+            """
+        func expectRefusal(_ outcome: EntityOutcome?, sourceLocation: SourceLocation = #_sourceLocation) {
+            guard case .refused(let fault, generation: 1)? = outcome else {
+                Issue.record("\(String(describing: outcome))", sourceLocation: sourceLocation)
+                return
+            }
+            #expect(fault.detail.contains("could grant themselves every scope"), sourceLocation: sourceLocation)
+        }
+        do { _ = try HubBench(file: T.audits("a"), place: rows.place) }
+        // Each start says it.
+        for round in 1...2 {
+            let bench = try HubBench(file: text, place: rows.place)
+            expectRefusal(bench.hub.fileOutcome)
+            #expect(try bench.toldConfig == T.config(T.audits("a")) && bench.hub.settings.access.sources.isEmpty)
+            let sent = Sent("k-\(round)", seq: Int64(round), .create, "audits", id: "a-\(round)", data: ["value": "a"])
+            #expect(try bench.verdict(sent).word == "accepted")
+            expectRefusal(try bench.hub.offer(T.text(text)))
+        }
+        #expect(try rows.inspector().entityHistory().map(\.number) == [1])
+        // The file of before is no change after it.
+        #expect(try HubBench(file: T.audits("a"), place: rows.place).hub.fileOutcome == .unchanged(generation: 1))
+        let error = #expect(throws: HubError.self) { try HubBench(file: text, place: empty.place) }
+        #expect(error?.code == .badEntities && error?.detail.contains("could grant themselves every scope") == true)
     }
 
     @Test("The hub keeps a bounded number of generations, and their numbers go on")
