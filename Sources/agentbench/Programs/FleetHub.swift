@@ -20,7 +20,8 @@ final class FleetHub {
         let entities = "\(folder)/entities.yaml"
         try write(settings, to: entities)
         log = "\(folder)/hub.log"
-        arguments = [program, "serve", "--open", "--entities", entities] + place
+        // All devices have one address, as behind a balancer: the limit of connections of an address would close some of them.
+        arguments = [program, "serve", "--open", "--strangers-per-address", "0", "--entities", entities] + place
         try start()
     }
 
