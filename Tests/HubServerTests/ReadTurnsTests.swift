@@ -10,11 +10,11 @@ struct ReadTurnsTests {
         #expect(turns.isEmpty && turns.next() == [])
         turns.add((0..<2).map { "l\($0)" }, as: .long)
         turns.add((0..<300).map { "e\($0)" }, as: .ended)
-        turns.add((0..<20).map { "w\($0)" }, as: .woken)
+        turns.add((0..<40).map { "w\($0)" }, as: .woken)
         turns.add((0..<33).map { "s\($0)" }, as: .short)
         var taken: [[String]] = []
         while !turns.isEmpty { taken.append(turns.next()) }
-        let rounds = ["s0 16", "w0 16", "e0 128", "l0 1", "s16 16", "w16 4", "e128 128", "l1 1", "s32 1", "e256 44"]
+        let rounds = ["s0 16", "w0 32", "e0 128", "l0 1", "s16 16", "w32 8", "e128 128", "l1 1", "s32 1", "e256 44"]
         #expect(taken.map { "\($0[0]) \($0.count)" } == rounds)
         #expect(taken[6] == (128..<256).map { "e\($0)" })
         #expect(turns.next() == [])
@@ -25,7 +25,7 @@ struct ReadTurnsTests {
         var turns = ReadTurns<String>()
         turns.add(Array(repeating: "w", count: 10_000), as: .woken)
         turns.add(Array(repeating: "e", count: 10_000), as: .ended)
-        #expect(turns.next().count == 16)
+        #expect(turns.next().count == 32)
         turns.add(["s"], as: .short)
         turns.add(["l"], as: .long)
         #expect(turns.next().first == "e" && turns.next() == ["l"] && turns.next() == ["s"])

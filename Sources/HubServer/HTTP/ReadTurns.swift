@@ -12,7 +12,9 @@ enum ReadKind: Int, CaseIterable {
     /// Largest number of requests of one transaction.
     var most: Int {
         switch self {
-        case .short, .woken: 16
+        case .short: 16
+        // They mostly bring the same news, which is read once (``HubStore/LatestFeed``).
+        case .woken: 32
         case .ended: 128
         case .long: 1
         }

@@ -23,6 +23,8 @@ final class HubStore {
     var totals: [EntityName: (count: Int64, head: Int64)] = [:]
     /// Holds back the writes of a transaction's requests; `nil`: all rows are written at once.
     var group: WriteGroup?
+    /// `nil` except in a transaction that only reads.
+    var latestFeed: LatestFeed?
     /// Number of reads of the present decision that ``WriteGroup/Facts`` or ``DecisionBasis`` cover.
     private var coveredReads = 0
     /// The present decision cannot be made without the lock of the hub.
@@ -286,9 +288,32 @@ final class HubStore {
     func feed(
         _ entity: EntityName, after: (version: Int64, id: String), deletionsAfter: Int64, limit: Int
     ) throws(DatabaseError) -> [RecordRow] {
-        try database.all(
+        let question = LatestFeed.Question(
+            entity: entity, version: after.version, id: after.id, deletionsAfter: deletionsAfter, limit: limit)
+        if let known = latestFeed?.rows(of: question) { return known }
+        let rows = try database.all(
             feedQuery.sql, .text(entity.text), .int(after.version), .text(after.id), .int(deletionsAfter), .int(Int64(limit))
         ) { recordRow($0, of: entity) }
+        latestFeed?.keep(rows, of: question)
+        return rows
+    }
+
+    /// The latest answer of a feed in a transaction that only reads. After a change many devices ask the same, one behind the other.
+    struct LatestFeed {
+        struct Question: Hashable {
+            var entity: EntityName
+            var version: Int64
+            var id: String
+            var deletionsAfter: Int64
+            var limit: Int
+        }
+
+        private var question: Question?
+        private var rows: [RecordRow] = []
+
+        func rows(of question: Question) -> [RecordRow]? { question == self.question ? rows : nil }
+
+        mutating func keep(_ rows: [RecordRow], of question: Question) { (self.rows, self.question) = (rows, question) }
     }
 
     /// The same for several entities, in one round trip.

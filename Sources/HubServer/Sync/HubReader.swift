@@ -111,7 +111,11 @@ extension Hub {
         try checkVersions()
         if settings.keepsTokens { try readTokens() }
         store.openGroup(head: row.head)
-        defer { store.closeGroup() }
+        store.latestFeed = HubStore.LatestFeed()
+        defer {
+            store.closeGroup()
+            store.latestFeed = nil
+        }
         store.group?.readAhead(seen)
         var responses: [HubResponse] = []
         for request in requests { responses.append(try answer(request, at: now)) }

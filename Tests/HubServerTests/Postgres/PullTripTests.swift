@@ -69,6 +69,37 @@ struct PullTripTests {
         #expect(try stand.pull().trips == 1)
     }
 
+    @Test("Devices that are at the same place and pull in one transaction have their news read once, and each gets all of it")
+    func sameNews() throws {
+        let stand = try Stand()
+        try stand.create("audits")
+        let devices = (1...5).map { DeviceID(trusted: "gw-\($0)") }
+        var cursors: [DeviceID: String] = [:]
+        func answers() throws -> (pages: [[StreamPage]], trips: Int) {
+            let requests = devices.map { device in
+                let wanted = PullRequest(
+                    streams: [StreamPosition(entity: "audits", cursor: cursors[device])], limit: 500, maxBytes: 1 << 20, maxSentSeq: 0)
+                var headers: HTTPHeaders = [:]
+                HubRequestHeaders(device: device, replica: "r-1").write(to: &headers)
+                return HubRequest("POST", "/v1/sync/pull", headers: headers, body: PullMessages.request(wanted))
+            }
+            let before = stand.reader.hub.store.database.roundTrips
+            let found = try #require(stand.reader.answer(requests, tokens: nil, at: stand.hub.now))
+            let trips = stand.reader.hub.store.database.roundTrips - before
+            let pages = try found.map { try PullMessages.readResponse($0.body).pages }
+            for (device, pages) in zip(devices, pages) { if let page = pages.first { cursors[device] = page.cursor } }
+            return (pages, trips)
+        }
+        _ = try answers()
+        #expect(Set(cursors.values).count == 5, "each device has a cursor of its own")
+        for _ in 0..<3 { try stand.create("audits") }
+        let news = try answers()
+        #expect(news.trips == 2)
+        #expect(news.pages.map { $0.flatMap(\.records).map(\.id.text) } == [[String]](repeating: ["r-2", "r-3", "r-4"], count: 5))
+        try stand.create("notes")
+        #expect(try answers().pages.allSatisfy(\.isEmpty))
+    }
+
     @Test("Many news of one entity beside few of others come page by page, each once")
     func manyNews() throws {
         let stand = try Stand()
