@@ -13,7 +13,7 @@ struct PullTripTests {
     /// A device that pulls three entities over a hub's reader.
     private final class Stand {
         let hub: HubBench
-        private let reader: HubReader
+        let reader: HubReader
         private var cursors: [EntityName: String] = [:]
         private var seq: Int64 = 0
 
