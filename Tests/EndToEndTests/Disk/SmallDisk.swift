@@ -104,9 +104,15 @@ final class SmallDisk {
         }
     }
 
+    /// The kernel may hold the files of a process that has just ended for a moment more.
+    private func unmount() throws {
+        for _ in 0..<100 where Self.run(["umount", path]) { return }
+        throw StandError("\(path) is in use")
+    }
+
     /// Taken out and put in again.
     func mountAgain() throws {
-        guard Self.run(["umount", path]) else { throw StandError("\(path) is in use") }
+        try unmount()
         try mountImage()
     }
 
@@ -115,7 +121,8 @@ final class SmallDisk {
     /// - Parameter place: Index of the byte of them whose lowest bit is changed.
     /// - Returns: The number of changed places.
     func flip(_ bytes: String, at place: Int) throws -> Int {
-        guard let image, Self.run(["umount", path]) else { throw StandError("\(path) is in use") }
+        guard let image else { throw StandError("\(path) has no image") }
+        try unmount()
         var content = try Data(contentsOf: URL(fileURLWithPath: image), options: .alwaysMapped)
         var places: [Int] = []
         var from = content.startIndex
