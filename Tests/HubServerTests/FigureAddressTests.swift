@@ -1,5 +1,4 @@
 import Foundation
-import Logging
 import SyncCore
 import SyncHTTP
 import SyncLinux
@@ -47,21 +46,13 @@ struct FigureAddressTests {
         var options = HubService.Options(host: "127.0.0.1", port: 0)
         options.operatorSocket = socket
         options.metrics = metrics.map { .init(host: "127.0.0.1", port: $0) }
-        let environment = HubService.Environment(
-            time: ServiceTests.FixedTime(), seed: 1, tokens: { nil }, compressor: ZlibCompressor(),
-            log: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
-        let service = try await HubService.start(hub, options, environment)
-        let transport = try CurlTransport(idleConnections: 16)
-        do {
-            try await body(Stand(running: ServiceTests.Running(service: service, transport: transport), socket: socket))
-        } catch {
-            transport.close()
-            await service.stop(within: .zero)
-            throw error
+        try await ServiceTests.serving(hub, options) { running in
+            // The transport keeps its connections meanwhile, and the stop ends when the hub has closed them.
+            await running.service.stop(within: .seconds(3_600))
+            running.transport.close()
+        } _: {
+            try await body(Stand(running: $0, socket: socket))
         }
-        // The transport keeps its connections meanwhile, and the stop ends when the hub has closed them.
-        await service.stop(within: .seconds(3_600))
-        transport.close()
         withExtendedLifetime(rows) {}
     }
 

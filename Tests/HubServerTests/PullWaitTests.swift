@@ -1,5 +1,4 @@
 import HubServer
-import Logging
 import SyncCore
 import SyncHTTP
 import SyncLinux
@@ -69,21 +68,12 @@ struct PullWaitTests {
         if !rules.entities.isEmpty { options.metrics = .init(host: "127.0.0.1", port: 0) }
         limits(&options.limits)
         let clock = Clock()
-        let environment = HubService.Environment(
-            time: clock, seed: 1, tokens: { nil }, compressor: ZlibCompressor(),
-            log: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
-        let service = try await HubService.start(hub, options, environment)
-        let transport = try CurlTransport(idleConnections: 16)
-        let stand = Stand(running: ServiceTests.Running(service: service, transport: transport), clock: clock)
-        do {
-            try await body(stand)
-        } catch {
-            transport.close()
-            await service.stop(within: .zero)
-            throw error
+        try await ServiceTests.serving(hub, options, time: clock) { running in
+            running.transport.close()
+            if !stopsItself { await running.service.stop(within: .seconds(5)) }
+        } _: {
+            try await body(Stand(running: $0, clock: clock))
         }
-        transport.close()
-        if !stopsItself { await service.stop(within: .seconds(5)) }
         withExtendedLifetime(rows) {}
     }
 

@@ -66,20 +66,33 @@ struct ServiceTests {
         var options = HubService.Options(host: "127.0.0.1", port: 0, tls: tls)
         options.faults = faults.map { HubFaults($0) }
         limits(&options.limits)
+        try await serving(hub, options, tokens: tokens, body)
+    }
+
+    /// Serves a hub while the body runs.
+    ///
+    /// - Parameter end: Ends hub and transport behind a body that did not fail.
+    static func serving(
+        _ hub: sending Hub, _ options: HubService.Options, time: any TimeSource = FixedTime(), tokens: TokenBook? = nil,
+        end: (Running) async -> Void = { running in
+            running.transport.close()
+            await running.service.stop(within: .seconds(5))
+        }, _ body: (Running) async throws -> Void
+    ) async throws {
         let environment = HubService.Environment(
-            time: FixedTime(), seed: 1, tokens: { tokens }, compressor: ZlibCompressor(),
+            time: time, seed: 1, tokens: { tokens }, compressor: ZlibCompressor(),
             log: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
         let service = try await HubService.start(hub, options, environment)
-        let transport = try CurlTransport(idleConnections: 16)
+        let running = Running(
+            service: service, transport: try CurlTransport(idleConnections: 16), scheme: options.tls == nil ? "http" : "https")
         do {
-            try await body(Running(service: service, transport: transport, scheme: tls == nil ? "http" : "https"))
+            try await body(running)
         } catch {
-            transport.close()
+            running.transport.close()
             await service.stop(within: .zero)
             throw error
         }
-        transport.close()
-        await service.stop(within: .seconds(5))
+        await end(running)
     }
 
     @Test("Many devices at once are all served, each mutation once")

@@ -1,5 +1,4 @@
 import Foundation
-import Logging
 import SyncCore
 import SyncLinux
 import Testing
@@ -60,20 +59,7 @@ struct OperatorSocketTests {
         let hub = try Hub(rows.place, settings: settings, random: SeededRandom(seed: 1))
         var options = HubService.Options(host: "127.0.0.1", port: 0)
         options.operatorSocket = path
-        let environment = HubService.Environment(
-            time: ServiceTests.FixedTime(), seed: 1, tokens: { nil }, compressor: ZlibCompressor(),
-            log: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
-        let service = try await HubService.start(hub, options, environment)
-        let transport = try CurlTransport(idleConnections: 16)
-        do {
-            try await body(Stand(running: ServiceTests.Running(service: service, transport: transport), path: path))
-        } catch {
-            transport.close()
-            await service.stop(within: .zero)
-            throw error
-        }
-        transport.close()
-        await service.stop(within: .seconds(5))
+        try await ServiceTests.serving(hub, options) { try await body(Stand(running: $0, path: path)) }
         #expect(access(path, F_OK) != 0, "the file goes with the hub")
         withExtendedLifetime(rows) {}
     }
