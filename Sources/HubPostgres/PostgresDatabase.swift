@@ -93,7 +93,7 @@ final class PostgresDatabase: HubDatabase {
             return try open("REPEATABLE READ, READ ONLY")
         case .removing:
             try open("READ COMMITTED, READ WRITE")
-            if connection.knowsLockTimeout { try write("SET LOCAL lock_timeout = \(TransactionPurpose.busyMilliseconds)", []) }
+            if connection.knowsLockTimeout { try write(PostgresDatabase.briefLock, []) }
         case .writing, .writingIfFree:
             try open("READ COMMITTED, READ WRITE")
             if purpose == .writingIfFree, connection.knowsLockTimeout {
@@ -114,8 +114,10 @@ final class PostgresDatabase: HubDatabase {
         }
     }
 
+    private static func begin(_ mode: String) -> String { "BEGIN TRANSACTION ISOLATION LEVEL \(mode)" }
+
     private func open(_ mode: String) throws(DatabaseError) {
-        try write("BEGIN TRANSACTION ISOLATION LEVEL \(mode)", [])
+        try write(PostgresDatabase.begin(mode), [])
         try connection.renewPlans()
     }
 
@@ -142,7 +144,7 @@ final class PostgresDatabase: HubDatabase {
         self.burst = nil
         // Ends the snapshot.
         try write("COMMIT", [])
-        try write("BEGIN TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE", [])
+        try write(PostgresDatabase.begin("READ COMMITTED, READ WRITE"), [])
         if decision.isBrief, connection.knowsLockTimeout { try write(PostgresDatabase.briefLock, []) }
         let head: Int64?
         do throws(DatabaseError) {

@@ -294,6 +294,13 @@ final class HubHandler: HTTPHandler {
 }
 
 extension HTTPAdmission {
+    /// - Parameter method: The method that the path takes; `nil` does not name it.
+    static func refuse(_ problem: Problem, allowing method: String? = nil) -> HTTPAdmission {
+        .refuse(
+            HTTPProblem(
+                status: problem.status, code: problem.code, detail: problem.detail, headers: method.map { [("Allow", $0)] } ?? []))
+    }
+
     /// Answers without reading the body.
     fileprivate static func answering(_ response: HubResponse) -> HTTPAdmission {
         .stream(limit: Limits.hubRequestBytes) { $0.respond(response) }

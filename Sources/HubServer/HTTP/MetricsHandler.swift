@@ -55,12 +55,10 @@ final class MetricsHandler: HTTPHandler {
     func admit(_ head: RequestHead) -> HTTPAdmission {
         let request = HubRequest(head)
         guard let page = Page(rawValue: request.path) else {
-            return .refuse(status: 404, code: Hub.notFound.code, detail: Hub.notFound.detail)
+            return .refuse(Hub.notFound)
         }
         guard request.method == "GET" else {
-            return .refuse(
-                HTTPProblem(
-                    status: 405, code: "method-not-allowed", detail: "this path takes another method", headers: [("Allow", "GET")]))
+            return .refuse(Hub.wrongMethod, allowing: "GET")
         }
         return .stream(limit: 0) { [self] exchange in
             switch page {

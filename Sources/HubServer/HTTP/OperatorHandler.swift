@@ -116,10 +116,10 @@ final class OperatorHandler: HTTPHandler {
         }
         let request = HubRequest(head)
         guard let endpoint = Endpoint(rawValue: request.path) else {
-            return .refuse(status: 404, code: "not-found", detail: "there is nothing at this path")
+            return .refuse(Hub.notFound)
         }
         guard endpoint.method == request.method else {
-            return .refuse(status: 405, code: "method-not-allowed", detail: "this path takes another method")
+            return .refuse(Hub.wrongMethod)
         }
         return .collect(limit: endpoint.bytesMax) { [self] exchange, body in
             var whole = request

@@ -11,8 +11,9 @@ extension Hub {
     }
 
     static let notFound = Problem("not-found", status: 404, detail: "there is nothing at this path")
+    static let wrongMethod = Problem("method-not-allowed", status: 405, detail: "this path takes another method")
     static func wrongMethod(at endpoint: Endpoint) -> HubResponse {
-        var response = HubResponse(Problem("method-not-allowed", status: 405, detail: "this path takes another method"))
+        var response = HubResponse(wrongMethod)
         response.headers["Allow"] = endpoint.methods.joined(separator: ", ")
         return response
     }
