@@ -119,8 +119,8 @@ final class PostgresConnection {
     var shortIdleTime: String { "SET LOCAL idle_in_transaction_session_timeout = \(patience.idleWithPushesMilliseconds)" }
 
     /// Lets the server plan all statements anew with the present sizes of the tables, when their plans are old
-    /// (``PostgresPlace/Patience/plansMilliseconds``). It belongs behind BEGIN: before it, in one round trip, it would be the first query of
-    /// the transaction, whose isolation could not be chosen any more.
+    /// (``PostgresPlace/Patience/plansMilliseconds``). It belongs behind BEGIN: before it, in one round trip, it would be the first query
+    /// of the transaction, whose isolation could not be chosen any more.
     func renewPlans() throws(DatabaseError) {
         let now = ContinuousClock.now
         guard plannedAt.duration(to: now) >= .milliseconds(patience.plansMilliseconds) else { return }

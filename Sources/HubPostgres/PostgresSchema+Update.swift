@@ -19,7 +19,8 @@ extension PostgresSchema {
         AND column_name IN ('version', 'oldest_reader')) = 2
         """
 
-    /// The number of the schema. A cast of its name would read the name as an identifier, so a capital or a dot in it finds another or none.
+    /// The number of the schema. A cast of its name would read the name as an identifier, so a capital or a dot in it finds another or
+    /// none.
     private static let here = "(SELECT n.oid FROM pg_namespace n WHERE n.nspname = current_schema())"
 
     /// Refuses a schema where another program has a table, a view or an index of a name that the steps use: those that make it `IF NOT

@@ -25,9 +25,9 @@ import SyncCore
 extension Hub {
     /// Largest number of decisions without the lock about the same requests; then the lock comes first.
     static let decisionsMax = 2
-    /// Largest number of times that requests are divided into halves after a decision about them that was overtaken: a group of 64 ends with
-    /// eight of them behind the lock. If all of them change a record that others change as well, further divisions would only add to the
-    /// lost decisions.
+    /// Largest number of times that requests are divided into halves after a decision about them that was overtaken: a group of 64 ends
+    /// with eight of them behind the lock. If all of them change a record that others change as well, further divisions would only add to
+    /// the lost decisions.
     static let splitsMax = 3
 
     /// Returns whether all reads and writes of the request are those of a decision.

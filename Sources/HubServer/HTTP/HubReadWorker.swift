@@ -13,7 +13,7 @@ final class HubReadWorker: @unchecked Sendable {
     private let keeper: AnswerKeeper
     private let inbox = Mutex(Inbox())
 
-    /// What becomes of requests.
+    /// The receivers of requests, once they are answered or cannot be answered here.
     struct Outcome: Sendable {
         /// Receives the answered requests, and the time that they took.
         let answered: @Sendable (_ jobs: [HubWorker.Job], _ responses: [HubResponse], _ elapsed: Duration) -> Void
@@ -54,8 +54,8 @@ final class HubReadWorker: @unchecked Sendable {
         if isFirst { loop.execute { self.turn() } }
     }
 
-    /// Ends after the waiting requests are answered. Long ones are refused: their clients have been cut off by now, and a page of each could
-    /// take longer than a service manager waits.
+    /// Ends after the waiting requests are answered. Long ones are refused: their clients have been cut off by now, and a page of each
+    /// could take longer than a service manager waits.
     func stop() -> EventLoopFuture<Void> {
         loop.submit {
             self.refuse(self.inbox.withLock { $0.turns.remove(.long) })

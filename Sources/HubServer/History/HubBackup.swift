@@ -58,8 +58,8 @@ package enum HubBackup {
         return hub.mark
     }
 
-    /// Gives a copy without seals its seals, whatever its size: no device waits for it. SQLite makes a temporary copy of it in the folder of
-    /// `SQLITE_TMPDIR`.
+    /// Gives a copy without seals its seals, whatever its size: no device waits for it. SQLite makes a temporary copy of it in the folder
+    /// of `SQLITE_TMPDIR`.
     ///
     /// - Returns: `false` when there is no room for that; the copy is as it was then.
     package static func seal(_ copy: String) throws(HubError) -> Bool {

@@ -24,8 +24,8 @@ extension Hub {
         return share
     }
 
-    /// The scopes that records grant to a device, as far as they count. The operator learns of more, once for each time that they become too
-    /// many. A connection that only reads tells nothing: every device greets once a day, and that comes to the one that writes.
+    /// The scopes that records grant to a device, as far as they count. The operator learns of more, once for each time that they become
+    /// too many. A connection that only reads tells nothing: every device greets once a day, and that comes to the one that writes.
     private func recordGrants(of device: DeviceID) throws(DatabaseError) -> ArraySlice<Scope> {
         let granted = try store.recordGrants(of: device)
         if granted.count <= DeviceAccess.grantsMax {

@@ -14,8 +14,8 @@ package protocol HubDatabase: AnyObject {
     /// Other processes write here too: data that was read in one transaction may have changed in the next.
     var isShared: Bool { get }
     var isInTransaction: Bool { get }
-    /// The rows that the present or the latest transaction has read may exist on one machine only: the transaction only reads, and the server
-    /// commits to a standby, too (``UnconfirmedRead``).
+    /// The rows that the present or the latest transaction has read may exist on one machine only: the transaction only reads, and the
+    /// server commits to a standby, too (``UnconfirmedRead``).
     var mayBeUndone: Bool { get }
 
     /// Begins a transaction. A writing one is the only one in all processes until it ends. The data that it reads stays unchanged, and

@@ -103,8 +103,8 @@ package struct DeviceAccess: Hashable, Sendable {
 package struct WriteDecision: Sendable {
     package let share: DeviceAccess
     package let rules: EntityRules
-    /// The fields of the entity whose values grant scopes. Without a right that the owner of the data gives to devices, only the hub changes
-    /// them, whatever else the rules say. A deletion takes a grant back, so it needs the right on the fields as any change does.
+    /// The fields of the entity whose values grant scopes. Without a right that the owner of the data gives to devices, only the hub
+    /// changes them, whatever else the rules say. A deletion takes a grant back, so it needs the right on the fields as any change does.
     package let grantFields: Set<String>
 
     package init(_ share: DeviceAccess, _ rules: EntityRules, grantFields: Set<String> = []) {

@@ -90,8 +90,8 @@ package struct DurableFiles: Sendable {
         }
     }
 
-    /// Removes the temporary files that interrupted calls of ``write(_:to:mode:)`` left beside `path`. The caller must be the only writer of
-    /// that path. Files with other names stay, and so do links, folders and files of other users.
+    /// Removes the temporary files that interrupted calls of ``write(_:to:mode:)`` left beside `path`. The caller must be the only writer
+    /// of that path. Files with other names stay, and so do links, folders and files of other users.
     ///
     /// - Parameter owner: The effective user of this process.
     /// - Returns: The names that were removed, sorted.

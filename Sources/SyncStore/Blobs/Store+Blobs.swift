@@ -36,8 +36,8 @@ extension Store {
             if let known = try reads.blob(digest) {
                 guard known.state == .missing || !known.hasFile || known.fetch != nil else { return (known, false) }
                 if known.fetch != nil {
-                    // It was to come from the hub, or has come. From now on it is the app's: it stays when the record leaves that showed it.
-                    // Whether the hub has it is asked before the upload.
+                    // It was to come from the hub, or has come. From now on it is the app's, and stays when its record leaves. The hub is
+                    // asked for it before the upload.
                     try database.run(
                         """
                         UPDATE blob SET has_file = 1, state = 0, size_bytes = ?, offset_bytes = 0, got_bytes = 0, fetch = NULL,

@@ -161,7 +161,8 @@ extension Store {
     }
 
     /// Takes up the bytes of a file from the hub that lie under their digest, and whose row does not say so after a crash. The bytes of a
-    /// file that was let go because no record showed it are not taken up: the crash came between the row that let them go and their removal.
+    /// file that was let go because no record showed it are not taken up: the crash came between the row that let them go and their
+    /// removal.
     package func adoptFetched(_ digest: BlobDigest, size: Int64, at now: Moment) throws(StoreError) -> BlobAdoption {
         try transact(at: now) { () throws(StoreError) in
             try prepareForChange()

@@ -49,7 +49,7 @@ extension FleetCommand {
     func validateSubject() throws {
         let options = subjects.compactMap(\.option)
         if all {
-            // Those two have a number, which counts with --all as well.
+            // These two options have a number, which counts with --all as well.
             let others = subjects.filter { ![.snapshot, .seeding].contains($0) }.compactMap(\.option)
             guard others.isEmpty else {
                 throw ValidationError("--all measures every subject: leave \(others.joined(separator: " and ")) out.")

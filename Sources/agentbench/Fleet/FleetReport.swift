@@ -33,7 +33,7 @@ struct FleetReport: FleetResult {
         self.load = load
     }
 
-    /// Those of one hub on PostgreSQL: at its own socket, and behind a way of 1 ms.
+    /// The goals of one hub on PostgreSQL: at its own socket, and behind a way of 1 ms.
     var goals: [FleetGoal] {
         guard [0, 1].contains(run.roundTrip) else { return [] }
         let limit = run.roundTrip > 0 ? 10_000.0 : 15_000.0

@@ -91,7 +91,7 @@ struct NewsClient {
 
     /// Reads what has arrived for a device.
     ///
-    /// - Returns: Whether the answer has records; `nil`: it is not complete yet.
+    /// - Returns: `true` when the answer has records; `nil`: it is not complete yet.
     private mutating func answer(_ index: Int) throws -> Bool? {
         var buffer = [UInt8](repeating: 0, count: 65_536)
         let count = recv(waiters[index].descriptor, &buffer, buffer.count, 0)

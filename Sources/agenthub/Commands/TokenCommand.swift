@@ -49,8 +49,8 @@ struct EnrolToken: ParsableCommand {
 }
 
 extension DataFolder {
-    /// Makes a token. A new device may not have the name of a scope that others were granted: a value that is its id is its own scope, so it
-    /// would receive their records.
+    /// Makes a token. A new device may not have the name of a scope that others were granted: a value that is its id is its own scope, so
+    /// it would receive their records.
     ///
     /// - Throws: 64 for such a name. A device that has a token already keeps its name, and gets a warning.
     fileprivate func addToken(_ device: DeviceID, _ use: TokenBook.Entry.Use, life: Duration?) throws -> String {
@@ -62,8 +62,8 @@ extension DataFolder {
             (token, warning, fault) = ("", nil, nil)
             if let holder = holder ?? book.holder(ofNameOf: device).map({ "\($0)" }) {
                 let text =
-                    "\(device) is a value that was granted to \(holder). A value that is the id of a device is its own scope, so the device "
-                    + "receives such records without a grant"
+                    "\(device) is a value that was granted to \(holder). A value that is the id of a device is its own scope, so the "
+                    + "device receives such records without a grant"
                 guard book.hasToken(device) else {
                     fault = Failure(64, text + "; give the device another id, or take the grant back")
                     return

@@ -85,9 +85,9 @@ struct PostgresPlanTests {
     ]
 
     /// Statements that walk through a table on purpose: once for a hub whose own row is gone, for the `total` of a first page, for the
-    /// comparison of a whole entity, once when the scope fields of an entity have changed, and once a day for the texts of old rejections. The commits of a device are asked for when
-    /// it has lost scopes: an entry of their index stands for 128 pages, so the server rightly walks through a part that is as small as
-    /// here, and `KeyTableTests` holds that each part has the index.
+    /// comparison of a whole entity, once when the scope fields of an entity have changed, and once a day for the texts of old rejections.
+    /// The commits of a device are asked for when it has lost scopes: an entry of their index stands for 128 pages, so the server rightly
+    /// walks through a part that is as small as here, and `KeyTableTests` holds that each part has the index.
     private static func isRare(_ statement: String) -> Bool {
         statement.hasPrefix("SELECT coalesce(max(n), 0) FROM (SELECT max(version)") || statement.hasPrefix("SELECT count(*) FROM record")
             || statement.hasPrefix(comparison)
@@ -249,7 +249,7 @@ struct PostgresPlanTests {
         hub.hub.settings.uploads = HubUploads(try files.storage())
         try Self.use(hub, reader, "empty", from: 100)
         if isAnalyzed {
-            // As an operator does each night. Over a table of one page the server rightly walks, and keeps the plan.
+            // An operator does so each night. Over a table of one page the server rightly walks, and keeps the plan.
             try bench.server.query("ANALYZE", schema: bench.schema)
             try Self.use(hub, reader, "small", from: 150)
             let plans = try Self.plans(watched.databases)

@@ -71,7 +71,7 @@ struct GrantHistoryTests {
             .replacing(#""use":"grants""#, with: #""use":"grants","more":[1]"#)
         #expect(later != book.text)
         #expect(try TokenBook(reading: later) == book)
-        // What an earlier program writes: it knows neither users nor the mark of dropped grants.
+        // An earlier program writes this: it knows neither users nor the mark of dropped grants.
         let withoutUsers = book.text.replacing(/,"(revoked_)?by":"[a-z]+"/, with: "")
         let read = try TokenBook(reading: withoutUsers).grantHistory(of: one)
         #expect(read == [TokenBook.Grant(Self.site, at: start, revokedAt: end), TokenBook.Grant(.group("north"), at: start)])

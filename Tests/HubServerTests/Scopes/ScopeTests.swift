@@ -110,7 +110,7 @@ struct ScopeTests {
         #expect(try code(.update, "of-hub", ["site": "s-9"]) == "forbidden")
         #expect(try code(.update, "of-hub", ["site": ["s-1", "s-9"]]) == "forbidden")
         #expect(try code(.delete, "of-hub") == "forbidden")
-        // What grants nothing is as free as before.
+        // A field that grants nothing is as free as before.
         #expect(try code(.update, "of-hub", ["note": "seen"]) == "accepted")
         try fleet.pull(one)
         #expect(fleet.ids(one).isEmpty)
