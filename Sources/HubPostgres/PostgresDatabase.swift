@@ -20,9 +20,12 @@ import HubServer
 /// lets one hanging transaction stop every pull. The remaining cost of the lock is that the replicas write one after the other; they read
 /// and decide beside each other.
 ///
-/// Old events are removed without the lock (`TransactionPurpose.removing`). They get no commit number, no feed has them, and a verdict
-/// rests on the key of its mutation, which stays. A writer that changes one of them meanwhile gives it a newer commit, and the removal,
-/// which names the commits, leaves it and begins anew.
+/// Old rows are removed without the lock (`TransactionPurpose.removing`), and the removal gets no number in `commit_log`.
+/// - Events: no feed has them, and a verdict rests on the key of its mutation, which stays. A writer that changes one of them meanwhile
+///   gives it a newer commit, and the removal, which names the commits, leaves it and begins anew.
+/// - Deletions: a reader sees the row of the deletion or the higher horizon, in one snapshot. A decision that has read the row counts as made
+///   before the removal: what it writes is the same, and the horizon only refuses more cursors. The removal locks its rows first, without
+///   waiting for those that a push has locked (`SQLSpelling.lockingFreeRows`): what a push changes is no old deletion any more.
 ///
 /// **Isolation.** Writers run READ COMMITTED: after they have the lock they read the newest state, and no other writer can change it.
 /// REPEATABLE READ would fix the snapshot when they begin to wait, and fail whenever another writer committed meanwhile. Readers run
@@ -55,7 +58,7 @@ final class PostgresDatabase: HubDatabase {
         byFeed: "", isFeedByExpression: true, tokens: "(SELECT version FROM token_book)", keepsLog: true, keys: PostgresKeys.tables,
         // The row has the length of a value that is stored out of line (PostgreSQL 15, 73.2.1).
         bytesOfDocuments: "SELECT coalesce(sum(octet_length(data)), 0) FROM record WHERE entity = ?1 AND id > ?2 AND id <= ?3",
-        byBytes: " COLLATE \"C\"")
+        byBytes: " COLLATE \"C\"", lockingFreeRows: " FOR UPDATE SKIP LOCKED")
     var spelling: SQLSpelling { PostgresDatabase.spelling }
     var isShared: Bool { true }
     var mayBeUndone: Bool { !hasLock && hasStandby }

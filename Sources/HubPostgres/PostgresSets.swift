@@ -16,8 +16,8 @@ enum PostgresSets {
             """
     }
 
-    /// Finds the rows by an index for each set, whatever the planner knows about the table (``lookUp(_:)``). The lock of the hub keeps the
-    /// rows where they are.
+    /// Finds the rows by an index for each set, whatever the planner knows about the table (``lookUp(_:)``). The lock of the hub, or
+    /// one of their own, keeps the rows where they are.
     ///
     /// - Parameter rows: The sets as `u(v1, v2, …)`.
     static func removal(_ statement: RowStatement, of rows: String) -> String {

@@ -9,7 +9,8 @@ extension Hub {
         switch task {
         case .events(let walk, let keep): slice = try removeEvents(walk, keep, run)
         case .earlierKeys(let page): slice = try moveKeys(from: page, run)
-        case .tombstones, .pastScopes, .refusals: slice = try transact { () throws(DatabaseError) in try removePast(task, run) }
+        case .tombstones, .pastScopes, .refusals:
+            slice = try transact(.removing) { () throws(DatabaseError) in try removePast(task, run) }
         }
         switch task {
         case .events: housekept.events += Int64(slice.removed)
@@ -19,7 +20,7 @@ extension Hub {
         run.take(slice)
     }
 
-    /// Deletions are forgotten under the lock of the hub: verdicts and cursors rest on them.
+    /// Removes a slice of one kind beside the pushes.
     private func removePast(_ task: HousekeepingRun.Task, _ run: HousekeepingRun) throws(DatabaseError) -> HousekeepingRun.Slice {
         let limit = run.rowsMax
         let raising = !settings.ablations.contains(.horizonIgnored)

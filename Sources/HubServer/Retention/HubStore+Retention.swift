@@ -4,58 +4,71 @@ package import SyncCore
 extension HubStore {
     // MARK: Deletions
 
+    // A slice locks its rows, and leaves those that a push is about to change: they are old no more, or go with the next run. So it never
+    // waits for a push, which may wait for a slice.
+
     /// Forgets the oldest tombstones that are older than a time, and raises the horizons in the same transaction.
     ///
-    /// - Returns: Their number; less than `limit`: there are no more.
+    /// - Returns: Their number; less than `limit`: there are no more that are free.
     func removeTombstones(before: Timestamp, raisingHorizon: Bool, limit: Int) throws(DatabaseError) -> Int {
         let page = try database.all(
-            HubStore.oldTombstones, .int(before.milliseconds), .int(Int64(limit))
+            HubStore.oldTombstones(database.spelling), .int(before.milliseconds), .int(Int64(limit))
         ) { (name: RecordName(EntityName(trusted: $0.text(0)), RecordID(trusted: $0.text(1))), version: $0.int(2)) }
+        if page.isEmpty { return 0 }
+        let names = page.map { [.text($0.name.entity.text), .text($0.name.id.text)] as [DatabaseValue] }
+        try database.write(HubStore.recordRemoval, names)
+        try database.write(HubStore.linksRemoval, names)
         if raisingHorizon { try raiseHorizons(page.map { (entity: $0.name.entity, version: $0.version, count: 1) }) }
-        for row in page {
-            try dropLinks(of: row.name)
-            try database.run(
-                "DELETE FROM record WHERE entity = ? AND id = ?", .text(row.name.entity.text), .text(row.name.id.text))
-        }
         return page.count
     }
 
     /// Forgets that records were deleted in a scope, or left it, before a time.
     ///
-    /// - Returns: The number of rows; less than `limit`: there are no more.
+    /// - Returns: The number of rows; less than `limit`: there are no more that are free.
     func removePastScopes(before: Timestamp, raisingHorizon: Bool, limit: Int) throws(DatabaseError) -> Int {
         let page = try database.all(
-            HubStore.pastScopes, .int(before.milliseconds), .int(Int64(limit))
+            HubStore.pastScopes(database.spelling), .int(before.milliseconds), .int(Int64(limit))
         ) { (entity: EntityName(trusted: $0.text(0)), scope: $0.int(1), id: $0.text(2), version: $0.int(3)) }
+        if page.isEmpty { return 0 }
+        try database.write(HubStore.scopeRemoval, page.map { [.text($0.entity.text), .int($0.scope), .text($0.id)] })
         if raisingHorizon { try raiseHorizons(page.map { (entity: $0.entity, version: $0.version, count: 0) }) }
-        for row in page {
-            try database.run(
-                "DELETE FROM record_scope WHERE entity = ? AND scope = ? AND id = ?", .text(row.entity.text), .int(row.scope),
-                .text(row.id))
-        }
         return page.count
     }
 
     /// Forgets refused creations before a time.
     ///
-    /// - Returns: Their number; less than `limit`: there are no more.
+    /// - Returns: Their number; less than `limit`: there are no more that are free.
     func removeRefusals(before: Timestamp, limit: Int) throws(DatabaseError) -> Int {
         let page = try database.all(
-            HubStore.oldRefusals, .int(before.milliseconds), .int(Int64(limit))
-        ) { (device: $0.text(0), entity: $0.text(1), id: $0.text(2)) }
-        for row in page {
-            try database.run(
-                "DELETE FROM refused_create WHERE device = ? AND entity = ? AND id = ?", .text(row.device), .text(row.entity),
-                .text(row.id))
-        }
+            HubStore.oldRefusals(database.spelling), .int(before.milliseconds), .int(Int64(limit))
+        ) { [.text($0.text(0)), .text($0.text(1)), .text($0.text(2))] as [DatabaseValue] }
+        if !page.isEmpty { try database.write(HubStore.refusalRemoval, page) }
         return page.count
     }
 
-    static let oldTombstones =
-        "SELECT entity, id, version FROM record WHERE data IS NULL AND updated_at_ms < ? ORDER BY updated_at_ms LIMIT ?"
-    static let pastScopes =
-        "SELECT entity, scope, id, version FROM record_scope WHERE \(ScopeState.isPastInSQL) AND at_ms < ? ORDER BY at_ms LIMIT ?"
-    static let oldRefusals = "SELECT device, entity, id FROM refused_create WHERE at_ms < ? ORDER BY at_ms LIMIT ?"
+    static func oldTombstones(_ spelling: SQLSpelling) -> String {
+        """
+        SELECT entity, id, version FROM record WHERE data IS NULL AND updated_at_ms < ? ORDER BY updated_at_ms LIMIT ?\
+        \(spelling.lockingFreeRows)
+        """
+    }
+
+    static func pastScopes(_ spelling: SQLSpelling) -> String {
+        """
+        SELECT entity, scope, id, version FROM record_scope WHERE \(ScopeState.isPastInSQL) AND at_ms < ? ORDER BY at_ms LIMIT ?\
+        \(spelling.lockingFreeRows)
+        """
+    }
+
+    static func oldRefusals(_ spelling: SQLSpelling) -> String {
+        "SELECT device, entity, id FROM refused_create WHERE at_ms < ? ORDER BY at_ms LIMIT ?\(spelling.lockingFreeRows)"
+    }
+
+    private static let recordRemoval = RowStatement(removingFrom: "record", ["entity": .text, "id": .text])
+    private static let linksRemoval = RowStatement(removingFrom: "record_file", ["entity": .text, "id": .text])
+    private static let scopeRemoval = RowStatement(removingFrom: "record_scope", ["entity": .text, "scope": .int, "id": .text])
+    private static let refusalRemoval = RowStatement(
+        removingFrom: "refused_create", ["device": .text, "entity": .text, "id": .text])
 
     /// Makes cursors that have not seen these commits expire.
     ///
@@ -131,7 +144,8 @@ extension HubStore {
             if let digest = BlobDigest(hex: row.text(0)) { linked.append((names[set], digest)) }
         }
         for (name, digest) in linked { try forgetWaiting(name, for: digest) }
-        for name in Set(linked.map(\.name)).sorted() { try dropLinks(of: name) }
+        let left = Set(linked.map(\.name)).sorted().map { [.text($0.entity.text), .text($0.id.text)] as [DatabaseValue] }
+        if !left.isEmpty { try database.write(HubStore.linksRemoval, left) }
     }
 
     /// The files that a record names.

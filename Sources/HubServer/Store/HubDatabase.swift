@@ -81,8 +81,8 @@ package enum TransactionPurpose: Sendable {
     case reading, writing
     /// Like ``writing``, for a caller with other work: after ``busyMilliseconds`` in which others wrote it fails with `.busy`.
     case writingIfFree
-    /// Removes rows that no decision rests on: on a server beside transactions that write, without a commit number and without waiting for
-    /// the row of the hub. With a file like ``writing``.
+    /// Removes old rows: on a server beside transactions that write, without a commit number and without waiting for the row of the hub.
+    /// A decision may have read such a row, and must write the same without it. With a file like ``writing``.
     case removing
     /// Decides without the lock of the hub, over a snapshot: writes are gathered, and executed by ``HubDatabase/commit(_:)``. Nothing that
     /// was gathered is read back. Only for a database that is shared.
@@ -108,12 +108,16 @@ package struct SQLSpelling: Sendable {
     package var bytesOfDocuments: String?
     /// Follows a column of text that is ordered by its bytes, though it was made without that order.
     package var byBytes: String
+    /// Follows a query of rows that the transaction removes: it locks them, and leaves out those that others have locked. Empty where a
+    /// transaction that writes is the only one.
+    package var lockingFreeRows: String
 
     package init(
         byFeed: String, isFeedByExpression: Bool, tokens: String, keepsLog: Bool, keys: KeyTables, bytesOfDocuments: String? = nil,
-        byBytes: String = ""
+        byBytes: String = "", lockingFreeRows: String = ""
     ) {
         self.byBytes = byBytes
+        self.lockingFreeRows = lockingFreeRows
         self.bytesOfDocuments = bytesOfDocuments
         self.byFeed = byFeed
         self.isFeedByExpression = isFeedByExpression

@@ -250,8 +250,9 @@ struct EventRetentionTests {
         let wanted = [
             (HubStore.eventPage(database.spelling), "USING INDEX record_feed (entity=? AND (version,id)>(?,?))"),
             (HubStore.eventRemoval(database.spelling), "USING INDEX record_feed (entity=? AND (version,id)<(?,?))"),
-            (HubStore.oldTombstones, "USING INDEX record_tombstone (updated_at_ms<?)"),
-            (HubStore.pastScopes, "INDEX record_scope_past (at_ms<?)"), (HubStore.oldRefusals, "INDEX refused_create_past (at_ms<?)"),
+            (HubStore.oldTombstones(database.spelling), "USING INDEX record_tombstone (updated_at_ms<?)"),
+            (HubStore.pastScopes(database.spelling), "INDEX record_scope_past (at_ms<?)"),
+            (HubStore.oldRefusals(database.spelling), "INDEX refused_create_past (at_ms<?)"),
             (HubStore.linkedFilesQuery.sql, "INDEX record_file_record (entity=? AND id=?)"),
         ]
         for (statement, part) in wanted {
