@@ -162,6 +162,7 @@ extension PostgresSets {
     /// Writes rows with their final commit numbers.
     static func numbered(_ statement: RowStatement, _ set: StagedSet) -> String {
         if statement.isRemoval { return removal(statement, of: set.source.rows(.compared)) }
+        if !statement.merges.isEmpty { return succession(statement, of: set.source.rows(.compared)) }
         let values = statement.kinds.enumerated().map { index, kind in
             let column = "u.v\(index + 1)"
             return switch kind {

@@ -58,7 +58,7 @@ final class PostgresDatabase: HubDatabase {
         byFeed: "", isFeedByExpression: true, tokens: "(SELECT version FROM token_book)", keepsLog: true, keys: PostgresKeys.tables,
         // The row has the length of a value that is stored out of line (PostgreSQL 15, 73.2.1).
         bytesOfDocuments: "SELECT coalesce(sum(octet_length(data)), 0) FROM record WHERE entity = ?1 AND id > ?2 AND id <= ?3",
-        byBytes: " COLLATE \"C\"", lockingFreeRows: " FOR UPDATE SKIP LOCKED")
+        byBytes: " COLLATE \"C\"", lockingFreeRows: " FOR UPDATE SKIP LOCKED", newestRow: " ORDER BY n DESC LIMIT 1")
     var spelling: SQLSpelling { PostgresDatabase.spelling }
     var isShared: Bool { true }
     var mayBeUndone: Bool { !hasLock && hasStandby }

@@ -5,8 +5,8 @@ import HubServer
 /// Two versions of the program may run side by side while replicas are replaced one after the other. A step therefore only adds: a table, a
 /// column that may be NULL or has a default, an index. `hub_schema` has the version of the tables, and the oldest program that can still
 /// work with them. A program that is older than that refuses to work at its next transaction, not only at its next start. A step that
-/// removes something raises `oldest_reader`, one release after its last use. Two steps are exceptions, because no older program may write
-/// beside them: 13 moves the newest commit number, and 14 the place of new keys.
+/// removes something raises `oldest_reader`, one release after its last use. Three steps are exceptions, because no older program may write
+/// beside them: 13 moves the newest commit number, 14 the place of new keys, and 16 numbers the rows of devices.
 ///
 /// The tables are those of SQLite (``HubServer``'s `SQLiteSchema`, where they are explained), those of ``PostgresKeys``, and two more:
 /// - `commit_log`: the newest commit number, and the counters (``CommitLog``).
@@ -26,6 +26,9 @@ enum PostgresSchema {
     /// The first version whose programs read the newest commit from `commit_log`. Older ones are locked out from this step on: they would
     /// give out the numbers of `hub.head` once more.
     static let withCommitLog: Int64 = 13
+    /// The first version whose programs replace the rows of devices and of their databases (``SQLSpelling/newestRow``). Older ones are
+    /// locked out from this step on: they would update them.
+    static let withNumberedRows: Int64 = 16
     /// The oldest program that can work with the tables, and 1 if the server commits to a standby, too.
     static let oldestReader = """
         SELECT oldest_reader, CASE WHEN COALESCE(current_setting('synchronous_standby_names', true), '') = '' THEN 0 ELSE 1 END
@@ -282,6 +285,24 @@ enum PostgresSchema {
         ],
         PostgresKeys.step,
         PostgresKeys.order,
+        numberedRows,
+    ]
+
+    /// Gives the rows of devices numbers. Each key has one row, as before; the index has the newest one first. Foreign keys need a name that
+    /// is unique by itself, and each push had to prove them. There is one row a device, so both indexes are made at once.
+    private static let numberedRows = [
+        // The last transaction of an older program ends first.
+        PostgresBurst.lock,
+        "ALTER TABLE replica DROP CONSTRAINT IF EXISTS replica_device_fkey",
+        "ALTER TABLE diagnostics DROP CONSTRAINT IF EXISTS diagnostics_device_fkey",
+        "ALTER TABLE device ADD COLUMN IF NOT EXISTS n BIGINT NOT NULL DEFAULT 0",
+        "ALTER TABLE device DROP CONSTRAINT IF EXISTS device_pkey, DROP CONSTRAINT IF EXISTS device_newest",
+        "ALTER TABLE device ADD CONSTRAINT device_newest PRIMARY KEY (id, n)",
+        "ALTER TABLE replica ADD COLUMN IF NOT EXISTS n BIGINT NOT NULL DEFAULT 0",
+        "ALTER TABLE replica DROP CONSTRAINT IF EXISTS replica_pkey, DROP CONSTRAINT IF EXISTS replica_newest",
+        "ALTER TABLE replica ADD CONSTRAINT replica_newest PRIMARY KEY (device, id, n)",
+        "CREATE INDEX IF NOT EXISTS replica_returning ON replica(device) WHERE returns > 0",
+        "UPDATE hub_schema SET oldest_reader = \(withNumberedRows) WHERE oldest_reader < \(withNumberedRows)",
     ]
 
     /// The facts about earlier runs that housekeeping needs. An older program removes no events, so it may run beside this one.

@@ -9,6 +9,7 @@ enum PostgresSets {
     static func statement(_ statement: RowStatement) -> String {
         let source = SetSource(parameters: statement.kinds)
         if statement.isRemoval { return removal(statement, of: source.rows(.compared)) }
+        if !statement.merges.isEmpty { return succession(statement, of: source.rows(.compared)) }
         let values = statement.kinds.indices.map { "u.v\($0 + 1)" }.joined(separator: ", ")
         return """
             \(source.numbering)INSERT INTO \(statement.table)(\(statement.columns.joined(separator: ", ")))
@@ -25,6 +26,29 @@ enum PostgresSets {
         return """
             DELETE FROM \(statement.table) WHERE ctid = ANY(ARRAY(
             SELECT r.place FROM \(rows) CROSS JOIN LATERAL (SELECT t.ctid AS place FROM \(statement.table) t WHERE \(condition) OFFSET 0) AS r))
+            """
+    }
+
+    /// Replaces the newest row of each key by one that follows from it, with the next number. The lock of the hub keeps both in order.
+    ///
+    /// - Parameter rows: The new values as `u(v1, v2, …)`.
+    static func succession(_ statement: RowStatement, of rows: String) -> String {
+        let (table, columns) = (statement.table, statement.columns)
+        let condition = statement.key.enumerated().map { "t.\($1) = u.v\($0 + 1)" }.joined(separator: " AND ")
+        let former = columns.dropFirst(statement.key.count)
+        let merged = zip(former, statement.merges).enumerated().map { index, column in
+            let new = "pair.v\(statement.key.count + index + 1)"
+            return "CASE WHEN pair.place IS NULL THEN \(new) ELSE \(column.1.expression("pair.\(column.0)", new)) END"
+        }
+        let values = statement.key.indices.map { "pair.v\($0 + 1)" } + merged
+        return """
+            WITH pair AS MATERIALIZED (
+            SELECT u.*, f.* FROM \(rows) LEFT JOIN LATERAL (
+            SELECT t.ctid AS place, t.n, \(former.map { "t.\($0)" }.joined(separator: ", "))
+            FROM \(table) t WHERE \(condition) ORDER BY t.n DESC LIMIT 1) AS f ON true),
+            gone AS (DELETE FROM \(table) WHERE ctid = ANY(ARRAY(SELECT place FROM pair WHERE place IS NOT NULL)))
+            INSERT INTO \(table)(\(columns.joined(separator: ", ")), n)
+            SELECT \(values.joined(separator: ", ")), coalesce(pair.n + 1, 0) FROM pair
             """
     }
 

@@ -56,14 +56,14 @@ extension WriteGroup {
         private var sets: [Kind: [[DatabaseValue]]] = [:]
         /// Keys that were not there. Most of them are written, and fail by themselves when another hub was faster.
         private var absentKeys: [KeyName] = []
-        private let tables: KeyTables
+        private let spelling: SQLSpelling
         var readsGrants = false
 
         enum Kind: Int, CaseIterable {
             case record, uuid, key, device, replica, keeping, horizon, refusal
         }
 
-        init(_ tables: KeyTables) { self.tables = tables }
+        init(_ spelling: SQLSpelling) { self.spelling = spelling }
 
         mutating func add(_ kind: Kind, _ values: [DatabaseValue]) { sets[kind, default: []].append(values) }
 
@@ -74,7 +74,7 @@ extension WriteGroup {
         }
 
         private mutating func add(_ name: KeyName, state: Int64) {
-            add(tables.isOfUUIDs(name.key) ? .uuid : .key, [.text(name.device.text), .text(name.key.text), .int(state)])
+            add(spelling.keys.isOfUUIDs(name.key) ? .uuid : .key, [.text(name.device.text), .text(name.key.text), .int(state)])
         }
 
         /// - Parameter writes: The writes of the decision.
@@ -90,14 +90,16 @@ extension WriteGroup {
             case .record:
                 RowFact(
                     "coalesce((SELECT r.version FROM record r WHERE r.entity = ?1 AND r.id = ?2), 0) <> ?3", [.text, .text, .int])
-            case .uuid: (tables.uuids ?? tables.others).fact
-            case .key: tables.others.fact
-            case .device: RowFact("coalesce((SELECT d.replica FROM device d WHERE d.id = ?1), '') <> ?2", [.text, .text])
+            case .uuid: (spelling.keys.uuids ?? spelling.keys.others).fact
+            case .key: spelling.keys.others.fact
+            case .device:
+                RowFact(
+                    "coalesce((SELECT d.replica FROM device d WHERE d.id = ?1\(spelling.newestRow)), '') <> ?2", [.text, .text])
             case .replica:
                 RowFact(
                     """
                     coalesce((SELECT r.max_seq || ' ' || r.acked_seq || ' ' || r.returns FROM replica r
-                    WHERE r.device = ?1 AND r.id = ?2), '') <> ?3
+                    WHERE r.device = ?1 AND r.id = ?2\(spelling.newestRow)), '') <> ?3
                     """, [.text, .text, .text])
             case .keeping: RowFact("(SELECT count(*) FROM device_keeping k WHERE k.device = ?1) <> ?2", [.text, .int])
             case .horizon: RowFact("coalesce((SELECT h.version FROM horizon h WHERE h.entity = ?1), 0) <> ?2", [.text, .int])

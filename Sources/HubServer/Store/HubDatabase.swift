@@ -111,13 +111,18 @@ package struct SQLSpelling: Sendable {
     /// Follows a query of rows that the transaction removes: it locks them, and leaves out those that others have locked. Empty where a
     /// transaction that writes is the only one.
     package var lockingFreeRows: String
+    /// Follows a look-up of one row by the key of a statement with ``RowStatement/merges``. On a server rows of such a table are replaced, not
+    /// updated, with the next number in the column `n`: while another session keeps a snapshot open, as a backup does, the former rows cannot
+    /// be removed, and the newest one is found before them.
+    package var newestRow: String
 
     package init(
         byFeed: String, isFeedByExpression: Bool, tokens: String, keepsLog: Bool, keys: KeyTables, bytesOfDocuments: String? = nil,
-        byBytes: String = "", lockingFreeRows: String = ""
+        byBytes: String = "", lockingFreeRows: String = "", newestRow: String = ""
     ) {
         self.byBytes = byBytes
         self.lockingFreeRows = lockingFreeRows
+        self.newestRow = newestRow
         self.bytesOfDocuments = bytesOfDocuments
         self.byFeed = byFeed
         self.isFeedByExpression = isFeedByExpression

@@ -38,16 +38,17 @@ extension HubStore {
         fileprivate func knows(_ replica: ReplicaID?) -> Bool { replica.map { asked.contains($0) || replicas[$0] != nil } ?? true }
     }
 
-    private static let currentQuery = LookUp("SELECT replica FROM device WHERE id = ?1", [.text])
+    private var currentQuery: LookUp { LookUp("SELECT replica FROM device WHERE id = ?1\(database.spelling.newestRow)", [.text]) }
+    private var replicaQuery: LookUp {
+        LookUp("\(HubStore.replicas) device = ?1 AND id = ?2\(database.spelling.newestRow)", [.text, .text])
+    }
     /// The limit protects against a device that keeps inventing names.
-    private static let replicaQuery = LookUp(
-        """
-        SELECT id, max_seq, acked_seq, returns, last_seen_ms FROM replica WHERE device = ?1 AND (id = ?2 OR returns > 0) LIMIT 1000
-        """, [.text, .text])
+    private static let returningQuery = LookUp("\(replicas) device = ?1 AND returns > 0 LIMIT 1000", [.text])
+    private static let replicas = "SELECT id, max_seq, acked_seq, returns, last_seen_ms FROM replica WHERE"
 
     private static let keepingQuery = LookUp("SELECT since_ms FROM device_keeping WHERE device = ?1", [.text])
     /// Number of ``questions(_:)``.
-    static let questionsCount = 3
+    static let questionsCount = 4
 
     /// - Parameter replica: Included in the view, if it exists.
     func view(of device: DeviceID, _ replica: ReplicaID?) throws(DatabaseError) -> DeviceView {
@@ -55,7 +56,7 @@ extension HubStore {
         if let known, known.knows(replica) { return known }
         var view = DeviceView()
         try covered { () throws(DatabaseError) in
-            try database.answer(HubStore.questions([(device, replica)])) { question, _, row in
+            try database.answer(questions([(device, replica)])) { question, _, row in
                 HubStore.add(row, of: question, to: &view)
             }
         }
@@ -75,11 +76,12 @@ extension HubStore {
         try view(of: device, id).replicas[id]
     }
 
-    static func questions(_ callers: [(device: DeviceID, replica: ReplicaID?)]) -> [Question] {
-        [
-            Question(currentQuery, callers.map { [.text($0.device.text)] }),
+    func questions(_ callers: [(device: DeviceID, replica: ReplicaID?)]) -> [Question] {
+        let devices = callers.map { [.text($0.device.text)] as [DatabaseValue] }
+        return [
+            Question(currentQuery, devices),
             Question(replicaQuery, callers.map { [.text($0.device.text), DatabaseValue($0.replica?.text)] }),
-            Question(keepingQuery, callers.map { [.text($0.device.text)] }),
+            Question(HubStore.returningQuery, devices), Question(HubStore.keepingQuery, devices),
         ]
     }
 
@@ -87,10 +89,10 @@ extension HubStore {
     static func add(_ row: any DatabaseRow, of question: Int, to view: inout DeviceView) {
         switch question {
         case 0: view.current = row.optionalText(0).map { ReplicaID(trusted: $0) }
-        case 1:
+        case 1, 2:
             view.replicas[ReplicaID(trusted: row.text(0))] = ReplicaRow(
                 maxSeq: row.int(1), ackedSeq: row.int(2), returns: row.int(3), lastSeen: Timestamp(milliseconds: row.int(4)))
-        case 2: view.keeps = true
+        case 3: view.keeps = true
         case let other: preconditionFailure("a device has no question \(other)")
         }
     }

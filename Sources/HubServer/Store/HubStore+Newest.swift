@@ -30,7 +30,7 @@ extension HubStore {
         let others = HubStore.questionsCount
         // Forgotten deletions change without a commit, so they are read each time.
         let questions =
-            HubStore.questions(callers) + [
+            questions(callers) + [
                 Question(hubQuery), Question(HubStore.horizonsQuery),
                 Question(newestQuery, [[.text(newest.map { HubStore.text($0.position) } ?? "")]]),
             ]

@@ -4,7 +4,7 @@ import SyncCore
 extension HubStore {
     /// - Parameter basis: The state of the hub, for a decision without its lock.
     func openGroup(head: Int64, deciding basis: DecisionBasis? = nil) {
-        group = WriteGroup(head: head, in: database.spelling.keys, basis: basis)
+        group = WriteGroup(head: head, in: database.spelling, basis: basis)
     }
 
     func closeGroup() { group = nil }
@@ -105,37 +105,19 @@ extension HubStore {
     /// The writing statements, each with the form of its rows.
     private enum Rows {
         static let device = RowStatement(
-            "device",
-            [
-                "id": .text, "first_seen_ms": .int, "last_seen_ms": .int, "replica": .text, "agent": .text, "platform": .text,
-                "config_seen": .int, "applied": .int, "duplicates": .int, "conflicts": .int, "rejected": .int, "retried": .int,
-                "waiting": .int, "waiting_at_ms": .int,
-            ],
-            conflict: """
-                ON CONFLICT(id) DO UPDATE SET
-                last_seen_ms = CASE WHEN excluded.last_seen_ms > device.last_seen_ms THEN excluded.last_seen_ms \
-                ELSE device.last_seen_ms END,
-                replica = coalesce(excluded.replica, device.replica), agent = coalesce(excluded.agent, device.agent),
-                platform = coalesce(excluded.platform, device.platform), config_seen = coalesce(excluded.config_seen, device.config_seen),
-                applied = device.applied + excluded.applied, duplicates = device.duplicates + excluded.duplicates,
-                conflicts = device.conflicts + excluded.conflicts, rejected = device.rejected + excluded.rejected,
-                retried = device.retried + excluded.retried, waiting = coalesce(excluded.waiting, device.waiting),
-                waiting_at_ms = coalesce(excluded.waiting_at_ms, device.waiting_at_ms)
-                """)
+            "device", key: ["id": .text],
+            merging: [
+                "first_seen_ms": (.int, .former), "last_seen_ms": (.int, .larger), "replica": (.text, .latter), "agent": (.text, .latter),
+                "platform": (.text, .latter), "config_seen": (.int, .latter), "applied": (.int, .sum), "duplicates": (.int, .sum),
+                "conflicts": (.int, .sum), "rejected": (.int, .sum), "retried": (.int, .sum), "waiting": (.int, .latter),
+                "waiting_at_ms": (.int, .latter),
+            ])
         static let replica = RowStatement(
-            "replica",
-            [
-                "device": .text, "id": .text, "max_seq": .int, "acked_seq": .int, "returns": .int, "first_seen_ms": .int,
-                "last_seen_ms": .int,
-            ],
-            conflict: """
-                ON CONFLICT(device, id) DO UPDATE SET
-                max_seq = CASE WHEN excluded.max_seq > replica.max_seq THEN excluded.max_seq ELSE replica.max_seq END,
-                acked_seq = CASE WHEN excluded.acked_seq > replica.acked_seq THEN excluded.acked_seq ELSE replica.acked_seq END,
-                returns = replica.returns + excluded.returns,
-                last_seen_ms = CASE WHEN excluded.last_seen_ms > replica.last_seen_ms THEN excluded.last_seen_ms \
-                ELSE replica.last_seen_ms END
-                """)
+            "replica", key: ["device": .text, "id": .text],
+            merging: [
+                "max_seq": (.int, .larger), "acked_seq": (.int, .larger), "returns": (.int, .sum), "first_seen_ms": (.int, .former),
+                "last_seen_ms": (.int, .larger),
+            ])
         static let record = RowStatement(
             "record",
             [

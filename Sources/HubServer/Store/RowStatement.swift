@@ -9,10 +9,33 @@ package enum ColumnKind: Sendable {
     case uuid, device
 }
 
+/// The value of a column when a row with the same key is there already.
+package enum ColumnMerge: Sendable {
+    /// The former value stays.
+    case former
+    /// The new one, unless it is NULL.
+    case latter
+    case larger, sum
+
+    /// The value as an expression of the former one and the new one.
+    package func expression(_ former: String, _ new: String) -> String {
+        switch self {
+        case .former: former
+        case .latter: "coalesce(\(new), \(former))"
+        case .larger: "CASE WHEN \(new) > \(former) THEN \(new) ELSE \(former) END"
+        case .sum: "\(former) + \(new)"
+        }
+    }
+}
+
 /// A statement that writes rows of one table, or removes them; each engine does it for many rows at once in its cheapest way.
 package struct RowStatement: Sendable {
     package let table: String
     package let columns: [String]
+    /// For rows that change with every request of a device: the merge of each column behind the ``key``, which begins the columns. An engine
+    /// that keeps former versions of rows may replace such a row instead of updating it (``SQLSpelling/newestRow``). Empty: others.
+    package let merges: [ColumnMerge]
+    package let key: [String]
     package let kinds: [ColumnKind]
     /// The clause after the rows, such as `ON CONFLICT(id) DO UPDATE SET …`, where `excluded` is the new row.
     package let conflict: String
@@ -27,8 +50,23 @@ package struct RowStatement: Sendable {
         self.kinds = columns.map(\.value)
         self.conflict = conflict
         isRemoval = false
-        let marks = repeatElement("?", count: columns.count).joined(separator: ", ")
-        single = "INSERT INTO \(table)(\(self.columns.joined(separator: ", "))) VALUES(\(marks)) \(conflict)"
+        (key, merges) = ([], [])
+        single = RowStatement.insertion(table, self.columns, conflict)
+    }
+
+    /// - Parameter columns: Those behind the key.
+    init(_ table: String, key: KeyValuePairs<String, ColumnKind>, merging columns: KeyValuePairs<String, (ColumnKind, ColumnMerge)>) {
+        self.table = table
+        self.key = key.map(\.key)
+        self.columns = self.key + columns.map(\.key)
+        kinds = key.map(\.value) + columns.map(\.value.0)
+        merges = columns.map(\.value.1)
+        isRemoval = false
+        let changes = columns.filter { $0.value.1 != .former }.map { column, value in
+            "\(column) = \(value.1.expression("\(table).\(column)", "excluded.\(column)"))"
+        }
+        conflict = "ON CONFLICT(\(self.key.joined(separator: ", "))) DO UPDATE SET \(changes.joined(separator: ", "))"
+        single = RowStatement.insertion(table, self.columns, conflict)
     }
 
     /// - Parameter columns: They begin an index of the table.
@@ -38,7 +76,13 @@ package struct RowStatement: Sendable {
         self.kinds = columns.map(\.value)
         conflict = ""
         isRemoval = true
+        (key, merges) = ([], [])
         single = "DELETE FROM \(table) WHERE \(self.columns.map { "\($0) = ?" }.joined(separator: " AND "))"
+    }
+
+    private static func insertion(_ table: String, _ columns: [String], _ conflict: String) -> String {
+        let marks = repeatElement("?", count: columns.count).joined(separator: ", ")
+        return "INSERT INTO \(table)(\(columns.joined(separator: ", "))) VALUES(\(marks)) \(conflict)"
     }
 }
 

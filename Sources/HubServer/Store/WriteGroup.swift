@@ -13,10 +13,10 @@ struct WriteGroup {
     let basis: DecisionBasis?
     var facts: Facts?
 
-    init(head: Int64, in tables: KeyTables, basis: DecisionBasis? = nil) {
+    init(head: Int64, in spelling: SQLSpelling, basis: DecisionBasis? = nil) {
         self.head = head
         self.basis = basis
-        facts = basis == nil ? nil : Facts(tables)
+        facts = basis == nil ? nil : Facts(spelling)
     }
 
     mutating func change(at now: Timestamp, _ body: (inout Layer) -> Void) {

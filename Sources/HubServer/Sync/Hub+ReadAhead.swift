@@ -151,7 +151,7 @@ extension HubStore {
             Question(
                 HubStore.refusalQuery, refusals.map { [.text($0.device.text), .text($0.record.entity.text), .text($0.record.id.text)] }),
         ]
-        let questions = ofRecords + HubStore.questions(callers) + keys.questions
+        let questions = ofRecords + self.questions(callers) + keys.questions
         let ofKeys = ofRecords.count + HubStore.questionsCount
         try database.answer(questions + others) { question, set, row in
             switch question {

@@ -365,7 +365,7 @@ struct DecisionTests {
         let hub = try bench.hub()
         #expect(try hub.verdict(Sent("k-4", seq: 4, .create, id: "a-4")).version == 4)
         #expect(try hub.hub.stats().counters.applied == 4)
-        #expect(try bench.server.query("SELECT oldest_reader FROM hub_schema", schema: bench.schema) == [["14"]])
+        #expect(try bench.server.query("SELECT oldest_reader FROM hub_schema", schema: bench.schema) == [["16"]])
     }
 
     @Test("The log keeps its newest rows, and the row of the hub is never written")

@@ -21,7 +21,7 @@ extension KeyTableTests {
         #expect(indexes.count { $0[2]?.contains("USING brin (version)") == true } == 16, "\(indexes)")
     }
 
-    @Test("The index is turned round while a hub of before works on, which is not locked out")
+    @Test("The index is turned round while a hub of before works on")
     func turned() throws {
         let bench = try ReplicaBench()
         do { try Self.fill(try bench.hub(), 1...9) }
@@ -40,7 +40,7 @@ extension KeyTableTests {
         let workers = (0..<3).map { index in Worker { try bench.hub(seed: UInt64(index)).hub.head } }
         for n in 1...9 { #expect(try old.verdict(Self.sent(n)).word == "duplicate") }
         #expect(try workers.map { try $0.join() } == [18, 18, 18])
-        #expect(try bench.server.query("SELECT version, oldest_reader FROM hub_schema", schema: bench.schema) == [["15", "14"]])
+        #expect(try bench.server.query("SELECT version, oldest_reader FROM hub_schema", schema: bench.schema) == [["16", "16"]])
         try Self.checkOrder(bench)
         let hub = try bench.hub(seed: 8)
         for hub in [old, hub] { try Self.check(hub, 1...9, "schema 15") }

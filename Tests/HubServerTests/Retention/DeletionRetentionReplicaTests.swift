@@ -1,6 +1,7 @@
 import HubPostgres
 import PostgresStand
 import SyncCore
+import Synchronization
 import Testing
 
 @testable import HubServer
@@ -98,64 +99,81 @@ struct DeletionRetentionReplicaTests {
     @Test("Devices that pull in small pages beside removals and pushes have each record, and no deleted one")
     func together() throws {
         let bench = try ReplicaBench()
-        let records = 40
-        let removed = Worker { () throws -> Int64 in
+        let device = try Self.hub(bench, seed: 30)
+        let running = Running()
+        let remover = Worker { () throws -> Int64 in
             let hub = try Self.hub(bench, seed: 2)
-            for _ in 0..<150 { try Self.remove(hub, before: hub.now.advanced(by: .seconds(1))) }
+            var isLast = false
+            while !isLast {
+                isLast = running.isOver
+                try Self.remove(hub, before: hub.now.advanced(by: .seconds(1)))
+            }
             return hub.hub.housekept.deletions
         }
         let pushers = (0..<2).map { index in
             Worker { () throws -> [RecordID: Int64] in
-                let hub = try Self.hub(bench, seed: UInt64(10 + index))
-                var random = SeededRandom(seed: UInt64(index))
-                var versions: [RecordID: Int64] = [:]
-                for push in 1...150 {
-                    let id = RecordID(trusted: "r-\(index)-\(Int.random(in: 0..<records, using: &random))")
-                    let known = versions[id]
-                    let sent = Sent("k-\(push)", seq: Int64(push), known == nil ? .create : .delete, id: id.text, base: known ?? 0)
-                    let results = try hub.verdicts([sent], device: DeviceID(trusted: "gw-\(index)"))
-                    guard let version = results.first?.verdict.version else {
-                        throw PostgresServer.Failure(description: "push \(push): \(results)")
-                    }
-                    versions[id] = known == nil ? version : nil
-                }
-                return versions
+                defer { running.end() }
+                return try Self.push(bench, index)
             }
         }
         var held: [RecordID: Int64] = [:]
-        var (cursor, listings) = (String?.none, 0)
-        let device = try Self.hub(bench, seed: 30)
-        func follow(until isEnd: () -> Bool) throws {
-            while true {
-                let pull = try device.pull([("audits", cursor)], limit: 7)
-                if pull.errors.first?.problem.code == "cursor-expired" {
-                    let pages = try device.list(SnapshotRequest(entity: "audits", after: nil, limit: 9))
-                    held = Dictionary(uniqueKeysWithValues: pages.flatMap(\.records).map { ($0.id, $0.record.version) })
-                    (cursor, listings) = (pages.first?.startCursor, listings + 1)
-                    continue
-                }
-                guard let page = pull.pages.first else {
-                    if isEnd() { return }
-                    continue
-                }
-                for deletion in page.deletions { held[deletion.id] = nil }
-                for record in page.records { held[record.id] = record.record.version }
-                cursor = page.cursor
-                if !page.hasMore, isEnd() { return }
-            }
-        }
-        var pulls = 0
-        try follow {
-            pulls += 1
-            return pulls > 300
+        var cursor = String?.none
+        var isLast = false
+        while !isLast {
+            isLast = running.isOver
+            cursor = try Self.follow(device, from: cursor, &held)
         }
         var made: [RecordID: Int64] = [:]
         for pusher in pushers { made.merge(try pusher.join()) { $1 } }
-        let removals = try removed.join()
-        try follow { true }
         #expect(held == made)
-        #expect(removals > 0)
+        let removed = try remover.join()
+        #expect(removed > 0)
         let forgotten = try bench.server.query("SELECT forgotten FROM horizon WHERE entity = 'audits'", schema: bench.schema)
-        #expect(forgotten == [["\(removals)"]])
+        #expect(forgotten == [["\(removed)"]])
+    }
+
+    /// The two that push.
+    private final class Running: Sendable {
+        private let left = Atomic<Int>(2)
+        var isOver: Bool { left.load(ordering: .acquiring) == 0 }
+        func end() { left.subtract(1, ordering: .acquiringAndReleasing) }
+    }
+
+    /// Makes and deletes records of its own, and returns those that are left, with their versions.
+    private static func push(_ bench: ReplicaBench, _ index: Int) throws -> [RecordID: Int64] {
+        let hub = try hub(bench, seed: UInt64(10 + index))
+        var random = SeededRandom(seed: UInt64(index))
+        var versions: [RecordID: Int64] = [:]
+        for push in 1...150 {
+            let id = RecordID(trusted: "r-\(index)-\(Int.random(in: 0..<40, using: &random))")
+            let known = versions[id]
+            let sent = Sent("k-\(push)", seq: Int64(push), known == nil ? .create : .delete, id: id.text, base: known ?? 0)
+            let results = try hub.verdicts([sent], device: DeviceID(trusted: "gw-\(index)"))
+            guard let version = results.first?.verdict.version else {
+                throw PostgresServer.Failure(description: "push \(push): \(results)")
+            }
+            versions[id] = known == nil ? version : nil
+        }
+        return versions
+    }
+
+    /// Brings what a device holds up to the newest commit, and lists anew where deletions are forgotten that it has not seen.
+    private static func follow(_ hub: HubBench, from start: String?, _ held: inout [RecordID: Int64]) throws -> String? {
+        var cursor = start
+        while true {
+            let pull = try hub.pull([("audits", cursor)], limit: 7)
+            if let error = pull.errors.first {
+                guard error.problem.code == "cursor-expired" else { throw PostgresServer.Failure(description: error.problem.code) }
+                let pages = try hub.list(SnapshotRequest(entity: "audits", after: nil, limit: 9))
+                held = Dictionary(uniqueKeysWithValues: pages.flatMap(\.records).map { ($0.id, $0.record.version) })
+                cursor = pages.first?.startCursor
+                continue
+            }
+            guard let page = pull.pages.first else { return cursor }
+            for deletion in page.deletions { held[deletion.id] = nil }
+            for record in page.records { held[record.id] = record.record.version }
+            cursor = page.cursor
+            if !page.hasMore { return cursor }
+        }
     }
 }
