@@ -168,6 +168,8 @@ package enum Ablation: String, Sendable, CaseIterable {
     case arrivalsTold
     /// The upload of any device lets a record show the file that it names.
     case uploadsCountAnywhere
+    /// A record goes on to wait for a file that its device offers and need not bring.
+    case offersUnheard
 }
 
 package struct Ablations: Sendable, Hashable {

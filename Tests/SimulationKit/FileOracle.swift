@@ -69,9 +69,22 @@ struct FileOracle {
     ///
     /// - Parameter countsIn: Tells of a record that names the file whether the upload counts in it, although another device put the digest
     ///   there.
-    mutating func bring(_ digest: BlobDigest, by device: DeviceID, countsIn: (RecordName) -> Bool) {
+    /// - Returns: The records in which it counts.
+    mutating func bring(_ digest: BlobDigest, by device: DeviceID, countsIn: (RecordName) -> Bool) -> [RecordName] {
         brought[device, default: []].insert(digest)
-        for name in naming(digest) where isNamer(device, of: digest, in: name) || countsIn(name) { links[name]?[digest] = .shown }
+        return show(digest, in: naming(digest).filter { isNamer(device, of: digest, in: $0) || countsIn($0) })
+    }
+
+    /// A device has offered the file, and was told that the hub has it: the records that wait for its upload wait no longer.
+    ///
+    /// - Returns: Those records.
+    mutating func offer(_ digest: BlobDigest, by device: DeviceID) -> [RecordName] {
+        show(digest, in: naming(digest).filter { isNamer(device, of: digest, in: $0) })
+    }
+
+    private mutating func show(_ digest: BlobDigest, in names: [RecordName]) -> [RecordName] {
+        for name in names { links[name]?[digest] = .shown }
+        return names
     }
 
     /// Bytes were sent to an upload.

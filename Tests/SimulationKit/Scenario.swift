@@ -190,6 +190,11 @@ package struct Scenario: Sendable, Hashable {
             faults.subtract([.portal, .auth, .poison, .restore, .clone, .hubRestore, .rollback, .link, .metered, .pause])
             (agents, sharesOut, keeps, usesGroups) = (3, true, true, false)
             (operations, records, pullInterval, faultsFor) = (60, 3, .seconds(20), .seconds(600))
+        case .offersUnheard:
+            // A record waits for a file of its device, which another device brings for a record of both.
+            faults.subtract([.portal, .auth, .poison, .restore, .clone, .hubRestore, .rollback, .link, .metered, .pause])
+            (agents, sharesOut, hasFiles, usesGroups) = (3, true, true, false)
+            (operations, records, pullInterval, faultsFor) = (60, 8, .seconds(20), .seconds(600))
         case .newSchemasUnseen:
             // A device switches to a newer version of a schema while pages of the old one are on their way to it.
             faults = [.delay]

@@ -28,6 +28,11 @@ extension Simulation {
             }
             try checkBytes(response, flight)
             count(oracle.files.has(digest, by: device) ? "own files read" : "files of records read")
+            guard case .upload(_, .lookUp) = flight.purpose else { return }
+            let waited = oracle.files.offer(digest, by: device)
+            if !waited.isEmpty { count("files offered that a record waits for") }
+            try noteArrived(device)
+            try checkTold(digest, in: waited)
         case 404:
             guard !mayRead else {
                 throw Broken("a device of a record can read its file", "\(device) is refused \(digest): \(describe(digest, device))")
@@ -97,8 +102,10 @@ extension Simulation {
         }
         if isNamed { count("files brought that a record of another device names") }
         let record = oracle.files.recordsOfUploads[place]
-        oracle.files.bring(flight.digest, by: device) { name in name == record && before.receives(name, device) }
+        let waited = oracle.files.bring(flight.digest, by: device) { name in name == record && before.receives(name, device) }
         try noteArrived(device, bringing: flight.digest)
+        // An upload that is over answers so again, and changes nothing then.
+        if !isOwn { try checkTold(flight.digest, in: waited) }
     }
 
     // MARK: Records
@@ -136,6 +143,16 @@ extension Simulation {
             oracle.rules.publish(name, document, version: held.version, rules, at: hubTime)
             oracle.files.note(name, document, by: device)
             count("files arrived in records")
+        }
+    }
+
+    /// The upload of a file is over, whether its bytes were needed or not, and the records that waited for it say so.
+    private func checkTold(_ digest: BlobDigest, in names: [RecordName]) throws(Broken) {
+        for name in names {
+            guard let data = try Broken.none({ try hub.hub.record(name) })?.data, let file = SimFile.shown(in: data),
+                BlobDigest(file.digest) == digest, !file.isUploaded
+            else { continue }
+            throw Broken("a record waits for its file until its device has settled it", "\(name) still waits for \(digest)")
         }
     }
 
@@ -187,7 +204,7 @@ extension Simulation {
                 guard !oracle.files.has(digest, by: agent.device) else {
                     throw Broken("a record shows the files of its device", "\(name) does not show \(digest) of \(agent.device)")
                 }
-                // It was told that the hub has the file while another record showed it, or it wrote the digest by hand.
+                // It was told that the hub has the file before the record named it, or it wrote the digest by hand.
                 count("records that do not show a file their device has")
             }
         }

@@ -140,7 +140,7 @@ extension Simulation {
     func goOnWithFiles(_ agent: SimAgent) throws(Broken) {
         guard !agent.files.isBusy, agent.linkIsUp, let store = agent.store else { return }
         let free: (BlobID) -> Bool = { [now] in agent.files.held[$0].map { $0 <= now } ?? true }
-        let uploads = try Broken.none { try store.reads.waitingBlobs(limit: 10) }.filter { free($0.id) }
+        let uploads = try Broken.none { try store.reads.waitingBlobs(limit: 10) }.filter { free($0.id) && !isLate($0, agent) }
         let wanted = try Broken.none { try store.reads.wantedBlobs(limit: 10) }
         let ids = Set(wanted.map(\.id))
         agent.files.downloads = agent.files.downloads.filter { ids.contains($0.key) }
@@ -150,6 +150,11 @@ extension Simulation {
         } else if let job = downloads.first {
             download(job, agent)
         }
+    }
+
+    /// In histories that are led there a device begins late with a file: another one may have brought it by then.
+    private func isLate(_ job: UploadJob, _ agent: SimAgent) -> Bool {
+        scenario.toward == .offersUnheard && !isHealed && agent.files.uploads[job.id] == nil && fileChance(0.8)
     }
 
     /// Somebody with the credentials of a device asks for any digest.
@@ -180,7 +185,9 @@ extension Simulation {
         let url = machine.progress.url ?? Self.files.files
         var request: HTTPRequest
         switch step {
-        case .lookUp: request = fileRequest(.head, Self.hubURL + "/v1/blobs/" + job.digest.hex, agent)
+        case .lookUp:
+            request = fileRequest(.head, Self.hubURL + "/v1/blobs/" + job.digest.hex, agent)
+            request.headers[Tus.length] = String(job.size)
         case .ask, .verify: request = fileRequest(.head, url, agent)
         case .destroy: request = fileRequest(.delete, url, agent)
         case .create(let count):

@@ -287,7 +287,10 @@ extension Agent {
         }
         var request: HTTPRequest
         switch call.request {
-        case .lookUp: request = try plain(.head, (server.blobs ?? server.files) + job.digest.hex)
+        case .lookUp:
+            request = try plain(.head, (server.blobs ?? server.files) + job.digest.hex)
+            // An offer to bring the file: the answer that spares the upload counts for the records that wait for it.
+            request.headers[Tus.length] = String(job.size)
         case .ask: request = try plain(.head, url)
         case .destroy: request = try plain(.delete, url)
         case .verify: request = try plain(server.verify == .download ? .get : .head, url)

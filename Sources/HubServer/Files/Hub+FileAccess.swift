@@ -5,14 +5,18 @@ import SyncCore
 //
 // A digest in a document alone gives no right. Otherwise a device that has learned a digest, perhaps from a record that it does not receive
 // any more, could write it into a record of its own and read the file there. So a record shows a file when the bytes arrived for it, or
-// when the author of the placeholder could read the file at that moment, or at a later one at which it changed the waiting record.
+// when the author of the placeholder could read the file at that moment, or at a later one at which it changed the waiting record or
+// offered to bring the file.
 extension Hub {
     /// A device learns only about files that it may read: a digest alone must not give access to the content of others.
-    func blob(_ request: HubRequest, _ caller: HubGate.Caller, _ uploads: HubUploads) throws(HubRefusal) -> HubResponse {
+    func blob(
+        _ request: HubRequest, _ caller: HubGate.Caller, _ uploads: HubUploads, at now: Timestamp
+    ) throws(HubRefusal) -> HubResponse {
         let name = request.path.dropFirst(Endpoint.blobPrefix.utf8.count)
         guard let digest = BlobDigest(hex: String(name)) ?? BlobDigest(String(name)),
             let found = try querying({ () throws(DatabaseError) in try file(digest, for: caller) })
         else { throw HubRefusal(try refusal(ofFile: String(name))) }
+        if request.offersFile { try querying { () throws(DatabaseError) in try takeOffer(of: digest, by: caller.device, at: now) } }
         var headers: HTTPHeaders = ["ETag": "\"\(digest)\"", "Accept-Ranges": "bytes", Tus.reprDigest: digest.field]
         let answer = FileAnswer(request.headers, isRead: request.method == "GET", tag: headers["ETag"] ?? "", size: found.size)
         // An edited database may say anything. The storage is asked before a byte leaves.
@@ -124,7 +128,7 @@ extension Hub {
     }
 
     /// The feed has events neither for their device nor for others, and no entity that strict rules do not name.
-    private func isInFeed(_ name: RecordName) -> Bool { settings.rules[name.entity].map { $0.kind != .event } ?? false }
+    func isInFeed(_ name: RecordName) -> Bool { settings.rules[name.entity].map { $0.kind != .event } ?? false }
 
     // MARK: Rights by a change
 

@@ -8,7 +8,7 @@ extension Hub {
         _ endpoint: Endpoint, _ request: HubRequest, _ caller: HubGate.Caller, at now: Timestamp
     ) throws(HubRefusal) -> HubResponse {
         guard let uploads = settings.uploads else { throw HubRefusal(Hub.notFound) }
-        if endpoint == .blob { return try blob(request, caller, uploads) }
+        if endpoint == .blob { return try blob(request, caller, uploads, at: now) }
         var response: HubResponse
         do throws(HubRefusal) {
             if request.method != "OPTIONS", let version = request.headers[Tus.resumable], version != Tus.version {

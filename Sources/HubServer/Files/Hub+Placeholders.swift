@@ -13,12 +13,34 @@ extension Hub {
     ///   - device: The device that has uploaded it.
     ///   - link: The record that the upload named.
     func flip(_ digest: BlobDigest, of device: DeviceID, also link: BlobLink?, at now: Timestamp) throws(DatabaseError) {
+        try reveal(digest, namedBy: device, at: now)
         var names = try store.waiting(for: digest)
         // The record that the upload named may have come before this hub looked for placeholders.
         if let link, !names.contains(link.record) { names.append(link.record) }
         let share = try share(of: device)
-        for name in try store.unshown(digest, namedBy: device) { try show(digest, in: name, at: now) }
         for name in names where try flip(name, [digest: true], uploader: share, isNamed: link?.record == name, at: now) {
+            try store.forgetWaiting(name, for: digest)
+        }
+    }
+
+    /// Answers a device that would bring a file and need not: it may read the file, and the hub has it. The records in which the device has
+    /// put the digest show the file from now on, as at the end of its upload.
+    ///
+    /// Otherwise a record that named the file before the device could read it would wait for ever. No other record is looked at, so the
+    /// work tells the device nothing of others.
+    func takeOffer(of digest: BlobDigest, by device: DeviceID, at now: Timestamp) throws(DatabaseError) {
+        if settings.ablations.contains(.offersUnheard) { return }
+        try reveal(digest, namedBy: device, at: now)
+    }
+
+    /// Lets the records in which a device has put the digest of a complete file show it, and replaces the placeholders. The devices of a
+    /// record may read the file then, so its placeholder tells them nothing, whoever has written it last.
+    private func reveal(_ digest: BlobDigest, namedBy device: DeviceID, at now: Timestamp) throws(DatabaseError) {
+        for (name, isWaiting) in try store.unshown(digest, namedBy: device) {
+            // Events show no files, so their links stay as they are. Those that say already that the file is there cost no more.
+            guard isWaiting || isInFeed(name) else { continue }
+            try show(digest, in: name, at: now)
+            _ = try flip(name, [digest: false], uploader: nil, isNamed: true, at: now)
             try store.forgetWaiting(name, for: digest)
         }
     }
@@ -60,7 +82,7 @@ extension Hub {
     }
 
     /// Lets a record show a file that it has waited for, when the device that has put its digest there changes the record and may read the
-    /// file by now. That device may never bring the file: it asks the hub first, which has it.
+    /// file by now. That device may never bring the file: an agent of an earlier version makes no offer, and its app may not have the file.
     ///
     /// - Returns: `true` when the record shows the file.
     private func vouchAgain(

@@ -132,13 +132,18 @@ extension HubStore {
         return found
     }
 
-    /// The records that name a file and do not show it yet, in which this device has put its digest.
-    func unshown(_ digest: BlobDigest, namedBy device: DeviceID) throws(DatabaseError) -> [RecordName] {
-        try database.all(
-            "SELECT entity, id FROM record_file WHERE digest = ? AND namer = ? AND shown = 0 ORDER BY entity, id", .text(digest.hex),
-            .text(device.text)
-        ) { RecordName(EntityName(trusted: $0.text(0)), RecordID(trusted: $0.text(1))) }
+    /// The records that name a file and do not show it yet, in which this device has put its digest; `isWaiting` for those that wait for
+    /// its bytes.
+    func unshown(_ digest: BlobDigest, namedBy device: DeviceID) throws(DatabaseError) -> [(name: RecordName, isWaiting: Bool)] {
+        try database.all(HubStore.unshownStatement, .text(digest.hex), .text(device.text)) {
+            (RecordName(EntityName(trusted: $0.text(0)), RecordID(trusted: $0.text(1))), $0.int(2) > 0)
+        }
     }
+
+    static let unshownStatement = """
+        SELECT entity, id, (SELECT count(*) FROM blob_wait w WHERE w.digest = f.digest AND w.entity = f.entity AND w.record_id = f.id)
+        FROM record_file f WHERE digest = ? AND namer = ? AND shown = 0 ORDER BY entity, id
+        """
 
     /// Makes the links of records anew that changed after a commit, in pages.
     ///

@@ -85,6 +85,8 @@ package enum Endpoint: String, CaseIterable, Sendable {
 }
 
 extension HubRequest {
-    var writes: Bool { Endpoint.find(path)?.writes ?? false }
+    var writes: Bool { Endpoint.find(path)?.writes ?? false || offersFile }
     var asksDatabase: Bool { Endpoint.find(path)?.asksDatabase ?? false }
+    /// The device has the file and would bring it, unless the hub has it already (PROTOCOL H2).
+    var offersFile: Bool { method == "HEAD" && headers[Tus.length] != nil && Endpoint.find(path) == .blob }
 }

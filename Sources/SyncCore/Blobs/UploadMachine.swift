@@ -52,7 +52,7 @@ package struct UploadMachine: Hashable, Sendable, FileMachine {
     }
 
     package enum Request: Hashable, Sendable {
-        /// HEAD for the digest.
+        /// HEAD for the digest, with the size of the file: the offer to bring it.
         case lookUp
         /// POST; the number of bytes in the same request, which is the whole file, or `nil` for none.
         case create(with: Int?)

@@ -47,6 +47,7 @@ struct FileLinkTests {
                 let content = FileLinkTests.contents[number(4)]
                 try stand.upload(content, by: device, for: number(2) == 0 ? id : nil)
                 brought[device, default: []].insert(try FileStand.digest(content).hex)
+            case 6: try stand.offer(FileLinkTests.contents[number(4)], by: device)
             case 5 where number(4) == 0:
                 bench.now = bench.now.advanced(by: .seconds(100 * 86_400))
                 try stand.hub.housekeep(at: bench.now)
@@ -125,6 +126,9 @@ struct FileLinkTests {
             #expect(steps.first?.hasPrefix("SEARCH record_file USING PRIMARY KEY (digest=?") == true, "\(steps)")
             #expect(!steps.contains { $0.hasPrefix("SCAN") }, "\(steps)")
         }
+        let steps = try store.database.all("EXPLAIN QUERY PLAN \(HubStore.unshownStatement)", .text(""), .text("")) { $0.text(3) }
+        #expect(steps.first == "SEARCH f USING PRIMARY KEY (digest=?)", "\(steps)")
+        #expect(steps.last == "SEARCH w USING PRIMARY KEY (digest=? AND entity=? AND record_id=?)", "\(steps)")
     }
 
     // MARK: Programs that do not know the links

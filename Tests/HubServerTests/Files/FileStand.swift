@@ -46,6 +46,17 @@ final class FileStand {
         fleet.bench.send(method, "/v1/blobs/\(digest.hex)", device: device, headers: fields)
     }
 
+    /// Asks for a file as an agent does that would bring it.
+    @discardableResult
+    func offer(_ bytes: [UInt8], by device: DeviceID) throws -> HubResponse {
+        ask(try Self.digest(bytes), by: device, "HEAD", [(Tus.length, "\(bytes.count)")])
+    }
+
+    /// Returns whether a record says that a file of it has not come yet.
+    func isWaiting(_ id: String) throws -> Bool {
+        try !Placeholder.waiting(in: #require(hub.record(RecordName(ScopeBench.orders, RecordID(trusted: id)))?.data)).isEmpty
+    }
+
     /// Returns whether a device gets the file, with all of its bytes.
     func mayFetch(_ bytes: [UInt8], _ device: DeviceID) throws -> Bool {
         let answer = ask(try Self.digest(bytes), by: device)

@@ -31,7 +31,7 @@ extension AttackerStand {
                 }
                 + [("Range", "bytes=0-3"), ("Range", "bytes=999-"), ("If-None-Match", "*")].map {
                     Asked(what: "blob with \($0.0)", method: "GET", target: "/v1/blobs/\(subject.digest)", headers: [$0])
-                }
+                } + [Asked(what: "blob offered", method: "HEAD", target: "/v1/blobs/\(subject.digest)", headers: [(Tus.length, "14")])]
         case .healthz, .readyz, .metrics: [Asked(what: endpoint.rawValue, method: "GET", target: endpoint.rawValue)]
         }
     }

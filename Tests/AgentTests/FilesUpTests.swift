@@ -1,0 +1,40 @@
+import Agent
+import LocalAPI
+import SyncCore
+import SyncLinux
+import Testing
+
+/// Files that go to the hub, with a whole agent and its socket.
+@Suite("Files go up, with a whole agent in front of them")
+struct FilesUpTests {
+    private static let text = "a picture of a pump"
+    private static let digest = BlobDigest(bytes: SHA256.hash(Array(text.utf8)))!
+
+    // Fault: the question did not say that the device has the file, so at the hub the record that names the file went on to wait for it.
+    @Test("The agent offers a file with its size, and does not bring what the hub has")
+    func offers() async throws {
+        let (hub, folder) = (try LoopbackHub(), try AgentStand.makeFolder())
+        let files = try BlobFiles(folder + "/blobs")
+        hub.weather = .changes { request, response in
+            guard request.method == .head else { return }
+            response.status = 200
+            response.headers[Tus.reprDigest] = Self.digest.field
+        }
+        let stand = try await AgentStand.start("entities: { audits: {} }\n", hub: hub, in: folder) { environment in
+            environment.blobs = files
+            environment.spread = .zero
+        }
+        let added = try await stand.send(.post, "/v1/blobs", Self.text)
+        #expect(added["id"] == "b-1", "\(added.text)")
+        #expect(try await stand.sync()["result"] == "ok")
+        var state = added["state"]
+        while state == "pending" || state == "uploading" {
+            state = try await stand.send(.get, "/v1/blobs")["items"]?.array?.first?.object?["state"]
+        }
+        #expect(state == "uploaded")
+        let asked = hub.requests.filter { $0.url.contains("/v1/blobs/") || $0.url.contains("/v1/files") }
+        #expect(asked.map(\.url) == ["http://127.0.0.1:9/v1/blobs/\(Self.digest.hex)"])
+        #expect(asked.first?.method == .head && asked.first?.headers[Tus.length] == "\(Self.text.utf8.count)")
+        try await stand.stop()
+    }
+}
