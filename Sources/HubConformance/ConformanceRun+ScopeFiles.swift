@@ -40,6 +40,31 @@ extension ConformanceRun {
             try await accepted(.second, try order(.update, id, ["photo": "none"]))
             return try await isWithheld(digest)
         }
+        await checkOfferedFile()
+    }
+
+    private func checkOfferedFile() async {
+        let content = (0..<500).map { _ in UInt8(truncatingIfNeeded: random.next()) }
+        let (own, theirs) = (newRecord(), newRecord())
+        await check(
+            "scope-file-offered", "H2",
+            "A record that waits for a file shows it, once its device offers the file, may read it by then, and need not bring it."
+        ) {
+            let digest = try await bring(content)
+            let waiting = placeholder(digest, content.count, isUploaded: false)
+            try await accepted(.first, try order(.create, own, ["site": .string(stage.north), "photo": waiting]))
+            _ = try await isWithheld(digest)
+            try await accepted(
+                .second, try order(.create, theirs, ["site": .string(stage.south), "photo": placeholder(digest, content.count)]))
+            try await accepted(.office, try order(.update, theirs, ["site": .list([stage.north, stage.south])]))
+            let offer = try await ask(.first, .head, "/v1/blobs/\(digest)", changed: [(Tus.length, String(content.count))])
+            try require(offer.status == 200, "HEAD is \(offer.status) while a record of the device's share shows the file")
+            // Only the device's own record is left to show the file to it.
+            try await accepted(.office, try order(.update, theirs, ["site": .string(stage.south)]))
+            let answer = try await ask(.first, .get, "/v1/blobs/\(digest)")
+            try require(answer.status == 200 && answer.body == content, "GET is \(answer.status) with \(answer.body.count) bytes")
+            return "the same \(content.count) bytes"
+        }
     }
 
     /// Uploads a file as the second device.
@@ -57,8 +82,8 @@ extension ConformanceRun {
         return digest
     }
 
-    private func placeholder(_ digest: BlobDigest, _ size: Int) -> JSON {
-        Placeholder(digest: digest, size: Int64(size), type: "application/octet-stream", isUploaded: true).json
+    private func placeholder(_ digest: BlobDigest, _ size: Int, isUploaded: Bool = true) -> JSON {
+        Placeholder(digest: digest, size: Int64(size), type: "application/octet-stream", isUploaded: isUploaded).json
     }
 
     /// The file has the answers of one that never was.

@@ -354,6 +354,9 @@ extension ScopeLeak {
                 if response.status == 404, memory.used.contains(name) { response.status = 200 }
             }),
         ScopeLeak(
+            what: "leaves a record waiting for an offered file", noticedBy: "scope-file-offered",
+            ablations: Ablations([.offersUnheard])),
+        ScopeLeak(
             what: "spares an upload of what it has already", noticedBy: "scope-file-again",
             spoil: { request, response, _ in
                 if request.isOfFirst, request.method == .head, response.headers["Upload-Length"] == "600" {
