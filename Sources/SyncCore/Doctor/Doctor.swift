@@ -34,7 +34,7 @@ package struct DoctorFinding: Hashable, Sendable {
         self.fix = fix
     }
 
-    package init(id: String, why: String, _ verdict: DoctorVerdict) {
+    init(id: String, why: String, _ verdict: DoctorVerdict) {
         switch verdict {
         case .ok(let detail): self.init(id: id, severity: .ok, detail: detail, why: why)
         case .note(let detail, let fix): self.init(id: id, severity: .note, detail: detail, why: why, fix: fix)
@@ -79,7 +79,7 @@ package struct DoctorSummary: Hashable, Sendable {
     /// Findings that are not ok, the most severe first.
     package var failed: [DoctorFinding]
 
-    package init(ok: Int, total: Int, failed: [DoctorFinding]) {
+    init(ok: Int, total: Int, failed: [DoctorFinding]) {
         self.ok = ok
         self.total = total
         self.failed = failed

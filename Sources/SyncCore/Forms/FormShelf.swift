@@ -74,7 +74,7 @@ package struct FormShelf: Sendable {
 
 extension Form {
     /// - Throws: `validation`, with pointers into the record of the form.
-    package init(in document: JSONObject, at path: String) throws(Problem) {
+    init(in document: JSONObject, at path: String) throws(Problem) {
         let place = "/" + JSONPointer.escaped(path)
         guard let json = document[path] else { throw Self.misplaced(place, "there is no form in the member \(path)") }
         do throws(Problem) {

@@ -28,7 +28,7 @@ package struct JSONString: Sendable {
 
     /// Joins two sources. Two valid sources in sequence are valid: no escape crosses the border, and neither can contain half a surrogate
     /// pair.
-    package init(joining first: JSONString, _ second: JSONString) {
+    init(joining first: JSONString, _ second: JSONString) {
         source = first.source + second.source
     }
 

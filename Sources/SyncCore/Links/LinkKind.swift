@@ -19,7 +19,7 @@ package enum LinkKind: String, Hashable, Sendable, CaseIterable {
     case virtual
     case other
 
-    package init(_ facts: LinkFacts) {
+    init(_ facts: LinkFacts) {
         self = Self.byInfoKind(facts) ?? Self.byDevice(facts) ?? Self.byHardwareType(facts)
     }
 

@@ -39,7 +39,7 @@ package struct FieldContest: Sendable {
         /// Dotted names of the members that the local side has written, for objects that were merged.
         package var written: [String]
 
-        package init(_ outcome: Outcome, lost: [Loss] = [], written: [String] = []) {
+        init(_ outcome: Outcome, lost: [Loss] = [], written: [String] = []) {
             self.outcome = outcome
             self.lost = lost
             self.written = written

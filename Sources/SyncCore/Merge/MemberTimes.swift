@@ -61,10 +61,5 @@ package struct MemberOrder: Hashable, Sendable {
     var mine: MemberTimes
     var theirs: MemberTimes
 
-    package init(mine: MemberTimes, theirs: MemberTimes) {
-        self.mine = mine
-        self.theirs = theirs
-    }
-
     func isMineLater(_ place: String) -> Bool { mine.time(of: place) > theirs.time(of: place) }
 }

@@ -68,7 +68,7 @@ package struct DeviceAccess: Hashable, Sendable {
     package private(set) var granted: [String: Set<String>] = [:]
     package private(set) var roles: Set<String> = []
 
-    package init(_ device: DeviceID) {
+    init(_ device: DeviceID) {
         self.device = device
     }
 

@@ -154,7 +154,7 @@ package struct ServiceURL: Hashable, Sendable, CustomStringConvertible {
 package struct IPv4Address: Hashable, Sendable {
     package private(set) var bytes: [UInt8]
 
-    package init?(_ text: some StringProtocol) {
+    init?(_ text: some StringProtocol) {
         let parts = text.split(separator: ".", omittingEmptySubsequences: false)
         bytes = parts.compactMap { part in
             let isNumber = !part.isEmpty && part.utf8.allSatisfy { $0 >= 48 && $0 <= 57 }
@@ -174,7 +174,7 @@ package struct IPv4Address: Hashable, Sendable {
 package struct IPv6Address: Hashable, Sendable {
     private var groups: [UInt16]
 
-    package init?(_ text: String) {
+    init?(_ text: String) {
         let bytes = Array(text.utf8), colon = UInt8(ascii: ":")
         let gap = bytes.indices.dropLast().first { bytes[$0] == colon && bytes[$0 + 1] == colon }
         guard let head = IPv6Address.groups(bytes[..<(gap ?? bytes.count)], isLast: gap == nil) else { return nil }

@@ -3,7 +3,7 @@
 package struct MutationSizes: Hashable, Sendable {
     private var limits: [Priority: Int] = [:]
 
-    package init() {}
+    init() {}
 
     package init(_ limits: [Priority: Int]) {
         self.limits = limits

@@ -72,7 +72,7 @@ package struct HubFault: Hashable, Sendable {
 }
 
 extension HubFault.Code {
-    package init(_ code: TransportError.Code) {
+    init(_ code: TransportError.Code) {
         self =
             switch code {
             case .unresolved: .unresolved

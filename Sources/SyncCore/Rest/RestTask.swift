@@ -119,7 +119,7 @@ package struct RestRequest: Hashable, Sendable {
     /// request when a kept connection breaks before the first byte of an answer.
     package var isRepeatable = true
 
-    package init(_ method: HTTPRequest.Method, _ target: String, headers: HTTPHeaders = [:], body: [UInt8]? = nil) {
+    init(_ method: HTTPRequest.Method, _ target: String, headers: HTTPHeaders = [:], body: [UInt8]? = nil) {
         self.method = method
         self.target = target
         self.headers = headers

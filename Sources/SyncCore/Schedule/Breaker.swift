@@ -23,8 +23,6 @@ package struct Breaker: Hashable, Sendable {
         package var meteredProbeInterval: ClosedRange<Duration> = .seconds(600) ... .seconds(900)
         /// Number of mutations in the push that decides.
         package var trialMutations = 5
-
-        package init() {}
     }
 
     package var settings: Settings

@@ -11,8 +11,6 @@ package struct CycleTimer: Hashable, Sendable {
         package var bulkDelay: Duration = .seconds(60)
         /// Position of this device's periodic pulls within their interval (``phase(of:)``); `nil`: one interval after the last pull.
         package var phase: UInt64?
-
-        package init() {}
     }
 
     package enum Wish: Hashable, Sendable {

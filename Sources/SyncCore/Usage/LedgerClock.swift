@@ -22,7 +22,7 @@ package struct LedgerClock: Hashable, Sendable {
     package private(set) var isTrusted = false
 
     /// - Parameter saved: The stored time of the ledger; `nil` in a new installation, which begins by the wall clock, trusted or not.
-    package init(saved: Timestamp?, at moment: Moment) {
+    init(saved: Timestamp?, at moment: Moment) {
         base = Moment(instant: moment.instant, wall: saved ?? moment.wall)
         day = UTCDay(base.wall)
     }

@@ -79,7 +79,7 @@ extension SchemaVersions {
     }
 
     /// - Throws: When the text is not the ``json`` of versions.
-    package init(stored text: String) throws(Fault) {
+    init(stored text: String) throws(Fault) {
         // The reader's own fault says nothing more to people: the text is written by this program.
         guard let object = try? JSONReader.read(text, limits: .stored).object, let present = object["schema"]?.int else {
             throw Fault(path: [], problem: "cannot be read")

@@ -7,13 +7,6 @@ package struct IncomingPush: Sendable {
     package var maxSentSeq: Int64?
     package var config: Int64?
     package var items: [IncomingItem]
-
-    package init(ackedSeq: Int64, maxSentSeq: Int64?, config: Int64?, items: [IncomingItem]) {
-        self.ackedSeq = ackedSeq
-        self.maxSentSeq = maxSentSeq
-        self.config = config
-        self.items = items
-    }
 }
 
 /// One element of `mutations`.
@@ -26,18 +19,6 @@ package struct IncomingItem: Sendable {
     package var record: RecordName?
     package var action: MutationAction?
     package var content: Result<IncomingMutation, Problem>
-
-    package init(
-        key: MutationKey, fingerprint: [UInt8], seq: Int64?, group: GroupID?, record: RecordName?,
-        content: Result<IncomingMutation, Problem>
-    ) {
-        self.key = key
-        self.fingerprint = fingerprint
-        self.seq = seq
-        self.group = group
-        self.record = record
-        self.content = content
-    }
 }
 
 package struct IncomingMutation: Sendable {

@@ -115,8 +115,6 @@ package struct PushResult: Hashable, Sendable {
         package var newerSchemas: SchemaNumbers?
         /// With a `duplicate`: the fields of the first answer, which was a conflict.
         package var fields: [String] = []
-
-        package init() {}
     }
 
     package enum Verdict: Hashable, Sendable {

@@ -6,7 +6,7 @@ package struct RateLimit: Hashable, Sendable {
     /// Time until the quota is full again; at most an hour.
     package var reset: Duration
 
-    package init(remaining: Int64, reset: Duration) {
+    init(remaining: Int64, reset: Duration) {
         self.remaining = remaining
         self.reset = reset
     }
