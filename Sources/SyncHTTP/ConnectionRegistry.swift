@@ -289,8 +289,6 @@ package struct HTTPServerCounts: Sendable, Hashable {
     package var refused: Int64 = 0
     /// Since the start: connections that were closed with their first byte, because their address had begun too many TLS handshakes.
     package var refusedHandshakes: Int64 = 0
-
-    package init() {}
 }
 
 extension HTTPProblem {

@@ -19,11 +19,4 @@ package struct LocalPeer: Sendable, Hashable {
     package var groups: [UInt32]
     /// The process id may belong to another process by now: good for a log line, not for a decision.
     package var pid: Int32
-
-    package init(uid: UInt32, gid: UInt32, groups: [UInt32], pid: Int32) {
-        self.uid = uid
-        self.gid = gid
-        self.groups = groups
-        self.pid = pid
-    }
 }

@@ -24,7 +24,7 @@ package struct HTTPServerError: Error, Sendable, Hashable, CustomStringConvertib
     package var doing: String
     package var detail: String
 
-    package init(_ code: Code, doing: String, detail: String) {
+    init(_ code: Code, doing: String, detail: String) {
         self.code = code
         self.doing = doing
         self.detail = detail

@@ -11,7 +11,7 @@ package enum PeerGroup: Hashable, Sendable {
 
     package static let overflowUser: UInt32 = 65_534
 
-    package init(_ peer: HTTPPeer) {
+    init(_ peer: HTTPPeer) {
         switch peer {
         case .local(let local): self = .user(local.uid)
         case .remote(let address, _, _): self = PeerGroup(address: address)
