@@ -58,8 +58,6 @@ package struct MassDeleteGuard: Hashable, Sendable {
     /// Number of records that may always be deleted.
     package var free: Int64 = 50
 
-    package init() {}
-
     func isReached(by deleted: Int64, of all: Int64) -> Bool {
         deleted > free && deleted.multipliedReportingOverflow(by: share).partialValue > all
     }

@@ -74,8 +74,6 @@ package struct BlobCounts: Hashable, Sendable {
     /// Bytes that are kept on this device.
     package var keptBytes: Int64 = 0
 
-    package init() {}
-
     /// Number of all known files.
     var files: Int64 { pending + uploaded + failed + missing + fetching + fetched + fetchFailed }
 }

@@ -136,7 +136,7 @@ package struct ConflictSide: Hashable, Sendable {
         /// The commit of the hub's side.
         package var version: Int64?
 
-        package init(_ value: JSON?, isDeleted: Bool = false, author: String? = nil, device: String? = nil, at: Timestamp? = nil) {
+        init(_ value: JSON?, isDeleted: Bool = false, author: String? = nil, device: String? = nil, at: Timestamp? = nil) {
             self.value = value
             self.isDeleted = isDeleted
             self.author = author
@@ -180,7 +180,7 @@ package struct ConflictSide: Hashable, Sendable {
     }
 
     /// - Returns: `nil` for JSON that this program has not written.
-    package init?(_ json: JSON) {
+    init?(_ json: JSON) {
         guard let object = json.object, let field = object["field"]?.text else { return nil }
         self.field = field
         base = object["base"]

@@ -46,11 +46,6 @@ package struct MutationSnapshot: Hashable, Sendable {
 package struct MutationHistory: Hashable, Sendable {
     package var at: Timestamp
     package var state: MutationState
-
-    package init(at: Timestamp, state: MutationState) {
-        self.at = at
-        self.state = state
-    }
 }
 
 /// Selects the mutations to list, in the order of `seq`.
@@ -72,9 +67,4 @@ package struct MutationPage: Hashable, Sendable {
     package var items: [MutationSnapshot]
     /// The `seq` to continue after; `nil` after the last page.
     package var next: Int64?
-
-    package init(items: [MutationSnapshot], next: Int64?) {
-        self.items = items
-        self.next = next
-    }
 }

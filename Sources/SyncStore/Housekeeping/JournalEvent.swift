@@ -13,12 +13,6 @@ package struct JournalEvent: Hashable, Sendable {
         /// Any other type, with its JSON payload as written.
         case note(type: String, json: String)
     }
-
-    package init(id: Int64, at: Timestamp, body: Body) {
-        self.id = id
-        self.at = at
-        self.body = body
-    }
 }
 
 package struct MutationEvent: Hashable, Sendable {

@@ -210,8 +210,6 @@ extension Store {
         package var interval: Duration = .seconds(7 * 86_400)
         /// Age beyond which the comparison also runs over a metered link.
         package var hardLimit: Duration = .seconds(30 * 86_400)
-
-        package init() {}
     }
 
     /// The state of the next full comparison. It is due once in each interval, at a time that depends on the device, so that a fleet that

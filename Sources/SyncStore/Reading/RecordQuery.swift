@@ -43,11 +43,5 @@ package struct RecordPage: Hashable, Sendable {
     package var next: String?
 
     /// Number of records of the entity whose documents are not kept on this device. Whether the query would match them is not known.
-    package var notKept: Int64
-
-    package init(items: [RecordSnapshot], next: String?, notKept: Int64 = 0) {
-        self.items = items
-        self.next = next
-        self.notKept = notKept
-    }
+    package var notKept: Int64 = 0
 }
