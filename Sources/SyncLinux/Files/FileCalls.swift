@@ -73,15 +73,6 @@ package struct FileFacts: Sendable, Hashable {
     package var size: Int64
     package var device: UInt64
     package var inode: UInt64
-
-    package init(kind: Kind, mode: UInt32, owner: UInt32, size: Int64, device: UInt64, inode: UInt64) {
-        self.kind = kind
-        self.mode = mode
-        self.owner = owner
-        self.size = size
-        self.device = device
-        self.inode = inode
-    }
 }
 
 /// Room that an unprivileged process may still use on a file system.
@@ -91,13 +82,6 @@ package struct FileSystemSpace: Sendable, Hashable {
     /// `nil` where inodes are not counted (btrfs).
     package var freeInodes: Int64?
     package var totalInodes: Int64?
-
-    package init(freeBytes: Int64, totalBytes: Int64, freeInodes: Int64?, totalInodes: Int64?) {
-        self.freeBytes = freeBytes
-        self.totalBytes = totalBytes
-        self.freeInodes = freeInodes
-        self.totalInodes = totalInodes
-    }
 }
 
 extension FileCalls {

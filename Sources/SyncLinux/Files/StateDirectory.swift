@@ -252,7 +252,7 @@ package enum FileSystemVerdict: Hashable, Sendable {
     case unfit(name: String)
 
     /// - Parameter magic: `f_type` of `statfs(2)`; numbers from `linux/magic.h` and the file systems' own sources.
-    package init(magic: UInt32) {
+    init(magic: UInt32) {
         switch magic {
         case 0x0102_1994: self = .volatile(name: "tmpfs")
         case 0x8584_58F6: self = .volatile(name: "ramfs")

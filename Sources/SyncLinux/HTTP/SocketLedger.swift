@@ -26,8 +26,6 @@ final class SocketLedger {
         var headersUp: UInt64 = 0
         var headersDown: UInt64 = 0
 
-        init() {}
-
         static func + (left: Bytes, right: Bytes) -> Bytes {
             var sum = left
             sum.up &+= right.up
