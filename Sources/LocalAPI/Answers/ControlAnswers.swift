@@ -202,7 +202,7 @@ package struct AcknowledgeAnswer: Hashable, Sendable {
         LocalAnswer(200) { writer in writer.object { $0.member("acknowledged", JSON.list(codes)) } }
     }
 
-    package init?(_ json: JSON) {
+    init?(_ json: JSON) {
         let reader = AnswerReader(json)
         guard reader.object["acknowledged"]?.array != nil else { return nil }
         codes = reader.texts("acknowledged")

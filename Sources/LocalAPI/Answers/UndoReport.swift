@@ -23,7 +23,7 @@ package struct UndoReport: Hashable, Sendable {
         }
     }
 
-    package init?(_ json: JSON) {
+    init?(_ json: JSON) {
         let reader = AnswerReader(json)
         guard let entity = reader.text("entity").flatMap({ EntityName($0) }), let id = reader.text("id").flatMap({ RecordID($0) }) else {
             return nil
@@ -43,7 +43,7 @@ package struct UndoReport: Hashable, Sendable {
 }
 
 extension Undo.Left {
-    package init?(_ json: JSON) {
+    init?(_ json: JSON) {
         let reader = AnswerReader(json)
         guard let field = reader.text("field"), let reason = reader.text("reason").flatMap({ Undo.Reason(rawValue: $0) }) else {
             return nil

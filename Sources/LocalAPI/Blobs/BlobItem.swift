@@ -149,7 +149,7 @@ package struct BlobListAnswer: Hashable, Sendable {
         }
     }
 
-    package init?(_ json: JSON) {
+    init?(_ json: JSON) {
         let reader = AnswerReader(json)
         guard reader.object["items"]?.array != nil else { return nil }
         items = reader.list("items").compactMap { BlobItem($0) }

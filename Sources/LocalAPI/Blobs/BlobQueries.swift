@@ -92,10 +92,6 @@ package enum BlobSourceKind: String, Hashable, Sendable, CaseIterable {
 package struct BlobPathBody: Hashable, Sendable {
     package var path: String
 
-    package init(path: String) {
-        self.path = path
-    }
-
     package static let bytesMax = 8 << 10
 
     package static func read(_ body: [UInt8]) throws(Problem) -> BlobPathBody {

@@ -9,8 +9,6 @@ package struct ImportOutcome: Hashable, Sendable {
     package var failed: Int64 = 0
     /// The agent's own count came and agrees. Otherwise the stream was cut, and a line without an answer may be stored or not.
     package var isComplete = false
-
-    package init() {}
 }
 
 extension AgentClient {

@@ -10,11 +10,6 @@ package struct DiagnosticsBundle: Sendable {
     package struct File: Hashable, Sendable {
         package var name: String
         package var bytes: [UInt8]
-
-        package init(name: String, bytes: [UInt8]) {
-            self.name = name
-            self.bytes = bytes
-        }
     }
 
     /// Files, the most important first.

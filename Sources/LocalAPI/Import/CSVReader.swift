@@ -8,7 +8,7 @@ package struct CSVReader: Sendable {
         /// The field was in quotes: it is text, whatever its form.
         package var isQuoted: Bool
 
-        package init(_ bytes: [UInt8], isQuoted: Bool) {
+        init(_ bytes: [UInt8], isQuoted: Bool) {
             self.bytes = bytes
             self.isQuoted = isQuoted
         }

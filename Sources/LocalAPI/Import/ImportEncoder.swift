@@ -41,11 +41,6 @@ package struct ImportFailure: Hashable, Sendable {
     /// Number of the line in the file, from 1.
     package var line: Int64
     package var problem: Problem
-
-    package init(line: Int64, problem: Problem) {
-        self.line = line
-        self.problem = problem
-    }
 }
 
 /// Turns the bytes of a file into lines of a bulk enqueue, piece by piece; neither is ever held completely in memory.

@@ -18,7 +18,7 @@ package struct RequestTarget: Hashable, Sendable {
         package var name: String
         package var value: String
 
-        package init(_ name: String, _ value: String) {
+        init(_ name: String, _ value: String) {
             self.name = name
             self.value = value
         }

@@ -7,12 +7,6 @@ extension StatusDocument {
             package var id: String
             package var severity: DoctorFinding.Severity
             package var detail: String
-
-            package init(id: String, severity: DoctorFinding.Severity, detail: String) {
-                self.id = id
-                self.severity = severity
-                self.detail = detail
-            }
         }
 
         package var ok: Int64
@@ -23,7 +17,7 @@ extension StatusDocument {
         /// The most severe one.
         package var worst: Worst?
 
-        package init(ok: Int64, total: Int64, failed: [String] = [], worst: Worst? = nil) {
+        init(ok: Int64, total: Int64, failed: [String] = [], worst: Worst? = nil) {
             self.ok = ok
             self.total = total
             self.failed = failed
