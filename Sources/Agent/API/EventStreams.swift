@@ -1,7 +1,7 @@
 import LocalAPI
 import SyncCore
-package import SyncHTTP
-package import SyncStore
+import SyncHTTP
+import SyncStore
 
 /// The readers of `GET /v1/events`. Each has a position in the journal and gets its events from there, never directly. So a reader that was
 /// away or slow misses no event that is still kept.
@@ -20,7 +20,7 @@ package final class EventStreams: @unchecked Sendable {
     /// Number of events in one read; a long journal takes many of them, at the pace of the socket.
     private static let pageSize = 200
 
-    package init(reader: StoreReader, executor: LoopExecutor) {
+    init(reader: StoreReader, executor: LoopExecutor) {
         self.reader = reader
         self.executor = executor
     }

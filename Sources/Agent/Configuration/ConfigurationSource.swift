@@ -15,7 +15,7 @@ package struct ConfigurationSource: Hashable, Sendable {
         self.init(name: file.name, digest: Self.digest(bytes), stamp: stamp)
     }
 
-    package init(name: String, digest: String, stamp: FileStamp) {
+    init(name: String, digest: String, stamp: FileStamp) {
         self.name = name
         self.digest = digest
         self.stamp = stamp
