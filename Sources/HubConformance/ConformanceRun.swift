@@ -84,7 +84,7 @@ package actor ConformanceRun {
     /// Records and grants that the checks of scopes have made.
     var stage: ScopeStage
 
-    package init(_ settings: Settings, transport: any HTTPTransport, compressor: any Compressor, time: any TimeSource) {
+    init(_ settings: Settings, transport: any HTTPTransport, compressor: any Compressor, time: any TimeSource) {
         self.settings = settings
         self.transport = transport
         self.compressor = compressor

@@ -49,7 +49,7 @@ package struct FileSystem {
         0x2fc1_2fc1: "zfs", 0x6969: "nfs", 0x0102_1994: "tmpfs", 0x8584_58f6: "ramfs",
     ]
 
-    package init(of path: String) {
+    init(of path: String) {
         let magic = bench_file_system(path)
         name = FileSystem.names[magic] ?? "0x" + String(magic, radix: 16)
         isDurable = name != "tmpfs" && name != "ramfs"

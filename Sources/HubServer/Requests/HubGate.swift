@@ -22,7 +22,7 @@ package struct HubGate: Sendable {
     private let grace: Duration
     private let now: Timestamp
 
-    package init(tokens: TokenBook?, grace: Duration, now: Timestamp) {
+    init(tokens: TokenBook?, grace: Duration, now: Timestamp) {
         self.tokens = tokens
         self.grace = grace
         self.now = now

@@ -19,7 +19,7 @@ extension TokenBook {
         /// The user who took it back; `nil`: not known, or it is in force.
         package var revokedBy: String?
 
-        package init(_ kind: Kind, at: Timestamp, by: String? = nil, revokedAt: Timestamp? = nil, revokedBy: String? = nil) {
+        init(_ kind: Kind, at: Timestamp, by: String? = nil, revokedAt: Timestamp? = nil, revokedBy: String? = nil) {
             self.kind = kind
             self.at = at
             self.by = by
