@@ -5,12 +5,12 @@ import SyncCore
 // Values of the product as arguments. A value that cannot be read is a usage error, exit 64.
 
 extension Identifier: ExpressibleByArgument {
-    package init?(argument: String) { self.init(argument) }
+    init?(argument: String) { self.init(argument) }
 }
 
 extension Priority: ExpressibleByArgument {
-    package init?(argument: String) { self.init(name: argument) }
-    package static var allValueStrings: [String] { allCases.map(\.name) }
+    init?(argument: String) { self.init(name: argument) }
+    static var allValueStrings: [String] { allCases.map(\.name) }
 }
 
 extension NewMutation.Action: ExpressibleByArgument {}
@@ -21,22 +21,22 @@ extension EventType: ExpressibleByArgument {}
 extension LedgerQuery.Period: ExpressibleByArgument {}
 
 extension LinkName: ExpressibleByArgument {
-    package init?(argument: String) { self.init(argument) }
+    init?(argument: String) { self.init(argument) }
 }
 
 extension CalendarDay: ExpressibleByArgument {
-    package init?(argument: String) { self.init(argument) }
+    init?(argument: String) { self.init(argument) }
 }
 
 extension ConflictState: ExpressibleByArgument {}
 
 extension ConflictID: ExpressibleByArgument {
-    package init?(argument: String) { self.init(argument) }
+    init?(argument: String) { self.init(argument) }
 }
 
 extension MutationState: ExpressibleByArgument {
-    package init?(argument: String) { self.init(name: argument) }
-    package static var allValueStrings: [String] { allCases.map(\.name) }
+    init?(argument: String) { self.init(name: argument) }
+    static var allValueStrings: [String] { allCases.map(\.name) }
 }
 
 /// A condition, `field:op:value`.

@@ -157,5 +157,5 @@ struct ReadmitDevice: ParsableCommand {
 }
 
 extension Identifier: ExpressibleByArgument {
-    package init?(argument: String) { self.init(argument) }
+    init?(argument: String) { self.init(argument) }
 }
