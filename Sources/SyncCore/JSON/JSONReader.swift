@@ -136,7 +136,7 @@ package struct JSONReader {
         var hasEscapedName = false
         try spend(Cost.container)
         skipSpace()
-        if take(UInt8(ascii: "}")) { return JSONObject() }
+        if consume(UInt8(ascii: "}")) { return JSONObject() }
         // Most objects have a few members; growing step by step would cost three allocations.
         members.reserveCapacity(4)
         while true {
@@ -162,12 +162,12 @@ package struct JSONReader {
             try spend(places == nil ? Cost.member : Cost.indexedMember)
             if duplicate { throw JSONError(code: .duplicateName, offset: start, expected: "each member name once") }
             skipSpace()
-            guard take(UInt8(ascii: ":")) else { throw unexpected("a colon") }
+            guard consume(UInt8(ascii: ":")) else { throw unexpected("a colon") }
             skipSpace()
             members.append(JSONObject.Member(name: name, value: try value(depth: depth)))
             skipSpace()
-            if take(UInt8(ascii: ",")) { continue }
-            if take(UInt8(ascii: "}")) { return JSONObject(uniqueMembers: members, places: places) }
+            if consume(UInt8(ascii: ",")) { continue }
+            if consume(UInt8(ascii: "}")) { return JSONObject(uniqueMembers: members, places: places) }
             throw unexpected("a comma or a closing brace")
         }
     }
@@ -178,14 +178,14 @@ package struct JSONReader {
         try spend(Cost.container)
         var elements: [JSON] = []
         skipSpace()
-        if take(UInt8(ascii: "]")) { return elements }
+        if consume(UInt8(ascii: "]")) { return elements }
         while true {
             skipSpace()
             try spend(Cost.value)
             elements.append(try value(depth: depth))
             skipSpace()
-            if take(UInt8(ascii: ",")) { continue }
-            if take(UInt8(ascii: "]")) { return elements }
+            if consume(UInt8(ascii: ",")) { continue }
+            if consume(UInt8(ascii: "]")) { return elements }
             throw unexpected("a comma or a closing bracket")
         }
     }
@@ -280,15 +280,15 @@ package struct JSONReader {
 
     private mutating func number() throws(JSONError) -> JSONNumber {
         let start = position
-        _ = take(UInt8(ascii: "-"))
-        if take(UInt8(ascii: "0")) {
+        _ = consume(UInt8(ascii: "-"))
+        if consume(UInt8(ascii: "0")) {
             if position < bytes.count, isDigit(bytes[position]) { throw fail(.badNumber, "no leading zero") }
         } else {
             try digits()
         }
-        if take(UInt8(ascii: ".")) { try digits() }
-        if take(UInt8(ascii: "e")) || take(UInt8(ascii: "E")) {
-            if !take(UInt8(ascii: "+")) { _ = take(UInt8(ascii: "-")) }
+        if consume(UInt8(ascii: ".")) { try digits() }
+        if consume(UInt8(ascii: "e")) || consume(UInt8(ascii: "E")) {
+            if !consume(UInt8(ascii: "+")) { _ = consume(UInt8(ascii: "-")) }
             try digits()
         }
         guard position - start <= 1_000 else {
@@ -323,7 +323,8 @@ package struct JSONReader {
         }
     }
 
-    private mutating func take(_ byte: UInt8) -> Bool {
+    /// Moves behind the byte if it is the next one.
+    private mutating func consume(_ byte: UInt8) -> Bool {
         guard position < bytes.count, bytes[position] == byte else { return false }
         position += 1
         return true

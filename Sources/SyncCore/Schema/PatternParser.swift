@@ -11,7 +11,8 @@ struct PatternParser {
     var isAtEnd: Bool { place == source.count }
     private var next: Unicode.Scalar? { isAtEnd ? nil : source[place] }
 
-    private mutating func take(_ scalar: Unicode.Scalar) -> Bool {
+    /// Moves behind the scalar if it is the next one.
+    private mutating func consume(_ scalar: Unicode.Scalar) -> Bool {
         guard next == scalar else { return false }
         place += 1
         return true
@@ -22,7 +23,7 @@ struct PatternParser {
         repeat {
             guard let one = sequence() else { return nil }
             all.append(one)
-        } while take("|")
+        } while consume("|")
         return all.count == 1 ? all[0] : .either(all)
     }
 
@@ -44,9 +45,9 @@ struct PatternParser {
         case ".": return .one(LinearPattern.Class(ranges: [10...10, 13...13], isNegated: true).prepared)
         case "(":
             // `(?` begins an unsupported construct, except for a group without a reference.
-            if take("?"), !take(":") { return nil }
+            if consume("?"), !consume(":") { return nil }
             depth += 1
-            guard depth < 50, let inside = alternatives(), take(")") else { return nil }
+            guard depth < 50, let inside = alternatives(), consume(")") else { return nil }
             depth -= 1
             return inside
         case "[": return set().map { .one($0) }
@@ -58,17 +59,17 @@ struct PatternParser {
 
     private mutating func repetition(of node: LinearPattern.Node) -> LinearPattern.Node? {
         let bounds: (Int, Int?)
-        if take("*") {
+        if consume("*") {
             bounds = (0, nil)
-        } else if take("+") {
+        } else if consume("+") {
             bounds = (1, nil)
-        } else if take("?") {
+        } else if consume("?") {
             bounds = (0, 1)
-        } else if take("{") {
+        } else if consume("{") {
             guard let least = number() else { return nil }
             var most: Int? = least
-            if take(",") { most = next == "}" ? nil : number() ?? -1 }
-            guard take("}"), most.map({ $0 >= least }) ?? true else { return nil }
+            if consume(",") { most = next == "}" ? nil : number() ?? -1 }
+            guard consume("}"), most.map({ $0 >= least }) ?? true else { return nil }
             bounds = (least, most)
         } else {
             return node
@@ -88,7 +89,7 @@ struct PatternParser {
     }
 
     private mutating func set() -> LinearPattern.Class? {
-        var found = LinearPattern.Class(isNegated: take("^"))
+        var found = LinearPattern.Class(isNegated: consume("^"))
         while let scalar = next, scalar != "]" {
             place += 1
             var low = scalar.value
@@ -112,7 +113,7 @@ struct PatternParser {
             guard high.value >= low else { return nil }
             found.ranges.append(low...high.value)
         }
-        guard take("]"), !found.ranges.isEmpty || !found.categories.isEmpty else { return nil }
+        guard consume("]"), !found.ranges.isEmpty || !found.categories.isEmpty else { return nil }
         return found.prepared
     }
 
@@ -161,30 +162,30 @@ struct PatternParser {
 
     /// `\uHHHH`, where two surrogates are one character, or `\u{H…}`.
     private mutating func unicode() -> UInt32? {
-        if take("{") {
+        if consume("{") {
             let start = place
             while let scalar = next, scalar != "}", place - start < 6 { place += 1 }
             let count = place - start
             place = start
-            guard count > 0, let value = hexadecimal(count), take("}"), Unicode.Scalar(value) != nil else { return nil }
+            guard count > 0, let value = hexadecimal(count), consume("}"), Unicode.Scalar(value) != nil else { return nil }
             return value
         }
         guard let first = hexadecimal(4) else { return nil }
         guard (0xD800...0xDBFF).contains(first) else { return Unicode.Scalar(first) == nil ? nil : first }
-        guard take("\\"), take("u"), let second = hexadecimal(4), (0xDC00...0xDFFF).contains(second) else { return nil }
+        guard consume("\\"), consume("u"), let second = hexadecimal(4), (0xDC00...0xDFFF).contains(second) else { return nil }
         return 0x10000 + (first - 0xD800) << 10 + (second - 0xDC00)
     }
 
     /// `\p{Lu}`, by the short or long name of a general category.
     private mutating func property(isNegated: Bool) -> LinearPattern.Class? {
-        guard take("{") else { return nil }
+        guard consume("{") else { return nil }
         var name = ""
         while let scalar = next, scalar != "}", name.utf8.count < 64 {
             name.unicodeScalars.append(scalar)
             place += 1
         }
         for prefix in ["General_Category=", "gc="] where name.hasPrefix(prefix) { name.removeFirst(prefix.count) }
-        guard take("}"), let category = LinearPattern.Category.named(name) else { return nil }
+        guard consume("}"), let category = LinearPattern.Category.named(name) else { return nil }
         return .init(categories: [category], isNegated: isNegated).prepared
     }
 }

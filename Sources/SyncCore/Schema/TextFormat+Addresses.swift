@@ -21,19 +21,19 @@ extension FormatReader {
     private mutating func dotted() -> Bool {
         repeat {
             if skip(while: { Self.isAlphanumeric($0) || Self.isOne(of: "!#$%&'*+-/=?^_`{|}~", $0) }) == 0 { return false }
-        } while take(".")
+        } while consume(".")
         return isAtEnd
     }
 
     private mutating func quoted() -> Bool {
-        guard take("\"") else { return false }
+        guard consume("\"") else { return false }
         while let byte = next, byte != UInt8(ascii: "\"") {
             guard (32...126).contains(byte) else { return false }
-            _ = take("\\")
+            _ = consume("\\")
             if isAtEnd { return false }
             skipOne()
         }
-        return take("\"") && isAtEnd
+        return consume("\"") && isAtEnd
     }
 
     private mutating func skipOne() {
@@ -49,7 +49,7 @@ extension FormatReader {
         repeat {
             let label = part(upTo: ".")
             guard label.isLabel else { return false }
-        } while take(".")
+        } while consume(".")
         return isAtEnd
     }
 
@@ -65,11 +65,11 @@ extension FormatReader {
     }
 
     private mutating func addressLiteral() -> Bool {
-        guard take("[") else { return false }
+        guard consume("[") else { return false }
         var address = part(upTo: "]")
-        guard take("]"), isAtEnd else { return false }
+        guard consume("]"), isAtEnd else { return false }
         if address.next == UInt8(ascii: "I") {
-            for character in "IPv6:".unicodeScalars { guard address.take(character) else { return false } }
+            for character in "IPv6:".unicodeScalars { guard address.consume(character) else { return false } }
             return address.ipv6()
         }
         return address.ipv4()
@@ -79,7 +79,7 @@ extension FormatReader {
 
     mutating func ipv4() -> Bool {
         for index in 0..<4 {
-            if index > 0, !take(".") { return false }
+            if index > 0, !consume(".") { return false }
             var value = 0
             let isZero = next == UInt8(ascii: "0")
             let digits = skip {
@@ -95,8 +95,8 @@ extension FormatReader {
     mutating func ipv6() -> Bool {
         var groups = 0
         var hasGap = false
-        if take(":") {
-            guard take(":") else { return false }
+        if consume(":") {
+            guard consume(":") else { return false }
             hasGap = true
         }
         while !isAtEnd {
@@ -110,8 +110,8 @@ extension FormatReader {
             guard (1...4).contains(digits) else { return false }
             groups += 1
             if isAtEnd { break }
-            guard take(":") else { return false }
-            if take(":") {
+            guard consume(":") else { return false }
+            if consume(":") {
                 if hasGap { return false }
                 hasGap = true
             } else if isAtEnd {
@@ -126,16 +126,16 @@ extension FormatReader {
     mutating func uri() -> Bool {
         guard let first = next, Self.isLetter(first) else { return false }
         skip { Self.isAlphanumeric($0) || Self.isOne(of: "+-.", $0) }
-        guard take(":") else { return false }
-        if take("/") {
-            if take("/") {
+        guard consume(":") else { return false }
+        if consume("/") {
+            if consume("/") {
                 var authority = part(upTo: "/?#")
                 guard authority.authority() else { return false }
             }
         }
         guard characters("/:@") else { return false }
-        if take("?"), !characters("/:@?") { return false }
-        if take("#"), !characters("/:@?") { return false }
+        if consume("?"), !characters("/:@?") { return false }
+        if consume("#"), !characters("/:@?") { return false }
         return true
     }
 
@@ -145,7 +145,7 @@ extension FormatReader {
     private mutating func characters(_ more: StaticString) -> Bool {
         while true {
             skip { Self.isAlphanumeric($0) || Self.isOne(of: "-._~!$&'()*+,;=", $0) || Self.isOne(of: more, $0) }
-            guard take("%") else { return true }
+            guard consume("%") else { return true }
             for _ in 0..<2 {
                 guard let byte = next, hexDigit(byte) != nil else { return false }
                 skipOne()
@@ -159,19 +159,19 @@ extension FormatReader {
             guard user.characters(":"), user.isAtEnd else { return false }
             self = rest
         }
-        if take("[") {
+        if consume("[") {
             var address = part(upTo: "]")
             var future = address
-            guard take("]"), address.ipv6() || future.futureAddress() else { return false }
+            guard consume("]"), address.ipv6() || future.futureAddress() else { return false }
         } else {
             guard characters("") else { return false }
         }
-        if take(":") { skip(while: Self.isDigit) }
+        if consume(":") { skip(while: Self.isDigit) }
         return isAtEnd
     }
 
     private mutating func futureAddress() -> Bool {
-        guard take("v") || take("V"), skip(while: { hexDigit($0) != nil }) > 0, take("."), count > 0 else { return false }
+        guard consume("v") || consume("V"), skip(while: { hexDigit($0) != nil }) > 0, consume("."), count > 0 else { return false }
         return characters(":") && isAtEnd
     }
 }

@@ -59,7 +59,8 @@ struct FormatReader {
     var isAtEnd: Bool { place == bytes.count }
     var next: UInt8? { isAtEnd ? nil : bytes[place] }
 
-    mutating func take(_ character: Unicode.Scalar) -> Bool {
+    /// Moves behind the character if it is the next one.
+    mutating func consume(_ character: Unicode.Scalar) -> Bool {
         guard let next, next == UInt8(ascii: character) else { return false }
         place += 1
         return true
@@ -109,21 +110,24 @@ struct FormatReader {
     }
 
     mutating func date() -> Bool {
-        guard let year = number(digits: 4, 0...9999), take("-"), let month = number(digits: 2, 1...12), take("-") else { return false }
+        guard let year = number(digits: 4, 0...9999), consume("-"), let month = number(digits: 2, 1...12), consume("-") else {
+            return false
+        }
         let isLeapYear = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
         let days = [31, isLeapYear ? 29 : 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31]
         return number(digits: 2, 1...days[month - 1]) != nil
     }
 
     mutating func time() -> Bool {
-        guard let hour = number(digits: 2, 0...23), take(":"), let minute = number(digits: 2, 0...59), take(":"),
+        guard let hour = number(digits: 2, 0...23), consume(":"), let minute = number(digits: 2, 0...59), consume(":"),
             let second = number(digits: 2, 0...60)
         else { return false }
-        if take("."), skip(while: Self.isDigit) == 0 { return false }
+        if consume("."), skip(while: Self.isDigit) == 0 { return false }
         var offset = 0
-        if !take("Z"), !take("z") {
+        if !consume("Z"), !consume("z") {
             let isWest = next == UInt8(ascii: "-")
-            guard take("+") || take("-"), let hours = number(digits: 2, 0...23), take(":"), let minutes = number(digits: 2, 0...59) else {
+            guard consume("+") || consume("-"), let hours = number(digits: 2, 0...23), consume(":"), let minutes = number(digits: 2, 0...59)
+            else {
                 return false
             }
             offset = (isWest ? -1 : 1) * (hours * 60 + minutes)
@@ -134,12 +138,12 @@ struct FormatReader {
     }
 
     mutating func dateTime() -> Bool {
-        date() && (take("T") || take("t")) && time()
+        date() && (consume("T") || consume("t")) && time()
     }
 
     /// ISO 8601 in the form of RFC 3339, appendix A: weeks, or units from years to seconds in this order and without a gap.
     mutating func duration() -> Bool {
-        guard take("P") else { return false }
+        guard consume("P") else { return false }
         guard next != UInt8(ascii: "T") else {
             place += 1
             return units("HMS") && isAtEnd
@@ -150,7 +154,7 @@ struct FormatReader {
             return true
         }
         guard units("YMD") else { return false }
-        return isAtEnd || take("T") && units("HMS") && isAtEnd
+        return isAtEnd || consume("T") && units("HMS") && isAtEnd
     }
 
     /// One or more numbers, each with its unit. A unit follows the one before it.
@@ -171,7 +175,7 @@ struct FormatReader {
 
     mutating func uuid() -> Bool {
         for (index, digits) in [8, 4, 4, 4, 12].enumerated() {
-            if index > 0, !take("-") { return false }
+            if index > 0, !consume("-") { return false }
             let start = place
             while place - start < digits, let byte = next, hexDigit(byte) != nil { place += 1 }
             guard place - start == digits else { return false }
