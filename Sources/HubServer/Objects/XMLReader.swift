@@ -36,20 +36,20 @@ package struct XMLReader {
 
     private mutating func element(depth: Int) -> XMLElement? {
         elements += 1
-        guard depth < Self.depthMax, elements <= Self.elementsMax, take("<"), let name = name() else { return nil }
+        guard depth < Self.depthMax, elements <= Self.elementsMax, consume("<"), let name = name() else { return nil }
         guard let isEmpty = restOfTag() else { return nil }
         var element = XMLElement(name: local(name))
         if isEmpty { return element }
         var text: [UInt8] = []
         while place < bytes.count {
-            if take("</") {
+            if consume("</") {
                 guard self.name() == name else { return nil }
                 skipSpace()
-                guard take(">"), let whole = String(validating: text, as: UTF8.self) else { return nil }
+                guard consume(">"), let whole = String(validating: text, as: UTF8.self) else { return nil }
                 element.text = whole
                 return element
             }
-            if take("<![CDATA[") {
+            if consume("<![CDATA[") {
                 guard let end = find("]]>") else { return nil }
                 text += bytes[place..<end]
                 place = end + 3
@@ -58,7 +58,7 @@ package struct XMLReader {
             } else if isAt("<") {
                 guard let child = self.element(depth: depth + 1) else { return nil }
                 element.children.append(child)
-            } else if take("&") {
+            } else if consume("&") {
                 guard let character = entity() else { return nil }
                 text += Array(String(character).utf8)
             } else {
@@ -75,11 +75,11 @@ package struct XMLReader {
     private mutating func restOfTag() -> Bool? {
         while true {
             skipSpace()
-            if take("/>") { return true }
-            if take(">") { return false }
+            if consume("/>") { return true }
+            if consume(">") { return false }
             guard name() != nil else { return nil }
             skipSpace()
-            guard take("=") else { return nil }
+            guard consume("=") else { return nil }
             skipSpace()
             guard place < bytes.count, bytes[place] == UInt8(ascii: "\"") || bytes[place] == UInt8(ascii: "'") else { return nil }
             let quote = bytes[place]
@@ -150,7 +150,8 @@ package struct XMLReader {
         bytes[place...].starts(with: text.utf8)
     }
 
-    private mutating func take(_ text: String) -> Bool {
+    /// Moves behind the text if it comes next.
+    private mutating func consume(_ text: String) -> Bool {
         guard isAt(text) else { return false }
         place += text.utf8.count
         return true
