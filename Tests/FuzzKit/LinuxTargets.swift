@@ -53,7 +53,7 @@ extension FuzzTarget {
         }
         let readings = supplies.sorted { $0.key < $1.key }.map { PowerSupplyReading(name: $0.key, $0.value) }
         var meter = PowerMeter()
-        meter.take(readings, PowerThresholds(), now: Instant(nanoseconds: 1))
+        meter.update(readings, PowerThresholds(), now: Instant(nanoseconds: 1))
         if let state = PowerState(readings) {
             try claim((0...100).contains(state.percent ?? 0), "a charge of \(state.percent ?? 0) %")
             try claim(state.source != .battery || readings.contains(where: \.isBattery), "discharging without a battery")

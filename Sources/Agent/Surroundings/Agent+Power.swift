@@ -7,16 +7,16 @@ import SyncHTTP
 extension Agent {
     func watchPower() {
         environment.power?.watch(sysfsRoot: loaded.configuration.power.sysfsRoot) { [weak self] readings in
-            self?.onLoop { $0.take(readings) }
+            self?.onLoop { $0.receive(readings) }
         }
     }
 
-    private func take(_ readings: [PowerSupplyReading]?) {
+    private func receive(_ readings: [PowerSupplyReading]?) {
         guard !hasStopped else { return }
         let now = environment.time.now().instant
         let before = around.power
         around.supplies = readings
-        guard around.power.take(readings, loaded.configuration.powerThresholds, now: now) else { return }
+        guard around.power.update(readings, loaded.configuration.powerThresholds, now: now) else { return }
         let (state, level) = (around.power.state, around.power.level)
         if before.level != level || before.state.source != state.source {
             log.notice(

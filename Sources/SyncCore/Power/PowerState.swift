@@ -105,7 +105,7 @@ package struct PowerMeter: Hashable, Sendable {
     /// - Parameter readings: The readings; `nil`: not even the folder could be read.
     /// - Returns: `true` when source, charge or level changed.
     @discardableResult
-    package mutating func take(_ readings: [PowerSupplyReading]?, _ thresholds: PowerThresholds, now: Instant) -> Bool {
+    package mutating func update(_ readings: [PowerSupplyReading]?, _ thresholds: PowerThresholds, now: Instant) -> Bool {
         let before = (state, level)
         if let read = readings.flatMap({ PowerState($0) }) {
             state = read

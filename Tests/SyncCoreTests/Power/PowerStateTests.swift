@@ -159,24 +159,24 @@ struct PowerStateTests {
         var meter = PowerMeter()
         var broken = Self.battery("10")
         broken.values[.capacity] = .failed
-        let isLow = meter.take([Self.battery("10")], PowerThresholds(), now: at(0))
+        let isLow = meter.update([Self.battery("10")], PowerThresholds(), now: at(0))
         #expect(isLow)
         #expect(meter.level == .low)
-        let changed = meter.take([broken], PowerThresholds(), now: at(300))
+        let changed = meter.update([broken], PowerThresholds(), now: at(300))
         #expect(!changed)
         #expect(meter.level == .low)
-        let isUnknown = meter.take(nil, PowerThresholds(), now: at(301))
+        let isUnknown = meter.update(nil, PowerThresholds(), now: at(301))
         #expect(isUnknown)
         #expect(meter.state.source == .unknown && meter.state.warning != nil)
         #expect(meter.level == .ample)
-        meter.take([Self.battery("16")], PowerThresholds(), now: at(302))
+        meter.update([Self.battery("16")], PowerThresholds(), now: at(302))
         #expect(meter.level == .saver, "what was low before the gap is not remembered: the charger may have been there")
     }
 
     @Test("A device whose gauge never answered is on mains, with a warning")
     func neverRead() {
         var meter = PowerMeter()
-        meter.take(nil, PowerThresholds(), now: Instant(nanoseconds: 0))
+        meter.update(nil, PowerThresholds(), now: Instant(nanoseconds: 0))
         #expect(meter.state.source == .unknown)
     }
 }
