@@ -116,7 +116,7 @@ package struct BulkLine: Hashable, Sendable {
     private static func read(_ object: JSONObject, _ bytes: [UInt8]) -> BulkLine {
         var draft = MutationDraft(pointer: "")
         var line = BulkLine(mutation: .failure(tooLong))
-        for member in object.members where !draft.take(member) {
+        for member in object.members where !draft.read(member) {
             switch member.name.text {
             case "ref":
                 line.ref = ref(member.value)

@@ -10,7 +10,7 @@ package enum MutationBody {
     package static func read(_ json: JSON, at pointer: String = "", size: Int) throws(Problem) -> NewMutation {
         guard let object = json.object else { throw notAnObject(json, at: pointer) }
         var draft = MutationDraft(pointer: pointer)
-        for member in object.members where !draft.take(member) {
+        for member in object.members where !draft.read(member) {
             draft.faults.unknown(member.name.text, in: pointer, known: memberNames)
         }
         return try draft.finish(size: size)

@@ -30,7 +30,7 @@ struct MutationDraft {
     }
 
     /// - Returns: `false` when a mutation has no such member.
-    mutating func take(_ member: JSONObject.Member) -> Bool {
+    mutating func read(_ member: JSONObject.Member) -> Bool {
         let value = member.value
         switch member.name.text {
         case "entity":
