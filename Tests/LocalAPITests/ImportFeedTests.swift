@@ -49,7 +49,7 @@ import Testing
     @Test("Bad lines are counted and named, up to ten of them, in the order of the file")
     func badLines() {
         let feed = feed(nil, [bytes(String(repeating: "x\n", count: 12) + #"{"a":1}"# + "\n")])
-        feed.note(.refused(line: 1, ref: 3, LocalProblem.validation.problem("no")))
+        feed.record(.refused(line: 1, ref: 3, LocalProblem.validation.problem("no")))
         #expect(all(feed, upTo: 100).hasPrefix(#"{"ref":13,"#))
         #expect(feed.report.unsent == 12)
         #expect(feed.report.failures.map(\.line) == [1, 2, 3, 3, 4, 5, 6, 7, 8, 9])
@@ -62,13 +62,13 @@ import Testing
         let feed = feed(
             nil, [bytes(#"{"a":1}"# + "\n" + #"{"b":2}"# + "\n" + #"{"c":3}"# + "\n"), bytes(#"{"d":4}"# + "\n")])
         var sent = feed.next(upTo: one.utf8.count + 5) ?? []
-        feed.note(.refused(line: 1, ref: 1, problem.problem("full")))
+        feed.record(.refused(line: 1, ref: 1, problem.problem("full")))
         while let piece = feed.next(upTo: 9) { sent += piece }
         #expect(String(decoding: sent, as: UTF8.self) == one + two)
         #expect(feed.report.isStopped && feed.report.stop?.line == 1)
         #expect(feed.next(upTo: 100) == nil)
         // A line that was under way has an answer of its own.
-        feed.note(.refused(line: 2, ref: 2, problem.problem("full")))
+        feed.record(.refused(line: 2, ref: 2, problem.problem("full")))
         #expect(feed.report.stop?.line == 1 && feed.report.takenAfterStop == 0)
     }
 
@@ -76,14 +76,14 @@ import Testing
     func stopsBetweenLines() {
         let feed = feed(nil, [bytes(#"{"a":1}"# + "\n" + #"{"b":2}"# + "\n")])
         #expect(feed.next(upTo: one.utf8.count) == Array(one.utf8))
-        feed.note(.refused(line: 1, ref: 1, LocalProblem.queueFull.problem("full")))
+        feed.record(.refused(line: 1, ref: 1, LocalProblem.queueFull.problem("full")))
         #expect(feed.next(upTo: 100) == nil)
     }
 
     @Test("Another refusal does not stop it")
     func goesOn() {
         let feed = feed(nil, [bytes(#"{"a":1}"# + "\n")])
-        feed.note(.refused(line: 1, ref: 1, LocalProblem.validation.problem("no")))
+        feed.record(.refused(line: 1, ref: 1, LocalProblem.validation.problem("no")))
         #expect(all(feed, upTo: 100) == one)
         #expect(!feed.report.isStopped)
     }
@@ -105,8 +105,8 @@ import Testing
         let feed = ImportFeed(
             plan, read: { script.next() }, onProgress: { _, answered in seen.withLock { $0.append(answered) } })
         _ = all(feed, upTo: 100)
-        feed.note(.accepted(line: 1, ref: 1, id: MutationKey(trusted: "k"), state: "pending", isRepeat: false))
-        feed.note(.summary(accepted: 1, failed: 0))
+        feed.record(.accepted(line: 1, ref: 1, id: MutationKey(trusted: "k"), state: "pending", isRepeat: false))
+        feed.record(.summary(accepted: 1, failed: 0))
         #expect(seen.withLock { $0 } == [1, 1])
     }
 }

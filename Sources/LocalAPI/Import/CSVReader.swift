@@ -47,7 +47,7 @@ package struct CSVReader: Sendable {
     package mutating func read(_ bytes: some Sequence<UInt8>) -> [Row] {
         var rows: [Row] = []
         for byte in bytes {
-            if lead != nil { takeLead(byte, &rows) } else { take(byte, &rows) }
+            if lead != nil { consumeLead(byte, &rows) } else { consume(byte, &rows) }
         }
         return rows
     }
@@ -57,7 +57,7 @@ package struct CSVReader: Sendable {
         var rows: [Row] = []
         if let lead {
             self.lead = nil
-            for byte in lead { take(byte, &rows) }
+            for byte in lead { consume(byte, &rows) }
         }
         if lastWasCR {
             lastWasCR = false
@@ -72,7 +72,7 @@ package struct CSVReader: Sendable {
     }
 
     /// The first three bytes may be a byte order mark.
-    private mutating func takeLead(_ byte: UInt8, _ rows: inout [Row]) {
+    private mutating func consumeLead(_ byte: UInt8, _ rows: inout [Row]) {
         let mark: [UInt8] = [0xEF, 0xBB, 0xBF]
         let seen = (lead ?? []) + [byte]
         if seen == mark {
@@ -81,11 +81,11 @@ package struct CSVReader: Sendable {
             lead = seen
         } else {
             lead = nil
-            for byte in seen { take(byte, &rows) }
+            for byte in seen { consume(byte, &rows) }
         }
     }
 
-    private mutating func take(_ byte: UInt8, _ rows: inout [Row]) {
+    private mutating func consume(_ byte: UInt8, _ rows: inout [Row]) {
         if state == .quoted {
             if byte == UInt8(ascii: "\n") { line += 1 }
             return content(byte, &rows)

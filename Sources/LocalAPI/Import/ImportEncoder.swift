@@ -64,22 +64,22 @@ package struct ImportEncoder: Sendable {
     /// - Returns: NDJSON for the agent, and the lines that could not be converted.
     package mutating func read(_ bytes: [UInt8]) -> (lines: [UInt8], failures: [ImportFailure]) {
         switch plan.format {
-        case .csv: take(rows.read(bytes))
-        case .ndjson: take(lines.read(bytes))
+        case .csv: convert(rows.read(bytes))
+        case .ndjson: convert(lines.read(bytes))
         }
     }
 
     package mutating func finish() -> (lines: [UInt8], failures: [ImportFailure]) {
         switch plan.format {
         case .csv:
-            let rest = take(rows.finish())
+            let rest = convert(rows.finish())
             if columns == nil, headerFault == nil { headerFault = ImportEncoder.fault("the file has no header") }
             return rest
-        case .ndjson: return take(lines.finish())
+        case .ndjson: return convert(lines.finish())
         }
     }
 
-    private mutating func take(_ rows: [CSVReader.Row]) -> (lines: [UInt8], failures: [ImportFailure]) {
+    private mutating func convert(_ rows: [CSVReader.Row]) -> (lines: [UInt8], failures: [ImportFailure]) {
         var output: [UInt8] = []
         var failures: [ImportFailure] = []
         for row in rows where headerFault == nil {
@@ -104,7 +104,7 @@ package struct ImportEncoder: Sendable {
         return (output, failures)
     }
 
-    private mutating func take(_ lines: [LineSplitter.Line]) -> (lines: [UInt8], failures: [ImportFailure]) {
+    private mutating func convert(_ lines: [LineSplitter.Line]) -> (lines: [UInt8], failures: [ImportFailure]) {
         var output: [UInt8] = []
         var failures: [ImportFailure] = []
         for line in lines {

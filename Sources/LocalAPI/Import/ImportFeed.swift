@@ -80,10 +80,10 @@ package final class ImportFeed: Sendable {
                 case .nothingYet: return [UInt8(ascii: "\n")]
                 case .bytes(let bytes):
                     state.report.bytesRead += Int64(bytes.count)
-                    take(state.encoder.read(bytes), &state)
+                    accept(state.encoder.read(bytes), &state)
                 case .end:
                     state.isAtEnd = true
-                    take(state.encoder.finish(), &state)
+                    accept(state.encoder.finish(), &state)
                 case .failed(let words):
                     state.isAtEnd = true
                     state.report.fault = Problem("file", status: 0, detail: "cannot read on: " + words)
@@ -100,7 +100,7 @@ package final class ImportFeed: Sendable {
         }
     }
 
-    package func note(_ answer: BulkAnswer) {
+    package func record(_ answer: BulkAnswer) {
         let (bytesRead, answered) = state.withLock { state in
             switch answer {
             case .accepted:
@@ -129,7 +129,7 @@ package final class ImportFeed: Sendable {
         state.output = end.map { state.output[...$0] } ?? []
     }
 
-    private func take(_ encoded: (lines: [UInt8], failures: [ImportFailure]), _ state: inout State) {
+    private func accept(_ encoded: (lines: [UInt8], failures: [ImportFailure]), _ state: inout State) {
         state.output = encoded.lines[...]
         state.report.unsent += Int64(encoded.failures.count)
         for failure in encoded.failures { keep(failure, &state) }

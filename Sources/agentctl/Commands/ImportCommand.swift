@@ -53,7 +53,7 @@ struct ImportCommand: AgentCommand {
             onProgress: { bytesRead, answered in bar?.show(bytes: bytesRead, lines: answered) })
         defer { bar?.end() }
         let outcome = try await session.client.importLines(
-            nextPiece: { feed.next(upTo: $0) }, onAnswer: { feed.note($0) })
+            nextPiece: { feed.next(upTo: $0) }, onAnswer: { feed.record($0) })
         bar?.end()
         let report = feed.report
         if let fault = report.fault { throw CommandFailure(exitStatus: 1, problem: fault) }
