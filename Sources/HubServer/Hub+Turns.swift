@@ -26,7 +26,7 @@ extension Hub {
     ///   tries again. `nil`: there is no answer yet.
     package func handleIfFree(_ requests: [HubRequest], at now: Timestamp) -> [HubResponse]? {
         if isDown { reopen(at: now) }
-        let turn = take(requests, .writingIfFree, at: now)
+        let turn = answer(requests, .writingIfFree, at: now)
         return turn.isHeld && turn.responses.isEmpty ? nil : turn.responses
     }
 
@@ -40,7 +40,7 @@ extension Hub {
     }
 
     private func handleAlike(_ requests: [HubRequest], at now: Timestamp) -> [HubResponse] {
-        take(requests, .writing, at: now).responses
+        answer(requests, .writing, at: now).responses
     }
 
     private struct Turn {
@@ -50,7 +50,7 @@ extension Hub {
     }
 
     /// - Parameter writing: The way in which writing transactions begin.
-    private func take(_ requests: [HubRequest], _ writing: TransactionPurpose, at now: Timestamp) -> Turn {
+    private func answer(_ requests: [HubRequest], _ writing: TransactionPurpose, at now: Timestamp) -> Turn {
         if requests.isEmpty { return Turn(responses: []) }
         var requests = readingBodies(of: requests)
         var turn = Turn(responses: [])
@@ -58,7 +58,7 @@ extension Hub {
             let start = turn.responses.count
             let isDecided = mayDecide(requests[start])
             let end = isDecided ? endOfDecision(from: start, in: &requests) : endOfLocked(from: start, in: requests)
-            let part = take(Array(requests[start..<end]), writing, deciding: isDecided, at: now)
+            let part = answer(Array(requests[start..<end]), writing, deciding: isDecided, at: now)
             turn.responses += part.responses
             turn.isHeld = part.isHeld
             for index in start..<end { requests[index].push = nil }
@@ -69,7 +69,7 @@ extension Hub {
     /// - Parameters:
     ///   - deciding: The requests are decided without the lock of the hub, as long as no other hub comes in between.
     ///   - splits: Number of times that the requests may still be divided (``inHalves(_:_:splits:at:)``).
-    private func take(
+    private func answer(
         _ requests: [HubRequest], _ writing: TransactionPurpose, deciding: Bool, splits: Int = Hub.splitsMax, at now: Timestamp
     ) -> Turn {
         var responses: [HubResponse] = []
@@ -126,9 +126,9 @@ extension Hub {
     private func inHalves(_ requests: [HubRequest], _ writing: TransactionPurpose, splits: Int, at now: Timestamp) -> Turn {
         if isDown { reopen(at: now) }
         let middle = requests.count / 2
-        var turn = take(Array(requests[..<middle]), writing, deciding: true, splits: splits, at: now)
+        var turn = answer(Array(requests[..<middle]), writing, deciding: true, splits: splits, at: now)
         if turn.isHeld { return turn }
-        let rest = take(Array(requests[middle...]), writing, deciding: true, splits: splits, at: now)
+        let rest = answer(Array(requests[middle...]), writing, deciding: true, splits: splits, at: now)
         turn.responses += rest.responses
         turn.isHeld = rest.isHeld
         return turn
@@ -136,7 +136,7 @@ extension Hub {
 
     private func alone(_ request: HubRequest, deciding: Bool, at now: Timestamp) -> [HubResponse] {
         if isDown { reopen(at: now) }
-        return take([request], .writing, deciding: deciding, at: now).responses
+        return answer([request], .writing, deciding: deciding, at: now).responses
     }
 
     private func attempt(
