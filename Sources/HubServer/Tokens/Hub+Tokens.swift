@@ -44,7 +44,7 @@ extension Hub {
         if shelf.version != state.tokens {
             if shelf.version > state.tokens { shelf = TokenShelf() }
             let changes = try store.tokens(after: shelf.version)
-            shelf.book.take(changes)
+            shelf.book.apply(changes)
             shelf.version = state.tokens
             settings.tokensRead?(shelf.book)
         }

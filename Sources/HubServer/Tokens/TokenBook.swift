@@ -218,7 +218,7 @@ package struct TokenBook: Sendable, Hashable {
     /// Applies changes that were made elsewhere.
     ///
     /// - Parameter changes: Entries by hash; `nil` removes one.
-    mutating func take(_ changes: [[UInt8]: Entry?]) {
+    mutating func apply(_ changes: [[UInt8]: Entry?]) {
         var waiting = changes
         entries = entries.compactMap { entry in
             guard let change = waiting.removeValue(forKey: entry.hash) else { return entry }
