@@ -12,7 +12,7 @@ struct SearchPaceTests {
         var parts: [Int] = []
         while let bounds = pace.next {
             parts.append(bounds.documents)
-            pace.take(documents: bounds.documents, elapsed: .milliseconds(5))
+            pace.record(documents: bounds.documents, elapsed: .milliseconds(5))
         }
         #expect(parts == [2_000, 20_000] + [Int](repeating: SearchPace.partMax, count: 5) + [78_000])
     }
@@ -20,35 +20,35 @@ struct SearchPaceTests {
     @Test("A part that took long makes the next one smaller, and the page ends after some seconds")
     func shrinks() throws {
         var pace = SearchPace()
-        pace.take(documents: 2_000, elapsed: .milliseconds(2_500))
+        pace.record(documents: 2_000, elapsed: .milliseconds(2_500))
         #expect(pace.next == SearchPace.Bounds(documents: 800, bytes: (16 << 20) * 2 / 5))
-        pace.take(documents: 800, elapsed: .milliseconds(499))
+        pace.record(documents: 800, elapsed: .milliseconds(499))
         let bounds = try #require(pace.next)
         #expect((1_600...1_604).contains(bounds.documents))
-        pace.take(documents: 1_600, elapsed: .milliseconds(2_001))
+        pace.record(documents: 1_600, elapsed: .milliseconds(2_001))
         #expect(pace.next == nil)
     }
 
     @Test("Bytes stay within their limits, and a part has one document at least")
     func limits() {
         var pace = SearchPace()
-        pace.take(documents: 1, elapsed: .milliseconds(2_999))
+        pace.record(documents: 1, elapsed: .milliseconds(2_999))
         #expect(pace.next?.documents == 1)
-        for _ in 0..<3 { pace.take(documents: 1, elapsed: .zero) }
+        for _ in 0..<3 { pace.record(documents: 1, elapsed: .zero) }
         #expect(pace.next == SearchPace.Bounds(documents: 10, bytes: SearchPace.bytesMax))
-        for _ in 0..<3 { pace.take(documents: 300, elapsed: .zero) }
+        for _ in 0..<3 { pace.record(documents: 300, elapsed: .zero) }
         #expect(pace.next == SearchPace.Bounds(documents: 3_000, bytes: SearchPace.bytesMax))
         // It alone took longer than a page.
-        pace.take(documents: 3_000, elapsed: .seconds(60))
+        pace.record(documents: 3_000, elapsed: .seconds(60))
         #expect(pace.next == nil)
     }
 
     @Test("A part that ended with its last row says nothing of the size of the next, but its time counts")
     func full() {
         var pace = SearchPace()
-        pace.take(documents: nil, elapsed: .seconds(2))
+        pace.record(documents: nil, elapsed: .seconds(2))
         #expect(pace.next == SearchPace.first)
-        pace.take(documents: nil, elapsed: .seconds(3))
+        pace.record(documents: nil, elapsed: .seconds(3))
         #expect(pace.next == nil)
     }
 
@@ -76,7 +76,7 @@ struct SearchPaceTests {
                 #expect(seconds < 5, "\(round): \(count) documents of \(bytes) bytes after \(place) took \(seconds) s")
                 total += seconds
                 place += count
-                pace.take(documents: count, elapsed: .milliseconds(Int64(seconds * 1_000)))
+                pace.record(documents: count, elapsed: .milliseconds(Int64(seconds * 1_000)))
             }
             #expect(place <= SearchPace.documentsMax && place > 0 && total < 10, "\(round): \(place) documents in \(total) s")
         }

@@ -49,7 +49,7 @@ extension Feed {
                     request.entity, after: found.searchedTo, containing: text, within: bounds, limit: Limits.pullRecordsMax)
                 let elapsed = start.flatMap { start in time.map { start.duration(to: $0.now().instant) } }
                 // A part that has ended with its last row is no measure of what follows.
-                pace.take(documents: look.rows.count < Limits.pullRecordsMax ? look.documents : nil, elapsed: elapsed ?? .zero)
+                pace.record(documents: look.rows.count < Limits.pullRecordsMax ? look.documents : nil, elapsed: elapsed ?? .zero)
                 (part, found.searchedTo) = (look.rows, look.searchedTo)
             } else {
                 part = try rows(of: request.entity, after: found.searchedTo, limit: Limits.pullRecordsMax)

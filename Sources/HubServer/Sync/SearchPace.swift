@@ -40,12 +40,12 @@ struct SearchPace: Hashable {
         return Bounds(documents: min(bounds.documents, left), bytes: bounds.bytes)
     }
 
-    /// Goes on after a part.
+    /// Records the cost of a part, and sizes the next one by it.
     ///
     /// - Parameters:
     ///   - documents: Number of documents that were looked through; `nil`: unknown, because the part ended with its last row.
     ///   - elapsed: Time that it took; zero where nothing is measured.
-    mutating func take(documents: Int?, elapsed: Duration) {
+    mutating func record(documents: Int?, elapsed: Duration) {
         self.elapsed += max(.zero, elapsed)
         guard let documents else { return }
         self.documents += documents
