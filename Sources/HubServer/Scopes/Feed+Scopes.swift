@@ -113,7 +113,7 @@ extension Feed {
         let shown = places.compactMap { rows[$0].shown }
         let isWhole = naming ? shown[...] : shown.prefix { $0.isWhole }
         if isWhole.isEmpty, let first = shown.first { return .failure(Feed.damaged(RecordName(entity, first.id))) }
-        let count = take(isWhole, &room)
+        let count = reserve(isWhole, in: &room)
         var end = cursor
         end.opening = opening
         if count == shown.count, found.count < limit {

@@ -137,7 +137,7 @@ struct Feed {
         // it has the record.
         let isWhole = naming ? rows[...] : rows.prefix { $0.isWhole }
         if isWhole.isEmpty { return .failure(Feed.damaged(RecordName(cursor.entity, rows[0].id))) }
-        let count = take(isWhole, &room)
+        let count = reserve(isWhole, in: &room)
         let hasMore = count < rows.count
         if hasMore {
             // Pages of other streams filled the answer: this stream keeps its cursor.
@@ -191,9 +191,9 @@ struct Feed {
         return try sharedRows(cursor.entity, codes, after: after, deletionsAfter: cursor.live, limit: limit)
     }
 
-    /// The number of rows for the page. A page ends at the end of a commit, up to twice as far as requested; a commit larger than that is
-    /// split.
-    func take(_ rows: ArraySlice<HubStore.RecordRow>, _ room: inout Room) -> Int {
+    /// Reserves room for the rows that go into the page, and returns their number. A page ends at the end of a commit, up to twice as far as
+    /// requested; a commit larger than that is split.
+    func reserve(_ rows: ArraySlice<HubStore.RecordRow>, in room: inout Room) -> Int {
         let (records, bytes) = (room.records, room.bytes)
         guard records > 0, bytes > 0 else { return 0 }
         var size = 0
