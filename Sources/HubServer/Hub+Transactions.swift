@@ -64,7 +64,7 @@ extension Hub {
         guard let row = try store.hub() else {
             // The row was deleted. Created again, above every commit number in use, it begins a new history.
             try store.database.rollback()
-            take(try Hub.load(store, &random))
+            adopt(try Hub.load(store, &random))
             return try begin(purpose)
         }
         if lineage.tag != row.opening { lineage = try store.lineage() }
@@ -86,7 +86,7 @@ extension Hub {
     }
 
     /// Uses the state that was read from a database that was just opened or repaired.
-    func take(_ loaded: (row: HubStore.HubRow, lineage: HubLineage, notices: [HubNotice])) {
+    func adopt(_ loaded: (row: HubStore.HubRow, lineage: HubLineage, notices: [HubNotice])) {
         (state, lineage) = (loaded.row, loaded.lineage)
         known = position
         for notice in loaded.notices { announce(notice) }
@@ -184,7 +184,7 @@ extension Hub {
         let database = try copied()
         database.forgetStatements()
         try database.deserialize(copy)
-        take(try Hub.load(store, &random))
+        adopt(try Hub.load(store, &random))
         opened = nil
         try readEntities()
         try makeVersions()
