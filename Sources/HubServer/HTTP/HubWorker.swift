@@ -266,10 +266,10 @@ final class HubWorker: @unchecked Sendable {
 
     func submit(_ job: Job) {
         if HubReaders.takes(job.request), let reading = reading.withLock({ $0 }) { return reading.submit(job) }
-        take(job)
+        receive(job)
     }
 
-    private func take(_ job: Job) {
+    private func receive(_ job: Job) {
         let isFirst = inbox.withLock { inbox in
             if job.request.writes { inbox.writes.append(job) } else { inbox.reads.append(job) }
             let isFirst = !inbox.isAwaited
@@ -289,7 +289,7 @@ final class HubWorker: @unchecked Sendable {
             admission.withLock { $0.served(jobs.count, in: elapsed) }
             loop.execute { self.hub.transactionTimes.add(elapsed) }
         } passOn: { [self] jobs in
-            for job in jobs { take(job) }
+            for job in jobs { receive(job) }
         }
         let reading = HubReaders(readers, environment, figures, outcome)
         self.reading.withLock { $0 = reading }
