@@ -12,13 +12,13 @@ struct AdmissionTests {
         var admission = Admission(random: SeededRandom(seed: 1))
         func accepts(_ rank: Int) -> Bool {
             var copy = admission
-            return copy.take(rank: rank, bytes: 0, of: "new") == .admitted
+            return copy.admit(rank: rank, bytes: 0, of: "new") == .admitted
         }
         for (count, expected) in [
             (0, [true, true, true]), (127, [true, true, true]), (128, [true, true, false]), (192, [true, false, false]),
             (256, [false, false, false]),
         ] {
-            while admission.requests < count { _ = admission.take(rank: 0, bytes: 0, of: Self.device(admission.requests)) }
+            while admission.requests < count { _ = admission.admit(rank: 0, bytes: 0, of: Self.device(admission.requests)) }
             #expect([0, 1, 2].map(accepts) == expected, "\(count) requests")
         }
         admission.release(bytes: 0, of: Self.device(0))
@@ -28,21 +28,21 @@ struct AdmissionTests {
     @Test("Bodies have a limit together, but one alone always fits")
     func bytes() {
         var admission = Admission(random: SeededRandom(seed: 1))
-        #expect(admission.take(rank: 2, bytes: 200 << 20, of: "gw-1") == .admitted)
-        guard case .refused = admission.take(rank: 0, bytes: 1, of: "gw-2") else {
+        #expect(admission.admit(rank: 2, bytes: 200 << 20, of: "gw-1") == .admitted)
+        guard case .refused = admission.admit(rank: 0, bytes: 1, of: "gw-2") else {
             Issue.record("admitted")
             return
         }
         admission.release(bytes: 200 << 20, of: "gw-1")
-        #expect(admission.take(rank: 0, bytes: 1, of: "gw-2") == .admitted)
+        #expect(admission.admit(rank: 0, bytes: 1, of: "gw-2") == .admitted)
     }
 
     @Test("A refused client is told when to come again, and not all get the same time")
     func waits() {
         var admission = Admission(random: SeededRandom(seed: 1))
-        for number in 0..<256 { _ = admission.take(rank: 0, bytes: 0, of: Self.device(number)) }
+        for number in 0..<256 { _ = admission.admit(rank: 0, bytes: 0, of: Self.device(number)) }
         func seconds() -> Int {
-            if case .refused(let seconds) = admission.take(rank: 0, bytes: 0, of: "new") { seconds } else { -1 }
+            if case .refused(let seconds) = admission.admit(rank: 0, bytes: 0, of: "new") { seconds } else { -1 }
         }
         // 256 waiting at 200 a second: 2 s, and up to 10 on top.
         let quick = (0..<200).map { _ in seconds() }
@@ -61,14 +61,14 @@ struct AdmissionTests {
         var admission = Admission(random: SeededRandom(seed: 1))
         func isRefused(_ device: DeviceID, bytes: Int = 0) -> Bool {
             var copy = admission
-            if case .deviceRefused(let seconds) = copy.take(rank: 0, bytes: bytes, of: device) { return (1...300).contains(seconds) }
+            if case .deviceRefused(let seconds) = copy.admit(rank: 0, bytes: bytes, of: device) { return (1...300).contains(seconds) }
             return false
         }
-        for _ in 0..<16 { #expect(admission.take(rank: 2, bytes: 0, of: "gw-1") == .admitted) }
+        for _ in 0..<16 { #expect(admission.admit(rank: 2, bytes: 0, of: "gw-1") == .admitted) }
         #expect(isRefused("gw-1") && !isRefused("gw-2"))
         admission.release(bytes: 0, of: "gw-1")
         #expect(!isRefused("gw-1"))
-        for _ in 0..<8 { #expect(admission.take(rank: 0, bytes: 4 << 20, of: "gw-2") == .admitted) }
+        for _ in 0..<8 { #expect(admission.admit(rank: 0, bytes: 4 << 20, of: "gw-2") == .admitted) }
         #expect(isRefused("gw-2", bytes: 1) && !isRefused("gw-2") && !isRefused("gw-3", bytes: 40 << 20))
         for _ in 0..<8 { admission.release(bytes: 4 << 20, of: "gw-2") }
         #expect(!isRefused("gw-2", bytes: 40 << 20))

@@ -49,7 +49,7 @@ package struct Admission: Sendable {
     ///   - rank: 0 is admitted while there is room at all, 1 in the first three quarters of it, 2 in the first half.
     ///   - bytes: Largest size that its body may need.
     ///   - device: The calling device.
-    package mutating func take(rank: Int, bytes: Int, of device: DeviceID) -> Verdict {
+    package mutating func admit(rank: Int, bytes: Int, of device: DeviceID) -> Verdict {
         let own = byDevice[device] ?? Share()
         guard own.requests < Self.deviceRequestsMax, own.requests == 0 || own.bytes + bytes <= Self.deviceBytesMax else {
             return .deviceRefused(seconds: waitingTime(behind: own.requests))
@@ -73,7 +73,7 @@ package struct Admission: Sendable {
         return max(1, Int(min(turn + spread, Double(Admission.waitMax))))
     }
 
-    /// Releases a place that ``take(rank:bytes:of:)`` admitted.
+    /// Releases a place that ``admit(rank:bytes:of:)`` admitted.
     package mutating func release(bytes: Int, of device: DeviceID) {
         requests -= 1
         self.bytes -= bytes

@@ -129,7 +129,7 @@ final class HubWorker: @unchecked Sendable {
     }
 
     func place(rank: Int, bytes: Int, of device: DeviceID) -> Place {
-        switch admission.withLock({ $0.take(rank: rank, bytes: bytes, of: device) }) {
+        switch admission.withLock({ $0.admit(rank: rank, bytes: bytes, of: device) }) {
         case .admitted: return .slot(Slot(self, bytes: bytes, of: device))
         case .refused(let seconds):
             figures.overloaded.add(1, ordering: .relaxed)
