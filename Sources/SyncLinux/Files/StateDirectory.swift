@@ -34,7 +34,7 @@ package final class StateDirectory: Sendable {
         let lockPath = path + "/lock"
         let descriptor = try openLock(lockPath, calls)
         do throws(LinuxError) {
-            try take(descriptor, lockPath, calls)
+            try lock(descriptor, lockPath, calls)
             let facts = try calls.step(.inspectLock, lockPath) { calls, step throws(Errno) in
                 try calls.facts(of: descriptor, for: step)
             }
@@ -214,7 +214,7 @@ package final class StateDirectory: Sendable {
         }
     }
 
-    private static func take(_ descriptor: Int32, _ lockPath: String, _ calls: any FileCalls) throws(LinuxError) {
+    private static func lock(_ descriptor: Int32, _ lockPath: String, _ calls: any FileCalls) throws(LinuxError) {
         let ours = try calls.step(.lock, lockPath) { calls, step throws(Errno) in
             try calls.lock(descriptor, for: step)
         }
