@@ -61,8 +61,8 @@ struct AnswerReader {
 
     // MARK: - Head
 
-    /// Accepts one line of a head or of the trailers, with its line break.
-    mutating func take(line: UnsafeRawBufferPointer) throws(Refusal) {
+    /// Consumes one line of a head or of the trailers, with its line break.
+    mutating func consume(line: UnsafeRawBufferPointer) throws(Refusal) {
         headBytes += line.count
         if headBytes > limits.headBytes { throw .tooLarge("the answer's head has more than \(limits.headBytes) bytes") }
         var content = line[...]
@@ -86,14 +86,14 @@ struct AnswerReader {
                 try beginBody()
             }
         case .fields:
-            try takeField(content)
+            try consumeField(content)
         case .body:
             // Trailers. The agent uses none of their fields; they only count towards the limits.
             try countField()
         }
     }
 
-    private mutating func takeField(_ content: Slice<UnsafeRawBufferPointer>) throws(Refusal) {
+    private mutating func consumeField(_ content: Slice<UnsafeRawBufferPointer>) throws(Refusal) {
         if let first = content.first, first == 32 || first == 9 {
             // A folded line, which is obsolete, continues the value before it (RFC 9112, section 5.2).
             guard !fields.isEmpty else { throw .malformed("a folded line without a field before it") }
@@ -186,10 +186,10 @@ struct AnswerReader {
 
     // MARK: - Body
 
-    /// Accepts the next bytes of the body, still encoded.
-    mutating func take(body bytes: UnsafeRawBufferPointer) throws(Refusal) {
+    /// Consumes the next bytes of the body, still encoded.
+    mutating func consume(body bytes: UnsafeRawBufferPointer) throws(Refusal) {
         guard mayHaveBody, !isStopped else { return }
-        guard let inflater else { return try takePlain(bytes) }
+        guard let inflater else { return try consumePlain(bytes) }
         switch sink {
         case .whole:
             // The body is moved out and back, so that it grows in place while the inflater calls.
@@ -204,7 +204,7 @@ struct AnswerReader {
         }
     }
 
-    private mutating func takePlain(_ bytes: UnsafeRawBufferPointer) throws(Refusal) {
+    private mutating func consumePlain(_ bytes: UnsafeRawBufferPointer) throws(Refusal) {
         bodyBytes += bytes.count
         if bodyBytes > limits.bodyBytes { throw .tooLarge("more than \(limits.bodyBytes) bytes") }
         switch sink {

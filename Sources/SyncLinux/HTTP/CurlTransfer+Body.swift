@@ -7,7 +7,7 @@ extension CurlTransfer {
         clock.received(now: SystemClocks.instant())
         if !reader.hasBegun, idle != nil, let socket { KeptConnections.limit(socket, to: nil) }
         do throws(Refusal) {
-            try reader.take(line: line)
+            try reader.consume(line: line)
             return true
         } catch {
             return refuse(error.code, error.words)
@@ -17,7 +17,7 @@ extension CurlTransfer {
     func read(body bytes: UnsafeRawBufferPointer) -> Bool {
         clock.received(now: SystemClocks.instant())
         do throws(Refusal) {
-            try reader.take(body: bytes)
+            try reader.consume(body: bytes)
             holdToRate(now: SystemClocks.instant())
             return !reader.isStopped
         } catch {

@@ -19,7 +19,7 @@ package struct RateLimiter {
             value = min(full, value.saturatingAdd(nanoseconds.saturatingMultiply(rate)))
         }
 
-        mutating func take(_ bytes: Int) {
+        mutating func consume(_ bytes: Int) {
             value = max(-.max, value.saturatingAdd(-(Int64(clamping: max(0, bytes)).saturatingMultiply(1_000_000_000))))
         }
 
@@ -46,8 +46,8 @@ package struct RateLimiter {
     /// Charges the bytes that moved since the last call, headers of TCP and IP included.
     package mutating func moved(up: Int, down: Int, now: Instant) {
         fill(now: now)
-        self.up.take(up)
-        self.down.take(down)
+        self.up.consume(up)
+        self.down.consume(down)
     }
 
     package mutating func fill(now: Instant) {

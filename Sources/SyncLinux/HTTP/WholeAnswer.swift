@@ -10,10 +10,10 @@ package enum WholeAnswer {
             var rest = bytes[...]
             while !reader.isHeadWhole {
                 guard let end = rest.firstIndex(of: UInt8(ascii: "\n")) else { return nil }
-                try feed(rest[...end]) { bytes throws(Refusal) in try reader.take(line: bytes) }
+                try feed(rest[...end]) { bytes throws(Refusal) in try reader.consume(line: bytes) }
                 rest = rest[(end + 1)...]
             }
-            try feed(rest) { bytes throws(Refusal) in try reader.take(body: bytes) }
+            try feed(rest) { bytes throws(Refusal) in try reader.consume(body: bytes) }
             try reader.finish()
         } catch {
             return nil
@@ -22,11 +22,11 @@ package enum WholeAnswer {
     }
 
     private static func feed(
-        _ bytes: ArraySlice<UInt8>, _ take: (UnsafeRawBufferPointer) throws(Refusal) -> Void
+        _ bytes: ArraySlice<UInt8>, _ consume: (UnsafeRawBufferPointer) throws(Refusal) -> Void
     ) throws(Refusal) {
         let result: Result<Void, Refusal> = bytes.withUnsafeBytes { buffer in
             do throws(Refusal) {
-                return .success(try take(buffer))
+                return .success(try consume(buffer))
             } catch {
                 return .failure(error)
             }
