@@ -77,7 +77,7 @@ struct ClaimSelection {
             guard fits(unit), !isAlone || taken.isEmpty else { return }
             let unsound = unit.filter { !$0.isSound }
             if unsound.isEmpty {
-                try take(unit, in: store)
+                try select(unit, in: store)
             } else {
                 damaged += unsound.map(\.outbox.seq)
             }
@@ -163,7 +163,7 @@ struct ClaimSelection {
         }.min()
     }
 
-    private mutating func take(_ unit: [ClaimRow], in store: Store) throws(StoreError) {
+    private mutating func select(_ unit: [ClaimRow], in store: Store) throws(StoreError) {
         let place = place(of: unit.map { Candidate(outbox: $0.outbox, action: $0.payload.action) }, in: store)
         for row in unit {
             taken.append(row)
