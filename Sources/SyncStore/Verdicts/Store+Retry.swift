@@ -155,7 +155,7 @@ extension Store {
         var due = MinHeap<Int64>()
         var taken: Set<Int64> = []
         var lists: [[OutboxRow]] = []
-        func take(_ list: [OutboxRow]) throws(StoreError) {
+        func collectDependants(of list: [OutboxRow]) throws(StoreError) {
             for member in list {
                 taken.insert(member.seq)
                 guard let key = try key(ofSeq: member.seq) else { continue }
@@ -165,13 +165,13 @@ extension Store {
                 }
             }
         }
-        try take(first)
+        try collectDependants(of: first)
         while let seq = due.popMin() {
             // It may have been added already, with another member of its atomic list.
             guard let row = rows[seq], !taken.contains(seq) else { continue }
             let list = try refusedList(of: row)
             lists.append(list)
-            try take(list)
+            try collectDependants(of: list)
         }
         return lists
     }
