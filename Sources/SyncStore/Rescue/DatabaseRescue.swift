@@ -55,7 +55,7 @@ package struct DatabaseRescue {
         guard PageFile.canBeRead(path) else {
             throw StoreError(.ioError, doing: "read \(path)", detail: "the disk gives no page of it", result: SQLiteError.failedRead)
         }
-        let source = try quarantine.take(path, replica: options.marker?.replica)
+        let source = try quarantine.moveIn(path, replica: options.marker?.replica)
         let fresh = path + ".new"
         var best: (rescue: StoreRescue, score: Score)?
         // The log of another database looks like a log of this one; only the salvaged rows show the difference.

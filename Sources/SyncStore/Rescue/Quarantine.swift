@@ -16,7 +16,7 @@ struct Quarantine {
     ///
     /// - Parameter replica: The replica id, as far as it is known.
     /// - Returns: The new path of the database. It may be missing or empty there, if it was so before.
-    func take(_ source: String, replica: ReplicaID?) throws(StoreError) -> String {
+    func moveIn(_ source: String, replica: ReplicaID?) throws(StoreError) -> String {
         let folder: String
         if let found = try unfinished() { folder = found } else { folder = try make(replica) }
         // The database is moved last: if it is here, its log is here as well.

@@ -48,17 +48,17 @@ struct Salvage {
         var damagedPages: [Int] = []
         for number in 1...max(1, pages.count) {
             guard let page = pages.page(number) else { continue }
-            if page.isWhole { try take(page, tables, indexes) } else { damagedPages.append(number) }
+            if page.isWhole { try salvage(page, tables, indexes) } else { damagedPages.append(number) }
         }
         for number in damagedPages {
-            if let page = pages.page(number) { try take(page, tables, indexes) }
+            if let page = pages.page(number) { try salvage(page, tables, indexes) }
         }
         for statement in statements.values { statement.finalize() }
         statements = [:]
         try target.execute("COMMIT; PRAGMA foreign_keys = ON")
     }
 
-    private mutating func take(_ page: Page, _ tables: [Int: String], _ indexes: [Int: String]) throws(StoreError) {
+    private mutating func salvage(_ page: Page, _ tables: [Int: String], _ indexes: [Int: String]) throws(StoreError) {
         var role = pages.role(of: page.number)
         if role == .other { return }
         // Where the map is lost, the page of a small table is still known by its number.
@@ -80,7 +80,7 @@ struct Salvage {
                 damaged += 1
                 continue
             }
-            try take(row.rowid, isIndex ? row.values.reversed() : row.values, into: table)
+            try insert(row.rowid, isIndex ? row.values.reversed() : row.values, into: table)
         }
     }
 
@@ -127,7 +127,7 @@ struct Salvage {
         }
     }
 
-    private mutating func take(_ rowid: Int64, _ values: [SQLiteValue], into table: String) throws(StoreError) {
+    private mutating func insert(_ rowid: Int64, _ values: [SQLiteValue], into table: String) throws(StoreError) {
         guard let columns = columns[table], !values.isEmpty, values.count <= columns.count else {
             damaged += 1
             return
