@@ -35,13 +35,13 @@ extension Store {
             guard record.version >= known else { return }
             let document = record.data.json
             if record.version == known, let base = touched.row.base, sameBytes(base, document) { return }
-            try takeRemote(RemoteSide(record), of: rid, &records, asked: asked)
+            try applyRemote(RemoteSide(record), of: rid, &records, asked: asked)
         case .deleted(let version):
             guard version > known || (version == known && touched.row.isAtHub) else { return }
-            try takeRemote(RemoteSide(deletedIn: version), of: rid, &records, asked: asked)
+            try applyRemote(RemoteSide(deletedIn: version), of: rid, &records, asked: asked)
         case .absent:
             guard absentIsGone, touched.row.isAtHub else { return }
-            try takeRemote(RemoteSide(deletedIn: known), of: rid, &records)
+            try applyRemote(RemoteSide(deletedIn: known), of: rid, &records)
         }
     }
 

@@ -123,7 +123,7 @@ extension Store {
         }
         for (row, item) in deleted {
             try touch(row.rid, &records)
-            try takeRemote(RemoteSide(item, version: max(item.version, row.baseVersion)), of: row.rid, &records)
+            try applyRemote(RemoteSide(item, version: max(item.version, row.baseVersion)), of: row.rid, &records)
             summary.deletions += 1
         }
         try finish(records)
@@ -202,7 +202,7 @@ extension Store {
         if let listing { touched.row.gen = listing.gen }
         records[row.rid] = touched
         let remote = RemoteSide(item.record, device: item.originDevice, author: item.originAuthor)
-        try takeRemote(remote, of: row.rid, &records)
+        try applyRemote(remote, of: row.rid, &records)
         // The text of the document was made to be stored.
         if records[row.rid]?.row.base.map({ Placeholder.mayBe(in: $0) }) ?? true {
             summary.wantedFiles += try noteFiles(of: item.record, RecordName(names.entity(row.eid), item.id))

@@ -52,7 +52,7 @@ extension Store {
     /// - Parameters:
     ///   - asked: Fields of a conflict that is about to open: no other mutation asks about them as well.
     ///   - unmet: Documents that are already in the base, but that waiting mutations have not been rebased onto.
-    func takeRemote(
+    func applyRemote(
         _ remote: RemoteSide, of rid: Int64, _ records: inout TouchedRecords, asked: [String] = [], after unmet: UnmetRemote? = nil
     ) throws(StoreError) {
         guard var touched = records[rid] else { return }

@@ -157,7 +157,7 @@ extension Store {
                 }
                 try touch(rid, &records)
                 records[rid]?.row.gen = 0
-                try takeRemote(RemoteSide(deletedIn: records[rid]?.row.baseVersion ?? 0), of: rid, &records)
+                try applyRemote(RemoteSide(deletedIn: records[rid]?.row.baseVersion ?? 0), of: rid, &records)
             }
             try finish(records)
         }

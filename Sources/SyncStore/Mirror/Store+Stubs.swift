@@ -113,7 +113,7 @@ extension Store {
             guard !row.isDamaged, row.status == .synced, isMissed || options.ablations.contains(.olderBroughtBack) else { return }
             var records = TouchedRecords()
             try touch(row.rid, &records)
-            try takeRemote(RemoteSide(item.record, device: item.originDevice, author: item.originAuthor), of: row.rid, &records)
+            try applyRemote(RemoteSide(item.record, device: item.originDevice, author: item.originAuthor), of: row.rid, &records)
             records[row.rid]?.changedAge = age
             try finish(records)
         }

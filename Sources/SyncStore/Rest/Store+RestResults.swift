@@ -96,7 +96,7 @@ extension Store {
         pass.returned[rid] = min(pass.returned[rid] ?? .max, row.seq)
         let version = touched.row.baseVersion
         guard let remote else {
-            return try takeRemote(RemoteSide(deletedIn: nextVersion(after: version)), of: rid, &pass.records)
+            return try applyRemote(RemoteSide(deletedIn: nextVersion(after: version)), of: rid, &pass.records)
         }
         try noteName(of: row, remote)
         guard let document = remote.document else { return }
@@ -107,7 +107,7 @@ extension Store {
             pass.records[rid] = touched
             return
         }
-        try takeRemote(RemoteSide(HubRecord(version: nextVersion(after: version), data: current)), of: rid, &pass.records)
+        try applyRemote(RemoteSide(HubRecord(version: nextVersion(after: version), data: current)), of: rid, &pass.records)
     }
 
     /// Returns a mutation that never left. Earlier requests for it, if any, had a definite answer.

@@ -31,7 +31,7 @@ extension Store {
     ) throws(StoreError) -> (summary: ResultsSummary, next: Batch?) {
         try settleEvents(pass.doneEvents)
         for (rid, remote) in pass.unmet.sorted(by: { $0.key < $1.key }) {
-            try takeRemote(remote.latest, of: rid, &pass.records, after: remote)
+            try applyRemote(remote.latest, of: rid, &pass.records, after: remote)
         }
         pass.unmet.removeAll()
         for (rid, seq) in pass.returned.sorted(by: { $0.key < $1.key }) { try returnLater(of: rid, after: seq) }
@@ -175,7 +175,7 @@ extension Store {
         let parsed = touched.row.parsedBase
         let base = parsed.known
         guard let content, parsed.isReadable, content.action == .create || base != nil else {
-            return try takeRemote(RemoteSide(record), of: rid, &pass.records, after: unmet)
+            return try applyRemote(RemoteSide(record), of: rid, &pass.records, after: unmet)
         }
         if unmet == nil, let computed = Fold.apply(content, to: base), computed == record.data {
             observe(record.hlc)
@@ -192,7 +192,7 @@ extension Store {
             touched.source = .remote
             pass.records[rid] = touched
         } else {
-            try takeRemote(RemoteSide(record), of: rid, &pass.records, after: unmet)
+            try applyRemote(RemoteSide(record), of: rid, &pass.records, after: unmet)
         }
     }
 
