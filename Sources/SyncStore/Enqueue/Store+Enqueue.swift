@@ -110,7 +110,7 @@ extension Store {
             intent.payload.coalesces = false
         }
         intent.payload.appKey = appKey?.key
-        let made = intent.isPlainEvent ? try takeIn(intent) : try write(intent)
+        let made = intent.isPlainEvent ? try appendEvent(intent) : try write(intent)
         if !mutation.blobs.isEmpty { try linkBlobs(mutation, made.recordName, seq: made.seq, priority: intent.priority) }
         return made
     }

@@ -3,7 +3,7 @@ import SyncSQLite
 
 extension Store {
     /// Appends a new event without any other write.
-    func takeIn(_ intent: EnqueueIntent) throws(StoreError) -> Enqueued {
+    func appendEvent(_ intent: EnqueueIntent) throws(StoreError) -> Enqueued {
         try complete(&intent.payload, intent)
         try intent.payload.insert(into: database)
         count(intent.payload)
