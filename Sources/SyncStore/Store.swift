@@ -99,7 +99,7 @@ package final class Store {
         doubtWhatWaits()
         try loadAnchor(at: now)
         isFalling = try !fallingTies().isEmpty
-        try takeUp(at: now)
+        try markInUse(at: now)
     }
 
     /// The highest `seq` that is in use.

@@ -143,7 +143,7 @@ struct OpeningSequence {
         database.isSet = true
     }
 
-    /// Gives every page a seal that shows whether it is intact. The fact is also stored inside (`Store.takeUp`), because the byte of the
+    /// Gives every page a seal that shows whether it is intact. The fact is also stored inside (`Store.markInUse`), because the byte of the
     /// header that says so may be damaged too.
     private func sealPages() throws(StoreError) {
         let reserved = database.reservedBytes

@@ -4,7 +4,7 @@ package import SyncCore
 extension Store {
     /// Invariant: a database that has lost acknowledged work never uses its old replica id again. The mark that it is in use is on the
     /// medium before anything else.
-    func takeUp(at now: Moment) throws(StoreError) {
+    func markInUse(at now: Moment) throws(StoreError) {
         let meta = MetaTable(database)
         try transact(at: now) { () throws(StoreError) in
             try meta.set("clean", "0")

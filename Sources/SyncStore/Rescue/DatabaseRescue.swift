@@ -116,7 +116,7 @@ package struct DatabaseRescue {
         try rows.putInOrder(as: ReplicaID(trusted: UUIDv7.make(at: now.wall, using: &random)))
 
         let store = try Store(database, options, at: now)
-        try store.takeUpSalvaged(at: now)
+        try store.restoreDependentData(at: now)
         var rescue = StoreRescue(reason: reason, folder: folder)
         if let count = try database.number("SELECT count(*) FROM mutation") { rescue.mutations = count }
         rescue.open = store.ledger.open
@@ -135,7 +135,7 @@ package struct DatabaseRescue {
 extension Store {
     /// Restores the dependent data after a rescue. Invariant: view, status and readiness of every record follow from its base and open
     /// mutations again, and every mirrored entity is listed again.
-    func takeUpSalvaged(at now: Moment) throws(StoreError) {
+    func restoreDependentData(at now: Moment) throws(StoreError) {
         try transact(at: now) { () throws(StoreError) in
             try prepareForChange()
             let known = Set(rules.entities.keys).union(names.entities.keys)
