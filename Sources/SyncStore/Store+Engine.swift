@@ -55,12 +55,12 @@ extension Store {
     package func adoptReplica(_ replica: ReplicaID, at now: Moment) throws(StoreError) {
         try transact(at: now) { () throws(StoreError) in
             try prepareForChange()
-            try takeReplica(replica)
+            try setReplica(replica)
         }
     }
 
     /// - Precondition: In a transaction that is prepared for changes.
-    func takeReplica(_ replica: ReplicaID) throws(StoreError) {
+    func setReplica(_ replica: ReplicaID) throws(StoreError) {
         try MetaTable(database).set("replica", replica.text)
         self.replica = replica
         try stepOverIdentifiers()

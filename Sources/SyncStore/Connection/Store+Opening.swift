@@ -34,7 +34,7 @@ extension Store {
         // Apps know the lost numbers, so they are not used again.
         ledger[.nextSeq] = marker.acknowledged + 1
         ledger[.absorbedSeq] = marker.acknowledged
-        try takeReplica(ReplicaID(trusted: UUIDv7.make(at: now.wall, using: &random)))
+        try setReplica(ReplicaID(trusted: UUIDv7.make(at: now.wall, using: &random)))
     }
 
     /// Marks the database as closed cleanly and moves the WAL into it. The store must not be used afterwards.
