@@ -90,7 +90,7 @@ extension Store {
             if let record, !merged.isEmpty { try keepLost(by: row, merged, RemoteSide(record)) }
             try accept(row, version: version, serverID: serverID, record: record, &pass)
         case .duplicate(.accepted, let current):
-            try takeDuplicate(row, current, &pass)
+            try acceptDuplicate(row, current, &pass)
         case .duplicate(.rejected, let current):
             let problem = Problem(
                 "rejected", status: 422, detail: "the hub refused it before; its answer did not arrive and is not kept")
@@ -100,7 +100,7 @@ extension Store {
         case .conflict(let fields, let current):
             try conflict(row, fields: fields, current: current, &pass)
         case .rejected(let problem, let current):
-            if let current, try isContained(row, in: problem) { return try takeDuplicate(row, current, &pass) }
+            if let current, try isContained(row, in: problem) { return try acceptDuplicate(row, current, &pass) }
             try reject(row, problem, current: current, &pass)
         case .retry(let problem, let after):
             try sendBack(row, problem, after: after, &pass)
@@ -127,7 +127,7 @@ extension Store {
         } ?? nil
     }
 
-    private func takeDuplicate(_ row: OutboxRow, _ current: HubState, _ pass: inout ResultsPass) throws(StoreError) {
+    private func acceptDuplicate(_ row: OutboxRow, _ current: HubState, _ pass: inout ResultsPass) throws(StoreError) {
         // Before the mutation is marked as done: waiting mutations behind it treat its values as no news.
         if let rid = row.rid {
             try install(current, on: rid, &pass.records, absentIsGone: true)
