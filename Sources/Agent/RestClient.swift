@@ -120,7 +120,7 @@ package final class RestClient: Sendable {
         var reply = RestReply.pushed(ends.map { (mutations[$0.index].key, $0.verdict, $0.refusal) })
         var notes = Notes()
         for end in ends { notes.add(end.notes) }
-        reply.take(notes.traffic, wasAnswered: notes.wasAnswered, certificateEndsAt: notes.certificateEndsAt)
+        reply.record(notes.traffic, wasAnswered: notes.wasAnswered, certificateEndsAt: notes.certificateEndsAt)
         return reply
     }
 
@@ -182,7 +182,7 @@ package final class RestClient: Sendable {
             }
         }
         var reply = RestReply(.pulled(response), refusal: refusal)
-        reply.take(notes.traffic, wasAnswered: notes.wasAnswered, certificateEndsAt: notes.certificateEndsAt)
+        reply.record(notes.traffic, wasAnswered: notes.wasAnswered, certificateEndsAt: notes.certificateEndsAt)
         return reply
     }
 
@@ -249,7 +249,7 @@ package final class RestClient: Sendable {
 }
 
 extension RestReply {
-    fileprivate mutating func take(_ traffic: Traffic, wasAnswered: Bool, certificateEndsAt: Timestamp?) {
+    fileprivate mutating func record(_ traffic: Traffic, wasAnswered: Bool, certificateEndsAt: Timestamp?) {
         self.traffic = traffic
         self.wasAnswered = wasAnswered
         self.certificateEndsAt = certificateEndsAt
