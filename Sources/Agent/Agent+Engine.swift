@@ -112,7 +112,7 @@ extension Agent {
     func goOnWithWaiting() {
         let waiting = whenHeard
         whenHeard = []
-        for call in waiting { take(call) }
+        for call in waiting { answer(call) }
     }
 
     /// Starts in safe mode, because the synced data may be the cause of the crashes. A pause by an operator stays as it is.

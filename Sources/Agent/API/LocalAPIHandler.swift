@@ -82,11 +82,11 @@ extension Agent {
 
     private nonisolated func serve(_ exchange: HTTPExchange, _ route: Route, _ access: Access?, _ body: [UInt8]) {
         let call = LocalCall(exchange: exchange, route: route, access: access, body: body)
-        assumeIsolated { $0.take(call) }
+        assumeIsolated { $0.answer(call) }
     }
 
     /// Answers a call, at once or when the needed data is there.
-    func take(_ call: LocalCall) {
+    func answer(_ call: LocalCall) {
         // In the first moments the pause and the alarms are not loaded: the answer would be wrong.
         guard !isHearingStore || !call.route.asksEngine else { return whenHeard.append(call) }
         do throws(Problem) {

@@ -42,7 +42,7 @@ extension Agent {
     private func goOnWithFiles() {
         let waiting = blobs.whenSwept
         blobs.whenSwept = []
-        for call in waiting { take(call) }
+        for call in waiting { answer(call) }
     }
 
     /// Cleans up after a crash. Incomplete files are removed, except the parts of downloads that go on. A complete file without a row is
