@@ -13,7 +13,7 @@ package struct CycleTimer: Hashable, Sendable {
         package var phase: UInt64?
     }
 
-    package enum Wish: Hashable, Sendable {
+    package enum Trigger: Hashable, Sendable {
         case enqueued(Priority)
         /// Periodic pull: the interval begins now, unless it is running already.
         case pullDue
@@ -51,8 +51,8 @@ package struct CycleTimer: Hashable, Sendable {
         self.settings = settings
     }
 
-    package mutating func wish(_ wish: Wish, now: Instant) {
-        switch wish {
+    package mutating func trigger(_ trigger: Trigger, now: Instant) {
+        switch trigger {
         case .enqueued(.critical): criticalAt = criticalAt ?? now.advanced(by: settings.criticalDelay)
         case .enqueued(.normal):
             normalFirst = normalFirst ?? now
@@ -113,7 +113,7 @@ package struct CycleTimer: Hashable, Sendable {
         if allowed.push != nil, let workAt { ordinary.append(workAt) }
         if !allowed.isNothing, let againAt { ordinary.append(againAt) }
         var due = ordinary.min()
-        if let wished = due, let spreadUntil { due = max(wished, spreadUntil) }
+        if let earliest = due, let spreadUntil { due = max(earliest, spreadUntil) }
         if allowed.allows(.critical), let criticalAt { due = min(due ?? criticalAt, criticalAt) }
         if let held = due, let retryAt { due = max(held, retryAt) }
         if !allowed.isNothing, let requestedAt {
@@ -121,7 +121,7 @@ package struct CycleTimer: Hashable, Sendable {
             due = min(due ?? asked, asked)
         }
         if !forced.isNothing, let forcedAt { due = min(due ?? forcedAt, forcedAt) }
-        if let wished = due, let notBefore { due = max(wished, notBefore) }
+        if let earliest = due, let notBefore { due = max(earliest, notBefore) }
         return due
     }
 

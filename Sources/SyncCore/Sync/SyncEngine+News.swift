@@ -13,7 +13,7 @@ extension SyncEngine {
         }
         state.recordWaited(response, pages, after: time)
         // While changes are being pushed the answer may lack them. The hub is asked again after that.
-        guard isFree else { return state.wish(.again(at: state.now.instant)) }
+        guard isFree else { return state.trigger(.again(at: state.now.instant)) }
         beginCycle(running.call.session)
         pull.answerOfWait(to: running.streams, call: running.call.id)
         phase = .pulling

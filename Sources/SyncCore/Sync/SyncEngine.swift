@@ -73,13 +73,13 @@ package struct SyncEngine: Sendable {
             if !(state.ablations.contains(.wakeLost) && state.cycle != nil) { enqueued(priority) }
         case .requested(let wanted):
             state.nextCycle.add(wanted)
-            state.wish(.requested(isForced: wanted.isForced))
+            state.trigger(.requested(isForced: wanted.isForced))
             if wanted.isForced { state.pressure.probeSoon(at: moment.instant) }
         case .paused(let pause): state.durable.pause(pause)
         case .resumed:
             guard state.memory.pause != nil else { break }
             state.durable.endPause()
-            state.wish(.again(at: moment.instant))
+            state.trigger(.again(at: moment.instant))
         case .conditions(let now): state.conditionsChanged(to: now, hasStarted: hasStarted)
         case .settings(let settings): state.apply(settings)
         case .credentialsChanged: if state.pressure.failureCause == .credentials { state.tryAgain() }
@@ -87,7 +87,7 @@ package struct SyncEngine: Sendable {
             armedWake = nil
             // A connection seldom survives a suspend.
             state.endWait()
-            state.wish(.again(at: moment.instant.advanced(by: .seconds(1))))
+            state.trigger(.again(at: moment.instant.advanced(by: .seconds(1))))
             state.pressure.showHold(at: moment)
             state.durable.moveHold(to: state.pressure.retryAt)
         case .timer: armedWake = nil
@@ -138,7 +138,7 @@ package struct SyncEngine: Sendable {
     }
 
     private mutating func enqueued(_ priority: Priority) {
-        state.wish(.enqueued(priority))
+        state.trigger(.enqueued(priority))
         state.watchdog.enqueued(priority, at: state.now.instant)
     }
 
@@ -451,7 +451,7 @@ package struct SyncEngine: Sendable {
             state.watchdog.look(allowed: state.pressure.isHeld(at: now) ? nil : state.allowance(at: state.now).push, at: now)
             guard state.watchdog.hasStalled(at: now) else { return }
             state.report(.stalled("work waits, nothing forbids it, and nothing was tried"))
-            return state.wish(.again(at: now))
+            return state.trigger(.again(at: now))
         }
         state.watchdog.look(allowed: nil, at: now)
         let patience = jobPatience

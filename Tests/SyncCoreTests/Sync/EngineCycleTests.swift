@@ -230,7 +230,7 @@ struct EngineCycleTests {
         rig.answer(Rig.push(Rig.accepted(Rig.batch(1...2))), after: .seconds(26))
         rig.stored(.resultsApplied(Rig.summary(done: 2), next: nil))
         #expect(rig.asked == "housekeep")
-        // The wish for more is due at once.
+        // The trigger for more is due at once.
         rig.stored(.housekept(more: false))
         rig.stored(.done)
         #expect(rig.asked == "loadInFlight")

@@ -75,7 +75,7 @@ struct EngineTriggerTests {
         #expect(rig.untilWake == .seconds(60))
     }
 
-    @Test("A later wish does not move a planned wake-up: it fires, finds nothing due, and the next is planned")
+    @Test("A later trigger does not move a planned wake-up: it fires, finds nothing due, and the next is planned")
     func laterWish() {
         var rig = Rig.settled()
         rig.handle(.enqueued(.normal))

@@ -51,7 +51,7 @@ package struct ClosePhase: Hashable, Sendable {
         outcome.duration = began.duration(to: state.now.instant)
         state.planHeldStreams()
         state.cycle = nil
-        state.wish(.pullDue)
+        state.trigger(.pullDue)
         state.report(.cycleEnded(outcome))
         return .done
     }

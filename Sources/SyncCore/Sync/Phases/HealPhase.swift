@@ -39,7 +39,7 @@ package struct HealPhase: Hashable, Sendable {
         guard !state.isHalted, state.limits != nil else { return state.halt() }
         if state.isOverBudget || state.pressure.hasNoRequestsLeft {
             state.cycle?.outcome.error = "the hub has another history; it is being asked which mutations it still has"
-            state.wish(.again(at: state.pressure.nextRequestAt(state.now.instant)))
+            state.trigger(.again(at: state.pressure.nextRequestAt(state.now.instant)))
             return .close
         }
         step = .loadingSettled

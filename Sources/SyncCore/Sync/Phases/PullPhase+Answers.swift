@@ -218,7 +218,7 @@ extension PullPhase {
         // The streams that were not asked come with another cycle, and not at once.
         let failures = max(1, state.memory.failures + 1)
         let delay = state.settings.backoff.delay(afterFailures: failures, using: &state.random)
-        state.wish(.again(at: state.now.instant.advanced(by: delay)))
+        state.trigger(.again(at: state.now.instant.advanced(by: delay)))
         missedStreams = true
         return .push
     }
@@ -270,6 +270,6 @@ extension SyncState {
     /// Plans the cycle of the next attempt for a stream that is left out.
     mutating func planHeldStreams() {
         guard let next = readings.held.nextAt, allowed.pull?.entities == .all else { return }
-        wish(.again(at: max(next, now.instant.advanced(by: .seconds(1)))))
+        trigger(.again(at: max(next, now.instant.advanced(by: .seconds(1)))))
     }
 }

@@ -297,7 +297,7 @@ package struct PullPhase: Hashable, Sendable {
     /// Returns whether reading goes on in the next cycle, because local changes must not wait without limit behind a huge backlog.
     mutating func hasReadEnough(_ state: inout SyncState) -> Bool {
         guard pages >= Limits.pullPagesPerCycle || state.isOverBudget else { return false }
-        state.wish(.again(at: goOnReadingAt(&state)))
+        state.trigger(.again(at: goOnReadingAt(&state)))
         return true
     }
 

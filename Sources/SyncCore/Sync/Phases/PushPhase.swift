@@ -96,7 +96,7 @@ package struct PushPhase: Hashable, Sendable {
             head = response.head
             state.sizes.recordSuccess(of: batch, after: trip, growing: true)
             // A mutation without a verdict is still in flight: the next cycle settles it.
-            if response.results.count < batch.mutations.count { state.wish(.again(at: state.now.instant)) }
+            if response.results.count < batch.mutations.count { state.trigger(.again(at: state.now.instant)) }
             next = Self.limits(after: refusal, state)
             state.ask(.applyResults(state.marked(response.results), next: next, standing: state.stand(at: response.head)))
         case .backend(let results):

@@ -26,7 +26,7 @@ package struct SettlePhase: Hashable, Sendable {
             guard case .batch(let batch, let retryAt, _) = answer else { return state.fail(answer) }
             if let batch { return settle(batch, &state) }
             // A cycle that only pulls must not forget it; otherwise the claim has the newer value.
-            if let retryAt { state.wish(.due(at: state.instant(of: retryAt))) }
+            if let retryAt { state.trigger(.due(at: state.instant(of: retryAt))) }
             return .pullOrPush
         case .recording(let refusal):
             guard case .resultsApplied(let summary, _) = answer else { return state.fail(answer) }

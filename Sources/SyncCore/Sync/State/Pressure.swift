@@ -32,8 +32,8 @@ package struct Pressure: Hashable, Sendable {
 
     // MARK: Schedule
 
-    mutating func wish(_ wish: CycleTimer.Wish, at now: Instant) {
-        timer.wish(wish, now: now)
+    mutating func trigger(_ trigger: CycleTimer.Trigger, at now: Instant) {
+        timer.trigger(trigger, now: now)
     }
 
     mutating func workIsDue(at instant: Instant?) {
@@ -92,7 +92,7 @@ package struct Pressure: Hashable, Sendable {
         timer.holdBack(
             retryAt: until, notBefore: isServersWish || cause == .credentials ? until : nil, failedAt: moment.instant)
         showHold(at: moment)
-        timer.wish(.again(at: until), now: moment.instant)
+        timer.trigger(.again(at: until), now: moment.instant)
     }
 
     /// Ends backoff; a delay that the hub asked for still holds.
@@ -112,7 +112,7 @@ package struct Pressure: Hashable, Sendable {
     mutating func tryAgain(keepsServersDelay: Bool, at moment: Moment) {
         failureCause = .none
         timer.holdBack(retryAt: nil, notBefore: keepsServersDelay ? timer.notBefore : nil)
-        timer.wish(.again(at: moment.instant), now: moment.instant)
+        timer.trigger(.again(at: moment.instant), now: moment.instant)
         showHold(at: moment)
     }
 
@@ -179,7 +179,7 @@ package struct Pressure: Hashable, Sendable {
         let before = breaker.state
         breaker.probed()
         endBackoff(at: moment)
-        timer.wish(.again(at: moment.instant), now: moment.instant)
+        timer.trigger(.again(at: moment.instant), now: moment.instant)
         return report(since: before)
     }
 }

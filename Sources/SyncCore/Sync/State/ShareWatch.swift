@@ -42,6 +42,6 @@ extension SyncState {
         hub.requireHello()
         guard conditions.uplink?.isMetered != true else { return }
         let soon = now.instant.advanced(by: random.duration(from: .zero, to: ShareWatch.delayMax))
-        wish(.again(at: share.plan(soon)))
+        trigger(.again(at: share.plan(soon)))
     }
 }

@@ -127,7 +127,7 @@ extension SyncState {
             let reason = allowed.deferral?.reason.sentence
             cycle?.outcome.error = reason.map { "not now: " + $0 } ?? "not now"
         }
-        wish(.again(at: now.instant))
+        trigger(.again(at: now.instant))
         return .close
     }
 
@@ -137,9 +137,9 @@ extension SyncState {
         // The whole fleet notices at the same time that the hub works again.
         if cycle?.isTrial == true {
             next = max(next, now.instant.advanced(by: random.duration(from: .zero, to: hub.spread)))
-            wish(.spread(until: next))
+            trigger(.spread(until: next))
         }
-        wish(.again(at: next))
+        trigger(.again(at: next))
         return .keepHouse
     }
 
@@ -163,7 +163,7 @@ extension SyncState {
             closeBreaker()
         }
         guard pressure.failureCause != .none || memory.failures > 0 else {
-            return wish(.again(at: now.instant.advanced(by: .seconds(1))))
+            return trigger(.again(at: now.instant.advanced(by: .seconds(1))))
         }
         tryAgain()
     }

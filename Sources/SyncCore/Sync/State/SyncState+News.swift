@@ -79,12 +79,12 @@ extension SyncState {
         guard isHubs else { return cut(after: time) }
         news.refused()
         let asked = answer.refusal?.facts?.asked ?? .zero
-        wish(.again(at: now.instant.advanced(by: max(asked, random.duration(from: .zero, to: hub.spread)))))
+        trigger(.again(at: now.instant.advanced(by: max(asked, random.duration(from: .zero, to: hub.spread)))))
     }
 
     /// All devices of a hub that dies, or of a proxy before it, are cut off in the same moment.
     private mutating func cut(after time: Duration) {
         let pause = random.duration(from: .zero, to: hub.spread)
-        if news.cut(after: time, pause: pause, at: now.instant) { wish(.again(at: now.instant.advanced(by: pause))) }
+        if news.cut(after: time, pause: pause, at: now.instant) { trigger(.again(at: now.instant.advanced(by: pause))) }
     }
 }

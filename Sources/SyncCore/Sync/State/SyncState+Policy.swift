@@ -163,12 +163,12 @@ extension SyncState {
     @discardableResult
     mutating func firstContact(within spread: Duration) -> Instant {
         let first = now.instant.advanced(by: random.duration(from: .zero, to: spread))
-        wish(.spread(until: first))
+        trigger(.spread(until: first))
         let allowed = allowance(in: terms, now: now.wall)
         if allowed.pull?.entities == .critical {
-            pressure.wish(.pullDue, at: lastSuccessAt ?? first.advanced(by: .zero - (allowed.pull?.interval ?? .zero)))
+            pressure.trigger(.pullDue, at: lastSuccessAt ?? first.advanced(by: .zero - (allowed.pull?.interval ?? .zero)))
         }
-        if allowed.pull?.entities == .all || watchdog.waiting.keys.contains(where: allowed.allows) { wish(.again(at: first)) }
+        if allowed.pull?.entities == .all || watchdog.waiting.keys.contains(where: allowed.allows) { trigger(.again(at: first)) }
         return first
     }
 
@@ -187,7 +187,7 @@ extension SyncState {
         guard fits != nil || present.isWider(than: before) else { return }
         let isUrgent = fits == .critical || watchdog.waiting[.critical] != nil && present.allows(.critical) && !before.allows(.critical)
         let wait = isUrgent ? .zero : random.duration(from: .zero, to: .seconds(10))
-        wish(.again(at: now.instant.advanced(by: wait)))
+        trigger(.again(at: now.instant.advanced(by: wait)))
     }
 
     // MARK: Wake-ups

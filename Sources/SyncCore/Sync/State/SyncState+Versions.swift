@@ -8,10 +8,10 @@ extension SyncState {
     mutating func beginAnew() -> NextPhase {
         cycle?.outcome.error = "the versions of the schemas have changed"
         cycle?.outcome.interruption = .schemasChanged
-        wish(.again(at: now.instant))
+        trigger(.again(at: now.instant))
         if let request = cycle?.outcome.request {
             nextCycle.add(request)
-            wish(.requested(isForced: request.isForced))
+            trigger(.requested(isForced: request.isForced))
         }
         return .close
     }

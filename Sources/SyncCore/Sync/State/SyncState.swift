@@ -65,8 +65,8 @@ struct SyncState: Sendable {
         return effects
     }
 
-    mutating func wish(_ wish: CycleTimer.Wish) {
-        pressure.wish(wish, at: now.instant)
+    mutating func trigger(_ trigger: CycleTimer.Trigger) {
+        pressure.trigger(trigger, at: now.instant)
     }
 
     // MARK: Calls
