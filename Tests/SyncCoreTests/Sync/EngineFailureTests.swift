@@ -387,7 +387,7 @@ struct EngineFailureTests {
         var rig = Rig.pushing(Rig.batch(1...1))
         rig.answer(Rig.problem(503, "overloaded", retryAfter: "600"))
         guard let memory = rig.remembered, let notBefore = memory.notBefore else {
-            Issue.record("the hub's wish was not written")
+            Issue.record("the delay that the hub asked for was not written")
             return
         }
         #expect(rig.wall.duration(to: notBefore) >= .seconds(600))

@@ -85,12 +85,12 @@ package struct Pressure: Hashable, Sendable {
         showHold(at: moment)
     }
 
-    /// - Parameter isServersWish: The server itself asked for the delay.
-    mutating func recordFailure(_ cause: FailureCause, until: Instant, isServersWish: Bool, at moment: Moment) {
+    /// - Parameter isAskedByServer: The server itself asked for the delay.
+    mutating func recordFailure(_ cause: FailureCause, until: Instant, isAskedByServer: Bool, at moment: Moment) {
         failureCause = cause
         // A forced request does not override refused credentials (PROTOCOL B6); new credentials do.
         timer.holdBack(
-            retryAt: until, notBefore: isServersWish || cause == .credentials ? until : nil, failedAt: moment.instant)
+            retryAt: until, notBefore: isAskedByServer || cause == .credentials ? until : nil, failedAt: moment.instant)
         showHold(at: moment)
         timer.trigger(.again(at: until), now: moment.instant)
     }

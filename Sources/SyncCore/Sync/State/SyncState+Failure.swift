@@ -62,9 +62,9 @@ extension SyncState {
         cycle?.outcome.errorKind = kind
         let delay = asked.map { Backoff.honouring($0, over: retry, ceiling: ceiling, using: &random) } ?? retry
         // A delay that a device in between asked for is like any other: only the server itself can forbid a requested attempt.
-        let isServersWish = asked != nil && cause != .between
-        pressure.recordFailure(cause, until: now.instant.advanced(by: delay), isServersWish: isServersWish, at: now)
-        durable.holdUntil(isServersWish ? pressure.retryAt : nil)
+        let isAskedByServer = asked != nil && cause != .between
+        pressure.recordFailure(cause, until: now.instant.advanced(by: delay), isAskedByServer: isAskedByServer, at: now)
+        durable.holdUntil(isAskedByServer ? pressure.retryAt : nil)
         return .close
     }
 
