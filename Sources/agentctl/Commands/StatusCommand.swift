@@ -57,8 +57,8 @@ struct StatusCommand: AgentCommand {
             } catch {
                 trouble = error.detail
             }
-            var wish = FullScreen.Wish.redraw
-            while wish == .redraw {
+            var action = FullScreen.Action.redraw
+            while action == .redraw {
                 let now = SystemClocks().now().wall
                 let size = screen.size
                 screen.draw(
@@ -66,9 +66,9 @@ struct StatusCommand: AgentCommand {
                         width: size.width, height: size.height, color: Environment.usesColor, offset: Environment.offset(at: now),
                         hasBlocks: Environment.isUTF8
                     ).render(document, history, now: now, trouble: trouble))
-                wish = screen.wait(2_000)
+                action = screen.wait(2_000)
             }
-            if wish == .quit { return }
+            if action == .quit { return }
         }
     }
 

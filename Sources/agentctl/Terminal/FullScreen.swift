@@ -7,7 +7,8 @@ import Synchronization
 ///
 /// A frame redraws only the lines that differ from the last one, in one write, so nothing flickers and little is sent over a slow line.
 final class FullScreen: Sendable {
-    enum Wish { case nothing, redraw, quit }
+    /// The thing to do after a wait.
+    enum Action { case nothing, redraw, quit }
 
     private struct State {
         var before: termios
@@ -61,7 +62,7 @@ final class FullScreen: Sendable {
     }
 
     /// Waits for a key, a new size, or the end of the time.
-    func wait(_ milliseconds: Int32) -> Wish {
+    func wait(_ milliseconds: Int32) -> Action {
         var waiting = [
             pollfd(fd: STDIN_FILENO, events: Int16(POLLIN), revents: 0), pollfd(fd: waker.read, events: Int16(POLLIN), revents: 0),
         ]
