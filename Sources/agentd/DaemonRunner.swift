@@ -43,7 +43,7 @@ final class DaemonRunner {
     private let crashes: CrashFile
     private let heartbeat: Heartbeat?
     private let end = Promise<Void>()
-    private let restart = RestartWish()
+    private let restart = RestartRequest()
 
     init(_ start: DaemonStart) throws {
         (loaded, state, log, notifier) = (start.loaded, start.state, start.log, start.notifier)

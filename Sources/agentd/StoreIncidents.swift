@@ -14,7 +14,7 @@ struct StoreIncidents: Sendable {
     let identity: IdentityFile
     let opener: DatabaseOpener
     let end: Promise<Void>
-    let restart: RestartWish
+    let restart: RestartRequest
     let box: AgentBox
     let loop: any EventLoop
     let log: Logger
@@ -57,10 +57,10 @@ final class AgentBox: Sendable {
 }
 
 /// The agent ends by itself only where a restart helps.
-final class RestartWish: Sendable {
-    private let wish = Atomic(false)
+final class RestartRequest: Sendable {
+    private let flag = Atomic(false)
 
-    var isMade: Bool { wish.load(ordering: .acquiring) }
+    var isMade: Bool { flag.load(ordering: .acquiring) }
 
-    func make() { wish.store(true, ordering: .releasing) }
+    func make() { flag.store(true, ordering: .releasing) }
 }
