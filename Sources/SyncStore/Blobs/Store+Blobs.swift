@@ -67,12 +67,14 @@ extension Store {
 
     /// Checks whether a file of that size can be stored. Called before its first byte is read, and again when all bytes are there.
     package func checkRoom(forBlob size: Int64, _ capacity: BlobCapacity) throws(StoreError) {
-        if let freeBytes, freeBytes - size < self.capacity.minFree { throw Refusal.diskFull(free: freeBytes, kept: self.capacity.minFree) }
+        if let freeBytes, freeBytes - size < self.capacity.minFree {
+            throw StoreProblem.diskFull(free: freeBytes, kept: self.capacity.minFree)
+        }
         let total = try blobTotal()
         if total.bytes.saturatingAdd(size) > capacity.bytes {
-            throw Refusal.queueFull("\(total.bytes) bytes of files are kept, the limit is \(capacity.bytes)", raise: "blobs.quota")
+            throw StoreProblem.queueFull("\(total.bytes) bytes of files are kept, the limit is \(capacity.bytes)", raise: "blobs.quota")
         }
-        if total.files >= capacity.files { throw Refusal.queueFull("\(total.files) files are known, which is the limit", raise: nil) }
+        if total.files >= capacity.files { throw StoreProblem.queueFull("\(total.files) files are known, which is the limit", raise: nil) }
     }
 
     /// Number of all known files, and bytes of the kept ones. They are counted once for each connection, so that adding a file does not
@@ -122,7 +124,7 @@ extension Store {
     ) throws(StoreError) -> (digest: BlobDigest, removal: BlobRemoval) {
         try transact(at: now) { () throws(StoreError) in
             try prepareForChange()
-            guard let row = try reads.blob(id) else { throw Refusal.notFound("blob \(id)", list: "agentctl blobs list") }
+            guard let row = try reads.blob(id) else { throw StoreProblem.notFound("blob \(id)", list: "agentctl blobs list") }
             let shown = try whatShows(row)
             if let shown, !isForced { throw shown.refusal(id) }
             if shown != nil, row.state != .missing {
@@ -357,7 +359,7 @@ extension Store {
     }
 
     func blobRow(_ id: BlobID) throws(StoreError) -> BlobRow {
-        guard let row = try reads.blob(id) else { throw Refusal.notFound("blob \(id)", list: "agentctl blobs list") }
+        guard let row = try reads.blob(id) else { throw StoreProblem.notFound("blob \(id)", list: "agentctl blobs list") }
         return row
     }
 
@@ -372,12 +374,12 @@ extension Store {
         var shown: [String: [JSON]] = [:]
         for (index, json) in mutation.blobs.enumerated() {
             guard let object = json.object, let field = object["field"]?.text, let name = object["blob"]?.text else { continue }
-            guard mutation.action != .delete else { throw Refusal.validation("/blobs", "a delete shows no files") }
+            guard mutation.action != .delete else { throw StoreProblem.validation("/blobs", "a delete shows no files") }
             guard let id = BlobID(name), let row = try reads.blob(id) else {
-                throw Refusal.validation("/blobs/\(index)/blob", "there is no blob \(name)")
+                throw StoreProblem.validation("/blobs/\(index)/blob", "there is no blob \(name)")
             }
             guard row.state != .missing else {
-                throw Refusal.validation("/blobs/\(index)/blob", "the bytes of the blob \(name) are gone")
+                throw StoreProblem.validation("/blobs/\(index)/blob", "the bytes of the blob \(name) are gone")
             }
             let placeholder = Placeholder(
                 digest: row.digest, size: row.size, type: row.type, isUploaded: row.state == .uploaded,

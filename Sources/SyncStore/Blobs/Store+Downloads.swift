@@ -22,7 +22,7 @@ extension Store {
         try transact(at: now) { () throws(StoreError) in
             try prepareForChange()
             guard let id = try want(digest, shown, isAsked: isAsked, by: requester, capacity) else {
-                throw Refusal.notFound("file \(digest) on this device, and no record that shows it", list: "agentctl blobs list")
+                throw StoreProblem.notFound("file \(digest) on this device, and no record that shows it", list: "agentctl blobs list")
             }
             if isPinned { try database.run("UPDATE blob SET pinned = 1 WHERE bid = ?", .int(id.number)) }
             return try blobRow(id)
@@ -36,7 +36,9 @@ extension Store {
         guard let known = try reads.blob(digest) else {
             guard let shown, shown.isUploaded else { return nil }
             let total = try blobTotal()
-            if total.files >= capacity.files { throw Refusal.queueFull("\(total.files) files are known, which is the limit", raise: nil) }
+            if total.files >= capacity.files {
+                throw StoreProblem.queueFull("\(total.files) files are known, which is the limit", raise: nil)
+            }
             let bid = ledger.take(.nextBlob)
             try database.run(
                 """
@@ -266,11 +268,11 @@ extension Store {
         }
         if freed < wanted, size > 0 {
             if overQuota > freed {
-                throw Refusal.queueFull(
+                throw StoreProblem.queueFull(
                     "\(total.bytes) bytes of files are kept, \(freed) of them could leave, and the limit is \(capacity.bytes)",
                     raise: "blobs.quota")
             }
-            throw Refusal.diskFull(free: freeBytes ?? 0, kept: self.capacity.minFree)
+            throw StoreProblem.diskFull(free: freeBytes ?? 0, kept: self.capacity.minFree)
         }
         for row in going { try dropCopy(BlobID(row.bid)) }
         // They are about to be removed; the next measurement says how much that gave.

@@ -32,7 +32,7 @@ extension Store {
     func chainLength(behind seqs: Set<Int64>, at pointer: String) throws(StoreError) -> Int {
         if let estimated = try estimatedChain(behind: seqs), estimated <= Limits.chainLinks { return estimated }
         if let walked = try walkChains(behind: seqs), walked <= Limits.chainLinks { return walked }
-        throw Refusal.validation(
+        throw StoreProblem.validation(
             pointer,
             "it would be the last of more than \(Limits.chainLinks) mutations that wait one behind the other; enqueue it when some of "
                 + "them are accepted")

@@ -33,7 +33,7 @@ extension Store {
         var ties = Ties()
         for (index, key) in mutation.dependsOn.enumerated() {
             guard let seq = try seq(of: key) else {
-                throw Refusal.validation("/depends_on/\(index)", "there is no mutation \(key)")
+                throw StoreProblem.validation("/depends_on/\(index)", "there is no mutation \(key)")
             }
             if let open = try openDependency(seq, key, at: index) { ties.on.insert(open) }
         }
@@ -62,7 +62,8 @@ extension Store {
                 guard let next = row.into, next != seq else { return nil }
                 seq = next
             case .cancelled, .discarded, .expired:
-                throw Refusal.validation("/depends_on/\(index)", "the mutation \(key) is \(row.state.name), so this could never be sent")
+                throw StoreProblem.validation(
+                    "/depends_on/\(index)", "the mutation \(key) is \(row.state.name), so this could never be sent")
             }
         }
     }

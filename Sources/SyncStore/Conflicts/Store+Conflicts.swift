@@ -58,12 +58,14 @@ extension Store {
         try convertBeforeChange(at: now)
         return try transact(at: now) { () throws(StoreError) in
             try prepareForChange()
-            guard let conflict = try conflict(cid) else { throw Refusal.notFound("conflict c-\(cid)", list: "agentctl conflicts list") }
+            guard let conflict = try conflict(cid) else {
+                throw StoreProblem.notFound("conflict c-\(cid)", list: "agentctl conflicts list")
+            }
             guard conflict.state.isOpen, let row = try outboxRow(conflict.seq) else {
-                throw Refusal.alreadyResolved(conflict.name, conflict.state.name)
+                throw StoreProblem.alreadyResolved(conflict.name, conflict.state.name)
             }
             if let expected = decision.expectedRemoteVersion, expected != conflict.remoteVersion {
-                throw Refusal.remoteMoved(conflict, expected: expected)
+                throw StoreProblem.remoteMoved(conflict, expected: expected)
             }
             let choices = try choices(decision.scope, conflict)
             if decision.letsGoOfList { try letGo(ofListWith: row, conflict, decision, uid: requester.uid) }
@@ -101,19 +103,19 @@ extension Store {
 
     private func choices(_ scope: ConflictDecision.Scope, _ conflict: ConflictRow) throws(StoreError) -> Choices {
         switch (scope, conflict.kind) {
-        case (.all(.value), _): throw Refusal.validation("/choice", "a value needs the field that it is for, in fields")
+        case (.all(.value), _): throw StoreProblem.validation("/choice", "a value needs the field that it is for, in fields")
         case (.all(let choice), .field):
             return Choices(fields: Dictionary(conflict.fields.map { ($0, choice) }, uniquingKeysWith: { first, _ in first }))
         case (.all(let choice), _): return Choices(record: choice)
         case (.fields, .deleteUpdate), (.fields, .updateDelete):
-            throw Refusal.validation("/fields", "one side deleted the record, so it is decided as a whole: choice local or remote")
+            throw StoreProblem.validation("/fields", "one side deleted the record, so it is decided as a whole: choice local or remote")
         case (.fields(let given), .field):
             let disputed = Set(conflict.fields)
             for name in given.keys.sorted() where !disputed.contains(name) {
-                throw Refusal.validation("/fields/\(name)", "\(name) is not disputed, only \(conflict.fieldWords)")
+                throw StoreProblem.validation("/fields/\(name)", "\(name) is not disputed, only \(conflict.fieldWords)")
             }
             for name in conflict.fields where given[name] == nil {
-                throw Refusal.validation("/fields/\(name)", "\(name) is disputed too and needs a decision")
+                throw StoreProblem.validation("/fields/\(name)", "\(name) is disputed too and needs a decision")
             }
             return Choices(fields: given)
         }
@@ -128,11 +130,13 @@ extension Store {
     ) throws(StoreError) -> ResolvedConflict {
         let payload = try payload(row.seq)
         let rules = rules[names.entity(row.eid)] ?? EntityRules()
-        guard let record = try MirrorRow.find(database, rid: conflict.rid) else { throw Refusal.notFound("record of \(conflict.name)") }
+        guard let record = try MirrorRow.find(database, rid: conflict.rid) else {
+            throw StoreProblem.notFound("record of \(conflict.name)")
+        }
         let (seen, hubs) = (record.parsedDocument, record.parsedBase)
         guard seen.isReadable, hubs.isReadable, !conflict.isDamaged else {
             damagedRecords.insert(record.rid)
-            throw Refusal.damaged(RecordName(names.entity(conflict.eid), RecordID(trusted: record.id)))
+            throw StoreProblem.damaged(RecordName(names.entity(conflict.eid), RecordID(trusted: record.id)))
         }
         let (view, base) = (seen.known, hubs.known)
         let later = try openMutations(of: conflict.rid, after: row.seq)

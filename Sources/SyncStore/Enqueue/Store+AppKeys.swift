@@ -14,7 +14,7 @@ extension Store {
             .int(age - Self.appKeysKeptFor.milliseconds)
         ) { row throws(StoreError) in (row.blob(0), row.text(1)) }
         guard let stored else { return nil }
-        guard stored.0 == key.fingerprint else { throw Refusal.idempotencyMismatch(key.key) }
+        guard stored.0 == key.fingerprint else { throw StoreProblem.idempotencyMismatch(key.key) }
         var answers: [Enqueued] = []
         for item in StoredJSON.read(stored.1)?.array ?? [] {
             if let answer = try repeated(item) { answers.append(answer) }

@@ -13,7 +13,7 @@ extension Store {
         let isCritical = intent.priority == .critical
         func share(_ whole: Int64) -> Int64 { isCritical ? whole : StoreCapacity.ordinary(whole) }
         let free = isCritical ? capacity.minFree : capacity.minFreeForOrdinary
-        if let freeBytes, freeBytes < free { throw Refusal.diskFull(free: freeBytes, kept: free) }
+        if let freeBytes, freeBytes < free { throw StoreProblem.diskFull(free: freeBytes, kept: free) }
 
         let aid = names.apps[intent.requester.app]
         let used = try usedBytes()
@@ -24,12 +24,12 @@ extension Store {
         guard excess > 0 || ownExcess > 0 else { return [] }
         let refusal =
             if let quota = intent.requester.quotaMutations, ownExcess > 0 {
-                Refusal.queueFull(
+                StoreProblem.queueFull(
                     "\(open) mutations of \(intent.requester.app) are open, its limit is \(quota)", raise: "access[].quota_mutations")
             } else if surplus > 0 {
-                Refusal.queueFull("\(ledger.open) mutations are open", raise: "store.max_mutations")
+                StoreProblem.queueFull("\(ledger.open) mutations are open", raise: "store.max_mutations")
             } else {
-                Refusal.queueFull("the store has \(used) bytes", raise: "store.max_size")
+                StoreProblem.queueFull("the store has \(used) bytes", raise: "store.max_size")
             }
         guard intent.isEvent, intent.rules.whenFull == .dropOldest, let eid else { throw refusal }
         // A lowered limit is approached in steps: one new event does not drop all surplus ones.

@@ -64,7 +64,7 @@ extension Store {
         _ mutation: NewMutation, by requester: Requester, in group: EnqueueGroup?, supersedes: String? = nil
     ) throws(StoreError) -> EnqueueIntent {
         guard let rules = rules[mutation.entity] else {
-            throw Refusal.validation("/entity", "the entity \(mutation.entity) is not configured")
+            throw StoreProblem.validation("/entity", "the entity \(mutation.entity) is not configured")
         }
         var mutation = mutation
         // A mutation that takes the place of another is in the present version already.
@@ -72,21 +72,21 @@ extension Store {
         let files = mutation.blobs.isEmpty ? [] : try showBlobs(in: &mutation)
         let eid = names.entities[mutation.entity]
         guard eid != nil || names.hasRoomForEntity else {
-            throw Refusal.validation("/entity", "there are \(Names.limit) entities already")
+            throw StoreProblem.validation("/entity", "there are \(Names.limit) entities already")
         }
         let intent: EnqueueIntent
         switch rules.kind {
         case .reference:
-            throw Refusal.validation("/entity", "\(mutation.entity) comes from the hub and cannot be changed here")
+            throw StoreProblem.validation("/entity", "\(mutation.entity) comes from the hub and cannot be changed here")
         case .event:
             guard mutation.action == .create else {
-                throw Refusal.validation("/action", "\(mutation.entity) is an event: it can only be created")
+                throw StoreProblem.validation("/action", "\(mutation.entity) is an event: it can only be created")
             }
             guard mutation.expectedVersion == nil else {
-                throw Refusal.validation("/expect_version", "\(mutation.entity) is an event: it has no version")
+                throw StoreProblem.validation("/expect_version", "\(mutation.entity) is an event: it has no version")
             }
             guard mutation.ifMatch == nil else {
-                throw Refusal.validation("/if_match", "\(mutation.entity) is an event: there is no record to match")
+                throw StoreProblem.validation("/if_match", "\(mutation.entity) is an event: there is no record to match")
             }
             let content = MutationContent(
                 .create, data: mutation.data, unset: mutation.unset, operations: mutation.operations)
@@ -116,7 +116,7 @@ extension Store {
         intent.payload.id = mutation.recordID?.text
         let bytes = max(mutation.size, intent.payload.contentBytes)
         guard bytes <= Limits.mutationBytes else {
-            throw Refusal.tooLarge("the mutation", bytes: bytes, limit: Limits.mutationBytes)
+            throw StoreProblem.tooLarge("the mutation", bytes: bytes, limit: Limits.mutationBytes)
         }
         intent.payload.bytes = Int64(bytes)
         intent.payload.supersedes = supersedes
@@ -143,12 +143,12 @@ extension Store {
         let name = mutation.recordID.map { RecordName(mutation.entity, $0) }
         if let found = record, let name, found.isDamaged {
             damagedRecords.insert(found.rid)
-            throw Refusal.damaged(name)
+            throw StoreProblem.damaged(name)
         }
         let action = try action(of: mutation, on: record, name, isSuccessor: isSuccessor)
         let shown = record?.shownVersion ?? 0
         if let expected = mutation.expectedVersion, expected != shown {
-            throw Refusal.versionMismatch(
+            throw StoreProblem.versionMismatch(
                 name ?? RecordName(mutation.entity, RecordID(trusted: "new")), expected: expected, found: shown)
         }
         let isAnew = action == .update && !isSuccessor ? try isMadeAnew(record) : false
@@ -161,7 +161,7 @@ extension Store {
         let size = folded?.text.utf8.count ?? 0
         let limit = DocumentLimits.bytesMax(over: record?.document?.utf8.count ?? 0)
         guard size <= limit else {
-            throw Refusal.tooLarge("the record after this mutation", bytes: size, limit: limit)
+            throw StoreProblem.tooLarge("the record after this mutation", bytes: size, limit: limit)
         }
         let intent = EnqueueIntent(
             mutation, rules, by: requester, in: group, payload: payload, record: record, document: folded?.text)
@@ -195,7 +195,7 @@ extension Store {
         let etag = record.flatMap { $0.document == nil && !$0.isNotKept ? nil : $0.etag }
         guard !tags.accepts(etag) else { return }
         let name = RecordName(mutation.entity, mutation.recordID ?? RecordID(trusted: "new"))
-        throw Refusal.preconditionFailed(name, etag: etag, version: record?.shownVersion ?? 0)
+        throw StoreProblem.preconditionFailed(name, etag: etag, version: record?.shownVersion ?? 0)
     }
 
     /// The record as the app sees it; `nil` when it does not exist.
@@ -208,7 +208,7 @@ extension Store {
         case .object(let object): return object
         case .unreadable:
             damagedRecords.insert(record.rid)
-            throw Refusal.damaged(name ?? RecordName(names.entity(record.eid), RecordID(trusted: record.id)))
+            throw StoreProblem.damaged(name ?? RecordName(names.entity(record.eid), RecordID(trusted: record.id)))
         }
     }
 
@@ -238,20 +238,20 @@ extension Store {
         let exists = record?.document != nil || isNotKept
         // A deletion needs the version alone. Any other change is merged with what its author had seen, and its author cannot have seen a
         // document that is not here.
-        if isNotKept, mutation.action == .update || mutation.action == .upsert, let name { throw Refusal.notKept(name) }
+        if isNotKept, mutation.action == .update || mutation.action == .upsert, let name { throw StoreProblem.notKept(name) }
         switch mutation.action {
         case .create:
-            if exists, let name { throw Refusal.exists(name, version: record?.shownVersion ?? 0) }
+            if exists, let name { throw StoreProblem.exists(name, version: record?.shownVersion ?? 0) }
             return .create
         case .upsert:
             // A mutation that brings a record back carries the former state of everything in it. It stays a create even if another device
             // has made the record anew meanwhile.
             return exists && !isSuccessor ? .update : .create
         case .update, .delete:
-            guard let name else { throw Refusal.validation("/record_id", "a record id is needed") }
+            guard let name else { throw StoreProblem.validation("/record_id", "a record id is needed") }
             guard exists else {
-                if record?.isKnown == true { throw Refusal.deleted(name) }
-                throw Refusal.notFound("record \(name)")
+                if record?.isKnown == true { throw StoreProblem.deleted(name) }
+                throw StoreProblem.notFound("record \(name)")
             }
             return mutation.action == .update ? .update : .delete
         }
@@ -290,7 +290,7 @@ extension Store {
     private func misfit(of operations: [FieldOperation], on document: JSONObject) -> StoreError? {
         guard let misfit = Fold.firstMisfit(of: operations, on: document) else { return nil }
         let operation = operations[misfit.index]
-        return Refusal.validation("/ops/\(misfit.index)", Fold.misfitDetail(operation, misfit.found))
+        return StoreProblem.validation("/ops/\(misfit.index)", Fold.misfitDetail(operation, misfit.found))
     }
 
     /// The view after one more mutation. Applying it to the present view is the last step of applying all of them.
@@ -325,7 +325,7 @@ extension Store {
         var faults = schema.faults(
             in: MutationContent(action, data: mutation.data, unset: mutation.unset, operations: mutation.operations))
         faults += fieldFaults.filter { !faults.contains($0) }
-        if rules.validation == .reject, !faults.isEmpty { throw Refusal.faults(faults, in: mutation.entity.text) }
+        if rules.validation == .reject, !faults.isEmpty { throw StoreProblem.faults(faults, in: mutation.entity.text) }
         return faults
     }
 

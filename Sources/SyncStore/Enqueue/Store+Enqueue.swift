@@ -13,9 +13,9 @@ extension Store {
     package func enqueue(
         _ mutations: [NewMutation], isAtomic: Bool = false, by requester: Requester, appKey: AppKey? = nil, at now: Moment
     ) throws(StoreError) -> [Enqueued] {
-        guard !mutations.isEmpty else { throw Refusal.validation("/mutations", "the list is empty") }
+        guard !mutations.isEmpty else { throw StoreProblem.validation("/mutations", "the list is empty") }
         guard !isAtomic || mutations.count <= Limits.atomicMutations else {
-            throw Refusal.validation("/mutations", "an atomic list has at most \(Limits.atomicMutations) mutations")
+            throw StoreProblem.validation("/mutations", "an atomic list has at most \(Limits.atomicMutations) mutations")
         }
         try convertBeforeChange(at: now)
         return try transact(at: now, refusesFirst: mutations.count == 1) { () throws(StoreError) in

@@ -31,7 +31,7 @@ extension Store {
         let verdict = intent.formVerdict
         intent.unjudged = verdict.unjudged
         let isRefused = !verdict.holes.isEmpty || intent.rules.validation == .reject && !verdict.faults.isEmpty
-        if isRefused { throw Refusal.faults(verdict.all, in: intent.mutation.entity.text) }
+        if isRefused { throw StoreProblem.faults(verdict.all, in: intent.mutation.entity.text) }
         intent.warnings += verdict.faults.filter { !intent.warnings.contains($0) }
     }
 }

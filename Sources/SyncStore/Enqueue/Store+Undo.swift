@@ -48,25 +48,25 @@ extension Store {
             let row = try known(key)
             guard row.state == .done else {
                 let other = try row.into.flatMap { seq throws(StoreError) in try self.key(ofSeq: seq) }
-                throw Refusal.notAccepted(key, row.state, into: other)
+                throw StoreProblem.notAccepted(key, row.state, into: other)
             }
             guard let rid = row.rid else {
-                throw Refusal.nothingToUndo(key, "is an event, and events are never taken back", [])
+                throw StoreProblem.nothingToUndo(key, "is an event, and events are never taken back", [])
             }
-            if let other = try undoing(row.seq) { throw Refusal.alreadyUndone(key, by: other) }
+            if let other = try undoing(row.seq) { throw StoreProblem.alreadyUndone(key, by: other) }
             let entity = names.entity(row.eid)
             let rules = rules[entity] ?? EntityRules()
             guard let payload = try payload(row.seq), let done = payload.content(under: rules) else {
-                throw Refusal.nothingToUndo(key, "is no longer kept here", [])
+                throw StoreProblem.nothingToUndo(key, "is no longer kept here", [])
             }
             let id = try recordID(of: row)
             let record = try MirrorRow.find(database, rid: rid)
-            if record?.isNotKept == true { throw Refusal.notKept(RecordName(entity, id)) }
+            if record?.isNotKept == true { throw StoreProblem.notKept(RecordName(entity, id)) }
             let seen = record?.parsedDocument ?? .none
-            guard seen.isReadable else { throw Refusal.damaged(RecordName(entity, id)) }
+            guard seen.isReadable else { throw StoreProblem.damaged(RecordName(entity, id)) }
             let undo = Undo(done, earlier: try earlierValues(of: row.seq), now: seen.known, rules: rules)
             guard let content = undo.content else {
-                throw Refusal.nothingToUndo(key, "did nothing that could be taken back", undo.left)
+                throw StoreProblem.nothingToUndo(key, "did nothing that could be taken back", undo.left)
             }
             if isTrial { return Undone(made: nil, undo: undo, record: RecordName(entity, id)) }
             let action: NewMutation.Action =
@@ -98,7 +98,7 @@ extension Store {
     }
 }
 
-extension Refusal {
+extension StoreProblem {
     static func notAccepted(_ key: MutationKey, _ state: MutationState, into other: String?) -> StoreError {
         var members: JSONObject = ["state": .string(state.name)]
         let detail: String

@@ -62,14 +62,14 @@ extension Store {
         ofListWith row: OutboxRow, _ conflict: ConflictRow, _ decision: ConflictDecision, uid: UInt32
     ) throws(StoreError) {
         guard let group = row.group else {
-            throw Refusal.validation("/whole", "the disputed change belongs to no atomic list; to drop it, choose remote")
+            throw StoreProblem.validation("/whole", "the disputed change belongs to no atomic list; to drop it, choose remote")
         }
         guard decision.scope == .all(.remote) else {
-            throw Refusal.validation("/whole", "to drop the whole list, choose remote for all fields")
+            throw StoreProblem.validation("/whole", "to drop the whole list, choose remote for all fields")
         }
         let members = try groupMembers(group).filter { !$0.state.isTerminal }
         for member in members where member.state == .inFlight {
-            throw Refusal.alreadySent(MutationKey(trusted: try payload(member.seq)?.key ?? "\(member.seq)"), member.state)
+            throw StoreProblem.alreadySent(MutationKey(trusted: try payload(member.seq)?.key ?? "\(member.seq)"), member.state)
         }
         var ended = conflict
         ended.state = .resolved

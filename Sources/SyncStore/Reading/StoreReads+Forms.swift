@@ -13,7 +13,7 @@ extension StoreReads {
             return progress
         }
         let document = row.parsedDocument
-        if row.isDamaged || !document.isReadable { throw Refusal.damaged(name) }
+        if row.isDamaged || !document.isReadable { throw StoreProblem.damaged(name) }
         guard let record = document.known else { return nil }
         progress.saysComplete = rules.complete?.matches(record) ?? false
         guard let settings = rules.form, let form = settings.name(in: record) else { return progress }

@@ -14,10 +14,10 @@ extension Store {
             try prepareForChange()
             let row = try known(key)
             if row.state == .cancelled { return [key] }
-            guard row.state == .pending, !row.isSent else { throw Refusal.alreadySent(key, row.state) }
+            guard row.state == .pending, !row.isSent else { throw StoreProblem.alreadySent(key, row.state) }
             // A decision that joined a list is new, and the rest of the list may have left before.
             for member in try row.group.map(groupMembers) ?? [] where member.isSent && !member.state.isTerminal {
-                throw Refusal.alreadySent(key, member.state)
+                throw StoreProblem.alreadySent(key, member.state)
             }
             return try keys(ofCancelled: withdraw(row))
         }
@@ -49,7 +49,7 @@ extension Store {
             switch row.state {
             case .rejected, .failed, .held, .conflicted: try settle(row, as: .discarded, keptFor: try keptFor(row))
             case .pending, .inFlight, .done, .resolved, .discarded, .coalesced, .cancelled, .superseded, .expired:
-                throw Refusal.alreadySent(key, row.state)
+                throw StoreProblem.alreadySent(key, row.state)
             }
             try closeConflict(ofSeq: row.seq, "discarded", uid: uid)
             if let rid = row.rid { try restatus(rid, foldAgain: true) }
@@ -81,7 +81,7 @@ extension Store {
 
     func known(_ key: MutationKey) throws(StoreError) -> OutboxRow {
         guard let seq = try seq(of: key), let row = try outboxRow(seq) else {
-            throw Refusal.notFound("mutation \(key)", list: "agentctl mutations list")
+            throw StoreProblem.notFound("mutation \(key)", list: "agentctl mutations list")
         }
         return row
     }

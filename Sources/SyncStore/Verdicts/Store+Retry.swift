@@ -34,11 +34,11 @@ extension Store {
                 return answer
             case .rejected, .held, .expired: break
             case .pending, .inFlight, .conflicted, .failed, .done, .resolved, .discarded, .coalesced, .cancelled, .superseded:
-                throw Refusal.alreadySent(key, row.state)
+                throw StoreProblem.alreadySent(key, row.state)
             }
             let list = try refusedList(of: row)
             guard cascades || list.count == 1 else {
-                throw Refusal.validation(
+                throw StoreProblem.validation(
                     "/cascade",
                     "it is one of \(list.count) mutations of an atomic list, which was refused as a whole; cascade retries all of them")
             }
@@ -47,7 +47,7 @@ extension Store {
             var answers: [Replaced] = []
             for list in lists { answers += try replace(list, correcting: row.seq, by: correction, requester) }
             guard let answer = answers.first(where: { $0.old == key }) else {
-                throw Refusal.notFound("mutation \(key)", list: "agentctl mutations list")
+                throw StoreProblem.notFound("mutation \(key)", list: "agentctl mutations list")
             }
             return answer.new
         }
@@ -181,7 +181,7 @@ extension Store {
         of row: OutboxRow, _ payload: Payload?, _ correction: Correction?
     ) throws(StoreError) -> (mutation: NewMutation, version: Int64?) {
         guard payload != nil || correction?.data != nil else {
-            throw Refusal.validation("/data", "the stored data is damaged, so all of it must be given again")
+            throw StoreProblem.validation("/data", "the stored data is damaged, so all of it must be given again")
         }
         let entity = names.entity(row.eid)
         let rules = rules[entity] ?? EntityRules()
@@ -191,14 +191,14 @@ extension Store {
         var content = unsent ?? payload?.content(under: rules) ?? MutationContent(action)
         let record = try row.rid.flatMap { rid throws(StoreError) in try MirrorRow.find(database, rid: rid) }
         if let record, record.isRevoked, record.document == nil, content.action != .create {
-            throw Refusal.notInShare(RecordName(entity, id))
+            throw StoreProblem.notInShare(RecordName(entity, id))
         }
         if let payload { content = try withoutWhatIsDone(content, of: payload, Problem.read(stored: row.problem), rules) }
         // An earlier form of it has made the record already.
         if content.action == .create, isDecidedElsewhere(row), record?.document != nil { content.action = .update }
         if let correction, content.action != .delete {
             let seen = record?.parsedDocument ?? .none
-            guard seen.isReadable else { throw Refusal.damaged(RecordName(entity, id)) }
+            guard seen.isReadable else { throw StoreProblem.damaged(RecordName(entity, id)) }
             content = Self.corrected(content, by: correction, seen: seen.known ?? [:], rules)
         }
         var mutation = NewMutation(

@@ -10,7 +10,7 @@ extension Store {
         do throws(Problem) {
             view = try SchemaView(written, rules, of: mutation.entity)
         } catch {
-            throw Refusal.validation("/schema", error.detail)
+            throw StoreProblem.validation("/schema", error.detail)
         }
         guard mutation.action != .delete else { return [] }
         // An upsert of a present record is an update.
@@ -25,7 +25,7 @@ extension Store {
         if let schema = view.schema, rules.validation != .off {
             faults = schema.faults(in: content)
             if rules.validation == .reject, !faults.isEmpty {
-                throw Refusal.faults(faults, in: "\(mutation.entity), version \(written)")
+                throw StoreProblem.faults(faults, in: "\(mutation.entity), version \(written)")
             }
         }
         let seen = record?.parsedDocument.known

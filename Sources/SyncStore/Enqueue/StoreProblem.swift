@@ -1,7 +1,7 @@
 import SyncCore
 
 /// The problems that the store answers with, in one place (codes: PROTOCOL B1).
-enum Refusal {
+enum StoreProblem {
     /// Content that breaks rules of its entity.
     ///
     /// - Parameters:
