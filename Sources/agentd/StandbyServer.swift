@@ -45,7 +45,7 @@ struct StandbyServer {
         let executor = LoopExecutor(group.next())
         var configuration = HTTPServerConfiguration(endpoint: try socket.another(), problemBody: HTTPProblem.localBody)
         configuration.limits = .localAPI
-        let handler = Refusal(problem: HTTPProblem(standby.problem))
+        let handler = RefusingHandler(problem: HTTPProblem(standby.problem))
         let server = try executor.wait { [configuration] in try await HTTPServer.start(configuration, on: group, handler: handler) }
         defer { executor.wait { await server.stop(within: .seconds(1)) } }
         say(.status(standby.problem.detail))
@@ -67,7 +67,7 @@ struct StandbyServer {
 }
 
 /// Refuses all requests with the same problem.
-private struct Refusal: HTTPHandler {
+private struct RefusingHandler: HTTPHandler {
     let problem: HTTPProblem
 
     func admit(_ request: RequestHead) -> HTTPAdmission { .refuse(problem) }
