@@ -37,12 +37,12 @@ extension Agent {
             feed(.contacted(.answered))
         }
         if reply.wasAnswered, reply.refusal == nil { feed(trial: .reached(way)) }
-        if case .pulled(let response) = reply.content { noteTimes(of: response.pages) }
+        if case .pulled(let response) = reply.content { reportFutureTimes(of: response.pages) }
         handle(.backendAnswered(request.id, reply, sent: sent))
     }
 
     /// Reports records that are stamped in the future, while the lists show them.
-    private func noteTimes(of pages: [StreamPage]) {
+    private func reportFutureTimes(of pages: [StreamPage]) {
         let code = AlarmCode.backendClock
         let ahead = pages.compactMap { page in page.ahead.map { (page.entity, Printable.text($0, max: 40)) } }
         guard let (entity, time) = ahead.first else {

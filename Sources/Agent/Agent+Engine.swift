@@ -11,7 +11,7 @@ extension Agent {
         guard !hasBegun, !hasStopped else { return }
         let told = around.told
         lookAtClock()
-        if let reason = environment.linksUnwatched { noteUnwatchedLinks(reason) }
+        if let reason = environment.linksUnwatched { reportUnwatchedLinks(reason) }
         fromStore { store, now throws(StoreError) in
             let facts = try store.reads.facts(at: now)
             let start = EngineStart(

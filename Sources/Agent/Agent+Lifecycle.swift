@@ -15,12 +15,12 @@ extension Agent {
         var configuration = HTTPServerConfiguration(endpoint: endpoint, problemBody: HTTPProblem.localBody)
         configuration.limits = limits
         configuration.refused = { [weak self] problem, peer in
-            self?.assumeIsolated { $0.noteRefusal(problem, peer) }
+            self?.assumeIsolated { $0.countRefusal(problem, peer) }
         }
         return try await HTTPServer.start(configuration, on: group, handler: LocalAPIHandler(agent: self))
     }
 
-    private func noteRefusal(_ problem: HTTPProblem, _ peer: HTTPPeer) {
+    private func countRefusal(_ problem: HTTPProblem, _ peer: HTTPPeer) {
         metrics.refused(problem.code)
         log.debug("refused a connection or request", metadata: ["code": "\(problem.code)", "detail": "\(problem.detail)"])
     }
@@ -82,7 +82,7 @@ extension Agent {
     package func note(_ opening: StoreOpening) {
         if opening.isNew { log.notice("a new database was made") }
         if let rescue = opening.rescue { note(rescue) }
-        if opening.lostTail > 0 { noteLostTail(opening.lostTail) }
+        if opening.lostTail > 0 { reportLostTail(opening.lostTail) }
         guard opening.wasUnclean else { return }
         guard opening.needsCheck else { return log.notice("the last run did not end cleanly; the database was checked and is intact") }
         log.notice("the last run did not end cleanly; the database is being checked")
@@ -101,7 +101,7 @@ extension Agent {
         }
     }
 
-    package func noteLastGood(_ errors: ConfigurationErrors) {
+    package func reportLastGood(_ errors: ConfigurationErrors) {
         let first = "\(errors.errors[0])"
         configurationState.startedFromLastGood(first)
         raise(

@@ -11,7 +11,7 @@ extension Agent {
             feed(.busy(true))
             cycleWaiters.began(session)
             log.debug("sync begins", metadata: ["session": "\(session)"])
-        case .cycleEnded(let outcome): noteEnd(outcome)
+        case .cycleEnded(let outcome): reportEnd(outcome)
         case .reachability(let before, let after, let cause, let fault):
             let now = environment.time.now()
             diagnostics.handle(.reachability(after), at: now.instant)
@@ -22,7 +22,7 @@ extension Agent {
                 .connectivity,
                 EventPayload.connectivity(
                     from: before, to: after, cause: told, portalURL: around.connectivity.portalURL.map { Printable.text($0) }))
-        case .fault(let fault): noteFault(fault)
+        case .fault(let fault): reportFault(fault)
         case .regressed(let hubSeq, let ours):
             raise(
                 .replicaRegressed,
@@ -53,17 +53,17 @@ extension Agent {
                 // The command comes first: a narrow screen may cut off the rest.
                 "if the hub is right: agentctl sync --accept-deletions. It no longer has suspiciously many records of "
                     + "\(entities.map(\.text).joined(separator: ", ")), which were kept here")
-        case .streamHeld(let entity, let detail, let isAlarm): noteHeld(entity, detail, isAlarm: isAlarm)
+        case .streamHeld(let entity, let detail, let isAlarm): reportHeld(entity, detail, isAlarm: isAlarm)
         case .streamResumed(let entity):
             log.notice("the server's answers about the entity can be used again", metadata: ["entity": "\(entity)"])
             if engine.heldStreams.isEmpty { alarms.end(.streamUnreadable) }
-        case .recordsLeftOut(let records): noteLeftOut(records)
+        case .recordsLeftOut(let records): reportLeftOut(records)
         case .breaker(let before, let after):
             log.notice("breaker", metadata: ["from": "\(before.rawValue)", "to": "\(after.rawValue)"])
         case .stalled(let detail):
             metrics.stalled()
             raise(.stalled, "nothing was synced although a sync was due (\(detail)); this is a fault of agentd")
-        case .hubTime(let verdict): noteHubTime(verdict)
+        case .hubTime(let verdict): recordHubTime(verdict)
         case .setAside(let key, let detail):
             log.warning(
                 "a mutation fails even when it is sent alone; agentd retries it later",
@@ -72,7 +72,7 @@ extension Agent {
     }
 
     /// Reports an entity that is left out of the pulls. The alarm names all such entities with their reasons.
-    private func noteHeld(_ entity: EntityName, _ detail: String, isAlarm: Bool) {
+    private func reportHeld(_ entity: EntityName, _ detail: String, isAlarm: Bool) {
         log.warning(
             "the server's answer about an entity cannot be used; agentd asks again later",
             metadata: ["entity": "\(entity)", "error": "\(detail)"])
@@ -84,7 +84,7 @@ extension Agent {
     }
 
     /// Reports records that the hub has and cannot read. They stay here unchanged, or are missing; everything else is synced.
-    private func noteLeftOut(_ records: LeftOutRecords) {
+    private func reportLeftOut(_ records: LeftOutRecords) {
         guard !records.isEmpty else {
             alarms.end(.recordsUnreadable)
             return
@@ -95,7 +95,7 @@ extension Agent {
                 + "operator has restored or published them; everything else is synced")
     }
 
-    private func noteEnd(_ outcome: CycleOutcome) {
+    private func reportEnd(_ outcome: CycleOutcome) {
         feed(.busy(false))
         countLeftover(over: around.connectivity.uplink)
         saveUsage()

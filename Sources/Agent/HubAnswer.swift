@@ -114,8 +114,8 @@ extension Agent {
             switch observer {
             case .ledger: count(answer.result.traffic, for: answer.question.purpose, over: answer.uplink)
             case .metrics: metrics.handle(answer)
-            case .connectivity: noteContact(answer)
-            case .clock: noteCertificateDate(answer)
+            case .connectivity: recordContact(answer)
+            case .clock: reportCertificateDate(answer)
             case .hubFacts: hubFacts.handle(answer)
             case .tokenRefresh: _ = tokenRefresh.handle(.answered(answer), at: answer.at)
             case .trials: feed(trial: .answered(answer))

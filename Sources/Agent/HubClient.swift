@@ -124,7 +124,7 @@ package final class HubClient: Sendable {
 
     /// Records whether the hub accepts the token. If it does not know one, the other may work: a restored hub knows the older token, and
     /// where an operator has installed a wrong one, the last working token is still here.
-    private func noteVerdict(_ result: Result<HTTPResponse, TransportError>) {
+    private func recordVerdict(_ result: Result<HTTPResponse, TransportError>) {
         // A server in the hub's place knows nothing about tokens: its answer neither refuses nor confirms one.
         guard case .success(let response) = result, response.isHubs(at: time.now().wall),
             // `try?`: the file was read for the request; if it cannot be read now, the next request reports it.
@@ -161,7 +161,7 @@ package final class HubClient: Sendable {
                 var request = try plainRequest(replica: replica)
                 request.interface = uplink?.boundInterface
                 if let failure = await enroll(token, request, &traffic) {
-                    noteVerdict(failure)
+                    recordVerdict(failure)
                     return failure
                 }
             } catch {
@@ -179,7 +179,7 @@ package final class HubClient: Sendable {
                 result = next
             }
         }
-        noteVerdict(result)
+        recordVerdict(result)
         switch result {
         case .success(var response):
             response.traffic.add(traffic)

@@ -146,7 +146,7 @@ final class DaemonRunner {
         case .resting(let error):
             executor.loop.execute {
                 agent.assumeIsolated { agent in
-                    if let refused { agent.noteLastGood(refused) }
+                    if let refused { agent.reportLastGood(refused) }
                     agent.awaitStore(error)
                 }
             }
@@ -160,8 +160,8 @@ final class DaemonRunner {
             agent.assumeIsolated { agent in
                 agent.endRecovery()
                 agent.note(opening)
-                if let identityDamage { agent.noteIdentityDamage(identityDamage) }
-                if let refused { agent.noteLastGood(refused) }
+                if let identityDamage { agent.reportIdentityDamage(identityDamage) }
+                if let refused { agent.reportLastGood(refused) }
                 agent.start()
             }
         }

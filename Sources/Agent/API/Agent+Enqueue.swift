@@ -85,7 +85,7 @@ extension Agent {
         if problem.status >= 500 {
             log.error("refused a request", metadata: ["route": "\(call.route.name)", "code": "\(problem.code)", "error": "\(error)"])
         }
-        if error.code == .diskFull { noteFullDisk() }
+        if error.code == .diskFull { reportFullDisk() }
         call.refuse(problem)
     }
 

@@ -46,7 +46,7 @@ extension Agent {
         do throws(ConfigurationErrors) {
             let server = try ServerConfiguration(bytes, release: AgentRelease(ProductVersion.text))
             guard server.version != offers.inForce?.version else { return }
-            noteAccepted(server, try layOverFiles(server))
+            reportAccepted(server, try layOverFiles(server))
         } catch {
             offers.refuse()
             handle(.settings(engineSettings(loaded.configuration)))
@@ -72,7 +72,7 @@ extension Agent {
         return change
     }
 
-    private func noteAccepted(_ server: ServerConfiguration, _ change: ConfigurationChange) {
+    private func reportAccepted(_ server: ServerConfiguration, _ change: ConfigurationChange) {
         offers.accepted()
         configurationState.acceptedOffer()
         alarms.end(.configRejected)

@@ -15,7 +15,7 @@ extension Agent {
     }
 
     /// Handles a disk that was full just now.
-    func noteFullDisk() {
+    func reportFullDisk() {
         let store = loaded.configuration.store
         diskSpace.wasFull(
             free: environment.freeBytes(), reserve: Int64(store.minFreeBytes) + 2 * Int64(store.ballastBytes),

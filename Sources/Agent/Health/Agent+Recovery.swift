@@ -117,13 +117,13 @@ extension Agent {
                 + "devices a name and a token of its own")
     }
 
-    package func noteIdentityDamage(_ reason: String) {
+    package func reportIdentityDamage(_ reason: String) {
         raise(
             .identityDamaged,
             "identity.json could not be read (\(Printable.text(reason))) and was written again from the database; check the disk")
     }
 
-    func noteLostTail(_ count: Int64) {
+    func reportLostTail(_ count: Int64) {
         raise(.lostTail, "\(count) acknowledged mutations at the end of the database are missing")
     }
 

@@ -47,7 +47,7 @@ extension Agent {
     var isClockUnsynced: Bool { around.clock.needsKernel && !environment.wallIsSynchronised() }
 
     /// Reports that the hub's time is not believed, or is believed again (`ClockRule.swift`).
-    func noteHubTime(_ verdict: ClockOffset.Verdict) {
+    func recordHubTime(_ verdict: ClockOffset.Verdict) {
         let code = AlarmCode.hubClock
         switch verdict {
         case .accepted:
@@ -68,7 +68,7 @@ extension Agent {
     }
 
     /// Reports a certificate that is invalid by an untrusted clock, which says nothing about the hub.
-    func noteCertificateDate(_ answer: HubAnswer) {
+    func reportCertificateDate(_ answer: HubAnswer) {
         let code = AlarmCode.clockSuspect
         switch answer.result {
         case .failure(let error) where error.code == .untrustedDate && isClockUnsynced:

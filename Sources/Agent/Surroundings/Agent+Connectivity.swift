@@ -17,7 +17,7 @@ extension Agent {
     }
 
     /// Raises an alarm, because unwatched links may cost money.
-    func noteUnwatchedLinks(_ reason: String) {
+    func reportUnwatchedLinks(_ reason: String) {
         raise(
             .linksUnwatched,
             "the links cannot be watched (\(Printable.text(reason))), so agentd treats every link as unmetered: it ignores "
@@ -62,8 +62,8 @@ extension Agent {
             case .askPortal(let uri, let interface): askPortal(uri, interface)
             case .resolve: resolveHub()
             case .changed(_, _, let cause, let fault): around.reachability.probesFound(cause.code, fault)
-            case .fault(let fault): noteFault(fault)
-            case .uplink(let uplink): noteUplink(uplink)
+            case .fault(let fault): reportFault(fault)
+            case .uplink(let uplink): reportUplink(uplink)
             case .recover(let run): recover(run)
             case .wake(let at):
                 around.connectivityWake?.cancel()
@@ -73,7 +73,7 @@ extension Agent {
         if !effects.isEmpty { tellConditions() }
     }
 
-    func noteFault(_ fault: HubFault) {
+    func reportFault(_ fault: HubFault) {
         guard around.reachability.failed(fault) else { return }
         log.info("connectivity", metadata: ["state": "\(engine.reachability.rawValue)", "cause": "\(fault.detail)"])
     }
@@ -82,7 +82,7 @@ extension Agent {
         max(.zero, environment.time.now().instant.duration(to: instant))
     }
 
-    private func noteUplink(_ uplink: Uplink?) {
+    private func reportUplink(_ uplink: Uplink?) {
         let before = around.told.uplink
         let state = uplink == nil ? "down" : "routed"
         let name = uplink?.name ?? before?.name ?? ""
@@ -169,7 +169,7 @@ extension Agent {
     }
 
     /// Records what an answer to the engine, or its absence, shows about the way to the hub.
-    func noteContact(_ answer: HubAnswer) {
+    func recordContact(_ answer: HubAnswer) {
         guard environment.links != nil else { return }
         switch answer.result {
         case .failure(let error):
