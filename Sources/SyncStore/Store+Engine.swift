@@ -80,7 +80,7 @@ extension Store {
         }
         ledger[.maxSentSeq] = max(ledger[.maxSentSeq], waiting.max() ?? 0)
         journal.add(.mutation(.inFlight), waiting)
-        try noteLostAttempts()
+        try markLostAttempts()
     }
 
     /// Sets a mutation aside that was sent alone and made the server fail. It waits again, frozen, and from now on only goes in a batch of

@@ -188,6 +188,6 @@ extension Agent {
         }
         diagnostics.ended(isSent: true, at: answer.at.instant)
         log.info("diagnostics sent", metadata: ["up_bytes": "\(response.traffic.wireUp)"])
-        tellStore { store, now throws(StoreError) in try store.noteDiagnosticsSent(upTo: newest, at: now) }
+        tellStore { store, now throws(StoreError) in try store.markDiagnosticsSent(upTo: newest, at: now) }
     }
 }

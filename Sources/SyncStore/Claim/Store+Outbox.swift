@@ -30,7 +30,7 @@ extension Store {
         guard state != row.state else { return }
         ledger.move(from: row.ledgerGroup, to: state)
         journal.add(.mutation(state), row.seq)
-        noteTieEnd(row, now: state)
+        addTieEnd(row, now: state)
     }
 
     /// Gives a mutation its final state.

@@ -33,7 +33,7 @@ struct TieEnd {
 
 extension Store {
     /// - Parameter row: The row before the change of state.
-    func noteTieEnd(_ row: OutboxRow, now state: MutationState) {
+    func addTieEnd(_ row: OutboxRow, now state: MutationState) {
         guard ledger[.ties] > 0 || ledger[.unmet] > 0 else { return }
         switch state {
         case .done, .superseded: transaction?.tieEnds.append(TieEnd(seq: row.seq, state: state, kind: .met))
@@ -56,14 +56,14 @@ extension Store {
             }
             // Folding a record may set a damaged mutation aside, which ends further ties.
             try finish(records)
-            try noteFalling(unfinished)
+            try addFalling(unfinished)
         }
     }
 
     /// - Returns: `false` when a later transaction has to end the remaining tied mutations.
     private func settle(_ end: TieEnd, _ records: inout TouchedRecords) throws(StoreError) -> Bool {
         switch end.kind {
-        case .met: if try !letGo(end.seq) { try noteMet(end.seq) }
+        case .met: if try !letGo(end.seq) { try addMet(end.seq) }
         case .failed: return try takeAlong(end, &records)
         case .returned:
             for seq in try tied(to: end.seq) { try returnTied(seq) }
@@ -105,7 +105,7 @@ extension Store {
         return (try MetaTable(database).text(Self.metKey) ?? "").split(separator: ",").compactMap { Int64($0) }
     }
 
-    private func noteMet(_ seq: Int64) throws(StoreError) {
+    private func addMet(_ seq: Int64) throws(StoreError) {
         let met = try metTies()
         if !met.contains(seq) { try keepMet(met + [seq]) }
     }
@@ -161,7 +161,7 @@ extension Store {
     }
 
     /// - Parameter ends: The ends in the order in which they occurred.
-    private func noteFalling(_ ends: [TieEnd]) throws(StoreError) {
+    private func addFalling(_ ends: [TieEnd]) throws(StoreError) {
         guard !ends.isEmpty else { return }
         // The latest state counts: a refused change may be given up while tied mutations are still being ended.
         let noted = Set(ends.map(\.seq))

@@ -48,7 +48,7 @@ extension Store {
     }
 
     /// Does the same after a rescue, whose counters ``SalvagedRows`` has set.
-    func noteSalvage() throws(StoreError) {
+    func markSalvaged() throws(StoreError) {
         try MetaTable(database).set(MetaTable.salvagedSeq, String(ledger[.nextSeq] - 1))
         try stepOverAudits("rescued from a damaged file")
     }

@@ -2,7 +2,7 @@ package import SyncCore
 
 // Records up to which event the hub was told about faults. The journal holds the faults; only this mark is stored besides.
 extension Store {
-    package func noteDiagnosticsSent(upTo event: Int64, at now: Moment) throws(StoreError) {
+    package func markDiagnosticsSent(upTo event: Int64, at now: Moment) throws(StoreError) {
         try transact(at: now) { () throws(StoreError) in try MetaTable(database).set("diagnostics_sent", String(event)) }
     }
 }

@@ -90,7 +90,7 @@ struct MirrorRow {
                 digest.update(field: row.bytes(first + 15))
                 stub?.update(&digest)
             } != row.int(first + 12)
-        noteKnown()
+        rememberKnown()
         indexed = shown
     }
 
@@ -219,8 +219,8 @@ struct MirrorRow {
     /// - Parameter isHidden: An open mutation deletes the record.
     mutating func hideStub(_ isHidden: Bool) { stub?.isHidden = isHidden }
 
-    /// Notes a change at that time on the age clock. A change of earlier than the last one does not make a record older.
-    mutating func noteChange(at age: Int64) { changedAge = max(changedAge ?? age, age) }
+    /// Marks a change at that time on the age clock. A change of earlier than the last one does not make a record older.
+    mutating func markChanged(at age: Int64) { changedAge = max(changedAge ?? age, age) }
 
     mutating func setView(_ text: String?) {
         isDeleted = text == nil
@@ -250,7 +250,7 @@ struct MirrorRow {
         rev += 1
         if isEdited || !isDocumentKnown { edit += 1 }
         isEdited = false
-        noteKnown()
+        rememberKnown()
         let sum = MirrorRow.checksum(eid: eid, id: id, version: baseVersion) { digest in
             digest.update(field: base)
             digest.update(field: view)
@@ -280,7 +280,7 @@ struct MirrorRow {
         indexed = shown
     }
 
-    private mutating func noteKnown() {
+    private mutating func rememberKnown() {
         (knownDocument, knownVersion) = (document, baseVersion)
         knownStub = isNotKept ? stub?.sum : nil
     }

@@ -77,7 +77,7 @@ extension Store {
                 touched.row.setView(touched.row.base)
                 touched.row.hideStub(false)
             }
-            if let changed = touched.changedAge ?? (touched.row.hasOtherVersion ? age : nil) { touched.row.noteChange(at: changed) }
+            if let changed = touched.changedAge ?? (touched.row.hasOtherVersion ? age : nil) { touched.row.markChanged(at: changed) }
             let isGone = touched.row.status == .synced && touched.row.isDeleted && touched.row.stub == nil
             touched.row.goneAge = isGone ? touched.row.goneAge ?? age : nil
             touched.row.updatedMS = now.wall.milliseconds

@@ -44,7 +44,7 @@ extension Store {
             (summary, leaving) = (PullSummary(), LeavingFiles())
             try prepareForChange()
             for page in response.pages where isPulled(page.entity) {
-                if !page.records.isEmpty { try noteLowered(page.entity, by: response.newerSchemas) }
+                if !page.records.isEmpty { try markLowered(page.entity, by: response.newerSchemas) }
                 try beginWholeList(of: page.entity)
                 try apply(try localised(page), &summary)
             }
@@ -233,7 +233,7 @@ extension Store {
         return listing
     }
 
-    /// Notes that the first page of a listing is here. From now on a record of which the hub tells otherwise is marked as seen
+    /// Marks that the first page of a listing is here. From now on a record of which the hub tells otherwise is marked as seen
     /// (``listing(of:)``).
     func markBegun(_ eid: Int64) throws(StoreError) {
         try database.run("UPDATE stream SET listing_head = 0 WHERE eid = ? AND listing_head IS NULL", .int(eid))
@@ -294,7 +294,7 @@ extension Store {
                 listing_deleted = NULL, buckets = NULL, seeding = 0, last_full_ms = ?, full_age = ?,
                 of_share = CASE WHEN ? THEN 0 ELSE of_share END WHERE eid = ?
             """, .int(now.wall.milliseconds), .int(age), .bool(only == nil), .int(eid))
-        try noteSeeded()
+        try markSeeded()
     }
 
     /// Number of records that the hub has, as far as it is known here.
@@ -313,7 +313,7 @@ extension Store {
     }
 
     /// Marks the device as seeded once every entity was read to its end, whatever is configured later.
-    private func noteSeeded() throws(StoreError) {
+    private func markSeeded() throws(StoreError) {
         let meta = MetaTable(database)
         guard try meta.text("seeded") == nil else { return }
         for stream in rules.entities where stream.value.kind != .event && isListed(stream.key) {

@@ -23,7 +23,7 @@ extension Store {
             try prepareForChange()
             if let standing = page.standing { try keep(standing) }
             if let leftOut = page.leftOut { try keep(leftOut) }
-            if !page.records.isEmpty { try noteLowered(page.entity, by: page.newerSchemas) }
+            if !page.records.isEmpty { try markLowered(page.entity, by: page.newerSchemas) }
             if page.isSeed { return try applySeed(page, &summary) }
             let eid = try names.entity(page.entity, in: database)
             // A late page of a listing that has ended.

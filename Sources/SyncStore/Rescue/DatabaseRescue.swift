@@ -159,8 +159,8 @@ extension Store {
                 }
                 try finish(records)
             }
-            try noteLostAttempts()
-            try noteSalvage()
+            try markLostAttempts()
+            try markSalvaged()
         }
     }
 }

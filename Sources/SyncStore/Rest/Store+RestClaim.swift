@@ -96,8 +96,8 @@ extension Store {
         try database.run("DELETE FROM attempt WHERE seq = ?", .int(seq))
     }
 
-    /// Notes that waiting mutations may have been sent in a time that this database has lost.
-    func noteLostAttempts() throws(StoreError) {
+    /// Marks that waiting mutations may have been sent in a time that this database has lost.
+    func markLostAttempts() throws(StoreError) {
         guard rest != nil else { return }
         try database.run(
             """

@@ -29,7 +29,7 @@ extension Store {
             let record = try remote.document.map { document throws(StoreError) in
                 HubRecord(version: version, data: try fromBackend(document, rules))
             }
-            try noteName(of: row, remote)
+            try keepName(of: row, remote)
             try accept(row, version: version, serverID: remote.id?.idText, record: record, &pass)
         case .moved(let remote): try takeBack(row, remote, rules, &pass)
         case .rejected(let problem):
@@ -66,7 +66,7 @@ extension Store {
             detail: "the backend answered with the id \(Printable.text(text, max: 80)), which belongs to the record \(other)")
     }
 
-    private func noteName(of row: OutboxRow, _ remote: RestRemote) throws(StoreError) {
+    private func keepName(of row: OutboxRow, _ remote: RestRemote) throws(StoreError) {
         guard row.rid != nil else { return }
         let id = try recordID(of: row).text
         if let serverID = remote.id {
@@ -98,7 +98,7 @@ extension Store {
         guard let remote else {
             return try applyRemote(RemoteSide(deletedIn: nextVersion(after: version)), of: rid, &pass.records)
         }
-        try noteName(of: row, remote)
+        try keepName(of: row, remote)
         guard let document = remote.document else { return }
         let current = try fromBackend(document, rules)
         let known = touched.row.base.flatMap { StoredJSON.read($0)?.object }

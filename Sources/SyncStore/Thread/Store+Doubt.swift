@@ -16,7 +16,7 @@ extension Store {
     /// above the `seq` that the push stated. Mutations below it were sent, or wait for something else and stay doubtful.
     ///
     /// An existing backend knows no replicas and proves nothing.
-    func noteAnswered() {
+    func markAnswered() {
         guard rest == nil, statedSeq > 0 else { return }
         doubtfulSeq = min(doubtfulSeq, statedSeq)
     }

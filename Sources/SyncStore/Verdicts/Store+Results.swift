@@ -12,12 +12,12 @@ extension Store {
     ) throws(StoreError) -> (summary: ResultsSummary, next: Batch?) {
         try transact(at: now) { () throws(StoreError) in
             try prepareForChange()
-            if !results.isEmpty { noteAnswered() }
+            if !results.isEmpty { markAnswered() }
             var pass = ResultsPass()
             let ordered = try inOrder(results)
             pass.shownAgain = try shownAgain(in: ordered)
             for result in ordered {
-                try noteLowered(by: result)
+                try markLowered(by: result)
                 try apply(result, &pass)
             }
             if let standing { try keep(standing) }
@@ -282,7 +282,7 @@ extension Store {
         }
         for row in rows {
             ledger.move(from: row.ledgerGroup, to: .done)
-            noteTieEnd(row, now: .done)
+            addTieEnd(row, now: .done)
         }
         if !rows.isEmpty { journal.add(.mutation(.done), rows.map(\.seq)) }
     }

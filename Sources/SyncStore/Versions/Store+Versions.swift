@@ -105,10 +105,10 @@ extension Store {
         }
     }
 
-    /// Notes that documents were taken while the hub had a newer version of their schema.
+    /// Marks that documents were taken while the hub had a newer version of their schema.
     ///
     /// - Precondition: In a transaction that is prepared for changes.
-    func noteLowered(_ entity: EntityName, by newer: SchemaNumbers?) throws(StoreError) {
+    func markLowered(_ entity: EntityName, by newer: SchemaNumbers?) throws(StoreError) {
         guard let newer, newer[entity] > rules[entity]?.version ?? 1, !options.ablations.contains(.loweredForgotten) else { return }
         try database.run(
             """
@@ -117,8 +117,8 @@ extension Store {
             """, .int(try names.entity(entity, in: database)))
     }
 
-    /// Notes the same of a document that comes with a verdict.
-    func noteLowered(by result: PushResult) throws(StoreError) {
+    /// Marks the same of a document that comes with a verdict.
+    func markLowered(by result: PushResult) throws(StoreError) {
         guard let newer = result.notes.newerSchemas, let seq = try seq(of: result.key), let row = try outboxRow(seq) else { return }
         let showsDocument: Bool =
             switch result.verdict {
@@ -127,7 +127,7 @@ extension Store {
             case .rejected(_, let current): current?.isRecord ?? false
             case .retry: false
             }
-        if showsDocument { try noteLowered(names.entity(row.eid), by: newer) }
+        if showsDocument { try markLowered(names.entity(row.eid), by: newer) }
     }
 }
 
