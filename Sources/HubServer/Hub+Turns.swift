@@ -116,7 +116,7 @@ extension Hub {
             }
         }
         for damage in store.takeDamage() { report?(damage) }
-        noteShownTokens(at: now)
+        markShownTokens(at: now)
         noteKeeping(at: now)
         for (request, response) in zip(requests, responses) { traffic.count(request, response) }
         return Turn(responses: responses)

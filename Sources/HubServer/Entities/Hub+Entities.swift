@@ -86,7 +86,7 @@ extension Hub {
         switch decide(newest) {
         case .failure(let failure): return .failure(failure)
         case .success(let outcome?):
-            if offer.isFile, let newest { try store.noteFile(offer.text.digest, under: newest.number) }
+            if offer.isFile, let newest { try store.keepFileDigest(offer.text.digest, under: newest.number) }
             try readEntities()
             return .success(outcome)
         case .success(nil): break
@@ -145,7 +145,7 @@ extension Hub {
         switch read(newest.text, "generation \(newest.number)") {
         case .success(let entities):
             use(entities)
-            try noteScopes()
+            try readScopeIndexes()
         case .failure(let fault):
             guard settings.scopesOfDatabase == .adopted else {
                 throw DatabaseError(
@@ -167,7 +167,7 @@ extension Hub {
         // Nothing was served by any rules yet, so other versions of records are no reason to stop.
         versionMark = state.versions
         // From now on a transaction notices when another hub changes scopes, and not that this hub did not know them.
-        do throws(DatabaseError) { try noteScopes() } catch { throw HubError(error) }
+        do throws(DatabaseError) { try readScopeIndexes() } catch { throw HubError(error) }
         if settings.readEntities != nil { try settleEntities() }
         try settleVersions()
         try settleScopes()

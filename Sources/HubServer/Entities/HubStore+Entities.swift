@@ -46,7 +46,7 @@ extension HubStore {
     }
 
     /// Notes that the file of this digest is not newer than the generation.
-    func noteFile(_ digest: String, under generation: Int64) throws(DatabaseError) {
+    func keepFileDigest(_ digest: String, under generation: Int64) throws(DatabaseError) {
         try database.run("UPDATE entity_settings SET file_digest = ? WHERE generation = ?", .text(digest), .int(generation))
     }
 }

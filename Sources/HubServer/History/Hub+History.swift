@@ -123,7 +123,7 @@ extension Hub {
     /// history; an unsigned claim does not move the history of other devices.
     ///
     /// An `acked_seq` above the known one claims nothing: a device includes mutations in it that it withdrew unsent.
-    func noteClaim(_ device: DeviceID, version: Int64) {
+    func countClaim(_ device: DeviceID, version: Int64) {
         claims += 1
         // Once for a device: the next claim tells an operator nothing new.
         guard claimants.count < Hub.claimantsMax, claimants.insert(device).inserted else { return }

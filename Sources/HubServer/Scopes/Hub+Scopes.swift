@@ -48,7 +48,7 @@ extension Hub {
     func settleScopes() throws(HubError) {
         do throws(DatabaseError) {
             if settings.scopesOfDatabase == .adopted { return try adoptScopes() }
-            if try areScopesSettled() { return try noteScopes() }
+            if try areScopesSettled() { return try readScopeIndexes() }
         } catch {
             throw HubError(error)
         }
@@ -83,10 +83,10 @@ extension Hub {
             try store.keep(settings.access.sources)
         }
         if !settings.scopedEntities.isEmpty { try store.database.require(.scopes) }
-        try noteScopes()
+        try readScopeIndexes()
     }
 
-    func noteScopes() throws(DatabaseError) {
+    func readScopeIndexes() throws(DatabaseError) {
         scopeIndexes = try store.scopeIndexes()
         scopeGeneration = try store.database.number("SELECT coalesce(max(generation), 0) FROM scope_index")
     }
@@ -97,7 +97,7 @@ extension Hub {
     }
 
     private func adoptScopes() throws(DatabaseError) {
-        try noteScopes()
+        try readScopeIndexes()
         if settings.scopesOfDatabase == .adopted { settings.access.sources = try store.grantSources() }
         for (name, index) in scopeIndexes {
             // The rows are those of the other replica's fields, so its fields count.

@@ -66,7 +66,7 @@ extension Hub {
                 offering: offering(at: now), schemas: caller.schemas)
             let results = try batch.decide(push.items)
             if let version = batch.versionAhead, HubRequestHeaders(reading: request.headers).epoch == state.epoch {
-                noteClaim(device, version: version)
+                countClaim(device, version: version)
             }
             try batch.write()
             try advance(to: batch.head, adding: batch.counters)

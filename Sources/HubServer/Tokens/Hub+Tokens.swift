@@ -68,7 +68,7 @@ extension Hub {
     }
 
     /// Records that devices have shown their new tokens, in a transaction after theirs.
-    func noteShownTokens(at now: Timestamp) {
+    func markShownTokens(at now: Timestamp) {
         let entries = shown
         shown = []
         guard settings.keepsTokens, !entries.isEmpty else { return }

@@ -84,7 +84,7 @@ extension Hub {
         let old = try store.scopeIndexes()[entity]?.fields ?? []
         if rules.isScoped, !changed.isDisjoint(with: old + rules.scope) {
             try store.buildScopes(of: entity, rules)
-            try noteScopes()
+            try readScopeIndexes()
         }
         let sources = settings.access.sources
         if sources.contains(where: { $0.entity == entity }) { try store.buildGrants(of: sources) }
