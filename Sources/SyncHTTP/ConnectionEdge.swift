@@ -30,7 +30,7 @@ final class ConnectionEdge: ChannelInboundHandler {
         }
         context.fireChannelRead(data)
         // TLS has already passed on the bytes, if it decoded any.
-        connection?.noteWaiting()
+        connection?.reportWaiting()
     }
 
     func close() {

@@ -16,13 +16,13 @@ extension HTTPConnection {
             }
             decodedHead = head
         case .body(let buffer):
-            noteBody(buffer)
+            collectBody(buffer)
         case .end:
             decodedEnd = true
         }
     }
 
-    private func noteBody(_ buffer: ByteBuffer) {
+    private func collectBody(_ buffer: ByteBuffer) {
         framing.contentCame()
         bodyCount += buffer.readableBytes
         switch bodyUse {

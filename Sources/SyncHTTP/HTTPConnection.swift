@@ -323,7 +323,7 @@ final class HTTPConnection: ChannelDuplexHandler, @unchecked Sendable {
 
     private func settle() {
         if inputHasEnded, held.readableBytes == 0 { actOnEndOfInput() }
-        noteWaiting()
+        reportWaiting()
         updateReadDeadline(isHolding: held.readableBytes > 0, wantsBytes: wantsBytes)
         descriptors.settle(isWithinHead: holdsBytes || isWithinHead)
         if held.readableBytes == 0, readIsDue {
@@ -334,7 +334,7 @@ final class HTTPConnection: ChannelDuplexHandler, @unchecked Sendable {
     }
 
     /// Reports the activity of this connection to the registry.
-    func noteWaiting() {
+    func reportWaiting() {
         let kind: WaitingState.Kind
         switch input {
         case .head: kind = framing.overhead == 0 && held.readableBytes == 0 ? .idle : .receiving
