@@ -12,7 +12,7 @@ extension Agent {
     /// Tells the engine if any condition has changed.
     func tellConditions() {
         let now = environment.time.now()
-        noteUnmetered(now)
+        recordUnmetered(now)
         let conditions = conditions(at: now)
         guard conditions != around.told else { return }
         around.told = conditions
@@ -44,14 +44,14 @@ extension Agent {
         return found == .degraded && around.connectivity.allowsAttempts ? .connecting : found
     }
 
-    private func noteUnmetered(_ now: Moment) {
+    private func recordUnmetered(_ now: Moment) {
         guard let uplink = around.connectivity.uplink, !uplink.isMetered else { return }
         // Hours are precise enough for a rule of a day, and equal conditions are no news.
         let hour = Timestamp(milliseconds: now.wall.milliseconds / 3_600_000 * 3_600_000)
         if around.unmeteredSeenAt.map({ $0 < hour || $0 > now.wall }) ?? true { around.unmeteredSeenAt = hour }
         if let saved = around.unmeteredSavedAt, saved.duration(to: now.instant) < Self.unmeteredSaveInterval { return }
         around.unmeteredSavedAt = now.instant
-        tellStore { store, moment throws(StoreError) in try store.noteUnmetered(at: hour, now: moment) }
+        tellStore { store, moment throws(StoreError) in try store.saveUnmetered(at: hour, now: moment) }
     }
 
     // MARK: Review

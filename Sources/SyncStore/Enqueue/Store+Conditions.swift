@@ -12,7 +12,7 @@ extension Store {
 
     /// Stores the time at which an unmetered link was last usable. It is called now and then, not at every check, because a few hours do
     /// not matter to a rule of a day.
-    package func noteUnmetered(at time: Timestamp, now: Moment) throws(StoreError) {
+    package func saveUnmetered(at time: Timestamp, now: Moment) throws(StoreError) {
         try transact(at: now) { () throws(StoreError) in
             try MetaTable(database).set("unmetered_seen_ms", String(time.milliseconds))
         }
