@@ -92,10 +92,10 @@ package struct LinkWatch: Sendable {
     /// The reachability left `online`, for any reason.
     package mutating func leftOnline(now: Instant) {
         settle(now: now)
-        noteDeparture(now: now)
+        recordDeparture(now: now)
     }
 
-    private mutating func noteDeparture(now: Instant) {
+    private mutating func recordDeparture(now: Instant) {
         // The hub is lost with its link: that is one loss.
         if let last = departures.last, last.duration(to: now) < .seconds(1) { return }
         departures.append(now)
@@ -165,7 +165,7 @@ package struct LinkWatch: Sendable {
     private mutating func end(_ cause: LinkCause, now: Instant) -> [Event] {
         phase = .absent
         uplink = nil
-        noteDeparture(now: now)
+        recordDeparture(now: now)
         return [.down(cause)] + arrive(now: now)
     }
 
