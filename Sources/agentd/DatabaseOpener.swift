@@ -63,13 +63,13 @@ final class DatabaseOpener: Sendable {
 
     /// Marks damage for the next start: a new database is made of the readable parts of this one. After failed reads that happens only if
     /// they still fail.
-    func noteDamage(_ error: StoreError) {
+    func markDamage(_ error: StoreError) {
         // If this cannot be written either, the check at the next start has to find the damage.
         close(Glibc.open(error.isFailedRead ? unreadMark : damageMark, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600))
     }
 
     /// Writes the files beside the database again, after files of the state folder were removed.
-    func noteAgain(in identity: IdentityFile) {
+    func writeAgain(in identity: IdentityFile) {
         acknowledged.openAgain()
         // Without the file, a later loss of the database would look like a first start; the next clean end writes it, too.
         if let marker = content.withLock({ $0.marker }) { try? identity.write(marker) }

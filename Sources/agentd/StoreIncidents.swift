@@ -29,9 +29,9 @@ struct StoreIncidents: Sendable {
             } catch {
                 log.error("the lock of the state folder could not be taken again", metadata: ["error": "\(error)"])
             }
-            opener.noteAgain(in: identity)
+            opener.writeAgain(in: identity)
         case .fatal(let error):
-            opener.noteDamage(error)
+            opener.markDamage(error)
             restart.make()
             end.fulfil()
         case .commitFailed, .readFailed, .unusable, .wentOn: break
