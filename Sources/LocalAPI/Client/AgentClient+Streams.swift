@@ -195,7 +195,7 @@ private final class EventReader: Sendable {
 
     func begin(_ status: Int) {
         state.withLock { $0.status = status }
-        if status == 200 { position.noteOpen() }
+        if status == 200 { position.recordOpen() }
     }
 
     func read(_ piece: [UInt8]) -> Bool {
@@ -208,14 +208,14 @@ private final class EventReader: Sendable {
             return (events, state.parser.lastID, !state.parser.isBroken)
         }
         for event in events {
-            position.note(event)
+            position.record(event)
             if !onEvent(event) {
                 position.stop()
                 return false
             }
         }
         // A position without an event: a stream that is still silent continues from there.
-        if let lastID { position.note(lastID) }
+        if let lastID { position.record(lastID) }
         return goesOn
     }
 }
@@ -243,11 +243,11 @@ private final class WatchPosition: Sendable {
     var wasOpen: Bool { state.withLock { $0.wasOpen } }
 
     func beginConnection() { state.withLock { $0.sawEvent = false } }
-    func noteOpen() { state.withLock { $0.wasOpen = true } }
-    func note(_ lastID: String) { state.withLock { $0.lastID = lastID } }
+    func recordOpen() { state.withLock { $0.wasOpen = true } }
+    func record(_ lastID: String) { state.withLock { $0.lastID = lastID } }
     func stop() { state.withLock { $0.isStopped = true } }
 
-    func note(_ event: LocalEvent) {
+    func record(_ event: LocalEvent) {
         state.withLock { state in
             state.lastID = event.id ?? state.lastID
             if !EventStream.isAboutStream(event.type) { state.sawEvent = true }
