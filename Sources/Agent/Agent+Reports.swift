@@ -44,7 +44,7 @@ extension Agent {
             log.log(
                 level: differing == 0 ? .info : .warning, "compared with the hub",
                 metadata: ["entity": "\(entity)", "differing": "\(differing)"])
-        case .twins(let count): noteTwins(count)
+        case .twins(let count): reportClones(count)
         case .streamsRestarted(let entities):
             log.notice("all records are listed again", metadata: ["entities": "\(entities.map(\.text).joined(separator: ","))"])
         case .massDelete(let entities):

@@ -105,7 +105,7 @@ extension Agent {
     }
 
     /// Reports that the hub sees another database with our name.
-    func noteTwins(_ count: Int64) {
+    func reportClones(_ count: Int64) {
         guard count > 1 else {
             alarms.end(.clonedDevice)
             log.notice("no other database uses this device's name any more")
