@@ -48,14 +48,14 @@ struct AlarmTests {
         let told: [(AlarmCode, String)] = [
             (.epochChanged, "first"), (.lostTail, "two"), (.epochChanged, "second"), (.linksUnwatched, "a condition"),
         ]
-        let kept = told.map { code, detail in alarms.note(code, detail, at: now) }
+        let kept = told.map { code, detail in alarms.record(code, detail, at: now) }
         #expect(kept == [true, true, true, false])
         #expect(alarms.entries.map(\.detail) == ["second", "two"])
         #expect(AlarmHistory(text: alarms.text) == alarms)
         for text in ["", "{}", "[", "7"] { #expect(AlarmHistory(text: text) == nil) }
         #expect(AlarmHistory(text: #"[{"code":"x","at":1},{"code":"lost_tail"},3]"#)?.entries == [])
         var later = AlarmHistory()
-        _ = later.note(.lostTail, "new", at: now)
+        _ = later.record(.lostTail, "new", at: now)
         later.add(alarms)
         #expect(later.entries.map(\.detail) == ["second", "new"])
         let gone = later.acknowledge(nil)

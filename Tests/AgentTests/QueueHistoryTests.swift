@@ -12,13 +12,13 @@ struct QueueHistoryTests {
     func samples() {
         var history = QueueHistory()
         #expect(history.isDue(at: Self.moment(0).instant))
-        history.note(3, at: Self.moment(0))
+        history.record(3, at: Self.moment(0))
         #expect(!history.isDue(at: Self.moment(299).instant) && history.isDue(at: Self.moment(300).instant))
-        history.note(5, at: Self.moment(300))
+        history.record(5, at: Self.moment(300))
         #expect(history.open == [3, 5] && history.lastAt == Self.moment(300).wall)
-        history.note(1, at: Self.moment(1_500))
+        history.record(1, at: Self.moment(1_500))
         #expect(history.open == [3, 5, 5, 5, 5, 1])
-        history.note(2, at: Self.moment(10_000_000))
+        history.record(2, at: Self.moment(10_000_000))
         #expect(history.open.count == QueueHistory.samplesMax && history.open.last == 2 && history.open.first == 1)
     }
 }

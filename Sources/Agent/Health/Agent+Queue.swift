@@ -18,7 +18,7 @@ extension Agent {
         } then: { agent, result in
             // A sample that cannot be read now counts as unchanged at the next one.
             if case .success(let open) = result, agent.queue.history.isDue(at: agent.environment.time.now().instant) {
-                agent.queue.history.note(open, at: agent.environment.time.now())
+                agent.queue.history.record(open, at: agent.environment.time.now())
             }
             agent.queue.wake?.cancel()
             agent.queue.wake = agent.schedule(after: QueueHistory.step) { $0.watchQueue() }

@@ -16,7 +16,7 @@ package struct AlarmHistory: Hashable, Sendable {
     package init() {}
 
     /// - Returns: `true` when the event is of a kind that is kept.
-    package mutating func note(_ code: AlarmCode, _ detail: String, at now: Timestamp) -> Bool {
+    package mutating func record(_ code: AlarmCode, _ detail: String, at now: Timestamp) -> Bool {
         guard code.isEvent else { return false }
         let entry = Entry(code: code, detail: detail, at: now)
         if let index = entries.firstIndex(where: { $0.code == code }) { entries[index] = entry } else { entries.append(entry) }

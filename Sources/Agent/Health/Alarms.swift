@@ -21,7 +21,7 @@ package struct Alarms: Hashable, Sendable {
     /// - Returns: `true` when ``text`` has changed and must be stored.
     package mutating func raise(_ code: AlarmCode, _ detail: String, at now: Timestamp) -> Bool {
         present[code] = detail
-        return history.note(code, detail, at: now)
+        return history.record(code, detail, at: now)
     }
 
     /// Shows the alarm, without an event.

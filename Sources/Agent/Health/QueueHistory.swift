@@ -17,7 +17,7 @@ package struct QueueHistory: Hashable, Sendable {
     package func isDue(at now: Instant) -> Bool { dueAt.map { $0 <= now } ?? true }
 
     /// - Parameter open: Number of mutations that are open now.
-    package mutating func note(_ open: Int64, at now: Moment) {
+    package mutating func record(_ open: Int64, at now: Moment) {
         // After a suspend, the missed steps repeat the last sample.
         if let dueAt, let last = self.open.last {
             let missed = dueAt.duration(to: now.instant).nanoseconds / Self.step.nanoseconds
