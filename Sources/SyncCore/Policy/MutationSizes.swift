@@ -43,7 +43,7 @@ package struct WithheldWork: Hashable, Sendable {
     package var isEmpty: Bool { classes.isEmpty }
     package var count: Int { classes.values.reduce(0) { $0 + $1.count } }
 
-    package mutating func note(_ priority: Priority, bytes: Int) {
+    package mutating func add(_ priority: Priority, bytes: Int) {
         var its = classes[priority] ?? Class()
         its.count += 1
         its.smallest = min(its.smallest, bytes)

@@ -76,7 +76,7 @@ package struct LeftOutRecords: Hashable, Sendable {
     /// Records the result of reading a section of the feed.
     ///
     /// - Returns: `true` when something has changed.
-    package mutating func note(_ page: StreamPage) -> Bool {
+    package mutating func record(_ page: StreamPage) -> Bool {
         var known = ids[page.entity] ?? []
         guard !known.isEmpty || !page.unreadable.isEmpty else { return false }
         for item in page.records { known.remove(item.id) }
@@ -90,7 +90,7 @@ package struct LeftOutRecords: Hashable, Sendable {
     ///   - before: The last id of the page before this one.
     ///   - buckets: The requested buckets; `nil` means all.
     /// - Returns: `true` when something has changed.
-    package mutating func note(_ page: SnapshotPage, after before: RecordID?, only buckets: [UInt8]?) -> Bool {
+    package mutating func record(_ page: SnapshotPage, after before: RecordID?, only buckets: [UInt8]?) -> Bool {
         let known = ids[page.entity] ?? []
         guard !known.isEmpty || !page.unreadable.isEmpty else { return false }
         let end = page.hasMore ? page.after : nil

@@ -63,7 +63,7 @@ struct ClaimSelection {
             if places[candidate.outbox.seq] != nil { continue }
             let unit = try unit(of: candidate, in: store)
             if let most = limit(of: unit), size(of: unit) > most {
-                withheld.note(urgency(of: unit), bytes: size(of: unit))
+                withheld.add(urgency(of: unit), bytes: size(of: unit))
                 if withheld.count >= WithheldWork.countMax { return }
                 continue
             }

@@ -165,7 +165,7 @@ struct EnginePolicyTests {
             switch rig.asked {
             case "claim":
                 var withheld = WithheldWork()
-                withheld.note(priority, bytes: bytes)
+                withheld.add(priority, bytes: bytes)
                 rig.stored(.batch(nil, retryAt: nil, withheld: withheld))
             case "loadInFlight": rig.stored(.batch(nil, retryAt: nil))
             case "loadStreams": rig.stored(.streams([]))

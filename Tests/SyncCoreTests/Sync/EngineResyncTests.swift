@@ -126,20 +126,20 @@ struct EngineResyncTests {
             page.unreadable = ids.map { RecordID(trusted: $0) }
             return page
         }
-        #expect(known.note(page(["a", "c"], end: "c"), after: nil, only: nil) == true)
-        #expect(known.note(page(["e"], end: nil), after: RecordID(trusted: "c"), only: nil) == true)
+        #expect(known.record(page(["a", "c"], end: "c"), after: nil, only: nil) == true)
+        #expect(known.record(page(["e"], end: nil), after: RecordID(trusted: "c"), only: nil) == true)
         #expect(known.sentence == "3 of works (a, c, e)")
-        #expect(known.note(page([], end: nil), after: RecordID(trusted: "c"), only: nil) == true)
+        #expect(known.record(page([], end: nil), after: RecordID(trusted: "c"), only: nil) == true)
         #expect(known.sentence == "2 of works (a, c)")
         let bucket = EntityDigest.bucket(of: RecordID(trusted: "a"))
-        #expect(known.note(page([], end: nil), after: nil, only: [bucket]) == true)
+        #expect(known.record(page([], end: nil), after: nil, only: [bucket]) == true)
         #expect(known.sentence == "1 of works (c)")
-        #expect(known.note(page([], end: nil), after: nil, only: nil) == true)
-        #expect(known.isEmpty && known.note(page([], end: nil), after: nil, only: nil) == false)
+        #expect(known.record(page([], end: nil), after: nil, only: nil) == true)
+        #expect(known.isEmpty && known.record(page([], end: nil), after: nil, only: nil) == false)
         // Records beyond the limit are missing in the sentence, and the count stays right.
-        #expect(known.note(page((0..<1_500).map { "r-\(10_000 + $0)" }, end: nil), after: nil, only: nil) == true)
+        #expect(known.record(page((0..<1_500).map { "r-\(10_000 + $0)" }, end: nil), after: nil, only: nil) == true)
         #expect(known.sentence.hasPrefix("1000 of works (r-10000, "))
-        #expect(known.note(page([], end: nil), after: nil, only: nil) == true)
+        #expect(known.record(page([], end: nil), after: nil, only: nil) == true)
         #expect(known.isEmpty)
     }
 

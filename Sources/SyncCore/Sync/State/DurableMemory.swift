@@ -147,12 +147,12 @@ struct DurableMemory: Hashable, Sendable {
 
     /// - Returns: All records that are left out now, if the page has changed them.
     mutating func recordLeftOut(_ page: StreamPage) -> LeftOutRecords? {
-        memory.leftOut.note(page) ? memory.leftOut : nil
+        memory.leftOut.record(page) ? memory.leftOut : nil
     }
 
     /// - Returns: All records that are left out now, if the page has changed them.
     mutating func recordLeftOut(_ page: SnapshotPage, of listing: StreamPosition.Listing?) -> LeftOutRecords? {
-        memory.leftOut.note(page, after: listing?.after, only: listing?.buckets) ? memory.leftOut : nil
+        memory.leftOut.record(page, after: listing?.after, only: listing?.buckets) ? memory.leftOut : nil
     }
 
     /// - Returns: `true` when records of entities that are not synced any more were forgotten.
