@@ -89,7 +89,7 @@ struct ConflictRow {
 
     private static let wordsMax = 20
 
-    mutating func note(_ event: String, at wall: Timestamp, _ members: JSONObject = [:]) {
+    mutating func addEvent(_ event: String, at wall: Timestamp, _ members: JSONObject = [:]) {
         var entry: JSONObject = ["at": .string(RFC3339.text(wall)), "event": .string(event)]
         for member in members.members { entry[member.name.text] = member.value }
         history.append(.object(entry))

@@ -17,7 +17,7 @@ extension Store {
             var conflict = found
             conflict.state = .moot
             conflict.closedAge = age
-            conflict.note("moot", at: now.wall)
+            conflict.addEvent("moot", at: now.wall)
             try conflict.update(in: database)
         }
         guard ledger.count(.conflicted) > 0 else { return }

@@ -196,7 +196,7 @@ extension Store {
         if event == "resolved" { members["choice"] = .object(choices.json) }
         if let author = decision?.author { members["author"] = .string(author) }
         if let comment = decision?.comment { members["comment"] = .string(comment) }
-        ended.note(event, at: now.wall, members)
+        ended.addEvent(event, at: now.wall, members)
         try ended.update(in: database)
         tell(ended)
         return ResolvedConflict(state: ended.state.name, mutation: key)
@@ -362,7 +362,7 @@ extension Store {
         guard var conflict = try openConflict(ofSeq: seq) else { return }
         conflict.state = .resolved
         conflict.closedAge = age
-        conflict.note(event, at: now.wall, ["uid": .int(Int64(uid))])
+        conflict.addEvent(event, at: now.wall, ["uid": .int(Int64(uid))])
         try conflict.update(in: database)
         tell(conflict)
     }
@@ -379,7 +379,7 @@ extension Store {
             var conflict = found
             conflict.state = .resolved
             conflict.closedAge = age
-            conflict.note("arrived", at: now.wall)
+            conflict.addEvent("arrived", at: now.wall)
             try conflict.update(in: database)
             tell(conflict)
         }

@@ -266,7 +266,7 @@ extension Store {
         guard let rid = row.rid else { return }
         var row = row
         var conflict = ConflictRow(of: row, rid, kind, sides, remoteVersion: remoteVersion, at: now.wall)
-        conflict.note("opened", at: now.wall, ["remote_version": .int(remoteVersion)])
+        conflict.addEvent("opened", at: now.wall, ["remote_version": .int(remoteVersion)])
         row.problem =
             Problem(
                 "conflict", status: 409, detail: "the hub has other values in: \(conflict.fieldWords)",
@@ -321,7 +321,7 @@ extension Store {
         conflict.remoteVersion = remote.version
         if isNew {
             conflict.state = .stale
-            conflict.note("remote_changed", at: now.wall, ["remote_version": .int(remote.version)])
+            conflict.addEvent("remote_changed", at: now.wall, ["remote_version": .int(remote.version)])
         }
         try conflict.update(in: database)
         if isNew { tell(conflict) }

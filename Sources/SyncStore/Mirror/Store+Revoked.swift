@@ -55,7 +55,7 @@ extension Store {
         guard var conflict = try openConflict(ofSeq: seq) else { return }
         conflict.state = .moot
         conflict.closedAge = age
-        conflict.note(Problem.revoked, at: now.wall)
+        conflict.addEvent(Problem.revoked, at: now.wall)
         try conflict.update(in: database)
         tell(conflict)
     }

@@ -77,7 +77,7 @@ extension Store {
         var entry: JSONObject = ["uid": .int(Int64(uid)), "choice": "remote", "whole": true]
         if let author = decision.author { entry["author"] = .string(author) }
         if let comment = decision.comment { entry["comment"] = .string(comment) }
-        ended.note("resolved", at: now.wall, entry)
+        ended.addEvent("resolved", at: now.wall, entry)
         try ended.update(in: database)
         tell(ended)
         var records = TouchedRecords()

@@ -130,7 +130,7 @@ struct DocumentConversion {
             }
             guard sides != conflict.sides else { continue }
             conflict.sides = sides
-            conflict.note("converted", at: store.now.wall)
+            conflict.addEvent("converted", at: store.now.wall)
             try conflict.update(in: store.database)
         }
         try store.finish(records)
