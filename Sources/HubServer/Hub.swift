@@ -74,7 +74,7 @@ package final class Hub {
     var claims: Int64 = 0
     var claimants: Set<DeviceID> = []
     /// The database's book of tokens, if it keeps one.
-    var shelf = TokenShelf()
+    var tokenCache = TokenCache()
     /// Tokens that were shown for the first time. They are recorded after the transaction, which may be a reading one.
     var shown: [TokenBook.Entry] = []
     /// Devices that were refused records because they would keep others, with the entity. They are recorded after the transaction.

@@ -41,27 +41,27 @@ extension Hub {
 
     /// Updates the book to the state that the present transaction sees.
     func readTokens() throws(DatabaseError) {
-        if shelf.version != state.tokens {
-            if shelf.version > state.tokens { shelf = TokenShelf() }
-            let changes = try store.tokens(after: shelf.version)
-            shelf.book.apply(changes)
-            shelf.version = state.tokens
-            settings.tokensRead?(shelf.book)
+        if tokenCache.version != state.tokens {
+            if tokenCache.version > state.tokens { tokenCache = TokenCache() }
+            let changes = try store.tokens(after: tokenCache.version)
+            tokenCache.book.apply(changes)
+            tokenCache.version = state.tokens
+            settings.tokensRead?(tokenCache.book)
         }
-        settings.tokens = shelf.book
+        settings.tokens = tokenCache.book
     }
 
     /// Writes a change of the book within the present transaction, which must be one that writes.
     @discardableResult
     func keepTokens(_ change: (inout TokenBook) -> Void) throws(DatabaseError) -> TokenBook {
-        var book = shelf.book
+        var book = tokenCache.book
         change(&book)
-        let changes = book.changes(since: shelf.book)
+        let changes = book.changes(since: tokenCache.book)
         if !changes.isEmpty {
             state.tokens += 1
             try store.keep(changes, tokens: state.tokens)
             // Until the commit no other thread may use it, and without a commit this hub may not either.
-            shelf = TokenShelf(version: state.tokens, book: book, isTentative: true)
+            tokenCache = TokenCache(version: state.tokens, book: book, isTentative: true)
             settings.tokens = book
         }
         return book
@@ -83,18 +83,18 @@ extension Hub {
 
     /// Keeps a change of the book when its transaction was committed, and drops it otherwise.
     func settleShelf(committed: Bool) {
-        guard shelf.isTentative else { return }
+        guard tokenCache.isTentative else { return }
         if committed {
-            shelf.isTentative = false
-            settings.tokensRead?(shelf.book)
+            tokenCache.isTentative = false
+            settings.tokensRead?(tokenCache.book)
         } else {
-            shelf = TokenShelf()
+            tokenCache = TokenCache()
         }
     }
 }
 
 /// The book of tokens as it was last read from the database.
-struct TokenShelf {
+struct TokenCache {
     /// Incremented with each change.
     var version: Int64 = -1
     var book = TokenBook()
