@@ -18,13 +18,13 @@ struct LinkCommand: ParsableCommand {
 
     @OptionGroup var shared: SharedOptions
 
-    private static let slowness = Yard.Slowness(delay: .milliseconds(50), bitsPerSecond: 10_000_000)
+    private static let slowness = CabledHub.Slowness(delay: .milliseconds(50), bitsPerSecond: 10_000_000)
     /// Number of waiting mutations during the measurement: enough that the sync outlasts it, which is checked.
     private static let backlog = 60_000
     private static let one = Producers(wanted: 1)
 
     func run() throws {
-        if let obstacle = Yard.moveIn() { return Talk.say("skipped: \(obstacle)") }
+        if let obstacle = CabledHub.moveIn() { return Talk.say("skipped: \(obstacle)") }
         let workplace = try Workplace(under: shared.dir)
         defer { workplace.remove() }
         var report = Report(command: "link", workplace: workplace)
@@ -45,12 +45,12 @@ struct LinkCommand: ParsableCommand {
             id: "link_idle_online", title: "idle: usable link to online", unit: .microseconds, floor: handshake, goal: .below(1_000_000))
         for round in 1...shared.roundCount(full: 5) {
             Talk.say("round \(round)")
-            let yard = try Yard(
+            let hub = try CabledHub(
                 agenthub: shared.agenthub, in: workplace.folder("hub"), isHeard: false, devices: ["bench", "reader"],
                 slowness: Self.slowness)
-            defer { yard.stop() }
-            let floor = try yard.handshake() / 1_000
-            let times = try measure(yard, workplace)
+            defer { hub.stop() }
+            let floor = try hub.handshake() / 1_000
+            let times = try measure(hub, workplace)
             push.add(floor: floor, agent: times.push)
             pull.add(floor: floor, agent: times.pull)
             online.add(floor: floor, agent: times.online)
@@ -69,11 +69,11 @@ struct LinkCommand: ParsableCommand {
         var idle = 0.0, pushing = 0.0, pulling = 0.0
     }
 
-    private func measure(_ yard: Yard, _ workplace: Workplace) throws -> Times {
+    private func measure(_ hub: CabledHub, _ workplace: Workplace) throws -> Times {
         var times = Times()
-        let reader = try agent("reader", yard, workplace)
+        let reader = try agent("reader", hub, workplace)
         defer { reader.stop() }
-        let writer = try agent("bench", yard, workplace)
+        let writer = try agent("bench", hub, workplace)
         defer { writer.stop() }
         try reader.explaining {
             try settle(reader)
@@ -86,7 +86,7 @@ struct LinkCommand: ParsableCommand {
             try bring(50, from: writer, firstRow: 0)
             times.push = try time(writer) { $0.outbox.open == 0 }
             try pause(writer)
-            times.online = try comeBack(writer, yard)
+            times.online = try comeBack(writer, hub)
             try bring(450, from: writer, firstRow: 50)
             _ = try time(writer) { $0.outbox.open == 0 }
         }
@@ -114,10 +114,10 @@ struct LinkCommand: ParsableCommand {
         return times
     }
 
-    private func agent(_ device: String, _ yard: Yard, _ workplace: Workplace) throws -> AgentUnderTest {
+    private func agent(_ device: String, _ hub: CabledHub, _ workplace: Workplace) throws -> AgentUnderTest {
         try AgentUnderTest(
-            program: shared.agentd, in: workplace.folder(device), device: device, hubURL: yard.url, token: yard.tokens[device] ?? "",
-            issuer: yard.certificate, producers: Self.one, settings: "links: [{ match: \"*\", metered: false }]\n")
+            program: shared.agentd, in: workplace.folder(device), device: device, hubURL: hub.url, token: hub.tokens[device] ?? "",
+            issuer: hub.certificate, producers: Self.one, settings: "links: [{ match: \"*\", metered: false }]\n")
     }
 
     /// Waits until the first contact is complete.
@@ -133,10 +133,10 @@ struct LinkCommand: ParsableCommand {
 
     /// Microseconds from a usable link to the correct state of the hub in the status, for an agent that has nothing to send: only its probe
     /// detects the hub.
-    private func comeBack(_ agent: AgentUnderTest, _ yard: Yard) throws -> Double {
-        try yard.unplugHere()
+    private func comeBack(_ agent: AgentUnderTest, _ hub: CabledHub) throws -> Double {
+        try hub.unplugHere()
         try agent.wait { $0.connectivity.state == "offline" }
-        try yard.plugHere()
+        try hub.plugHere()
         try agent.wait { $0.connectivity.state != "offline" }
         let start = bench_now()
         try agent.wait { $0.connectivity.state == "online" }

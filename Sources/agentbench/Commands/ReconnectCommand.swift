@@ -18,7 +18,7 @@ struct ReconnectCommand: ParsableCommand {
     @OptionGroup var shared: SharedOptions
 
     func run() throws {
-        if let obstacle = Yard.moveIn() { return Talk.say("skipped: \(obstacle)") }
+        if let obstacle = CabledHub.moveIn() { return Talk.say("skipped: \(obstacle)") }
         let workplace = try Workplace(under: shared.dir)
         defer { workplace.remove() }
         let debounce = LinkWatch.Settings().upDebounce
@@ -49,23 +49,23 @@ struct ReconnectCommand: ParsableCommand {
     ///
     /// - Returns: Microseconds.
     private func measure(_ workplace: Workplace) throws -> (floor: Double, agent: Double) {
-        let yard = try Yard(agenthub: shared.agenthub, in: workplace.folder("hub"))
-        defer { yard.stop() }
-        let floor = try yard.handshake() / 1_000
+        let hub = try CabledHub(agenthub: shared.agenthub, in: workplace.folder("hub"))
+        defer { hub.stop() }
+        let floor = try hub.handshake() / 1_000
         let agent = try AgentUnderTest(
-            program: shared.agentd, in: workplace.folder("agent"), hubURL: yard.url, token: yard.token,
-            issuer: yard.certificate, producers: Producers(wanted: 1))
+            program: shared.agentd, in: workplace.folder("agent"), hubURL: hub.url, token: hub.token,
+            issuer: hub.certificate, producers: Producers(wanted: 1))
         defer { agent.stop() }
         return try agent.explaining {
             // The first contact transfers more, so it is made before the measurement.
             try enqueue(agent)
-            try yard.waitFor("/v1/sync/push", doing: "the first push")
+            try hub.waitFor("/v1/sync/push", doing: "the first push")
             try agent.wait { $0.outbox.open == 0 }
-            try yard.pull()
+            try hub.pull()
             try agent.wait { $0.connectivity.state == "offline" }
             try enqueue(agent)
-            let up = try yard.plug()
-            let pushed = try yard.waitFor("/v1/sync/push", doing: "the push after link up")
+            let up = try hub.plug()
+            let pushed = try hub.waitFor("/v1/sync/push", doing: "the push after link up")
             return (floor, Double(pushed - up) / 1_000)
         }
     }

@@ -34,7 +34,7 @@ struct SoakCommand: ParsableCommand {
     }
 
     func run() throws {
-        if let obstacle = Yard.moveIn() { return Talk.say("skipped: \(obstacle)") }
+        if let obstacle = CabledHub.moveIn() { return Talk.say("skipped: \(obstacle)") }
         let workplace = try Workplace(under: shared.dir)
         defer { workplace.remove() }
         let schedule = SoakSchedule(seconds: Int(minutes * 60), seed: seed)

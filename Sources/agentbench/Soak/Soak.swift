@@ -31,7 +31,7 @@ final class Soak {
     private let shared: SharedOptions
     private let folder: String
     private let hubFolder: String
-    private let yard: Yard
+    private let hub: CabledHub
     private var agent: AgentUnderTest
     private let proxy: SoakProxy?
     /// Replacement of /etc/hosts.
@@ -57,13 +57,13 @@ final class Soak {
         try write(Soak.hosts(isDeadFirst: false), to: hosts)
         let file = hosts
         try checked("hosts") { bench_own_hosts(file, $0) }
-        yard = try Yard(
+        hub = try CabledHub(
             agenthub: shared.agenthub, in: hubFolder, isHeard: false, slowness: Soak.quick, environment: hubClock.environment)
         do {
-            proxy = try SoakProxy(before: yard, in: hubFolder)
-            agent = try Soak.start(shared, folder, yard, clock, settings: Soak.settings(nil))
+            proxy = try SoakProxy(before: hub, in: hubFolder)
+            agent = try Soak.start(shared, folder, hub, clock, settings: Soak.settings(nil))
         } catch {
-            yard.stop()
+            hub.stop()
             throw error
         }
     }
@@ -71,15 +71,15 @@ final class Soak {
     func stop() {
         agent.stop()
         proxy?.stop()
-        yard.stop()
+        hub.stop()
     }
 
     private static func start(
-        _ shared: SharedOptions, _ folder: String, _ yard: Yard, _ clock: Clock, settings: String
+        _ shared: SharedOptions, _ folder: String, _ hub: CabledHub, _ clock: Clock, settings: String
     ) throws -> AgentUnderTest {
-        let port = Yard.path("nginx") == nil ? Yard.port : SoakProxy.port
+        let port = CabledHub.path("nginx") == nil ? CabledHub.port : SoakProxy.port
         return try AgentUnderTest(
-            program: shared.agentd, in: folder, hubURL: "https://\(Yard.name):\(port)", token: yard.token, issuer: yard.certificate,
+            program: shared.agentd, in: folder, hubURL: "https://\(CabledHub.name):\(port)", token: hub.token, issuer: hub.certificate,
             producers: Producers(wanted: 1), settings: settings, environment: clock.environment)
     }
 
@@ -90,11 +90,13 @@ final class Soak {
     }
 
     private static func hosts(isDeadFirst: Bool) -> String {
-        let names = ["127.0.0.1 localhost", isDeadFirst ? "198.51.100.77 \(Yard.name)" : nil, "\(Yard.address) \(Yard.name)"]
+        let names = [
+            "127.0.0.1 localhost", isDeadFirst ? "198.51.100.77 \(CabledHub.name)" : nil, "\(CabledHub.address) \(CabledHub.name)",
+        ]
         return names.compactMap { $0 }.joined(separator: "\n") + "\n"
     }
 
-    private static let quick = Yard.Slowness(delay: .milliseconds(1), bitsPerSecond: 200_000_000)
+    private static let quick = CabledHub.Slowness(delay: .milliseconds(1), bitsPerSecond: 200_000_000)
 
     func run() throws {
         let start = ContinuousClock.now
@@ -151,11 +153,11 @@ final class Soak {
     private func happen(_ event: SoakSchedule.Event, at second: Double) throws {
         switch event {
         case .linkDown:
-            try yard.pull()
+            try hub.pull()
             counts["links_cut", default: 0] += 1
             begin(Soak.linkColour, at: second)
         case .linkUp:
-            try yard.plug()
+            try hub.plug()
             end(Soak.linkColour, at: second)
         case .clock(let offset):
             try clock.set(seconds: offset)
@@ -184,7 +186,7 @@ final class Soak {
             writtenBefore += writtenNow
             writtenNow = 0
             agent = try Soak.start(
-                shared, folder, yard, clock, settings: present.contains(.smallBudget) ? Soak.settings("200KB") : Soak.settings(nil))
+                shared, folder, hub, clock, settings: present.contains(.smallBudget) ? Soak.settings("200KB") : Soak.settings(nil))
         }
     }
 
@@ -193,9 +195,9 @@ final class Soak {
         let isThere = present.contains(trouble)
         switch trouble {
         case .slowLine, .forgetfulNAT:
-            var line = present.contains(.slowLine) ? Yard.Slowness(delay: .milliseconds(100), bitsPerSecond: 64_000) : Soak.quick
+            var line = present.contains(.slowLine) ? CabledHub.Slowness(delay: .milliseconds(100), bitsPerSecond: 64_000) : Soak.quick
             if present.contains(.forgetfulNAT) { line.forgetsAfter = .seconds(2) }
-            yard.change(line)
+            hub.change(line)
         case .deadAddress: try overwrite(hosts, with: Soak.hosts(isDeadFirst: isThere))
         case .proxy404: try proxy?.become(isThere ? .answers(404) : .passes)
         case .proxy413: try proxy?.become(isThere ? .limits(bytes: 2_048) : .passes)
@@ -268,7 +270,7 @@ final class Soak {
             Sample(
                 second: second, open: Double(open), anonymousBytes: Double(facts.anonymousBytes),
                 descriptors: Double(facts.descriptors), walBytes: Double(fileSize("\(folder)/state/agent.db-wal")),
-                writtenBytes: Double(writtenBefore + writtenNow), accepted: Double(work.accepted), wireBytes: Double(Yard.carried()),
+                writtenBytes: Double(writtenBefore + writtenNow), accepted: Double(work.accepted), wireBytes: Double(CabledHub.carried()),
                 workBytes: Double(work.acceptedBytes)))
     }
 }

@@ -13,28 +13,28 @@ final class SoakProxy {
 
     static let port = 7434
 
-    private let yard: Yard
+    private let hub: CabledHub
     private let folder: String
     private let target: String
     private let program: String
 
     /// - Returns: `nil` where nginx is not installed.
-    init?(before yard: Yard, in folder: String) throws {
-        guard let program = Yard.path("nginx") else { return nil }
-        (self.yard, self.folder, self.program) = (yard, folder, program)
-        target = yard.url
+    init?(before hub: CabledHub, in folder: String) throws {
+        guard let program = CabledHub.path("nginx") else { return nil }
+        (self.hub, self.folder, self.program) = (hub, folder, program)
+        target = hub.url
         try write(configuration(.passes), to: file)
-        try yard.runThere([program, "-c", file, "-e", "\(folder)/nginx.log"])
+        try hub.runThere([program, "-c", file, "-e", "\(folder)/nginx.log"])
     }
 
     func become(_ manner: Manner) throws {
         try write(configuration(manner), to: file)
-        try yard.runThere([program, "-c", file, "-e", "\(folder)/nginx.log", "-s", "reload"])
+        try hub.runThere([program, "-c", file, "-e", "\(folder)/nginx.log", "-s", "reload"])
     }
 
     func stop() {
         // The end of the hub's namespace would only remove its network, and leave it running.
-        try? yard.runThere([program, "-c", file, "-e", "\(folder)/nginx.log", "-s", "stop"])
+        try? hub.runThere([program, "-c", file, "-e", "\(folder)/nginx.log", "-s", "stop"])
     }
 
     private var file: String { "\(folder)/nginx.conf" }
@@ -53,7 +53,7 @@ final class SoakProxy {
                 access_log off; client_body_temp_path \(folder)/body; proxy_temp_path \(folder)/answers;
                 fastcgi_temp_path \(folder)/unused1; uwsgi_temp_path \(folder)/unused2; scgi_temp_path \(folder)/unused3;
                 server {
-                    listen \(Yard.address):\(SoakProxy.port) ssl;
+                    listen \(CabledHub.address):\(SoakProxy.port) ssl;
                     ssl_certificate \(folder)/hub.pem; ssl_certificate_key \(folder)/hub.key;
                     proxy_http_version 1.1; proxy_set_header Connection "";
                     \(rule)

@@ -6,7 +6,7 @@ import SyncCore
 
 /// A hub in a network namespace of its own, at the other end of a cable that can be unplugged. It uses TLS with a certificate made for it,
 /// and reports the requests that it answered.
-final class Yard {
+final class CabledHub {
     /// The effect of a slow cable on its traffic.
     struct Slowness {
         /// Delay in one direction.
@@ -31,7 +31,7 @@ final class Yard {
     /// The ends of the cable, near and far.
     private static let (near, far) = ("wan0", "wan0h")
 
-    let url = "https://\(Yard.address):\(Yard.port)"
+    let url = "https://\(CabledHub.address):\(CabledHub.port)"
     let certificate: String
     private(set) var tokens: [String: String] = [:]
     private let pid: pid_t
@@ -72,34 +72,35 @@ final class Yard {
         let program = try agenthub ?? neighbour("agenthub")
         log = "\(folder)/log"
         certificate = "\(folder)/hub.pem"
-        try Yard.run(
+        try CabledHub.run(
             [
                 "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "9000",
-                "-subj", "/CN=hub", "-addext", "subjectAltName=IP:\(Yard.address),DNS:\(Yard.name)", "-keyout", "\(folder)/hub.key", "-out",
+                "-subj", "/CN=hub", "-addext", "subjectAltName=IP:\(CabledHub.address),DNS:\(CabledHub.name)", "-keyout",
+                "\(folder)/hub.key", "-out",
                 certificate,
             ], log: log)
         // Addresses first: the hub binds to one. Its reports of requests are on standard error.
         let script = """
-            ip link set lo up && ip addr add \(Yard.address)/32 dev lo && \
-            exec "$0" serve --data "$1" --listen \(Yard.address):\(Yard.port) --tls-cert "$1/hub.pem" --tls-key "$1/hub.key" \
+            ip link set lo up && ip addr add \(CabledHub.address)/32 dev lo && \
+            exec "$0" serve --data "$1" --listen \(CabledHub.address):\(CabledHub.port) --tls-cert "$1/hub.pem" --tls-key "$1/hub.key" \
             \(isHeard ? "--verbose 2>&1" : "")
             """
         var descriptor: Int32 = -1
         pid = try start(
-            [Yard.path("unshare") ?? "", "-n", "/bin/sh", "-c", script, program, folder], environment: environment, log: log,
+            [CabledHub.path("unshare") ?? "", "-n", "/bin/sh", "-c", script, program, folder], environment: environment, log: log,
             output: &descriptor)
         output = descriptor
         do {
             for device in devices { tokens[device] = try HubUnderTest.token(program, device: device, folder: folder, log: log) }
             try waitFor("listening on", doing: "agenthub")
-            try Yard.run(["ip", "link", "set", "lo", "up"], log: log)
+            try CabledHub.run(["ip", "link", "set", "lo", "up"], log: log)
             try lay(slowness)
-            try Yard.run(["ip", "addr", "add", "10.71.0.2/24", "dev", Yard.near], log: log)
-            try Yard.run(["nsenter", "-n", "-t", String(pid), "ip", "addr", "add", "10.71.0.1/24", "dev", Yard.far], log: log)
+            try CabledHub.run(["ip", "addr", "add", "10.71.0.2/24", "dev", CabledHub.near], log: log)
+            try CabledHub.run(["nsenter", "-n", "-t", String(pid), "ip", "addr", "add", "10.71.0.1/24", "dev", CabledHub.far], log: log)
             try checked("links") { bench_link_socket(pid, &links, $0) }
             try plug()
-            try Yard.run(["ip", "link", "set", Yard.near, "up"], log: log)
-            try Yard.run(["ip", "route", "add", "default", "via", "10.71.0.1"], log: log)
+            try CabledHub.run(["ip", "link", "set", CabledHub.near, "up"], log: log)
+            try CabledHub.run(["ip", "route", "add", "default", "via", "10.71.0.1"], log: log)
         } catch {
             stop()
             throw BenchError("\(error)\n\(tail(of: log))")
@@ -109,12 +110,12 @@ final class Yard {
     /// Connects two devices, each of which emits the other's input.
     private func lay(_ slowness: Slowness?) throws {
         guard let slowness else {
-            return try Yard.run(
-                ["ip", "link", "add", Yard.near, "type", "veth", "peer", "name", Yard.far, "netns", String(pid)], log: log)
+            return try CabledHub.run(
+                ["ip", "link", "add", CabledHub.near, "type", "veth", "peer", "name", CabledHub.far, "netns", String(pid)], log: log)
         }
         var plan = slowness.plan
         var failure = bench_failure()
-        wire = bench_wire_start(pid, Yard.near, Yard.far, &plan, &failure)
+        wire = bench_wire_start(pid, CabledHub.near, CabledHub.far, &plan, &failure)
         guard wire != nil else { throw BenchError(failure.message) }
     }
 
@@ -122,18 +123,18 @@ final class Yard {
     @discardableResult
     func plug() throws -> UInt64 {
         var moment: UInt64 = 0
-        try checked("link up") { bench_link_switch(links, Yard.far, 1, &moment, $0) }
+        try checked("link up") { bench_link_switch(links, CabledHub.far, 1, &moment, $0) }
         return moment
     }
 
     /// Switches off the near end, as if this machine were unplugged.
     func unplugHere() throws {
-        try Yard.run(["ip", "link", "set", Yard.near, "down"], log: log)
+        try CabledHub.run(["ip", "link", "set", CabledHub.near, "down"], log: log)
     }
 
     func plugHere() throws {
-        try Yard.run(["ip", "link", "set", Yard.near, "up"], log: log)
-        try Yard.run(["ip", "route", "add", "default", "via", "10.71.0.1"], log: log)
+        try CabledHub.run(["ip", "link", "set", CabledHub.near, "up"], log: log)
+        try CabledHub.run(["ip", "route", "add", "default", "via", "10.71.0.1"], log: log)
     }
 
     /// Changes a cable that was laid slow.
@@ -144,7 +145,7 @@ final class Yard {
 
     func pull() throws {
         var moment: UInt64 = 0
-        try checked("link down") { bench_link_switch(links, Yard.far, 0, &moment, $0) }
+        try checked("link down") { bench_link_switch(links, CabledHub.far, 0, &moment, $0) }
     }
 
     /// Nanoseconds for a new connection with TLS: the median of some.
@@ -188,7 +189,7 @@ final class Yard {
 
     /// Runs a program in the hub's namespace.
     func runThere(_ command: [String]) throws {
-        try Yard.run(["nsenter", "-n", "-t", String(pid)] + command, log: log)
+        try CabledHub.run(["nsenter", "-n", "-t", String(pid)] + command, log: log)
     }
 
     private static func run(_ command: [String], log: String) throws {
