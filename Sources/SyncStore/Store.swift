@@ -62,7 +62,7 @@ package final class Store {
     var tidiness = Tidiness.done
     var chains = ChainLengths()
     var indexes: RecordIndexes
-    var forms: FormShelf
+    var forms: FormCache
     /// Number of changes of state that came too late (``move(_:to:)``), since the start.
     var staleMoves = 0
     /// Mutations are left that end with one that was refused or given up (``goOnFalling(at:)``).
@@ -78,7 +78,7 @@ package final class Store {
     package init(_ database: Database, _ options: StoreOptions, at now: Moment) throws(StoreError) {
         self.database = database
         self.options = options
-        forms = FormShelf(ablations: options.ablations)
+        forms = FormCache(ablations: options.ablations)
         self.rules = options.rules
         ranks = EntityRanks(options.rules)
         self.capacity = options.capacity

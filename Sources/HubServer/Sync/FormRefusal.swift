@@ -11,8 +11,8 @@ enum FormRefusal {
     }
 
     /// The record of a form, as it is after the changes of the batch so far.
-    static func source(_ record: VersionedRecord?) -> FormShelf.Source? {
+    static func source(_ record: VersionedRecord?) -> FormCache.Source? {
         guard let record, let data = record.data else { return nil }
-        return FormShelf.Source(mark: "\(record.version) \(record.stamp)") { data }
+        return FormCache.Source(mark: "\(record.version) \(record.stamp)") { data }
     }
 }

@@ -131,11 +131,11 @@ extension PushBatch {
         // A record arrives before the answers that refer to it, so nothing can be said here about what is missing.
         if rules.form?.answers != nil { rules.complete = nil }
         // Taken out meanwhile, because records are loaded into the same value.
-        var shelf = FormShelf()
-        swap(&shelf, &forms)
-        defer { swap(&shelf, &forms) }
+        var cache = FormCache()
+        swap(&cache, &forms)
+        defer { swap(&cache, &forms) }
         return try FormVerdict(rules, after: after, before: before) { name, settings throws(DatabaseError) in
-            try shelf.find(name, settings) { name throws(DatabaseError) in FormRefusal.source(try load(name).stored) }
+            try cache.find(name, settings) { name throws(DatabaseError) in FormRefusal.source(try load(name).stored) }
         }
     }
 

@@ -42,7 +42,7 @@ struct PushBatch {
     private var missingParents: [RecordName: MutationFate.Ending] = [:]
     /// Records whose creation by the device was refused in this batch.
     private var refusedCreates: Set<RecordName> = []
-    var forms: FormShelf
+    var forms: FormCache
 
     init(
         device: DeviceID, share: DeviceAccess?, now: Timestamp, settings: Hub.Settings, store: HubStore, head: Int64,
@@ -56,7 +56,7 @@ struct PushBatch {
         self.now = now
         self.settings = settings
         ablations = settings.ablations
-        forms = FormShelf(ablations: settings.ablations)
+        forms = FormCache(ablations: settings.ablations)
         self.store = store
         headBefore = head
         self.head = head

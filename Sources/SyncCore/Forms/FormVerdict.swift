@@ -31,7 +31,7 @@ package struct FormVerdict: Hashable, Sendable {
     ///   - find: Finds the form of a name.
     package init<Failure>(
         _ rules: EntityRules, after: JSONObject, before: JSONObject?,
-        find: (FormSettings.Name, FormSettings) throws(Failure) -> FormShelf.Found
+        find: (FormSettings.Name, FormSettings) throws(Failure) -> FormCache.Found
     ) throws(Failure) {
         guard let settings = rules.form, rules.validation != .off else { return }
         let isComplete = rules.complete?.matches(after) ?? false

@@ -17,8 +17,8 @@ extension StoreReads {
         guard let record = document.known else { return nil }
         progress.saysComplete = rules.complete?.matches(record) ?? false
         guard let settings = rules.form, let form = settings.name(in: record) else { return progress }
-        var shelf = FormShelf()
-        let found = try shelf.find(form, settings) { name throws(StoreError) in try formSource(name) }
+        var cache = FormCache()
+        let found = try cache.find(form, settings) { name throws(StoreError) in try formSource(name) }
         let answers = try settings.answers.map { answers throws(StoreError) in try self.answers(to: name.id, answers) }
         let joined = answers.flatMap { settings.answers?.join($0, to: record) } ?? record
         progress.found =
@@ -46,11 +46,11 @@ extension StoreReads {
     }
 
     /// The record of a form as this device has it; `nil`: it is not here, or its document was dropped or is damaged.
-    func formSource(_ name: RecordName) throws(StoreError) -> FormShelf.Source? {
+    func formSource(_ name: RecordName) throws(StoreError) -> FormCache.Source? {
         let eid = try database.number("SELECT eid FROM entity WHERE name = ?", .text(name.entity.text))
         guard let eid, let row = try MirrorRow.find(database, eid: eid, id: name.id.text), !row.isDamaged, let text = row.document else {
             return nil
         }
-        return FormShelf.Source(mark: text) { StoredJSON.Document(text).known }
+        return FormCache.Source(mark: text) { StoredJSON.Document(text).known }
     }
 }

@@ -35,10 +35,10 @@ struct FormVerdictTests {
     ]
 
     private static func verdict(_ after: JSONObject, before: JSONObject? = nil, rules: EntityRules = rules) throws -> FormVerdict {
-        var shelf = FormShelf()
+        var cache = FormCache()
         return try FormVerdict(rules, after: after, before: before) { name, settings in
-            try shelf.find(name, settings) { name throws -> FormShelf.Source? in
-                records[name.id.text].map { record in FormShelf.Source(mark: record.json) { record } }
+            try cache.find(name, settings) { name throws -> FormCache.Source? in
+                records[name.id.text].map { record in FormCache.Source(mark: record.json) { record } }
             }
         }
     }
@@ -109,10 +109,10 @@ struct FormVerdictTests {
 
     @Test("A form that changed under its name is read again")
     func changed() throws {
-        var shelf = FormShelf()
+        var cache = FormCache()
         let settings = FormSettings(entity: EntityName(trusted: "forms"), ref: "form")
-        func find(_ record: JSONObject) -> FormShelf.Found {
-            shelf.find(FormSettings.Name(id: "a"), settings) { _ in FormShelf.Source(mark: record.json) { record } }
+        func find(_ record: JSONObject) -> FormCache.Found {
+            cache.find(FormSettings.Name(id: "a"), settings) { _ in FormCache.Source(mark: record.json) { record } }
         }
         guard case .form(let first) = find(Self.form()) else { return #expect(Bool(false)) }
         guard case .form(let second) = find(["schema": ["sections": []]]) else { return #expect(Bool(false)) }

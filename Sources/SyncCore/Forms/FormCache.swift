@@ -1,5 +1,5 @@
 /// The forms that were read last, so that a form is not read anew for each record.
-package struct FormShelf: Sendable {
+package struct FormCache: Sendable {
     /// Largest number of forms that are kept. A form of 100 questions takes some 100 KB of memory, and a millisecond to be read.
     package static let formsMax = 64
 
@@ -89,7 +89,7 @@ extension Form {
         Problem("validation", status: 422, detail: "the form at \(pointer): \(detail)", errors: [Problem.Pointer(pointer, detail)])
     }
 
-    fileprivate static func found(in document: JSONObject, at path: String) -> FormShelf.Found {
+    fileprivate static func found(in document: JSONObject, at path: String) -> FormCache.Found {
         do throws(Problem) {
             return .form(try Form(in: document, at: path))
         } catch {
