@@ -26,8 +26,8 @@ enum PostgresSchema {
     /// The first version whose programs read the newest commit from `commit_log`. Older ones are locked out from this step on: they would
     /// give out the numbers of `hub.head` once more.
     static let withCommitLog: Int64 = 13
-    /// The first version whose programs replace the rows of devices and of their databases (``SQLSpelling/newestRow``). Older ones are
-    /// locked out from this step on: they would update them.
+    /// The first version whose programs number the rows of devices and of their databases (``SQLSpelling/newestRow``). Older ones are
+    /// locked out from this step on: the key of these tables is another one.
     static let withNumberedRows: Int64 = 16
     /// The oldest program that can work with the tables, and 1 if the server commits to a standby, too.
     static let oldestReader = """
@@ -288,17 +288,20 @@ enum PostgresSchema {
         numberedRows,
     ]
 
-    /// Gives the rows of devices numbers. Each key has one row, as before; the index has the newest one first. Foreign keys need a name that
-    /// is unique by itself, and each push had to prove them. There is one row a device, so both indexes are made at once.
+    private static let numbers =
+        "ADD COLUMN IF NOT EXISTS n BIGINT NOT NULL DEFAULT 0, ADD COLUMN IF NOT EXISTS updates BIGINT NOT NULL DEFAULT 0"
+
+    /// Gives the rows of devices numbers (``PostgresSets/succession(_:of:)``). Each key has one row, as before; the index has the newest one
+    /// first. Foreign keys need a name that is unique by itself. There is one row a device, so both indexes are made at once.
     private static let numberedRows = [
         // The last transaction of an older program ends first.
         PostgresBurst.lock,
         "ALTER TABLE replica DROP CONSTRAINT IF EXISTS replica_device_fkey",
         "ALTER TABLE diagnostics DROP CONSTRAINT IF EXISTS diagnostics_device_fkey",
-        "ALTER TABLE device ADD COLUMN IF NOT EXISTS n BIGINT NOT NULL DEFAULT 0",
+        "ALTER TABLE device \(numbers)",
         "ALTER TABLE device DROP CONSTRAINT IF EXISTS device_pkey, DROP CONSTRAINT IF EXISTS device_newest",
         "ALTER TABLE device ADD CONSTRAINT device_newest PRIMARY KEY (id, n)",
-        "ALTER TABLE replica ADD COLUMN IF NOT EXISTS n BIGINT NOT NULL DEFAULT 0",
+        "ALTER TABLE replica \(numbers)",
         "ALTER TABLE replica DROP CONSTRAINT IF EXISTS replica_pkey, DROP CONSTRAINT IF EXISTS replica_newest",
         "ALTER TABLE replica ADD CONSTRAINT replica_newest PRIMARY KEY (device, id, n)",
         "CREATE INDEX IF NOT EXISTS replica_returning ON replica(device) WHERE returns > 0",

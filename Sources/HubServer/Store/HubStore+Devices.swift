@@ -39,16 +39,19 @@ extension HubStore {
     }
 
     private var currentQuery: LookUp { LookUp("SELECT replica FROM device WHERE id = ?1\(database.spelling.newestRow)", [.text]) }
+    /// The named one, and those with returns. The limit protects against a device that keeps inventing names.
     private var replicaQuery: LookUp {
-        LookUp("\(HubStore.replicas) device = ?1 AND id = ?2\(database.spelling.newestRow)", [.text, .text])
+        let columns = "id, max_seq, acked_seq, returns, last_seen_ms"
+        return LookUp(
+            """
+            SELECT * FROM (SELECT \(columns) FROM replica WHERE device = ?1 AND id = ?2\(database.spelling.newestRow)) AS named
+            UNION ALL SELECT \(columns) FROM replica WHERE device = ?1 AND returns > 0 LIMIT 1000
+            """, [.text, .text])
     }
-    /// The limit protects against a device that keeps inventing names.
-    private static let returningQuery = LookUp("\(replicas) device = ?1 AND returns > 0 LIMIT 1000", [.text])
-    private static let replicas = "SELECT id, max_seq, acked_seq, returns, last_seen_ms FROM replica WHERE"
 
     private static let keepingQuery = LookUp("SELECT since_ms FROM device_keeping WHERE device = ?1", [.text])
     /// Number of ``questions(_:)``.
-    static let questionsCount = 4
+    static let questionsCount = 3
 
     /// - Parameter replica: Included in the view, if it exists.
     func view(of device: DeviceID, _ replica: ReplicaID?) throws(DatabaseError) -> DeviceView {
@@ -81,7 +84,7 @@ extension HubStore {
         return [
             Question(currentQuery, devices),
             Question(replicaQuery, callers.map { [.text($0.device.text), DatabaseValue($0.replica?.text)] }),
-            Question(HubStore.returningQuery, devices), Question(HubStore.keepingQuery, devices),
+            Question(HubStore.keepingQuery, devices),
         ]
     }
 
@@ -89,10 +92,10 @@ extension HubStore {
     static func add(_ row: any DatabaseRow, of question: Int, to view: inout DeviceView) {
         switch question {
         case 0: view.current = row.optionalText(0).map { ReplicaID(trusted: $0) }
-        case 1, 2:
+        case 1:
             view.replicas[ReplicaID(trusted: row.text(0))] = ReplicaRow(
                 maxSeq: row.int(1), ackedSeq: row.int(2), returns: row.int(3), lastSeen: Timestamp(milliseconds: row.int(4)))
-        case 3: view.keeps = true
+        case 2: view.keeps = true
         case let other: preconditionFailure("a device has no question \(other)")
         }
     }

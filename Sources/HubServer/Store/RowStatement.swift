@@ -33,7 +33,7 @@ package struct RowStatement: Sendable {
     package let table: String
     package let columns: [String]
     /// For rows that change with every request of a device: the merge of each column behind the ``key``, which begins the columns. An engine
-    /// that keeps former versions of rows may replace such a row instead of updating it (``SQLSpelling/newestRow``). Empty: others.
+    /// that keeps former versions of rows may also replace such a row (``SQLSpelling/newestRow``). Empty: others.
     package let merges: [ColumnMerge]
     package let key: [String]
     package let kinds: [ColumnKind]
