@@ -82,6 +82,48 @@ struct UsageReservationTests {
         #expect(stores > 0)
     }
 
+    @Test("What the kernel still sends for a killed run is counted when nothing of the next run moves")
+    func late() throws {
+        var killed = UsageReservation()
+        var carried = Bytes()
+        let start = Instant(nanoseconds: 0)
+        func after(_ seconds: Int) -> Instant { start.advanced(by: .seconds(seconds)) }
+        func resume(_ value: inout UsageReservation, _ stored: UsageReservation.Stored, boot: String) -> Bytes {
+            value.resume(stored, boot: boot, at: start, carried: { _ in carried })
+        }
+        func late(_ value: inout UsageReservation, _ seconds: Int) -> Bytes { value.late(at: after(seconds), carried: { _ in carried }) }
+        _ = killed.begin(Bytes(up: 500, down: 50), over: "a", isRoaming: true, carried: { _ in carried })
+        let left = killed.stored(room: 0, boot: "b", carried: { _ in carried })
+        let stored = try #require(left)
+        carried = Bytes(up: 100, down: 10)
+        var value = UsageReservation()
+        #expect(resume(&value, stored, boot: "b") == Bytes(up: 100, down: 10))
+        #expect(late(&value, 0) == Bytes())
+        carried = Bytes(up: 160, down: 12)
+        #expect(late(&value, 0) == Bytes(up: 60, down: 2))
+        // A request of its own moves 30, and the kernel 40 beside it.
+        _ = value.begin(Bytes(up: 90), over: "a", isRoaming: true, carried: { _ in carried })
+        carried = Bytes(up: 230, down: 12)
+        #expect(late(&value, 1) == Bytes())
+        value.end(Bytes(up: 90), moved: Bytes(up: 30))
+        #expect(late(&value, 1) == Bytes())
+        value.count(Bytes(up: 30), over: "a")
+        #expect(late(&value, 2) == Bytes(up: 40))
+        // Not more than the killed run had booked: 300 up and 38 down are left.
+        var other = value
+        carried = Bytes(up: 9_000, down: 20)
+        #expect(late(&value, 3) == Bytes(up: 300, down: 8))
+        #expect(late(&other, 60) == Bytes(up: 300, down: 8))
+        carried = Bytes(up: 9_000, down: 30)
+        #expect(late(&value, 4) == Bytes(down: 10))
+        #expect(late(&other, 61) == Bytes())
+        // A power cut leaves nothing in the kernel: all of it was counted.
+        var anew = UsageReservation()
+        #expect(resume(&anew, stored, boot: "c") == Bytes(up: 500, down: 50))
+        carried = Bytes(up: 20_000, down: 20_000)
+        #expect(late(&anew, 0) == Bytes())
+    }
+
     @Test("Small requests share one commit, a large one has its own, and what it needed is given back")
     func commits() {
         var value = UsageReservation()

@@ -32,6 +32,7 @@ extension Agent {
 
     /// Books a request before it is sent: its largest possible size is on flash when this returns, or cannot be stored.
     func book(_ most: UsageReservation.Bytes) async {
+        countLate()
         let uplink = around.connectivity.uplink
         let isToBeStored = around.reservation.begin(
             most, over: uplink?.name ?? Self.unknownLink, isRoaming: uplink?.isRoaming ?? false, carried: environment.carried)
@@ -48,21 +49,32 @@ extension Agent {
     /// Counts the bytes that may have moved after the ledger was last stored before this start. Their purpose is unknown: sent ones count
     /// as a push, received ones as a pull.
     func countReserved(_ stored: UsageReservation.Stored) {
-        let used = stored.used(boot: environment.bootID, now: environment.carried(stored.link))
-        let now = environment.time.now()
-        let anchorDay = loaded.configuration.budget(of: stored.link, isMetered: false)?.anchorDay ?? 1
-        for (purpose, up, down) in [(UsagePurpose.push, used.up, 0), (.pull, 0, used.down)] where up + down > 0 {
-            var traffic = Traffic()
-            (traffic.up, traffic.down) = (Int(clamping: up), Int(clamping: down))
-            around.usage.add(
-                around.book.record(
-                    traffic, for: purpose, on: stored.link, isRoaming: stored.isRoaming, anchorDay: anchorDay, requests: 0, at: now,
-                    isTrusted: isClockTrusted), now: now.instant)
-        }
+        let used = around.reservation.resume(
+            stored, boot: environment.bootID, at: environment.time.now().instant, carried: environment.carried)
+        count(cutOff: used, over: stored.link, isRoaming: stored.isRoaming)
         log.notice(
             "the agent was killed during transfers; the bytes that may have moved are counted",
             metadata: ["link": "\(stored.link)", "up_bytes": "\(used.up)", "down_bytes": "\(used.down)"])
         storeUsage()
+    }
+
+    /// Counts the bytes that the kernel has sent since this start for requests of a run that was killed.
+    private func countLate() {
+        let late = around.reservation.late(at: environment.time.now().instant, carried: environment.carried)
+        count(cutOff: late, over: around.reservation.link, isRoaming: around.reservation.isRoaming)
+    }
+
+    private func count(cutOff bytes: UsageReservation.Bytes, over link: String, isRoaming: Bool) {
+        let now = environment.time.now()
+        let anchorDay = loaded.configuration.budget(of: link, isMetered: false)?.anchorDay ?? 1
+        for (purpose, up, down) in [(UsagePurpose.push, bytes.up, 0), (.pull, 0, bytes.down)] where up + down > 0 {
+            var traffic = Traffic()
+            (traffic.up, traffic.down) = (Int(clamping: up), Int(clamping: down))
+            around.usage.add(
+                around.book.record(
+                    traffic, for: purpose, on: link, isRoaming: isRoaming, anchorDay: anchorDay, requests: 0, at: now,
+                    isTrusted: isClockTrusted), now: now.instant)
+        }
     }
 
     /// Stores the counted bytes. If that fails now, they are stored with later ones.
@@ -76,6 +88,7 @@ extension Agent {
     }
 
     private func storeUsage(isLast: Bool = false, then done: @escaping @Sendable () -> Void = {}) {
+        countLate()
         let now = environment.time.now()
         let rows = around.usage.take()
         let book = around.book.saved(at: now)

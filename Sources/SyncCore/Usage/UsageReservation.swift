@@ -58,8 +58,8 @@ package struct UsageReservation: Hashable, Sendable {
         }
     }
 
-    private var link = ""
-    private var isRoaming = false
+    package private(set) var link = ""
+    package private(set) var isRoaming = false
     private var booked = Bytes()
     private var underWay = Bytes()
     /// Bytes that were counted since it was stored.
@@ -69,8 +69,47 @@ package struct UsageReservation: Hashable, Sendable {
     /// Bytes that the interface had carried when nothing was open, plus the bytes counted since. Frames of the link are not counted, so
     /// this can only be too low, until nothing is open again.
     private var explained: Bytes?
+    /// Bytes of requests that a kill cut off, which the interface had not carried when this run began.
+    private var cutOff = Bytes()
+    private var cutOffEnds: Instant?
+    /// The kernel gives up what a killed program has handed to it after about this time without an answer.
+    private static let cutOffTime: Duration = .seconds(60)
 
     package init() {}
+
+    // MARK: After a kill
+
+    /// Takes over from a run that was killed.
+    ///
+    /// The kernel goes on sending what that run had handed to it, which is up to some hundred KB for each connection on a slow link. So the
+    /// bytes that follow are counted as well (``late(at:carried:)``).
+    ///
+    /// - Parameter carried: The counters of the interface.
+    /// - Returns: The bytes that may have moved by now.
+    package mutating func resume(_ stored: Stored, boot: String, at now: Instant, carried: (String) -> Bytes?) -> Bytes {
+        let counters = carried(stored.link)
+        let used = stored.used(boot: boot, now: counters)
+        if isSettled { (link, isRoaming, explained) = (stored.link, stored.isRoaming, counters) }
+        if link == stored.link { (cutOff, cutOffEnds) = (stored.bytes - used, now.advanced(by: Self.cutOffTime)) }
+        return used
+    }
+
+    /// Returns the bytes that requests of a killed run have moved since the last call: those that the interface has carried and this run
+    /// has not. While requests of this run move they cannot be told from its own, and the next call returns them. Frames of the link are
+    /// among them, about a hundredth of what this run has moved.
+    package mutating func late(at now: Instant, carried: (String) -> Bytes?) -> Bytes {
+        guard let ends = cutOffEnds, isSettled, let explained, let counters = carried(link), explained.isWithin(counters) else {
+            return Bytes()
+        }
+        let since = counters - explained
+        let moved = Bytes(up: min(cutOff.up, since.up), down: min(cutOff.down, since.down))
+        self.explained = counters
+        cutOff = cutOff - moved
+        if now >= ends || cutOff == Bytes() { (cutOff, cutOffEnds) = (Bytes(), nil) }
+        return moved
+    }
+
+    // MARK: Requests
 
     /// Begins a request that moves at most this many bytes.
     ///
@@ -78,7 +117,7 @@ package struct UsageReservation: Hashable, Sendable {
     /// - Returns: `true` when a store must come first (``stored(room:boot:carried:)``).
     package mutating func begin(_ bytes: Bytes, over link: String, isRoaming: Bool, carried: (String) -> Bytes?) -> Bool {
         let isOther = link != self.link || isRoaming != self.isRoaming
-        if isOther { (self.link, self.isRoaming, booked, counted) = (link, isRoaming, Bytes(), Bytes()) }
+        if isOther { (self.link, self.isRoaming, booked, counted, cutOffEnds) = (link, isRoaming, Bytes(), Bytes(), nil) }
         if isOther || isSettled { explained = carried(link) }
         underWay = underWay + bytes
         return !(counted + uncounted + underWay).isWithin(booked)
