@@ -266,9 +266,10 @@ class AgentTests(AgentTestCase):
         self.assertEqual(self.client.wait(again.id).outcome, Outcome.DISCARDED)
 
     def test_undo(self) -> None:
-        first = self.client.enqueue(Mutation("work_orders", "create", self.name("u"), {"status": "open"}))
-        with self.assertRaises(errors.NotAccepted):
-            self.client.undo(first.id)
+        with self.stand.paused():
+            first = self.client.enqueue(Mutation("work_orders", "create", self.name("u"), {"status": "open"}))
+            with self.assertRaises(errors.NotAccepted):
+                self.client.undo(first.id)
         self.stand.sync()
         self.client.wait(first.id, timeout=PATIENCE).require_delivered()
         trial = self.client.undo(first.id, dry_run=True)
