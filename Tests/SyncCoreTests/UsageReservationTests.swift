@@ -101,13 +101,13 @@ struct UsageReservationTests {
         #expect(late(&value, 0) == Bytes())
         carried = Bytes(up: 160, down: 12)
         #expect(late(&value, 0) == Bytes(up: 60, down: 2))
-        // A request of its own moves 30, and the kernel 40 beside it.
-        _ = value.begin(Bytes(up: 90), over: "a", isRoaming: true, carried: { _ in carried })
+        // A request of its own moves 30, when the link is not known yet, and the kernel 40 beside it.
+        _ = value.begin(Bytes(up: 90), over: "unknown", isRoaming: false, carried: { $0 == "a" ? carried : nil })
         carried = Bytes(up: 230, down: 12)
         #expect(late(&value, 1) == Bytes())
         value.end(Bytes(up: 90), moved: Bytes(up: 30))
         #expect(late(&value, 1) == Bytes())
-        value.count(Bytes(up: 30), over: "a")
+        value.count(Bytes(up: 30), over: "unknown")
         #expect(late(&value, 2) == Bytes(up: 40))
         // Not more than the killed run had booked: 300 up and 38 down are left.
         var other = value

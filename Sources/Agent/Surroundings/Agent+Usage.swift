@@ -60,8 +60,9 @@ extension Agent {
 
     /// Counts the bytes that the kernel has sent since this start for requests of a run that was killed.
     private func countLate() {
+        guard let requests = around.reservation.cutOff else { return }
         let late = around.reservation.late(at: environment.time.now().instant, carried: environment.carried)
-        count(cutOff: late, over: around.reservation.link, isRoaming: around.reservation.isRoaming)
+        count(cutOff: late, over: requests.link, isRoaming: requests.isRoaming)
     }
 
     private func count(cutOff bytes: UsageReservation.Bytes, over link: String, isRoaming: Bool) {

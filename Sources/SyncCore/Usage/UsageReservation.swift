@@ -58,8 +58,8 @@ package struct UsageReservation: Hashable, Sendable {
         }
     }
 
-    package private(set) var link = ""
-    package private(set) var isRoaming = false
+    private var link = ""
+    private var isRoaming = false
     private var booked = Bytes()
     private var underWay = Bytes()
     /// Bytes that were counted since it was stored.
@@ -69,11 +69,21 @@ package struct UsageReservation: Hashable, Sendable {
     /// Bytes that the interface had carried when nothing was open, plus the bytes counted since. Frames of the link are not counted, so
     /// this can only be too low, until nothing is open again.
     private var explained: Bytes?
-    /// Bytes of requests that a kill cut off, which the interface had not carried when this run began.
-    private var cutOff = Bytes()
-    private var cutOffEnds: Instant?
-    /// The kernel gives up what a killed program has handed to it after about this time without an answer.
-    private static let cutOffTime: Duration = .seconds(60)
+    /// Requests that a kill cut off before this run began.
+    package private(set) var cutOff: CutOff?
+
+    package struct CutOff: Hashable, Sendable {
+        package let link: String
+        package let isRoaming: Bool
+        /// Bytes that may still move.
+        fileprivate var left: Bytes
+        /// The counters of the interface at the last look, and the bytes counted since.
+        fileprivate var explained: Bytes
+        fileprivate let ends: Instant
+
+        /// The kernel gives up what a killed program has handed to it after about this time without an answer.
+        fileprivate static let time: Duration = .seconds(60)
+    }
 
     package init() {}
 
@@ -89,23 +99,27 @@ package struct UsageReservation: Hashable, Sendable {
     package mutating func resume(_ stored: Stored, boot: String, at now: Instant, carried: (String) -> Bytes?) -> Bytes {
         let counters = carried(stored.link)
         let used = stored.used(boot: boot, now: counters)
-        if isSettled { (link, isRoaming, explained) = (stored.link, stored.isRoaming, counters) }
-        if link == stored.link { (cutOff, cutOffEnds) = (stored.bytes - used, now.advanced(by: Self.cutOffTime)) }
+        let left = stored.bytes - used
+        cutOff = counters.flatMap { counters in
+            left == Bytes()
+                ? nil
+                : CutOff(
+                    link: stored.link, isRoaming: stored.isRoaming, left: left, explained: counters, ends: now.advanced(by: CutOff.time))
+        }
         return used
     }
 
-    /// Returns the bytes that requests of a killed run have moved since the last call: those that the interface has carried and this run
-    /// has not. While requests of this run move they cannot be told from its own, and the next call returns them. Frames of the link are
-    /// among them, about a hundredth of what this run has moved.
+    /// Returns the bytes that ``cutOff`` has moved since the last call: those that its interface has carried and this run has not. While
+    /// requests of this run move they cannot be told from its own, and the next call returns them. Frames of the link are among them, about
+    /// a hundredth of what this run has moved.
     package mutating func late(at now: Instant, carried: (String) -> Bytes?) -> Bytes {
-        guard let ends = cutOffEnds, isSettled, let explained, let counters = carried(link), explained.isWithin(counters) else {
+        guard isSettled, var requests = cutOff, let counters = carried(requests.link), requests.explained.isWithin(counters) else {
             return Bytes()
         }
-        let since = counters - explained
-        let moved = Bytes(up: min(cutOff.up, since.up), down: min(cutOff.down, since.down))
-        self.explained = counters
-        cutOff = cutOff - moved
-        if now >= ends || cutOff == Bytes() { (cutOff, cutOffEnds) = (Bytes(), nil) }
+        let since = counters - requests.explained
+        let moved = Bytes(up: min(requests.left.up, since.up), down: min(requests.left.down, since.down))
+        (requests.left, requests.explained) = (requests.left - moved, counters)
+        cutOff = now >= requests.ends || requests.left == Bytes() ? nil : requests
         return moved
     }
 
@@ -117,7 +131,7 @@ package struct UsageReservation: Hashable, Sendable {
     /// - Returns: `true` when a store must come first (``stored(room:boot:carried:)``).
     package mutating func begin(_ bytes: Bytes, over link: String, isRoaming: Bool, carried: (String) -> Bytes?) -> Bool {
         let isOther = link != self.link || isRoaming != self.isRoaming
-        if isOther { (self.link, self.isRoaming, booked, counted, cutOffEnds) = (link, isRoaming, Bytes(), Bytes(), nil) }
+        if isOther { (self.link, self.isRoaming, booked, counted) = (link, isRoaming, Bytes(), Bytes()) }
         if isOther || isSettled { explained = carried(link) }
         underWay = underWay + bytes
         return !(counted + uncounted + underWay).isWithin(booked)
@@ -136,6 +150,8 @@ package struct UsageReservation: Hashable, Sendable {
     /// Records that its bytes were counted and are not stored yet.
     package mutating func count(_ bytes: Bytes, over link: String) {
         uncounted = uncounted - bytes
+        // At a start the link is not known yet, so the bytes may be of any.
+        if let requests = cutOff { cutOff?.explained = requests.explained + bytes }
         guard link == self.link else { return }
         counted = counted + bytes
         explained = explained.map { $0 + bytes }
