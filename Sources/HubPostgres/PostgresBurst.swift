@@ -161,8 +161,6 @@ extension PostgresSets {
 
     /// Writes rows with their final commit numbers.
     static func numbered(_ statement: RowStatement, _ set: StagedSet) -> String {
-        if statement.isRemoval { return removal(statement, of: set.source.rows(.compared)) }
-        if !statement.merges.isEmpty { return succession(statement, of: set.source.rows(.compared)) }
         let values = statement.kinds.enumerated().map { index, kind in
             let column = "u.v\(index + 1)"
             return switch kind {
@@ -177,11 +175,13 @@ extension PostgresSets {
                 """
             }
         }
-        return """
+        return text(of: statement, over: set.source) { conflict in
+            """
             \(set.source.numbering)INSERT INTO \(statement.table)(\(statement.columns.joined(separator: ", ")))
             SELECT \(values.joined(separator: ", "))
             FROM \(set.source.rows(.adding)), (SELECT CAST(current_setting('agenthub.base') AS BIGINT) AS base,
-            CAST(current_setting('agenthub.shift') AS BIGINT) AS shift OFFSET 0) AS h \(statement.conflict)
+            CAST(current_setting('agenthub.shift') AS BIGINT) AS shift OFFSET 0) AS h \(conflict)
             """
+        }
     }
 }

@@ -23,9 +23,9 @@ import HubServer
 /// Old rows are removed without the lock (`TransactionPurpose.removing`), and the removal gets no number in `commit_log`.
 /// - Events: no feed has them, and a verdict rests on the key of its mutation, which stays. A writer that changes one of them meanwhile
 ///   gives it a newer commit, and the removal, which names the commits, leaves it and begins anew.
-/// - Deletions: a reader sees the row of the deletion or the higher horizon, in one snapshot. A decision that has read the row counts as made
-///   before the removal: what it writes is the same, and the horizon only refuses more cursors. The removal locks its rows first, without
-///   waiting for those that a push has locked (`SQLSpelling.lockingFreeRows`): what a push changes is no old deletion any more.
+/// - Deletions: a reader sees the row of the deletion or the higher horizon, in one snapshot. A decision that has read the row counts as
+///   made before the removal: what it writes is the same, and the horizon only refuses more cursors. The removal locks its rows first,
+///   without waiting for those that a push has locked (`SQLSpelling.lockingFreeRows`): what a push changes is no old deletion any more.
 ///
 /// **Isolation.** Writers run READ COMMITTED: after they have the lock they read the newest state, and no other writer can change it.
 /// REPEATABLE READ would fix the snapshot when they begin to wait, and fail whenever another writer committed meanwhile. Readers run

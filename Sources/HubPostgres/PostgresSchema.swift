@@ -291,8 +291,8 @@ enum PostgresSchema {
     private static let numbers =
         "ADD COLUMN IF NOT EXISTS n BIGINT NOT NULL DEFAULT 0, ADD COLUMN IF NOT EXISTS updates BIGINT NOT NULL DEFAULT 0"
 
-    /// Gives the rows of devices numbers (``PostgresSets/succession(_:of:)``). Each key has one row, as before; the index has the newest one
-    /// first. Foreign keys need a name that is unique by itself. There is one row a device, so both indexes are made at once.
+    /// Gives the rows of devices numbers (``PostgresSets/succession(_:_:_:of:)``). Each key has one row, as before; the index has the
+    /// newest one first. Foreign keys need a name that is unique by itself. There is one row a device, so both indexes are made at once.
     private static let numberedRows = [
         // The last transaction of an older program ends first.
         PostgresBurst.lock,

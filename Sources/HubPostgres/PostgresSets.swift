@@ -8,13 +8,22 @@ enum PostgresSets {
 
     static func statement(_ statement: RowStatement) -> String {
         let source = SetSource(parameters: statement.kinds)
-        if statement.isRemoval { return removal(statement, of: source.rows(.compared)) }
-        if !statement.merges.isEmpty { return succession(statement, of: source.rows(.compared)) }
-        let values = statement.kinds.indices.map { "u.v\($0 + 1)" }.joined(separator: ", ")
-        return """
-            \(source.numbering)INSERT INTO \(statement.table)(\(statement.columns.joined(separator: ", ")))
-            SELECT \(values) FROM \(source.rows(.adding)) \(statement.conflict)
-            """
+        return text(of: statement, over: source) { conflict in
+            let values = statement.kinds.indices.map { "u.v\($0 + 1)" }.joined(separator: ", ")
+            return """
+                \(source.numbering)INSERT INTO \(statement.table)(\(statement.columns.joined(separator: ", ")))
+                SELECT \(values) FROM \(source.rows(.adding)) \(conflict)
+                """
+        }
+    }
+
+    /// - Parameter adding: Makes the text of a statement that adds rows, with its clause for rows that are there.
+    static func text(of statement: RowStatement, over source: SetSource, adding: (String) -> String) -> String {
+        switch statement.form {
+        case .removing: removal(statement, of: source.rows(.compared))
+        case .merging(let key, let merges): succession(statement, key, merges, of: source.rows(.compared))
+        case .adding(let conflict): adding(conflict)
+        }
     }
 
     /// Finds the rows by an index for each set, whatever the planner knows about the table (``lookUp(_:)``). The lock of the hub, or
@@ -34,23 +43,25 @@ enum PostgresSets {
 
     /// Updates the newest row of each key, or replaces it by one that follows from it, with the next number.
     ///
-    /// An update alone is the cheapest (PostgreSQL 15, 73.7, "Heap-Only Tuples"). But while another session keeps a snapshot open, the former
-    /// versions of a row cannot be removed, and each look-up walks through all of them. So after ``updatesMax`` updates another row takes its
-    /// place, which the index has before it. The lock of the hub keeps the rows where they are.
+    /// An update alone is the cheapest (PostgreSQL 15, 73.7, "Heap-Only Tuples"). But while another session keeps a snapshot open, the
+    /// former versions of a row cannot be removed, and each look-up walks through all of them. So after ``updatesMax`` updates another row
+    /// takes its place, which the index has before it. The lock of the hub keeps the rows where they are.
     ///
-    /// - Parameter rows: The new values as `u(v1, v2, …)`.
-    static func succession(_ statement: RowStatement, of rows: String) -> String {
+    /// - Parameters:
+    ///   - key: The columns of the key, and the merges of the others (``RowStatement/Form/merging(key:_:)``).
+    ///   - rows: The new values as `u(v1, v2, …)`.
+    static func succession(_ statement: RowStatement, _ key: [String], _ merges: [ColumnMerge], of rows: String) -> String {
         let (table, columns) = (statement.table, statement.columns)
-        let condition = statement.key.enumerated().map { "t.\($1) = u.v\($0 + 1)" }.joined(separator: " AND ")
-        let others = Array(zip(columns.dropFirst(statement.key.count), statement.merges))
-        let new = others.indices.map { "pair.v\(statement.key.count + $0 + 1)" }
+        let condition = key.enumerated().map { "t.\($1) = u.v\($0 + 1)" }.joined(separator: " AND ")
+        let others = Array(zip(columns.dropFirst(key.count), merges))
+        let new = others.indices.map { "pair.v\(key.count + $0 + 1)" }
         let changes = others.indices.filter { others[$0].1 != .former }.map {
             "\(others[$0].0) = \(others[$0].1.expression("t.\(others[$0].0)", new[$0]))"
         }
         let following = others.indices.map {
             "CASE WHEN pair.place IS NULL THEN \(new[$0]) ELSE \(others[$0].1.expression("pair.\(others[$0].0)", new[$0])) END"
         }
-        let values = statement.key.indices.map { "pair.v\($0 + 1)" } + following
+        let values = key.indices.map { "pair.v\($0 + 1)" } + following
         return """
             WITH pair AS MATERIALIZED (
             SELECT u.*, f.* FROM \(rows) LEFT JOIN LATERAL (

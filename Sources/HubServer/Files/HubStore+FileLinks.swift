@@ -8,6 +8,7 @@ extension HubStore {
         conflict: "ON CONFLICT(digest, entity, id) DO UPDATE SET shown = excluded.shown, namer = excluded.namer")
 
     private static let linkRemoval = RowStatement(removingFrom: "record_file", ["digest": .text, "entity": .text, "id": .text])
+    private static let linksRemoval = RowStatement(removingFrom: "record_file", ["entity": .text, "id": .text])
 
     /// Adds the links that a change of a record makes and ends to the rows that will be written. A link that stays keeps its state.
     ///
@@ -46,9 +47,9 @@ extension HubStore {
         if !rows.isEmpty { try database.write(HubStore.linkStatement, rows) }
     }
 
-    /// Ends all links of a record, at once.
-    func dropLinks(of name: RecordName) throws(DatabaseError) {
-        try database.run("DELETE FROM record_file WHERE entity = ? AND id = ?", .text(name.entity.text), .text(name.id.text))
+    /// Ends all links of records, at once.
+    func dropLinks(of names: [RecordName]) throws(DatabaseError) {
+        if !names.isEmpty { try database.write(HubStore.linksRemoval, names.map(\.keyValues)) }
     }
 
     // MARK: Reading
@@ -124,7 +125,7 @@ extension HubStore {
     func links(of name: RecordName) throws(DatabaseError) -> [BlobDigest: Bool] {
         var found: [BlobDigest: Bool] = [:]
         try database.read(
-            "SELECT digest, shown FROM record_file WHERE entity = ? AND id = ?", [.text(name.entity.text), .text(name.id.text)]
+            "SELECT digest, shown FROM record_file WHERE entity = ? AND id = ?", name.keyValues
         ) { row in
             if let digest = BlobDigest(hex: row.text(0)) { found[digest] = row.int(1) == 1 }
             return true

@@ -15,9 +15,8 @@ extension HubStore {
             HubStore.oldTombstones(database.spelling), .int(before.milliseconds), .int(Int64(limit))
         ) { (name: RecordName(EntityName(trusted: $0.text(0)), RecordID(trusted: $0.text(1))), version: $0.int(2)) }
         if page.isEmpty { return 0 }
-        let names = page.map { [.text($0.name.entity.text), .text($0.name.id.text)] as [DatabaseValue] }
-        try database.write(HubStore.recordRemoval, names)
-        try database.write(HubStore.linksRemoval, names)
+        try database.write(HubStore.recordRemoval, page.map(\.name.keyValues))
+        try dropLinks(of: page.map(\.name))
         if raisingHorizon { try raiseHorizons(page.map { (entity: $0.name.entity, version: $0.version, count: 1) }) }
         return page.count
     }
@@ -65,7 +64,6 @@ extension HubStore {
     }
 
     private static let recordRemoval = RowStatement(removingFrom: "record", ["entity": .text, "id": .text])
-    private static let linksRemoval = RowStatement(removingFrom: "record_file", ["entity": .text, "id": .text])
     private static let scopeRemoval = RowStatement(removingFrom: "record_scope", ["entity": .text, "scope": .int, "id": .text])
     private static let refusalRemoval = RowStatement(
         removingFrom: "refused_create", ["device": .text, "entity": .text, "id": .text])
@@ -139,13 +137,11 @@ extension HubStore {
     /// Ends the links of records that are removed, and their wait for files.
     private func removeLinks(of names: [RecordName]) throws(DatabaseError) {
         var linked: [(name: RecordName, digest: BlobDigest)] = []
-        let sets = names.map { [.text($0.entity.text), .text($0.id.text)] as [DatabaseValue] }
-        try database.answer([Question(HubStore.linkedFilesQuery, sets)]) { _, set, row in
+        try database.answer([Question(HubStore.linkedFilesQuery, names.map(\.keyValues))]) { _, set, row in
             if let digest = BlobDigest(hex: row.text(0)) { linked.append((names[set], digest)) }
         }
         for (name, digest) in linked { try forgetWaiting(name, for: digest) }
-        let left = Set(linked.map(\.name)).sorted().map { [.text($0.entity.text), .text($0.id.text)] as [DatabaseValue] }
-        if !left.isEmpty { try database.write(HubStore.linksRemoval, left) }
+        try dropLinks(of: Set(linked.map(\.name)).sorted())
     }
 
     /// The files that a record names.

@@ -111,7 +111,7 @@ package struct SQLSpelling: Sendable {
     /// Follows a query of rows that the transaction removes: it locks them, and leaves out those that others have locked. Empty where a
     /// transaction that writes is the only one.
     package var lockingFreeRows: String
-    /// Follows a look-up of one row by the key of a statement with ``RowStatement/merges``. On a server such a row is
+    /// Follows a look-up of one row by the key of a statement with ``RowStatement/Form/merging(key:_:)``. On a server such a row is
     /// replaced after some updates by one with the next number in the column `n`: while another session keeps a snapshot open, as a backup
     /// does, former versions cannot be removed, and the newest row is found before them.
     package var newestRow: String

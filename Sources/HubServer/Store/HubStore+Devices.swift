@@ -38,13 +38,16 @@ extension HubStore {
         fileprivate func knows(_ replica: ReplicaID?) -> Bool { replica.map { asked.contains($0) || replicas[$0] != nil } ?? true }
     }
 
-    private var currentQuery: LookUp { LookUp("SELECT replica FROM device WHERE id = ?1\(database.spelling.newestRow)", [.text]) }
+    static func currentQuery(_ spelling: SQLSpelling) -> LookUp {
+        LookUp("SELECT replica FROM device WHERE id = ?1\(spelling.newestRow)", [.text])
+    }
+
     /// The named one, and those with returns. The limit protects against a device that keeps inventing names.
-    private var replicaQuery: LookUp {
+    static func replicaQuery(_ spelling: SQLSpelling) -> LookUp {
         let columns = "id, max_seq, acked_seq, returns, last_seen_ms"
         return LookUp(
             """
-            SELECT * FROM (SELECT \(columns) FROM replica WHERE device = ?1 AND id = ?2\(database.spelling.newestRow)) AS named
+            SELECT * FROM (SELECT \(columns) FROM replica WHERE device = ?1 AND id = ?2\(spelling.newestRow)) AS named
             UNION ALL SELECT \(columns) FROM replica WHERE device = ?1 AND returns > 0 LIMIT 1000
             """, [.text, .text])
     }

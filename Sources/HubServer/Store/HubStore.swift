@@ -4,6 +4,8 @@ import SyncCore
 final class HubStore {
     let database: any HubDatabase
     let hubQuery: LookUp
+    let currentQuery: LookUp
+    let replicaQuery: LookUp
     private let feedQuery: LookUp
     let newestQuery: LookUp
     let scopeFeedQuery: LookUp
@@ -34,6 +36,8 @@ final class HubStore {
         self.database = database
         self.ablations = ablations
         hubQuery = HubStore.hubQuery(database.spelling)
+        currentQuery = HubStore.currentQuery(database.spelling)
+        replicaQuery = HubStore.replicaQuery(database.spelling)
         let ofScope = "FROM record_scope WHERE \(database.spelling.feedEntity()) = ?1 AND scope = ?2 AND (version, id) > (?3, ?4)"
         let scopeRows = "SELECT id, version, state \(ofScope)"
         scopeFeedQuery = LookUp(
@@ -242,7 +246,7 @@ final class HubStore {
     private static let recordQuery = LookUp("SELECT \(HubStore.recordColumns) FROM record WHERE entity = ?1 AND id = ?2", [.text, .text])
 
     static func question(_ records: [RecordName]) -> Question {
-        Question(recordQuery, records.map { [.text($0.entity.text), .text($0.id.text)] })
+        Question(recordQuery, records.map(\.keyValues))
     }
 
     /// Reads an answer to ``question(_:)``.
@@ -271,7 +275,7 @@ final class HubStore {
             scopes: scopes?.after ?? [], mayNameFiles: mayName)
         let before = try self.record(name)
         // The links of a damaged row are unknown.
-        if before?.isWhole == false { try dropLinks(of: name) }
+        if before?.isWhole == false { try dropLinks(of: [name]) }
         try change(at: now) { layer in
             noteLinks(of: name, from: before, to: record, mayName: mayName, in: &layer)
             layer.seen.records.updateValue(seen, forKey: name)
@@ -493,4 +497,9 @@ final class HubStore {
     func putRefusal(_ name: RecordName, of device: DeviceID, version: Int64, at now: Timestamp) throws(DatabaseError) {
         try change(at: now) { layer in layer.writes.refusals[WriteGroup.RefusalName(device: device, record: name)] = version }
     }
+}
+
+extension RecordName {
+    /// The values of the columns that name a record in most tables.
+    var keyValues: [DatabaseValue] { [.text(entity.text), .text(id.text)] }
 }

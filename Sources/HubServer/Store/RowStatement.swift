@@ -30,53 +30,51 @@ package enum ColumnMerge: Sendable {
 
 /// A statement that writes rows of one table, or removes them; each engine does it for many rows at once in its cheapest way.
 package struct RowStatement: Sendable {
+    package enum Form: Sendable {
+        /// The clause after the rows, such as `ON CONFLICT(id) DO UPDATE SET …`, where `excluded` is the new row.
+        case adding(conflict: String)
+        /// For rows that change with every request of a device: the columns of the key, which come first, and the merge of each other one.
+        /// An engine that keeps former versions of rows may also replace such a row (``SQLSpelling/newestRow``).
+        case merging(key: [String], [ColumnMerge])
+        /// The rows with these values in the columns are removed; there may be any number of them.
+        case removing
+    }
+
     package let table: String
     package let columns: [String]
-    /// For rows that change with every request of a device: the merge of each column behind the ``key``, which begins the columns. An engine
-    /// that keeps former versions of rows may also replace such a row (``SQLSpelling/newestRow``). Empty: others.
-    package let merges: [ColumnMerge]
-    package let key: [String]
     package let kinds: [ColumnKind]
-    /// The clause after the rows, such as `ON CONFLICT(id) DO UPDATE SET …`, where `excluded` is the new row.
-    package let conflict: String
-    /// The rows with these values in the columns are removed; there may be any number of them.
-    package let isRemoval: Bool
+    package let form: Form
     /// The statement for one row, with a `?` for each column.
     package let single: String
 
     package init(_ table: String, _ columns: KeyValuePairs<String, ColumnKind>, conflict: String = "") {
         self.table = table
         self.columns = columns.map(\.key)
-        self.kinds = columns.map(\.value)
-        self.conflict = conflict
-        isRemoval = false
-        (key, merges) = ([], [])
+        kinds = columns.map(\.value)
+        form = .adding(conflict: conflict)
         single = RowStatement.insertion(table, self.columns, conflict)
     }
 
     /// - Parameter columns: Those behind the key.
     init(_ table: String, key: KeyValuePairs<String, ColumnKind>, merging columns: KeyValuePairs<String, (ColumnKind, ColumnMerge)>) {
+        let names = key.map(\.key)
         self.table = table
-        self.key = key.map(\.key)
-        self.columns = self.key + columns.map(\.key)
+        self.columns = names + columns.map(\.key)
         kinds = key.map(\.value) + columns.map(\.value.0)
-        merges = columns.map(\.value.1)
-        isRemoval = false
+        form = .merging(key: names, columns.map(\.value.1))
         let changes = columns.filter { $0.value.1 != .former }.map { column, value in
             "\(column) = \(value.1.expression("\(table).\(column)", "excluded.\(column)"))"
         }
-        conflict = "ON CONFLICT(\(self.key.joined(separator: ", "))) DO UPDATE SET \(changes.joined(separator: ", "))"
-        single = RowStatement.insertion(table, self.columns, conflict)
+        single = RowStatement.insertion(
+            table, self.columns, "ON CONFLICT(\(names.joined(separator: ", "))) DO UPDATE SET \(changes.joined(separator: ", "))")
     }
 
     /// - Parameter columns: They begin an index of the table.
     package init(removingFrom table: String, _ columns: KeyValuePairs<String, ColumnKind>) {
         self.table = table
         self.columns = columns.map(\.key)
-        self.kinds = columns.map(\.value)
-        conflict = ""
-        isRemoval = true
-        (key, merges) = ([], [])
+        kinds = columns.map(\.value)
+        form = .removing
         single = "DELETE FROM \(table) WHERE \(self.columns.map { "\($0) = ?" }.joined(separator: " AND "))"
     }
 
