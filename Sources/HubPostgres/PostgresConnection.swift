@@ -86,8 +86,8 @@ final class PostgresConnection {
         try set("idle_in_transaction_session_timeout", patience.idleMilliseconds)
         // A planner without statistics may overestimate a statement of a group, which takes a millisecond; compiling it takes a hundred.
         try set("jit", "off")
-        // The value for disks without a head that moves. With the default of 4 the planner takes sixteen rows at known places for dearer than
-        // a walk through a small table, and that plan is in use while the table grows.
+        // The value for disks without a head that moves. With the default of 4 the planner takes sixteen rows at known places for dearer
+        // than a walk through a small table, and that plan is in use while the table grows.
         try set("random_page_cost", "1.1")
         // Overrides the setting of server, database or role: no other form is read (``PostgresText/blob(_:)``).
         try set("bytea_output", "hex")

@@ -34,7 +34,7 @@ extension Hub {
     }
 
     /// Lets the records in which a device has put the digest of a complete file show it, and replaces the placeholders. The devices of a
-    /// record may read the file then, so its placeholder tells them nothing, whoever has written it last.
+    /// record may read the file then, so its placeholder tells them nothing, even where another device has written it last.
     private func reveal(_ digest: BlobDigest, namedBy device: DeviceID, at now: Timestamp) throws(DatabaseError) {
         for (name, isWaiting) in try store.unshown(digest, namedBy: device) {
             // Events show no files, so their links stay as they are. Those that say already that the file is there cost no more.

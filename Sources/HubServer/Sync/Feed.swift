@@ -191,8 +191,8 @@ struct Feed {
         return try sharedRows(cursor.entity, codes, after: after, deletionsAfter: cursor.live, limit: limit)
     }
 
-    /// Reserves room for the rows that go into the page, and returns their number. A page ends at the end of a commit, up to twice as far as
-    /// requested; a commit larger than that is split.
+    /// Reserves room for the rows that go into the page, and returns their number. A page ends at the end of a commit, up to twice as far
+    /// as requested; a commit larger than that is split.
     func reserve(_ rows: ArraySlice<HubStore.RecordRow>, in room: inout Room) -> Int {
         let (records, bytes) = (room.records, room.bytes)
         guard records > 0, bytes > 0 else { return 0 }

@@ -229,7 +229,7 @@ struct FileAccessTests {
 
     private static let offeredRecords = ["work_orders/a", "work_orders/copy", "work_orders/second"]
 
-    @Test("A device gives a file that it may not read to nobody by an offer, whatever it has written before")
+    @Test("An offer gives no device a file that the offering one may not read, whatever it has written before")
     func offeredInVain() throws {
         fleet.grant(two, "site", "s-2")
         fleet.grant(three, "site", "s-2")
@@ -251,7 +251,7 @@ struct FileAccessTests {
         #expect(try stand.isWaiting("x") && !stand.mayFetch(content, three))
     }
 
-    @Test("An event that waits for a file of its device says once that it has come, and shows it to nobody")
+    @Test("An event that waits for a file of its device says once that it has come, and shows it to no device")
     func offeredForEvent() throws {
         let data: JSON = .object(["device": "gw-2", "photo": try FileStand.placeholder(content)])
         #expect(try fleet.push(two, .create, "e", data, entity: "readings").code == "accepted")
