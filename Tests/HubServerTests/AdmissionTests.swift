@@ -12,37 +12,37 @@ struct AdmissionTests {
         var admission = Admission(random: SeededRandom(seed: 1))
         func accepts(_ rank: Int) -> Bool {
             var copy = admission
-            return copy.admit(rank: rank, bytes: 0, of: "new") == .admitted
+            return copy.admit(Admission.Request("new", rank: rank, bytes: 0)) == .admitted
         }
         for (count, expected) in [
             (0, [true, true, true]), (127, [true, true, true]), (128, [true, true, false]), (192, [true, false, false]),
             (256, [false, false, false]),
         ] {
-            while admission.requests < count { _ = admission.admit(rank: 0, bytes: 0, of: Self.device(admission.requests)) }
+            while admission.requests < count { _ = admission.admit(Admission.Request(Self.device(admission.requests), rank: 0, bytes: 0)) }
             #expect([0, 1, 2].map(accepts) == expected, "\(count) requests")
         }
-        admission.release(bytes: 0, of: Self.device(0))
+        admission.release(Admission.Request(Self.device(0), rank: 0, bytes: 0))
         #expect(accepts(0))
     }
 
     @Test("Bodies have a limit together, but one alone always fits")
     func bytes() {
         var admission = Admission(random: SeededRandom(seed: 1))
-        #expect(admission.admit(rank: 2, bytes: 200 << 20, of: "gw-1") == .admitted)
-        guard case .refused = admission.admit(rank: 0, bytes: 1, of: "gw-2") else {
+        #expect(admission.admit(Admission.Request("gw-1", rank: 2, bytes: 200 << 20)) == .admitted)
+        guard case .refused = admission.admit(Admission.Request("gw-2", rank: 0, bytes: 1)) else {
             Issue.record("admitted")
             return
         }
-        admission.release(bytes: 200 << 20, of: "gw-1")
-        #expect(admission.admit(rank: 0, bytes: 1, of: "gw-2") == .admitted)
+        admission.release(Admission.Request("gw-1", rank: 0, bytes: 200 << 20))
+        #expect(admission.admit(Admission.Request("gw-2", rank: 0, bytes: 1)) == .admitted)
     }
 
     @Test("A refused client is told when to come again, and not all get the same time")
     func waits() {
         var admission = Admission(random: SeededRandom(seed: 1))
-        for number in 0..<256 { _ = admission.admit(rank: 0, bytes: 0, of: Self.device(number)) }
+        for number in 0..<256 { _ = admission.admit(Admission.Request(Self.device(number), rank: 0, bytes: 0)) }
         func seconds() -> Int {
-            if case .refused(let seconds) = admission.admit(rank: 0, bytes: 0, of: "new") { seconds } else { -1 }
+            if case .refused(let seconds) = admission.admit(Admission.Request("new", rank: 0, bytes: 0)) { seconds } else { -1 }
         }
         // 256 waiting at 200 a second: 2 s, and up to 10 on top.
         let quick = (0..<200).map { _ in seconds() }
@@ -61,17 +61,38 @@ struct AdmissionTests {
         var admission = Admission(random: SeededRandom(seed: 1))
         func isRefused(_ device: DeviceID, bytes: Int = 0) -> Bool {
             var copy = admission
-            if case .deviceRefused(let seconds) = copy.admit(rank: 0, bytes: bytes, of: device) { return (1...300).contains(seconds) }
+            if case .deviceRefused(let seconds) = copy.admit(Admission.Request(device, rank: 0, bytes: bytes)) {
+                return (1...300).contains(seconds)
+            }
             return false
         }
-        for _ in 0..<16 { #expect(admission.admit(rank: 2, bytes: 0, of: "gw-1") == .admitted) }
+        for _ in 0..<16 { #expect(admission.admit(Admission.Request("gw-1", rank: 2, bytes: 0)) == .admitted) }
         #expect(isRefused("gw-1") && !isRefused("gw-2"))
-        admission.release(bytes: 0, of: "gw-1")
+        admission.release(Admission.Request("gw-1", rank: 0, bytes: 0))
         #expect(!isRefused("gw-1"))
-        for _ in 0..<8 { #expect(admission.admit(rank: 0, bytes: 4 << 20, of: "gw-2") == .admitted) }
+        for _ in 0..<8 { #expect(admission.admit(Admission.Request("gw-2", rank: 0, bytes: 4 << 20)) == .admitted) }
         #expect(isRefused("gw-2", bytes: 1) && !isRefused("gw-2") && !isRefused("gw-3", bytes: 40 << 20))
-        for _ in 0..<8 { admission.release(bytes: 4 << 20, of: "gw-2") }
+        for _ in 0..<8 { admission.release(Admission.Request("gw-2", rank: 0, bytes: 4 << 20)) }
         #expect(!isRefused("gw-2", bytes: 40 << 20))
+    }
+
+    @Test("Pulls that may wait take no place of others, whatever their number, and their bodies have a limit together")
+    func patient() {
+        var admission = Admission(random: SeededRandom(seed: 1))
+        func pull(_ number: Int, bytes: Int) -> Admission.Request {
+            Admission.Request(Self.device(number), rank: 1, bytes: bytes, isPatient: true)
+        }
+        let admitted = (0..<10_000).count { admission.admit(pull($0, bytes: 4 << 10)) == .admitted }
+        #expect(admitted == 10_000 && admission.requests == 0)
+        let places = (0..<300).count {
+            admission.admit(Admission.Request(DeviceID(trusted: "other-\($0)"), rank: 0, bytes: 0)) == .admitted
+        }
+        #expect(places == 256)
+        // Another 6,384 have 64 MiB together with them.
+        let more = (20_000..<30_000).count { admission.admit(pull($0, bytes: 4 << 10)) == .admitted }
+        #expect(more == (64 << 20) / (4 << 10) - 10_000)
+        admission.release(pull(0, bytes: 4 << 10))
+        #expect(admission.admit(pull(40_000, bytes: 4 << 10)) == .admitted)
     }
 
     /// Sixteen requests each.

@@ -10,7 +10,7 @@ struct ReadTurnsTests {
         #expect(turns.isEmpty && turns.next() == [])
         turns.add((0..<2).map { "l\($0)" }, as: .long)
         turns.add((0..<300).map { "e\($0)" }, as: .ended)
-        turns.add((0..<40).map { "w\($0)" }, as: .woken)
+        turns.add((0..<40).map { "w\($0)" }, as: .patient)
         turns.add((0..<33).map { "s\($0)" }, as: .short)
         var taken: [[String]] = []
         while !turns.isEmpty { taken.append(turns.next()) }
@@ -23,7 +23,7 @@ struct ReadTurnsTests {
     @Test("A request that comes late waits for one turn of each other kind, however many requests of them wait")
     func fairness() {
         var turns = ReadTurns<String>()
-        turns.add(Array(repeating: "w", count: 10_000), as: .woken)
+        turns.add(Array(repeating: "w", count: 10_000), as: .patient)
         turns.add(Array(repeating: "e", count: 10_000), as: .ended)
         #expect(turns.next().count == 32)
         turns.add(["s"], as: .short)

@@ -8,10 +8,15 @@ package import SyncCore
 /// A fleet that returns after an outage asks all at once. Requests beyond the limit are refused at once, with a `Retry-After` that differs
 /// for each: the time to serve those that wait, plus a random part, so that they do not return as a wave. Pushes store work safely and come
 /// first; listings can wait longest.
+///
+/// A pull that may wait for news is in no hurry, and after a commit all devices of a fleet send one. Such pulls need no place: each holds a
+/// connection, of which the hub has a limited number, and their bodies are limited together.
 package struct Admission: Sendable {
-    /// Admitted requests, from head to answer, and the largest total size of their bodies, bytes.
+    /// Admitted requests with a place, from head to answer, and the largest total size of their bodies, bytes.
     package private(set) var requests = 0
-    private(set) var bytes = 0
+    private var bytes = 0
+    /// The largest total size of the bodies of admitted pulls that may wait, bytes.
+    private var patientBytes = 0
     private var byDevice: [DeviceID: Share] = [:]
     /// Served requests per second, as a moving average.
     private(set) var rate = 200.0
@@ -20,6 +25,8 @@ package struct Admission: Sendable {
     /// Beyond these limits memory and waiting times grow, and no request is served sooner.
     static let requestsMax = 256
     static let bytesMax = 128 << 20
+    /// Ten thousand pulls of thirty entities.
+    static let patientBytesMax = 64 << 20
     /// The limit of one device. An agent has four requests at most: a cycle, two files and a probe of the operator.
     package static let deviceRequestsMax = 16
     static let deviceBytesMax = 32 << 20
@@ -28,6 +35,21 @@ package struct Admission: Sendable {
 
     package init(random: SeededRandom) {
         self.random = random
+    }
+
+    /// A request that asks to be admitted.
+    package struct Request: Sendable {
+        package var device: DeviceID
+        /// 0 is admitted while there is room at all, 1 in the first three quarters of it, 2 in the first half.
+        package var rank: Int
+        /// The largest size that its body may need.
+        package var bytes: Int
+        /// It is a pull that may wait for news.
+        package var isPatient: Bool
+
+        package init(_ device: DeviceID, rank: Int, bytes: Int, isPatient: Bool = false) {
+            (self.device, self.rank, self.bytes, self.isPatient) = (device, rank, bytes, isPatient)
+        }
     }
 
     package enum Verdict: Equatable, Sendable {
@@ -43,28 +65,32 @@ package struct Admission: Sendable {
         var bytes = 0
     }
 
-    /// Admits a request or refuses it.
-    ///
-    /// - Parameters:
-    ///   - rank: 0 is admitted while there is room at all, 1 in the first three quarters of it, 2 in the first half.
-    ///   - bytes: Largest size that its body may need.
-    ///   - device: The calling device.
-    package mutating func admit(rank: Int, bytes: Int, of device: DeviceID) -> Verdict {
-        let own = byDevice[device] ?? Share()
-        guard own.requests < Self.deviceRequestsMax, own.requests == 0 || own.bytes + bytes <= Self.deviceBytesMax else {
+    package mutating func admit(_ request: Request) -> Verdict {
+        let own = byDevice[request.device] ?? Share()
+        guard own.requests < Self.deviceRequestsMax, own.requests == 0 || own.bytes + request.bytes <= Self.deviceBytesMax else {
             return .deviceRefused(seconds: waitingTime(behind: own.requests))
         }
-        let share = [1.0, 0.75, 0.5][min(max(rank, 0), 2)]
-        let isFull = Double(requests) >= share * Double(Admission.requestsMax)
-        // A single request always fits, because the limit of a body is lower.
-        let isHeavy = requests > 0 && Double(self.bytes + bytes) > share * Double(Admission.bytesMax)
-        guard !isFull, !isHeavy else {
-            return .refused(seconds: waitingTime(behind: requests))
-        }
-        requests += 1
-        self.bytes += bytes
-        byDevice[device] = Share(requests: own.requests + 1, bytes: own.bytes + bytes)
+        guard hasRoom(for: request) else { return .refused(seconds: waitingTime(behind: requests)) }
+        count(request, 1)
+        byDevice[request.device] = Share(requests: own.requests + 1, bytes: own.bytes + request.bytes)
         return .admitted
+    }
+
+    private func hasRoom(for request: Request) -> Bool {
+        if request.isPatient { return patientBytes + request.bytes <= Self.patientBytesMax }
+        let share = [1.0, 0.75, 0.5][min(max(request.rank, 0), 2)]
+        // A single request always fits, because the limit of a body is lower.
+        let isHeavy = requests > 0 && Double(bytes + request.bytes) > share * Double(Self.bytesMax)
+        return Double(requests) < share * Double(Self.requestsMax) && !isHeavy
+    }
+
+    private mutating func count(_ request: Request, _ sign: Int) {
+        if request.isPatient {
+            patientBytes += sign * request.bytes
+        } else {
+            requests += sign
+            bytes += sign * request.bytes
+        }
     }
 
     private mutating func waitingTime(behind requests: Int) -> Int {
@@ -73,12 +99,11 @@ package struct Admission: Sendable {
         return max(1, Int(min(turn + spread, Double(Admission.waitMax))))
     }
 
-    /// Releases a place that ``admit(rank:bytes:of:)`` admitted.
-    package mutating func release(bytes: Int, of device: DeviceID) {
-        requests -= 1
-        self.bytes -= bytes
-        guard let own = byDevice[device] else { preconditionFailure("a place of \(device) was given back twice") }
-        byDevice[device] = own.requests == 1 ? nil : Share(requests: own.requests - 1, bytes: own.bytes - bytes)
+    /// Releases the room of a request that ``admit(_:)`` admitted.
+    package mutating func release(_ request: Request) {
+        count(request, -1)
+        guard let own = byDevice[request.device] else { preconditionFailure("a place of \(request.device) was given back twice") }
+        byDevice[request.device] = own.requests == 1 ? nil : Share(requests: own.requests - 1, bytes: own.bytes - request.bytes)
     }
 
     package mutating func served(_ count: Int, in time: Duration) {

@@ -95,7 +95,7 @@ final class HubHandler: HTTPHandler {
     private func admit(_ request: HubRequest, at endpoint: Endpoint, of device: DeviceID) -> HTTPAdmission {
         // A body of any size goes to the disk and not through memory.
         if let uploads = worker.uploads, endpoint.isTus, request.method == "PATCH" || request.method == "POST" {
-            switch worker.place(rank: 2, bytes: uploads.storage.traits.bytesPerUpload, of: device) {
+            switch worker.place(for: Admission.Request(device, rank: 2, bytes: uploads.storage.traits.bytesPerUpload)) {
             case .none(_, let isOwn): return answering(overloaded(2, isOwn), to: request)
             case .slot(let slot):
                 return .stream(limit: nil) { [self] exchange in ask(request, slot, exchange, uploads) }
@@ -103,7 +103,9 @@ final class HubHandler: HTTPHandler {
         }
         let asksFiles = endpoint == .file || endpoint == .blob
         let bytes = min(request.contentLength ?? Limits.hubRequestBytes, Limits.hubRequestBytes)
-        switch worker.place(rank: endpoint.rank, bytes: bytes, of: device) {
+        // A body without a length may turn out too large for a wait.
+        let isPatient = request.contentLength != nil && worker.patience(of: request, bytes: bytes) != nil
+        switch worker.place(for: Admission.Request(device, rank: endpoint.rank, bytes: bytes, isPatient: isPatient)) {
         case .none(let seconds, let isOwn): return answering(overloaded(seconds, isOwn), to: request)
         case .slot(let slot):
             return .collect(limit: Limits.hubRequestBytes) { [self] exchange, body in
@@ -141,7 +143,7 @@ final class HubHandler: HTTPHandler {
             let token = try Hub.enrolmentToken(request)
             if mayLag, gate.tokens?.find(token) == nil { return enrolLater(request, exchange) }
             let entry = try gate.enrolling(token)
-            switch worker.place(rank: Endpoint.enroll.rank, bytes: request.body.count, of: entry.device) {
+            switch worker.place(for: Admission.Request(entry.device, rank: Endpoint.enroll.rank, bytes: request.body.count)) {
             case .none(let seconds, let isOwn): answer(overloaded(seconds, isOwn), to: request, exchange)
             case .slot(let slot): submit(request, slot, exchange)
             }

@@ -40,7 +40,7 @@ final class HubReaders: Sendable {
 
     func submit(_ job: HubWorker.Job) {
         let isLong = Endpoint.find(job.request.path)?.rank ?? 0 > 1
-        (isLong ? long : short).submit([job], as: isLong ? .long : .short)
+        (isLong ? long : short).submit([job], as: isLong ? .long : job.wait == nil ? .short : .patient)
     }
 
     /// Ends after the waiting requests are answered.

@@ -106,20 +106,17 @@ final class HubWorker: @unchecked Sendable {
 
     // MARK: From any thread
 
-    /// The place of one request in the admission limit. It is released with the last reference, however the request ended: a client that
-    /// leaves in the middle of its body must not cost a place forever.
+    /// The room of one request (``Admission``). It is released with the last reference, however the request ended: a client that leaves in
+    /// the middle of its body must not cost a place forever.
     final class Slot: Sendable {
         private let worker: HubWorker
-        private let bytes: Int
-        private let device: DeviceID
+        private let request: Admission.Request
 
-        fileprivate init(_ worker: HubWorker, bytes: Int, of device: DeviceID) {
-            self.worker = worker
-            self.bytes = bytes
-            self.device = device
+        fileprivate init(_ worker: HubWorker, _ request: Admission.Request) {
+            (self.worker, self.request) = (worker, request)
         }
 
-        deinit { worker.admission.withLock { $0.release(bytes: bytes, of: device) } }
+        deinit { worker.admission.withLock { $0.release(request) } }
     }
 
     enum Place {
@@ -128,9 +125,9 @@ final class HubWorker: @unchecked Sendable {
         case none(seconds: Int, isOwn: Bool)
     }
 
-    func place(rank: Int, bytes: Int, of device: DeviceID) -> Place {
-        switch admission.withLock({ $0.admit(rank: rank, bytes: bytes, of: device) }) {
-        case .admitted: return .slot(Slot(self, bytes: bytes, of: device))
+    func place(for request: Admission.Request) -> Place {
+        switch admission.withLock({ $0.admit(request) }) {
+        case .admitted: return .slot(Slot(self, request))
         case .refused(let seconds):
             figures.overloaded.add(1, ordering: .relaxed)
             return .none(seconds: seconds, isOwn: false)
@@ -243,13 +240,19 @@ final class HubWorker: @unchecked Sendable {
 
     private static let lookUpPeriod = TimeAmount.seconds(1)
 
+    /// Returns how long a request may wait for news, seconds; `nil`: it must be answered at once.
+    ///
+    /// - Parameter bytes: Size of its body.
+    func patience(of request: HubRequest, bytes: Int) -> Int? {
+        guard Endpoint.find(request.path) == .pull, bytes <= PullWaits.bodyMax, reading.withLock({ $0 }) != nil else { return nil }
+        return request.headers[WaitPreference.field].flatMap { WaitPreference.seconds(in: $0) }
+    }
+
     /// Lets the client wait for news, if it asks for that and this hub can.
     ///
     /// - Parameter standBy: Called when the wait begins.
     func wait(of request: HubRequest, standBy: @escaping @Sendable () -> Void) -> PullWait? {
-        guard Endpoint.find(request.path) == .pull, request.body.count <= PullWaits.bodyMax, reading.withLock({ $0 }) != nil,
-            let seconds = request.headers[WaitPreference.field].flatMap({ WaitPreference.seconds(in: $0) })
-        else { return nil }
+        guard let seconds = patience(of: request, bytes: request.body.count) else { return nil }
         let until = environment.time.now().instant.advanced(by: .seconds(seconds))
         return PullWait(lastWait.wrappingAdd(1, ordering: .relaxed).newValue, seconds: seconds, until: until, standBy: standBy)
     }

@@ -33,7 +33,7 @@ final class PullWaits: @unchecked Sendable {
     private let reader: HubReader
     private let environment: HubService.Environment
     private let figure: @Sendable (Int) -> Void
-    /// Receives the pulls that are to be answered again (``ReadKind/woken``), or for the last time (``ReadKind/ended``). Set once, before
+    /// Receives the pulls that are to be answered again (``ReadKind/patient``), or for the last time (``ReadKind/ended``). Set once, before
     /// there are any.
     var handOut: ([HubWorker.Job], ReadKind) -> Void = { _, _ in }
 
@@ -128,12 +128,12 @@ final class PullWaits: @unchecked Sendable {
         // A database that cannot be read has no news. Each wait ends in time, with an answer that says so.
         guard let sight = reader.sight(at: now), let seen = list.seen else { return }
         if sight.frame != seen.frame || sight.head < seen.head || hasOtherTokens {
-            return release(list.concerned(by: nil, sight), as: .woken)
+            return release(list.concerned(by: nil, sight), as: .patient)
         }
         guard sight.head > seen.head else { return }
         guard let found = reader.changes(after: seen, at: now, scopes: list.scopes(of:)) else { return }
         let changes = found.sight.frame == seen.frame ? found.changes : nil
-        release(list.concerned(by: changes, found.sight), as: .woken)
+        release(list.concerned(by: changes, found.sight), as: .patient)
     }
 
     private func release(_ ids: [WaitingPulls.ID], as kind: ReadKind) {

@@ -1,9 +1,9 @@
 /// The kinds of requests that take turns at a reader, in the order of their turns.
 enum ReadKind: Int, CaseIterable {
-    /// Pulls and other short requests, as they came.
+    /// Other pulls and short requests, as they came.
     case short
-    /// Pulls that have waited, and may have news: after a commit thousands of them may come at once.
-    case woken
+    /// Pulls that may wait, as they came or after a commit, when thousands of them may come at once.
+    case patient
     /// Pulls whose wait is over. They have no news as a rule, so the database knows their answers from the rows of their devices.
     case ended
     /// Listings and comparisons of a whole entity, which may take seconds.
@@ -14,7 +14,7 @@ enum ReadKind: Int, CaseIterable {
         switch self {
         case .short: 16
         // They mostly bring the same news, which is read once (``HubStore/LatestFeed``).
-        case .woken: 32
+        case .patient: 32
         case .ended: 128
         case .long: 1
         }

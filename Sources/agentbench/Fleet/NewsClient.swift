@@ -10,20 +10,24 @@ struct NewsClient {
         var name: String
         var cursor: String
         var answer: [UInt8] = []
+        /// A pull of it is on its way or waits.
+        var isAsking = false
     }
 
     private let port: UInt16
     private let waitSeconds: Int
+    private let queue: ReadyQueue
     private var waiters: [Waiter] = []
     private var lister: NewsLister?
     private var pushes = 0
+    private var buffer = [UInt8](repeating: 0, count: 65_536)
 
     /// Pulls of a round that are not answered after this time count as lost, nanoseconds.
     private static let patience: UInt64 = 30_000_000_000
-    /// Number of pulls that are sent before the hub has to count them as waiting.
-    private static let atOnce = 64
     /// No round begins unless all waits are open.
     private static let longestStart: UInt64 = 50_000_000_000
+    /// The mark of the lister's socket.
+    private static let listing = UInt64.max
 
     /// Opens one connection for each device and reads the feed to its end.
     ///
@@ -31,38 +35,41 @@ struct NewsClient {
     init(devices: Int, port: UInt16, waitSeconds: Int) throws {
         self.port = port
         self.waitSeconds = waitSeconds
+        queue = try ReadyQueue()
         for index in 0..<devices {
             let name = "news-\(index)"
             let descriptor = try FleetSocket.connect(port)
             waiters.append(Waiter(descriptor: descriptor, name: name, cursor: ""))
             try FleetSocket.send(NewsClient.pull(name, cursor: nil), over: descriptor)
             waiters[index].cursor = try FleetSocket.cursor(in: FleetSocket.receive(descriptor))
+            try queue.add(descriptor, as: UInt64(index))
         }
     }
 
     func close() {
         for waiter in waiters { _ = Glibc.close(waiter.descriptor) }
         lister?.close()
+        queue.close()
     }
 
     /// From now on a new device lists and compares the entity during each round.
-    mutating func beginListing(_ entity: String) throws { lister = try NewsLister(entity, port: port) }
+    mutating func beginListing(_ entity: String) throws {
+        let lister = try NewsLister(entity, port: port)
+        try queue.add(lister.descriptor, as: NewsClient.listing)
+        self.lister = lister
+    }
 
     var listed: NewsLister.Count { lister?.count ?? NewsLister.Count() }
 
-    /// Lets all devices wait. They ask a few at a time: a pull takes a place of the hub until it waits, and the hub refuses those beyond
-    /// the limit of its places (PROTOCOL G4).
+    /// Lets all devices that do not wait do so. They ask all at once, as they do after a change.
     mutating func wait() throws {
         let start = bench_now()
-        for first in stride(from: 0, to: waiters.count, by: NewsClient.atOnce) {
-            let end = min(first + NewsClient.atOnce, waiters.count)
-            for index in first..<end { try ask(index) }
-            while case let count = try waiting(), count < end {
-                guard bench_now() - start < NewsClient.longestStart else {
-                    throw BenchError("only \(count) of \(end) pulls wait after \(NewsClient.longestStart / 1_000_000_000) s")
-                }
-                _ = try hold(nanoseconds: 20_000_000)
+        for index in waiters.indices where !waiters[index].isAsking { try ask(index) }
+        while case let count = try waiting(), count < waiters.count {
+            guard bench_now() - start < NewsClient.longestStart else {
+                throw BenchError("only \(count) of \(waiters.count) pulls wait after \(NewsClient.longestStart / 1_000_000_000) s")
             }
+            _ = try hold(nanoseconds: 20_000_000)
         }
     }
 
@@ -71,35 +78,48 @@ struct NewsClient {
     /// - Returns: The number of waits that ended.
     mutating func hold(nanoseconds: UInt64) throws -> Int {
         let end = bench_now() + nanoseconds
-        var polled = waiters.map { pollfd(fd: $0.descriptor, events: Int16(POLLIN), revents: 0) }
         var ended = 0
         while case let now = bench_now(), now < end {
-            guard poll(&polled, nfds_t(polled.count), Int32((end - now) / 1_000_000) + 1) > 0 else { continue }
-            for index in polled.indices where polled[index].revents != 0 {
-                guard try answer(index) != nil else { continue }
+            try takeAnswers(within: Int32((end - now) / 1_000_000) + 1) { client, index, _ in
                 ended += 1
-                try ask(index)
+                try client.ask(index)
             }
         }
         return ended
     }
 
-    private func ask(_ index: Int) throws {
+    private mutating func ask(_ index: Int) throws {
+        waiters[index].isAsking = true
         let waiter = waiters[index]
         try FleetSocket.send(NewsClient.pull(waiter.name, cursor: waiter.cursor, seconds: waitSeconds), over: waiter.descriptor)
+    }
+
+    /// Reads what arrives within a time.
+    ///
+    /// - Parameter answered: Called for each complete answer to a device: `true` when it has records.
+    private mutating func takeAnswers(
+        within milliseconds: Int32, answered: (inout NewsClient, _ index: Int, _ hasNews: Bool) throws -> Void
+    ) throws {
+        for mark in queue.wait(milliseconds: milliseconds) {
+            if mark == NewsClient.listing {
+                try lister?.receive()
+            } else if let hasNews = try answer(Int(mark)) {
+                try answered(&self, Int(mark), hasNews)
+            }
+        }
     }
 
     /// Reads what has arrived for a device.
     ///
     /// - Returns: `true` when the answer has records; `nil`: it is not complete yet.
     private mutating func answer(_ index: Int) throws -> Bool? {
-        var buffer = [UInt8](repeating: 0, count: 65_536)
         let count = recv(waiters[index].descriptor, &buffer, buffer.count, 0)
         guard count > 0 else { throw BenchError("the hub closed the connection of a waiting device") }
         waiters[index].answer += buffer[..<count]
         guard let answer = FleetAnswer(waiters[index].answer) else { return nil }
         let body = Array(waiters[index].answer[answer.body])
         waiters[index].answer = []
+        waiters[index].isAsking = false
         guard answer.status == 200 else {
             throw BenchError("the hub answered \(answer.status): \(String(decoding: body.prefix(300), as: UTF8.self))")
         }
@@ -118,24 +138,14 @@ struct NewsClient {
         let start = bench_now()
         try FleetSocket.send(NewsClient.push(pushes), over: pusher)
         var times: [UInt64] = []
-        var open = Set(waiters.indices)
-        while !open.isEmpty {
-            guard bench_now() - start < NewsClient.patience else { throw BenchError("\(open.count) devices did not get the news in 30 s") }
-            let order = Array(open)
-            var polled = order.map { pollfd(fd: waiters[$0].descriptor, events: Int16(POLLIN), revents: 0) }
-            if let lister { polled.append(pollfd(fd: lister.descriptor, events: Int16(POLLIN), revents: 0)) }
+        while times.count < waiters.count {
+            guard bench_now() - start < NewsClient.patience else {
+                throw BenchError("\(waiters.count - times.count) devices did not get the news in 30 s")
+            }
             try lister?.proceed()
-            guard poll(&polled, nfds_t(polled.count), lister == nil ? 1_000 : 50) > 0 else { continue }
-            if lister != nil, let last = polled.last, last.revents != 0 { try lister?.receive() }
-            for (entry, index) in zip(polled, order) where entry.revents != 0 {
-                guard let hasNews = try answer(index) else { continue }
-                guard hasNews else {
-                    // Its wait ended just before the change.
-                    try ask(index)
-                    continue
-                }
-                times.append(bench_now() - start)
-                open.remove(index)
+            try takeAnswers(within: lister == nil ? 1_000 : 50) { client, index, hasNews in
+                // Its wait ended just before the change.
+                if hasNews { times.append(bench_now() - start) } else { try client.ask(index) }
             }
         }
         return times
