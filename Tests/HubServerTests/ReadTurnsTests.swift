@@ -20,6 +20,31 @@ struct ReadTurnsTests {
         #expect(turns.next() == [])
     }
 
+    @Test("Quick transactions are followed by larger ones, slow ones by smaller ones, between the limits of their kind")
+    func sizes() {
+        var turns = ReadTurns<Int>()
+        turns.add(Array(repeating: 0, count: 1_000), as: .patient)
+        func sizes(_ milliseconds: [Int64]) -> [Int] {
+            milliseconds.map {
+                let count = turns.next().count
+                turns.ended(count, after: .milliseconds($0))
+                return count
+            }
+        }
+        #expect(sizes([1, 1, 5, 20, 20, 20]) == [32, 64, 128, 128, 64, 32])
+        #expect(sizes([1]) == [32])
+        turns.add(Array(repeating: 0, count: 600), as: .patient)
+        #expect(sizes([1, 1, 1]) == [64, 128, 256])
+        _ = turns.remove(.patient)
+        // The time of a transaction that is not full says nothing about a larger one.
+        turns.add([1, 2], as: .patient)
+        #expect(sizes([1]) == [2])
+        turns.add(Array(repeating: 0, count: 40), as: .short)
+        #expect(sizes([1, 1, 1]) == [16, 16, 8])
+        turns.add([1, 2], as: .long)
+        #expect(sizes([1, 1]) == [1, 1])
+    }
+
     @Test("A request that comes late waits for one turn of each other kind, however many requests of them wait")
     func fairness() {
         var turns = ReadTurns<String>()

@@ -70,9 +70,9 @@ final class HubHandler: HTTPHandler {
         let now = environment.time.now().wall
         let gate = HubGate(tokens: environment.tokens(), grace: worker.tokenGrace, now: now)
         do throws(HubRefusal) {
-            try HubGate.checkVersion(request.headers, isTus: endpoint.isTus)
+            try HubGate.checkVersion(request.hubHeaders, isTus: endpoint.isTus)
             if mayLag, worker.keepsTokens, gate.lacksToken(request.headers) { return lookingUp(request, at: endpoint) }
-            let caller = try gate.caller(request.headers, certificate: request.certificateDevice, at: endpoint)
+            let caller = try gate.caller(request, at: endpoint)
             guard endpoint.methods.contains(request.method) else { return answering(Hub.wrongMethod(at: endpoint), to: request) }
             return .known(admit(request, at: endpoint, of: caller.device))
         } catch {

@@ -73,7 +73,10 @@ final class HubReadWorker: @unchecked Sendable {
             return (jobs, inbox.isAwaited)
         }
         if isMore { loop.execute { self.turn() } }
-        if !jobs.isEmpty { answer(jobs, from: start) }
+        if jobs.isEmpty { return }
+        answer(jobs, from: start)
+        let elapsed = Duration.nanoseconds((NIODeadline.now() - start).nanoseconds)
+        inbox.withLock { $0.turns.ended(jobs.count, after: elapsed) }
     }
 
     private func refuse(_ jobs: [HubWorker.Job]) {

@@ -72,7 +72,7 @@ extension Hub {
         _ request: HubRequest, _ caller: HubGate.Caller, _ row: HubStore.ReplicaRow?
     ) -> HubEvidence? {
         if settings.ablations.contains(.proofIgnored) { return nil }
-        guard let text = HubRequestHeaders(reading: request.headers).receipt,
+        guard let text = request.hubHeaders.receipt,
             let receipt = Receipt.read(text, secret: state.secret)
         else { return nil }
         let evidence = HubEvidence(
@@ -157,7 +157,7 @@ extension Hub {
 
     /// Returns whether the receipt is the last one that this database was given.
     private func isNewest(_ request: HubRequest, _ device: DeviceID, _ replica: ReplicaID, _ row: HubStore.ReplicaRow) -> Bool {
-        guard let receipt = HubRequestHeaders(reading: request.headers).receipt.flatMap({ Receipt.read($0, secret: state.secret) }) else {
+        guard let receipt = request.hubHeaders.receipt.flatMap({ Receipt.read($0, secret: state.secret) }) else {
             return false
         }
         return receipt.device == device && receipt.replica == replica && row.maxSeq > 0 && receipt.seq >= row.maxSeq

@@ -10,7 +10,7 @@ extension Hub {
     func noteWaiting(
         _ request: HubRequest, _ caller: HubGate.Caller, settled: Int64 = 0, at now: Timestamp
     ) throws(DatabaseError) {
-        guard let waiting = HubRequestHeaders(reading: request.headers).waiting else { return }
+        guard let waiting = request.hubHeaders.waiting else { return }
         try store.noteWaiting(caller.device, max(0, waiting - settled), at: now)
     }
 }

@@ -23,7 +23,7 @@ extension Hub {
         if endpoint == .enroll { return try enroll(request, at: now) }
         guard endpoint.isForDevices else { return open(endpoint, request, at: now) }
         let gate = HubGate(tokens: settings.tokens, grace: settings.tokenGrace, now: now)
-        var proved = try gate.caller(request.headers, certificate: request.certificateDevice, at: endpoint)
+        var proved = try gate.caller(request, at: endpoint)
         proved.share = try querying { () throws(DatabaseError) in try share(of: proved.device) }
         caller = proved
         if let token = proved.token, token.awaitsFirstUse {

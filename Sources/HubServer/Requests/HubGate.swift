@@ -48,19 +48,17 @@ package struct HubGate: Sendable {
         return entry
     }
 
-    /// - Parameters:
-    ///   - certificate: The device that a verified client certificate names.
-    ///   - endpoint: The requested endpoint. An expired token may only request the next one.
+    /// - Parameter endpoint: The requested endpoint. An expired token may only request the next one.
     /// - Throws: A refusal with `unsupported-sync-version`, `auth` or `device-blocked`.
-    func caller(_ headers: HTTPHeaders, certificate: DeviceID?, at endpoint: Endpoint) throws(HubRefusal) -> Caller {
-        let said = HubRequestHeaders(reading: headers)
-        try HubGate.checkVersion(headers, isTus: endpoint.isTus)
-        let token = try self.token(headers, certificate, at: endpoint)
-        guard let device = token?.device ?? certificate ?? said.device else {
+    func caller(_ request: HubRequest, at endpoint: Endpoint) throws(HubRefusal) -> Caller {
+        let said = request.hubHeaders
+        try HubGate.checkVersion(said, isTus: endpoint.isTus)
+        let token = try self.token(request.headers, request.certificateDevice, at: endpoint)
+        guard let device = token?.device ?? request.certificateDevice ?? said.device else {
             throw HubGate.unauthenticated("Sync-Device is missing")
         }
         // A credential speaks for one device; the header can only repeat it.
-        if let named = headers[HubHeader.device], named != device.text {
+        if let named = request.headers[HubHeader.device], named != device.text {
             throw HubGate.unauthenticated("the credential belongs to another device")
         }
         guard said.schemas.isReadable else {
@@ -69,8 +67,7 @@ package struct HubGate: Sendable {
         return Caller(device: device, replica: said.replica, token: token, schemas: said.schemas, abilities: said.abilities)
     }
 
-    static func checkVersion(_ headers: HTTPHeaders, isTus: Bool = false) throws(HubRefusal) {
-        let said = HubRequestHeaders(reading: headers)
+    static func checkVersion(_ said: HubRequestHeaders, isTus: Bool = false) throws(HubRefusal) {
         guard said.version.flatMap({ Int($0) }) == HubHeader.currentVersion || (isTus && said.version == nil) else {
             throw HubRefusal(
                 Problem(

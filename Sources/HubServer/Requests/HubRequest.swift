@@ -6,7 +6,9 @@ package struct HubRequest: Sendable {
     /// Percent-decoded, without the query.
     package var path: String
     package var query: HubQuery
-    package var headers: HTTPHeaders
+    package var headers: HTTPHeaders { didSet { hubHeaders = HubRequestHeaders(reading: headers) } }
+    /// The content of the protocol's own header fields, which are read once.
+    private(set) var hubHeaders: HubRequestHeaders
     /// The body as received: the hub decodes a `Content-Encoding`.
     package var body: [UInt8]
     /// The device that a verified client certificate names.
@@ -48,6 +50,7 @@ package struct HubRequest: Sendable {
             query.append(name, value)
         }
         self.headers = headers
+        hubHeaders = HubRequestHeaders(reading: headers)
         self.body = body
         self.certificateDevice = certificateDevice
     }

@@ -67,7 +67,7 @@ extension Hub {
         return requests.compactMap { request in
             guard let endpoint = Endpoint.find(request.path), endpoint.isForDevices else { return nil }
             do throws(HubRefusal) {
-                return (request, try gate.caller(request.headers, certificate: request.certificateDevice, at: endpoint))
+                return (request, try gate.caller(request, at: endpoint))
             } catch {
                 // It is refused in its turn, and needs no row for that.
                 return nil

@@ -48,7 +48,7 @@ extension Hub {
             throw HubRefusal(Problem("malformed", status: 400, detail: "Sync-Replica is missing: a push speaks for one database"))
         }
         // A push for another history waits until its device has asked which of its mutations this one still knows.
-        if let epoch = HubRequestHeaders(reading: request.headers).epoch, epoch != state.epoch {
+        if let epoch = request.hubHeaders.epoch, epoch != state.epoch {
             throw HubRefusal(Feed.resync("epoch-changed", "the push is meant for another history of this hub"))
         }
         return try querying { () throws(DatabaseError) in
@@ -65,7 +65,7 @@ extension Hub {
                 device: device, share: caller.share, now: now, settings: settings, store: store, head: state.head,
                 offering: offering(at: now), schemas: caller.schemas)
             let results = try batch.decide(push.items)
-            if let version = batch.versionAhead, HubRequestHeaders(reading: request.headers).epoch == state.epoch {
+            if let version = batch.versionAhead, request.hubHeaders.epoch == state.epoch {
                 countClaim(device, version: version)
             }
             try batch.write()

@@ -17,7 +17,7 @@ extension Hub {
 
     /// The one-time token of a request that needs no other credential. It must cost next to nothing, so it is small and never compressed.
     static func enrolmentToken(_ request: HubRequest) throws(HubRefusal) -> String {
-        try HubGate.checkVersion(request.headers)
+        try HubGate.checkVersion(request.hubHeaders)
         guard asciiCaseEqual(request.headers["Content-Encoding"] ?? "identity", "identity") else {
             var response = HubResponse(
                 Problem("encoding-unsupported", status: 415, detail: "an enrolment is not compressed: expected Content-Encoding identity"))
