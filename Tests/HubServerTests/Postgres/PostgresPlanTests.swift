@@ -46,15 +46,13 @@ struct PostgresPlanTests {
 
     private static let cursor = "DECLARE stream NO SCROLL CURSOR FOR "
 
-    /// The plans of all statements that the connection has prepared, made without values. A plan that the session has kept is shown as it
-    /// is.
+    /// The plans of all statements that the connection has prepared. They are made without values, as a connection of the hub demands.
+    /// A plan that the session has kept is shown as it is.
     private static func plans(_ database: any HubDatabase) throws -> [Plan] {
         let statements = try database.all("SELECT name, statement, cardinality(parameter_types) FROM pg_prepared_statements ORDER BY name")
         {
             ($0.text(0), $0.text(1), Int($0.int(2)))
         }
-        try database.execute("SET plan_cache_mode = force_generic_plan")
-        try database.settle()
         var plans: [Plan] = []
         for (prepared, text, count) in statements {
             // The rows of a cursor are planned when it is declared.
@@ -73,8 +71,6 @@ struct PostgresPlanTests {
             plans.append(Plan(statement: statement, lines: try database.all("EXPLAIN EXECUTE \(name)\(values)") { $0.text(0) }))
             if isStreamed { try database.execute("DEALLOCATE streamed") }
         }
-        try database.execute("SET plan_cache_mode = auto")
-        try database.settle()
         return plans
     }
 
