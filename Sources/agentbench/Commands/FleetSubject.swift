@@ -114,7 +114,7 @@ extension FleetRun {
         snapshot = 30
         switch subject {
         case .load: devices = 2_000
-        case .news: devices = 5_000
+        case .news: devices = 10_000
         case .scopes, .stop, .snapshot, .seeding, .idlePulls: break
         }
     }
