@@ -14,8 +14,18 @@ extension Hub {
     /// the keys that they have locked.
     func moveKeys(from page: Int64, _ run: HousekeepingRun) throws(HubError) -> HousekeepingRun.Slice {
         guard let move = store.database.spelling.keys.move else { return HousekeepingRun.Slice() }
-        let (slice, isThrough) = try transact(.removing) { () throws(DatabaseError) in
-            try store.moveKeys(move, from: page, pages: Hub.keyPagesMax, limit: run.keysMax)
+        let (slice, isThrough): (HousekeepingRun.Slice, Bool)
+        do throws(HubError) {
+            (slice, isThrough) = try transact(.removing, isReported: { false }) { () throws(DatabaseError) in
+                try store.moveKeys(move, from: page, pages: Hub.keyPagesMax, limit: run.keysMax)
+            }
+        } catch {
+            // Another hub may have removed the table since this one looked for it.
+            if try transact(.reading, { () throws(DatabaseError) in try store.database.number(move.pages) < 0 }) {
+                return HousekeepingRun.Slice()
+            }
+            report?(error)
+            throw error
         }
         guard isThrough else { return slice }
         do throws(HubError) {
