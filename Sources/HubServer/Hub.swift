@@ -64,6 +64,7 @@ package final class Hub {
     let witness = HubWitness()
     /// Read by the readers beside this hub.
     let generation: HubGeneration
+    let totals: EntityTotals
     /// `true` in a ``HubReader``: nothing may be changed.
     let onlyReads: Bool
     /// The time of the latest request.
@@ -113,7 +114,7 @@ package final class Hub {
         self.place = place
         self.settings = settings
         self.random = random
-        generation = HubGeneration()
+        (generation, totals) = (HubGeneration(), EntityTotals())
         confirmed = ConfirmedHead()
         onlyReads = false
         do throws(DatabaseError) {
@@ -132,7 +133,8 @@ package final class Hub {
 
     /// The state behind a ``HubReader``: the same settings, and a connection that only reads.
     init(readingBeside hub: Hub, _ database: any HubDatabasePlace) throws(HubError) {
-        (place, settings, random, generation, onlyReads) = (hub.place, hub.settings, hub.random, hub.generation, true)
+        (place, settings, random, onlyReads) = (hub.place, hub.settings, hub.random, true)
+        (generation, totals) = (hub.generation, hub.totals)
         (state, known, confirmed, lineage) = (hub.state, hub.known, hub.confirmed, hub.lineage)
         (scopeIndexes, scopeGeneration, versionMark) = (hub.scopeIndexes, hub.scopeGeneration, hub.versionMark)
         entityMark = hub.entityMark

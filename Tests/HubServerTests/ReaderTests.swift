@@ -134,14 +134,7 @@ struct ReaderTests {
 
     @Test("A large entity is counted once in a while, and its first page says about how many records there are")
     func totals() throws {
-        let rows = try HubRows()
-        _ = try HubBench(place: rows.place)
-        try rows.run(
-            """
-            WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000)
-            INSERT INTO record(entity, id, version, data, hlc, writer, origin_key, updated_at_ms)
-            SELECT 'audits', 'r-' || i, i, '{}', '0199c3f2a1b4-0007-9f2c11ab', 'gw', 'k', 1 FROM n
-            """)
+        let rows = try Self.largeEntity()
         let bench = try HubBench(place: rows.place)
         func total() throws -> Int64? { try bench.pull([("audits", nil)], limit: 1).pages.first?.total }
         #expect(try total() == 20_000)
@@ -150,6 +143,39 @@ struct ReaderTests {
         let more = (2...200).map { Sent("k-\($0)", seq: Int64($0), .create, id: "a-\($0)") }
         #expect(try bench.verdicts(more).allSatisfy { $0.verdict.word == "accepted" })
         #expect(try total() == 20_200)
+    }
+
+    @Test("Where a reader counts, no page waits for the number of records of a large entity")
+    func totalsLater() throws {
+        let rows = try Self.largeEntity()
+        let bench = try HubBench(place: rows.place)
+        let reader = try #require(try bench.hub.reader())
+        bench.hub.totals.isServed = true
+        func total(_ entity: EntityName = "audits") throws -> Int64? { try bench.pull([(entity, nil)], limit: 1).pages.first?.total }
+        #expect(try total() == nil && reader.lacksTotals)
+        reader.countNext(at: bench.now)
+        #expect(try total() == 20_000 && !reader.lacksTotals)
+        let more = (1...199).map { Sent("k-\($0)", seq: Int64($0), .create, id: "a-\($0)") }
+        #expect(try bench.verdicts(more).allSatisfy { $0.verdict.word == "accepted" })
+        #expect(try total() == 20_000 && !reader.lacksTotals)
+        #expect(try bench.verdict(Sent("k-200", seq: 200, .create, id: "a-200")).word == "accepted")
+        // The number of before stands until the new one is there.
+        #expect(try total() == 20_000 && reader.lacksTotals)
+        reader.countNext(at: bench.now)
+        #expect(try total() == 20_200 && !reader.lacksTotals)
+    }
+
+    /// A hub's database with 20,000 records of `audits`.
+    private static func largeEntity() throws -> HubRows {
+        let rows = try HubRows()
+        _ = try HubBench(place: rows.place)
+        try rows.run(
+            """
+            WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000)
+            INSERT INTO record(entity, id, version, data, hlc, writer, origin_key, updated_at_ms)
+            SELECT 'audits', 'r-' || i, i, '{}', '0199c3f2a1b4-0007-9f2c11ab', 'gw', 'k', 1 FROM n
+            """)
+        return rows
     }
 
     @Test("A database in memory has one connection, and no reader")

@@ -11,6 +11,8 @@ final class HubReadWorker: @unchecked Sendable {
     private let outcome: Outcome
     private let waits: PullWaits?
     private let keeper: AnswerKeeper
+    /// Called on `loop` when a page has lacked the number of records of its entity. Set once, before there are requests.
+    var countTotals: () -> Void = {}
     private let inbox = Mutex(Inbox())
 
     /// The receivers of requests, once they are answered or cannot be answered here.
@@ -75,8 +77,14 @@ final class HubReadWorker: @unchecked Sendable {
         if isMore { loop.execute { self.turn() } }
         if jobs.isEmpty { return }
         answer(jobs, from: start)
+        if reader.lacksTotals { countTotals() }
         let elapsed = Duration.nanoseconds((NIODeadline.now() - start).nanoseconds)
         inbox.withLock { $0.turns.ended(jobs.count, after: elapsed) }
+    }
+
+    /// Counts the records of an entity for the pages to come. May be called from any thread.
+    func count() {
+        loop.execute { self.reader.countNext(at: self.environment.time.now().wall) }
     }
 
     private func refuse(_ jobs: [HubWorker.Job]) {

@@ -28,6 +28,8 @@ final class HubReaders: Sendable {
         self.short = short
         long = readers.count > 1 ? HubReadWorker(readers[1].reader, on: readers[1].loop, nil, environment, outcome) : short
         waits.handOut = { [unowned short] jobs, kind in short.submit(jobs, as: kind) }
+        for worker in [short, long] { worker.countTotals = { [unowned long] in long.count() } }
+        reader.hub.totals.isServed = true
     }
 
     /// Returns whether a reader may answer the request.

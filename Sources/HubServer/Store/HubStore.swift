@@ -21,8 +21,6 @@ final class HubStore {
     private var untold: [RecordName] = []
     /// Only set where reading requests are answered.
     var newest: NewestVersions?
-    /// Numbers of records that were counted, and the newest commit at that time; see `total`.
-    var totals: [EntityName: (count: Int64, head: Int64)] = [:]
     /// Holds back the writes of a transaction's requests; `nil`: all rows are written at once.
     var group: WriteGroup?
     /// `nil` except in a transaction that only reads.

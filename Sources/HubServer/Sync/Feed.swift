@@ -23,6 +23,7 @@ struct Feed {
     var views: SchemaViews
     /// Receives a cursor that this database cannot have given out; `nil`: such cursors are not reported.
     let witness: HubWitness?
+    let totals: EntityTotals
     /// Measures searches; `nil`: nothing is measured.
     let time: (any TimeSource)?
     /// All rows behind the cursors of this request, for entities with few of them.
@@ -169,9 +170,17 @@ struct Feed {
         return page
     }
 
-    private func total(of entity: EntityName) throws(DatabaseError) -> Int64 {
-        guard let scopes = scopes(of: entity) else { return try store.total(entity, at: head) }
-        return try store.scopeTotals(entity, scopes.codes).present
+    /// The number of live records; `nil`: it is not counted yet.
+    private func total(of entity: EntityName) throws(DatabaseError) -> Int64? {
+        if let scopes = scopes(of: entity) { return try store.scopeTotals(entity, scopes.codes).present }
+        if let known = totals.records(of: entity, at: head) { return known }
+        let few = try store.total(entity, upTo: EntityTotals.exactMax)
+        if few <= EntityTotals.exactMax { return few }
+        totals.demand(entity)
+        if totals.isServed { return nil }
+        let count = try store.total(entity)
+        totals.keep(count, of: entity, at: head)
+        return count
     }
 
     /// A damaged row says nothing about its record, not even that it does not exist.

@@ -162,6 +162,6 @@ extension Hub {
             opening: state.opening, lineage: lineage, device: caller.device,
             letsGo: caller.abilities.contains(.revocations),
             views: SchemaViews(caller.schemas, settings.rules, ablations: settings.ablations),
-            witness: settings.ablations.contains(.proofIgnored) ? nil : witness, time: settings.time)
+            witness: settings.ablations.contains(.proofIgnored) ? nil : witness, totals: totals, time: settings.time)
     }
 }

@@ -59,23 +59,16 @@ extension HubStore {
         }
     }
 
-    /// The number of live records, for displays of progress.
-    ///
-    /// Counting walks through the entity. The number of a large one is therefore cached until enough commits have come that it may be wrong
-    /// by one in a hundred.
-    ///
-    /// - Parameter head: The newest commit of the present transaction.
-    func total(_ entity: EntityName, at head: Int64) throws(DatabaseError) -> Int64 {
-        if let known = totals[entity], known.count >= HubStore.exactTotalMax, (0..<known.count / 100).contains(head - known.head) {
-            return known.count
-        }
-        let count = try database.first(
-            "SELECT count(*) FROM record WHERE entity = ? AND data IS NOT NULL", .text(entity.text)
-        ) { $0.int(0) }
-        totals[entity] = (count ?? 0, head)
-        return count ?? 0
+    /// The number of live records, if it is not above a limit; otherwise one more than the limit.
+    func total(_ entity: EntityName, upTo limit: Int64) throws(DatabaseError) -> Int64 {
+        try database.first(
+            "SELECT count(*) FROM (SELECT id FROM record WHERE entity = ? AND id > ? AND data IS NOT NULL ORDER BY id LIMIT ?) AS part",
+            .text(entity.text), .text(""), .int(limit + 1)
+        ) { $0.int(0) } ?? 0
     }
 
-    /// Entities up to this number of records are counted each time.
-    static let exactTotalMax: Int64 = 10_000
+    /// The number of live records. Counting walks through the entity.
+    func total(_ entity: EntityName) throws(DatabaseError) -> Int64 {
+        try database.first("SELECT count(*) FROM record WHERE entity = ? AND data IS NOT NULL", .text(entity.text)) { $0.int(0) } ?? 0
+    }
 }

@@ -46,6 +46,22 @@ package final class HubReader: @unchecked Sendable {
     /// - Returns: The number of the connection; `nil` when there is no answer.
     func look(at now: Timestamp) -> Int64? { sight(at: now).map { _ in hub.connection } }
 
+    /// Counts the records of an entity whose number a page has lacked, or had from before many commits.
+    func countNext(at now: Timestamp) {
+        guard let entity = hub.totals.nextDue(), isOpen(at: now) else { return }
+        do throws(DatabaseError) {
+            try hub.store.database.begin(.reading)
+            if let row = try hub.store.hub() { hub.totals.keep(try hub.store.total(entity), of: entity, at: row.head) }
+            try hub.store.database.commit()
+        } catch {
+            // The next page that lacks the number asks for it again.
+            leave(error)
+        }
+    }
+
+    /// A page has lacked the number of records of an entity, or had an old one.
+    var lacksTotals: Bool { hub.totals.isDue }
+
     /// Notes that a standby has the commit, too.
     func confirm(_ read: UnconfirmedRead) { hub.confirm(read) }
 
