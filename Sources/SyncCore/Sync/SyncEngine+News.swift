@@ -15,17 +15,9 @@ extension SyncEngine {
         // While changes are being pushed the answer may lack them. The hub is asked again after that.
         guard isFree else { return state.trigger(.again(at: state.now.instant)) }
         beginCycle(running.call.session)
-        pull.answerOfWait(to: running.streams, call: running.call.id)
+        pull.beginWithAnswer(to: running.streams, call: running.call.id)
         phase = .pulling
         state.calls.record(running.call)
         answered(running.call.id, answer, sent: sent)
-    }
-}
-
-extension PullPhase {
-    /// Goes on as if it had just asked for these streams.
-    fileprivate mutating func answerOfWait(to streams: [StreamPosition], call: UInt64) {
-        asked = Set(streams.map(\.entity))
-        step = .pulling(streams, call: call)
     }
 }

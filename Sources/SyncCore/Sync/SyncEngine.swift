@@ -386,7 +386,7 @@ package struct SyncEngine: Sendable {
     /// Handles a bad answer. Where a stream is the reason it is left out, and the cycle goes on.
     private mutating func failRead(_ refusal: HubReply.Refusal) -> NextPhase {
         if case .pulling = phase { return pull.failed(refusal, &state) }
-        _ = pull.count(refusal, hasFailedBefore: false, state)
+        pull.recordFailureElsewhere(refusal, state)
         return fail(refusal)
     }
 
