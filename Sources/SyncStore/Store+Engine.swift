@@ -44,8 +44,8 @@ extension Store {
         case .requeue(let keys): return .requeued(try requeue(keys, at: now))
         case .forgetHistory: return .historyForgotten(more: try forgetHistory(at: now))
         case .digest(let entity): return .digest(try digest(of: entity))
-        case .noteVerified(let entity, let differs, let shareMark):
-            try noteVerified(entity, differs: differs, shareMark: shareMark, at: now)
+        case .recordComparison(let entity, let differs, let shareMark):
+            try recordComparison(entity, differs: differs, shareMark: shareMark, at: now)
         }
         return .done
     }
@@ -74,7 +74,7 @@ extension Store {
             """
             UPDATE mutation SET state = 1, ready = 0, sent = 1, next_age = NULL, claim = ?, place = coalesce(first_seq, seq),
                 first_sent_ms = coalesce(first_sent_ms, ?) WHERE state = 0
-            """, .int(ledger.take(.nextClaim)), .int(now.wall.milliseconds))
+            """, .int(ledger.next(.nextClaim)), .int(now.wall.milliseconds))
         for (group, count) in ledger.counts where group.state == .pending && count > 0 {
             ledger.move(count, from: group, to: .inFlight)
         }

@@ -96,7 +96,7 @@ extension Store {
         let value: Value
         do throws(StoreError) {
             value = try body()
-            try settleTies()
+            try endTies()
         } catch {
             rollback()
             throw error
@@ -110,7 +110,7 @@ extension Store {
         if refusesFirst {
             do throws(StoreError) {
                 let value = try body()
-                try settleTies()
+                try endTies()
                 return value
             } catch {
                 if error.problem == nil { transaction?.spoiled = error }
@@ -121,7 +121,7 @@ extension Store {
         try database.run("SAVEPOINT operation")
         do throws(StoreError) {
             let value = try body()
-            try settleTies()
+            try endTies()
             try database.run("RELEASE operation")
             return value
         } catch {

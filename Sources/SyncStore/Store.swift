@@ -96,7 +96,7 @@ package final class Store {
         self.random = start.random
         indexes = try RecordIndexes.load(from: database)
         clockTrust = options.clockTrust
-        doubtWhatWaits()
+        markAllDoubtful()
         try loadAnchor(at: now)
         isFalling = try !fallingTies().isEmpty
         try markInUse(at: now)

@@ -15,7 +15,7 @@ package struct StoreOptions: Sendable {
     package var marker: StoreMarker?
     /// Called on the store's thread after each commit that used new numbers, with the highest `seq`. The shell can then store, outside of
     /// the database, how far work was acknowledged. Must not block.
-    package var noteAcknowledged: (@Sendable (Int64) -> Void)?
+    package var recordAcknowledged: (@Sendable (Int64) -> Void)?
     /// Called on the store's thread when the disk is full. Releases the space that was reserved for this case, and returns whether there
     /// was any.
     package var releaseBallast: (@Sendable () -> Bool)?

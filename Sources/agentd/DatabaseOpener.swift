@@ -37,7 +37,7 @@ final class DatabaseOpener: Sendable {
         let acknowledged = AcknowledgedFile(stateFolder: stateFolder)
         self.acknowledged = acknowledged
         var options = options
-        options.noteAcknowledged = { acknowledged.write($0) }
+        options.recordAcknowledged = { acknowledged.write($0) }
         let floor = options.capacity.minFree
         options.releaseBallast = { ballast.release() }
         options.restoreBallast = { ballast.restore(freeBytes: $0, above: floor) }

@@ -34,7 +34,7 @@ package enum Commit: String, CaseIterable, Sendable {
             case .adoptReplica: .replica
             case .setAside: .aside
             case .remember: .memory
-            case .housekeep, .noteVerified: .house
+            case .housekeep, .recordComparison: .house
             case .applySnapshot: .listing
             case .requeue: .requeue
             case .forgetHistory: .history

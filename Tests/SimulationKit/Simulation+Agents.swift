@@ -297,7 +297,7 @@ extension Simulation {
         case .requeue(let keys): "requeues \(keys.count)"
         case .forgetHistory: "forgets its history"
         case .digest(let entity): "digests \(entity)"
-        case .noteVerified(let entity, let differs, _): "notes \(differs.count) differences of \(entity)"
+        case .recordComparison(let entity, let differs, _): "notes \(differs.count) differences of \(entity)"
         case .adoptReplica(let replica): "adopts \(replica)"
         case .setAside: "sets aside"
         case .remember: "remembers"

@@ -257,15 +257,15 @@ struct NaiveStore {
     /// Rebases the mutations that wait for the record, one after the other, on the hub's present document.
     private mutating func rebase(_ name: String, known: JSONObject?, onto remote: HubRecord?, _ asked: [String]) {
         var hubSide = Rebase.HubSide(known: known, record: remote)
-        func noteAsked(_ fields: [String]) {
+        func addAsked(_ fields: [String]) {
             for field in fields { hubSide.expected[field, default: []].insert(remote?.data[field]) }
         }
-        noteAsked(asked)
+        addAsked(asked)
         for index in mutations.indices where mutations[index].record == name && mutations[index].state.isFolded {
             let mutation = mutations[index]
             if mutation.state == .conflicted {
                 refresh(index, known: known, onto: remote)
-                noteAsked(mutation.content.fields)
+                addAsked(mutation.content.fields)
                 if remote == nil { break }
             } else if mutation.state != .pending || mutation.isSent {
                 for member in mutation.content.data.members { hubSide.expected[member.name.text, default: []].insert(member.value) }

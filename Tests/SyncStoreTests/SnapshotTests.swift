@@ -351,7 +351,7 @@ struct SnapshotTests {
         let agent = try TestAgent()
         try agent.pull((0..<40).map { ("r\($0)", Int64($0 + 1), ["v": 1]) }, cursor: "c", head: 40)
         let bucket = EntityDigest.bucket(of: RecordID(trusted: "r5"))
-        try agent.store.noteVerified(Self.audit, differs: [bucket], at: agent.now)
+        try agent.store.recordComparison(Self.audit, differs: [bucket], at: agent.now)
         #expect(try audit(agent).listing == StreamPosition.Listing(after: nil, buckets: [bucket]))
         let others = (0..<40).map { "r\($0)" }.filter { $0 != "r5" && EntityDigest.bucket(of: RecordID(trusted: $0)) == bucket }
         _ = try agent.store.applySnapshot(page(others.sorted().map { ($0, 1, ["v": 1]) }), at: agent.now)
@@ -392,7 +392,7 @@ struct SnapshotTests {
         try agent.pull([("a", 1, ["v": 1])], cursor: "c", head: 1)
         let bucket = EntityDigest.bucket(of: RecordID(trusted: "a"))
         for (compared, listed) in [("m-1", "m-2"), ("m-2", "m-2")] {
-            try agent.store.noteVerified(Self.audit, differs: [bucket], shareMark: compared, at: agent.now)
+            try agent.store.recordComparison(Self.audit, differs: [bucket], shareMark: compared, at: agent.now)
             var empty = page([])
             empty.shareMark = listed
             let applied = try agent.store.applySnapshot(empty, at: agent.now)
@@ -418,7 +418,7 @@ struct SnapshotTests {
             agent.now.instant = agent.now.instant.advanced(by: .seconds(3_600))
             if try audit(agent).fullSync == .due {
                 due.append(hour)
-                try agent.store.noteVerified(Self.audit, differs: [], at: agent.now)
+                try agent.store.recordComparison(Self.audit, differs: [], at: agent.now)
             }
         }
         #expect(due.count == 2)

@@ -44,7 +44,7 @@ package enum StoreCommand: Sendable {
     case digest(EntityName)
     /// The hub has compared, under the scopes of this mark: these buckets differ and are listed again; if there are none, everything is
     /// equal.
-    case noteVerified(EntityName, differs: [UInt8], shareMark: String?)
+    case recordComparison(EntityName, differs: [UInt8], shareMark: String?)
 }
 
 package enum StoreAnswer: Sendable {

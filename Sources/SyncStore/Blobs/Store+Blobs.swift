@@ -54,7 +54,7 @@ extension Store {
                 return (try blobRow(known.id), known.state == .missing)
             }
             if !isFound { try checkRoom(forBlob: size, capacity) }
-            let bid = ledger.take(.nextBlob)
+            let bid = ledger.next(.nextBlob)
             try database.run(
                 """
                 INSERT INTO blob (bid, digest, size_bytes, state, critical, aid, uid, created_ms, type, filename)

@@ -39,7 +39,7 @@ extension Store {
             if total.files >= capacity.files {
                 throw StoreProblem.queueFull("\(total.files) files are known, which is the limit", raise: nil)
             }
-            let bid = ledger.take(.nextBlob)
+            let bid = ledger.next(.nextBlob)
             try database.run(
                 """
                 INSERT INTO blob (bid, digest, size_bytes, state, critical, aid, uid, created_ms, offset_bytes, has_file, is_verified, type,
@@ -91,7 +91,7 @@ extension Store {
     ///
     /// - Precondition: In a transaction that is prepared for changes.
     /// - Returns: Number of files that are wanted now.
-    func noteFiles(of record: HubRecord, _ name: RecordName) throws(StoreError) -> Int {
+    func wantFiles(of record: HubRecord, _ name: RecordName) throws(StoreError) -> Int {
         // An existing backend has its files somewhere else.
         guard rest == nil else { return 0 }
         var count = 0

@@ -28,7 +28,7 @@ extension Store {
         var taken = try choose(limits, &withheld)
         guard !taken.isEmpty else { return nil }
         try restamp(&taken)
-        let claim = ledger.take(.nextClaim)
+        let claim = ledger.next(.nextClaim)
         let seqs = taken.map(\.outbox.seq)
         for run in Self.placed(seqs) {
             try database.run(
@@ -62,7 +62,7 @@ extension Store {
                 if let rid = row.outbox.rid { over += try overdue(of: rid, after: row.outbox.seq) }
             }
             try expire(over)
-            try settleTies()
+            try endTies()
             // Mutations that waited behind them can go now. Each round gives up what it has found, so the rounds end.
             if !selection.taken.isEmpty { return selection.inOrder }
         }

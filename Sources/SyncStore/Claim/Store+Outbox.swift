@@ -6,7 +6,7 @@ import SyncSQLite
 extension Store {
     static let damaged = Problem("damaged", status: 500, detail: "the stored row does not have the checksum it was written with")
 
-    /// Retention of settled mutations whose entity does not set one.
+    /// Retention of final mutations whose entity does not set one.
     static let retention: Duration = .seconds(7 * 86_400)
 
     func outboxRow(_ seq: Int64) throws(StoreError) -> OutboxRow? {
@@ -36,11 +36,11 @@ extension Store {
     /// Gives a mutation its final state.
     ///
     /// - Parameter keptFor: Retention of its row; `nil` for the retention of its entity.
-    func settle(_ row: OutboxRow, as state: MutationState, keptFor: Duration? = nil) throws(StoreError) {
+    func finalize(_ row: OutboxRow, as state: MutationState, keptFor: Duration? = nil) throws(StoreError) {
         precondition(state.isTerminal, "\(state) is not final")
-        var settled = row
-        settled.pruneAge = pruneAge(eid: row.eid, keptFor: keptFor)
-        try move(settled, to: state)
+        var ended = row
+        ended.pruneAge = pruneAge(eid: row.eid, keptFor: keptFor)
+        try move(ended, to: state)
         // The receipts of merged mutations are kept as long as this one.
         if row.rid != nil, ledger.count(.coalesced) > 0 {
             // Where the answer to a repeated request is not "done", it must come from the row.

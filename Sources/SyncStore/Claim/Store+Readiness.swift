@@ -124,11 +124,11 @@ extension Store {
 
     // MARK: - Delays
 
-    /// Continues due work: mutations that were tied to an accepted one (``letGoMet()``), delayed mutations, and those that were parked
+    /// Continues due work: mutations that were tied to an accepted one (``releaseMet()``), delayed mutations, and those that were parked
     /// because they failed alone. It takes at most a slice of them, the longest due first; `retryAt` is then in the past, and the next
     /// claim continues. Mutations that end with a refused one are handled as well (``takeAlongFalling()``).
     func wakeDue() throws(StoreError) {
-        try letGoMet()
+        try releaseMet()
         try takeAlongFalling()
         let due = try database.all(
             """

@@ -47,12 +47,12 @@ extension Store {
 
     /// Releases or ends the mutations that were tied to the recorded ones, and those tied to them. However long the chain is, each record
     /// is folded once.
-    func settleTies() throws(StoreError) {
+    func endTies() throws(StoreError) {
         while transaction?.tieEnds.isEmpty == false {
             var records = TouchedRecords()
             var unfinished: [TieEnd] = []
             while let end = transaction?.tieEnds.popLast() {
-                if try !settle(end, &records) { unfinished.append(end) }
+                if try !carryOut(end, &records) { unfinished.append(end) }
             }
             // Folding a record may set a damaged mutation aside, which ends further ties.
             try finish(records)
@@ -61,9 +61,9 @@ extension Store {
     }
 
     /// - Returns: `false` when a later transaction has to end the remaining tied mutations.
-    private func settle(_ end: TieEnd, _ records: inout TouchedRecords) throws(StoreError) -> Bool {
+    private func carryOut(_ end: TieEnd, _ records: inout TouchedRecords) throws(StoreError) -> Bool {
         switch end.kind {
-        case .met: if try !letGo(end.seq) { try addMet(end.seq) }
+        case .met: if try !releaseTied(to: end.seq) { try addMet(end.seq) }
         case .failed: return try takeAlong(end, &records)
         case .returned:
             for seq in try tied(to: end.seq) { try returnTied(seq) }
@@ -77,7 +77,7 @@ extension Store {
     /// thousands of others wait for must not block the writer for all apps.
     ///
     /// - Returns: `true` when no mutation waits for it any more.
-    private func letGo(_ seq: Int64) throws(StoreError) -> Bool {
+    private func releaseTied(to seq: Int64) throws(StoreError) -> Bool {
         guard ledger[.ties] > 0 else {
             try forgetUnmet(of: seq)
             return true
@@ -115,11 +115,11 @@ extension Store {
     }
 
     /// Releases the next part of what earlier transactions left. `retryAt` is now as long as there is any.
-    func letGoMet() throws(StoreError) {
+    func releaseMet() throws(StoreError) {
         let met = try metTies()
         guard !met.isEmpty else { return }
         var left: [Int64] = []
-        for seq in met where try !letGo(seq) { left.append(seq) }
+        for seq in met where try !releaseTied(to: seq) { left.append(seq) }
         if left != met { try keepMet(left) }
     }
 
@@ -183,7 +183,7 @@ extension Store {
         let ends = try fallingTies()
         try keepFalling([])
         transaction?.tieEnds += ends
-        try settleTies()
+        try endTies()
         return isFalling
     }
 
@@ -268,7 +268,7 @@ extension Store {
             try rejectTied([seq], to: end, &records)
         }
         try finish(records)
-        try settleTies()
+        try endTies()
         return try outboxRow(seq)?.state
     }
 

@@ -68,7 +68,7 @@ extension Store {
                 throw StoreProblem.remoteMoved(conflict, expected: expected)
             }
             let choices = try choices(decision.scope, conflict)
-            if decision.letsGoOfList { try letGo(ofListWith: row, conflict, decision, uid: requester.uid) }
+            if decision.letsGoOfList { try giveUpList(of: row, conflict, decision, uid: requester.uid) }
             var ending = ResolvedConflict(state: "resolved")
             if !decision.letsGoOfList { ending = try end(conflict, row, choices, "resolved", by: requester, decision) }
             ending.list = try row.group.map { group throws(StoreError) in try listFate(group) }
@@ -154,7 +154,7 @@ extension Store {
         // A later deletion may still be refused. A change that it made pointless is therefore recorded as discarded.
         let isGivenUp = event == "resolved" || left.contains { $0.payload?.action == .delete }
         let ending: MutationState = content != nil ? .resolved : isGivenUp ? .discarded : .superseded
-        try settle(row, as: ending, keptFor: try keptFor(row))
+        try finalize(row, as: ending, keptFor: try keptFor(row))
         if let group = row.group { try refreshReadiness(ofGroup: group) }
         try restatus(conflict.rid, foldAgain: true)
         var key: MutationKey?
@@ -198,7 +198,7 @@ extension Store {
         if let comment = decision?.comment { members["comment"] = .string(comment) }
         ended.addEvent(event, at: now.wall, members)
         try ended.update(in: database)
-        tell(ended)
+        addToJournal(ended)
         return ResolvedConflict(state: ended.state.name, mutation: key)
     }
 
@@ -273,7 +273,7 @@ extension Store {
             if conflict.kind == .updateDelete {
                 // A record that is deleted later is not brought back.
                 let isCarried = choices.record == .local && !later.contains { $0.payload?.action == .delete }
-                try settle(open.row, as: isCarried ? .coalesced : .discarded, keptFor: try keptFor(open.row))
+                try finalize(open.row, as: isCarried ? .coalesced : .discarded, keptFor: try keptFor(open.row))
                 if let group = open.row.group { try refreshReadiness(ofGroup: group) }
                 if isCarried { carried.append((open.row.seq, content)) }
                 continue
@@ -285,7 +285,7 @@ extension Store {
                 "gave-way", "\(names.entity(payload.eid))/\(payload.recordID)", uid: UInt32(clamping: payload.uid),
                 ["mutation": .string(payload.key), "conflict": .string(conflict.name), "data": .object(content.data)])
             if rest.isEmpty {
-                try settle(open.row, as: .superseded, keptFor: try keptFor(open.row))
+                try finalize(open.row, as: .superseded, keptFor: try keptFor(open.row))
                 if let group = open.row.group { try refreshReadiness(ofGroup: group) }
             } else {
                 try rewrite(payload, rest, restingOn: payload.baseVersion)
@@ -364,7 +364,7 @@ extension Store {
         conflict.closedAge = age
         conflict.addEvent(event, at: now.wall, ["uid": .int(Int64(uid))])
         try conflict.update(in: database)
-        tell(conflict)
+        addToJournal(conflict)
     }
 
     /// Closes conflicts whose decision the hub has accepted, or whose decision has ended in another way.
@@ -381,7 +381,7 @@ extension Store {
             conflict.closedAge = age
             conflict.addEvent("arrived", at: now.wall)
             try conflict.update(in: database)
-            tell(conflict)
+            addToJournal(conflict)
         }
     }
 
@@ -444,7 +444,8 @@ extension Store {
         }
     }
 
-    func tell(_ conflict: ConflictRow) {
+    /// Shows the present state of a conflict to the readers of the journal.
+    func addToJournal(_ conflict: ConflictRow) {
         let name = names.entity(conflict.eid)
         let id = (try? MirrorRow.find(database, rid: conflict.rid))?.id ?? "?"  // for people only; a read that fails shows again
         let event: JSONObject = [

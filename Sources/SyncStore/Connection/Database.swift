@@ -91,7 +91,7 @@ package final class Database {
     }
 
     /// Makes closing leave all files alone: another process may have files of these names by then.
-    func letGo() {
+    func keepFilesWhenClosing() {
         // Only an unknown switch is refused.
         try? connection.keepLogWhenClosing()
     }

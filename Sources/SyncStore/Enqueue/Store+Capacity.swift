@@ -62,7 +62,7 @@ extension Store {
         for seq in victims {
             guard var row = try outboxRow(seq) else { continue }
             row.problem = Problem("queue-full", status: 507, detail: "dropped unsent to make room for a newer one of its entity").stored
-            try settle(row, as: .expired, keptFor: try keptFor(row))
+            try finalize(row, as: .expired, keptFor: try keptFor(row))
         }
         if !victims.isEmpty, try usedBytes() > capacity.bytes / 5 * 4 {
             try pruneSettled(limit: victims.count, dueOnly: false)

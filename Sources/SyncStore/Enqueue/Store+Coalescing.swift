@@ -34,7 +34,7 @@ extension Store {
         }
         switch outcome {
         case .nothing:
-            try settle(older, as: .cancelled, keptFor: try keptFor(older))
+            try finalize(older, as: .cancelled, keptFor: try keptFor(older))
             return try receive(intent, payload, older, MutationKey(trusted: kept.key), as: .cancelled, record.rid)
         case .one(let content):
             guard !content.hasParts || stampOfParts(kept, in: payload) != nil else { return nil }

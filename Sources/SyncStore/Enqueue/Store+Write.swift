@@ -19,7 +19,7 @@ extension Store {
         var record = intent.record
         if record == nil, !intent.isEvent {
             record = MirrorRow(
-                rid: ledger.take(.nextRecord), eid: payload.eid, id: payload.recordID.text, at: now.wall)
+                rid: ledger.next(.nextRecord), eid: payload.eid, id: payload.recordID.text, at: now.wall)
         }
         if let merged = try mergeIntoSent(intent, payload, record) { return merged }
         if let record, !record.isNew, let merged = try coalesce(intent, payload, record) { return merged }
@@ -73,7 +73,7 @@ extension Store {
         payload.eid = try names.entity(mutation.entity, in: database)
         payload.aid = try names.app(intent.requester.app, in: database)
         payload.bid = try currentBoot()
-        payload.seq = ledger.take(.nextSeq)
+        payload.seq = ledger.next(.nextSeq)
         payload.key = UUIDv7.make(at: now.wall, carrying: payload.seq, using: &random)
         payload.gid = intent.group.map { $0.id ?? payload.key }
         stamp(&payload)

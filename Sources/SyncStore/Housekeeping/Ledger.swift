@@ -102,7 +102,8 @@ struct Ledger {
         }
     }
 
-    mutating func take(_ number: Number) -> Int64 {
+    /// Returns the number, and raises it by one.
+    mutating func next(_ number: Number) -> Int64 {
         defer { self[number] += 1 }
         return self[number]
     }

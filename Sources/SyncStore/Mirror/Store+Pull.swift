@@ -179,7 +179,7 @@ extension Store {
             }
             var found = fresh[item.id]
             if found == nil { found = try MirrorRow.find(database, eid: eid, id: item.id.text) }
-            let row = found ?? MirrorRow(rid: ledger.take(.nextRecord), eid: eid, id: item.id.text, at: now.wall)
+            let row = found ?? MirrorRow(rid: ledger.next(.nextRecord), eid: eid, id: item.id.text, at: now.wall)
             if found == nil { fresh[item.id] = row }
             try apply(item, to: row, listing: listing, &records, &summary)
         }
@@ -205,7 +205,7 @@ extension Store {
         try applyRemote(remote, of: row.rid, &records)
         // The text of the document was made to be stored.
         if records[row.rid]?.row.base.map({ Placeholder.mayBe(in: $0) }) ?? true {
-            summary.wantedFiles += try noteFiles(of: item.record, RecordName(names.entity(row.eid), item.id))
+            summary.wantedFiles += try wantFiles(of: item.record, RecordName(names.entity(row.eid), item.id))
         }
         summary.upserts += 1
     }

@@ -83,16 +83,16 @@ extension Store {
         hubSide.isTouched = remote.device.map { $0 != options.device.text } ?? false && remote.version > before.baseVersion
         // With a damaged base, the state that the mutations were made on is unknown.
         hubSide.isKnown = base.isReadable
-        func noteAsked(_ fields: [String]) {
+        func addAsked(_ fields: [String]) {
             for field in fields { hubSide.asked[field, default: []].insert(remote.record?.data[field]) }
         }
-        func noteFrozen(_ content: MutationContent) {
+        func addExpected(by content: MutationContent) {
             for member in content.data.members { hubSide.expected[member.name.text, default: []].insert(member.value) }
             for field in content.unset { hubSide.expected[field, default: []].insert(nil) }
             for operation in content.operations where operation.kind == .add { hubSide.expectedElements.insert(operation.elementName) }
         }
-        noteAsked(asked)
-        for content in own { noteFrozen(content) }
+        addAsked(asked)
+        for content in own { addExpected(by: content) }
         var hasDeleted = false
         try eachOpenMutation(of: rid) { open throws(StoreError) in
             guard let content = open.payload?.content(under: rules), var payload = open.payload else { return true }
@@ -111,15 +111,15 @@ extension Store {
             }
             if open.row.state == .conflicted {
                 // A field that was asked about is not asked about again for a later change.
-                noteAsked(try refresh(open.row, payload, content, before: before, remote, rules, &records))
+                addAsked(try refresh(open.row, payload, content, before: before, remote, rules, &records))
                 if remote.record == nil { return false }
             } else if !isFree {
                 // Frozen: the hub decides about it. It may have it already, or is to find what its author had not seen.
-                noteFrozen(content)
+                addExpected(by: content)
             } else {
                 let outcome = Rebase.decide(local(payload, content), against: hubSide, rules: rules)
                 try apply(outcome, to: open.row, payload, content, known: known, remote, &records)
-                if case .isDisputed(_, let fields) = outcome.verdict { noteAsked(fields) }
+                if case .isDisputed(_, let fields) = outcome.verdict { addAsked(fields) }
                 hasFallen = outcome.verdict.isRejected || outcome.verdict == .isSuperseded
                 // It brings the record back, or people will be asked about it; later mutations are based on it.
                 if remote.record == nil, outcome.content.action == .create, outcome.verdict != .isSuperseded,
@@ -203,7 +203,7 @@ extension Store {
         switch outcome.verdict {
         case .stays: try rewrite(payload, outcome.content, restingOn: remote.version)
         case .isSuperseded:
-            try settle(row, as: .superseded, keptFor: try keptFor(row))
+            try finalize(row, as: .superseded, keptFor: try keptFor(row))
             if let group = row.group { try refreshReadiness(ofGroup: group) }
         case .isRejected(let problem):
             var row = row
@@ -211,7 +211,7 @@ extension Store {
             try move(row, to: .rejected)
             if let group = row.group { try rejectRest(of: group, &records) }
         case .isDisputed(let kind, let fields):
-            if options.ablations.contains(.conflictLosesLocal) { return try settle(row, as: .superseded) }
+            if options.ablations.contains(.conflictLosesLocal) { return try finalize(row, as: .superseded) }
             let sides = sides(kind, fields, payload, content, known: known, remote)
             try rewrite(payload, outcome.content, restingOn: remote.version)
             try openConflict(row, kind, sides, remoteVersion: remote.version)
@@ -273,9 +273,9 @@ extension Store {
                 members: ["fields": JSON.list(conflict.fields)]
             ).stored
         if row.state != .conflicted { try move(row, to: .conflicted) }
-        conflict.cid = ledger.take(.nextConflict)
+        conflict.cid = ledger.next(.nextConflict)
         try conflict.insert(into: database)
-        tell(conflict)
+        addToJournal(conflict)
     }
 
     // MARK: - Open conflicts
@@ -324,7 +324,7 @@ extension Store {
             conflict.addEvent("remote_changed", at: now.wall, ["remote_version": .int(remote.version)])
         }
         try conflict.update(in: database)
-        if isNew { tell(conflict) }
+        if isNew { addToJournal(conflict) }
         return conflict.fields
     }
 

@@ -37,7 +37,7 @@ extension Store {
             for var row in slice where row.state == .conflicted || !row.isSent {
                 if row.state == .conflicted { try endDispute(of: row.seq) }
                 if options.ablations.contains(.revokedWorkDropped) {
-                    try settle(row, as: .superseded)
+                    try finalize(row, as: .superseded)
                     continue
                 }
                 row.problem = Self.revoked.stored
@@ -57,7 +57,7 @@ extension Store {
         conflict.closedAge = age
         conflict.addEvent(Problem.revoked, at: now.wall)
         try conflict.update(in: database)
-        tell(conflict)
+        addToJournal(conflict)
     }
 
     // MARK: - Traces

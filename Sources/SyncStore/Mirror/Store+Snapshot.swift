@@ -183,7 +183,7 @@ extension Store {
     /// Records the hub's comparison: either nothing differs, or these buckets are listed again.
     ///
     /// - Parameter shareMark: The mark of the scopes under which the hub has compared.
-    package func noteVerified(
+    package func recordComparison(
         _ entity: EntityName, differs: [UInt8], shareMark: String? = nil, at now: Moment
     ) throws(StoreError) {
         try transact(at: now) { () throws(StoreError) in

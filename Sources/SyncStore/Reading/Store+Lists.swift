@@ -58,8 +58,8 @@ extension Store {
     /// Gives up a whole atomic list, with the mutations that depend on it.
     ///
     /// - Throws: `.refused` with `validation` where there is no list, or `already-sent` while a part of it is in flight.
-    func letGo(
-        ofListWith row: OutboxRow, _ conflict: ConflictRow, _ decision: ConflictDecision, uid: UInt32
+    func giveUpList(
+        of row: OutboxRow, _ conflict: ConflictRow, _ decision: ConflictDecision, uid: UInt32
     ) throws(StoreError) {
         guard let group = row.group else {
             throw StoreProblem.validation("/whole", "the disputed change belongs to no atomic list; to drop it, choose remote")
@@ -79,10 +79,10 @@ extension Store {
         if let comment = decision.comment { entry["comment"] = .string(comment) }
         ended.addEvent("resolved", at: now.wall, entry)
         try ended.update(in: database)
-        tell(ended)
+        addToJournal(ended)
         var records = TouchedRecords()
         for member in members {
-            try settle(member, as: .discarded, keptFor: try keptFor(member))
+            try finalize(member, as: .discarded, keptFor: try keptFor(member))
             try closeConflict(ofSeq: member.seq, "discarded", uid: uid)
             if let rid = member.rid {
                 try touch(rid, &records)

@@ -40,7 +40,7 @@ extension Store {
             if !["dependency-missing", "blocked-by-earlier"].contains(problem.code) { try dropAttempt(row.seq, isOther: false) }
             try sendBack(row, problem, after: after, &pass)
         case .notSent: try unsend(row, &pass)
-        case .unsure(let problem, let after, let counts): try doubt(row, problem, after: after, counts: counts, &pass)
+        case .unsure(let problem, let after, let counts): try postponeUncertain(row, problem, after: after, counts: counts, &pass)
         case .held(let problem): try hold(row, problem, &pass)
         }
     }
@@ -122,8 +122,8 @@ extension Store {
         try move(row, to: .pending)
     }
 
-    /// Makes a mutation wait, frozen, together with the request that may have arrived.
-    private func doubt(
+    /// Postpones a mutation with an unknown outcome. It waits frozen, together with the request that may have arrived.
+    private func postponeUncertain(
         _ found: OutboxRow, _ problem: Problem, after: Duration?, counts: Bool, _ pass: inout ResultsPass
     ) throws(StoreError) {
         var row = found

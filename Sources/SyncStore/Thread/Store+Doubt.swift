@@ -10,7 +10,7 @@ import SyncSQLite
 
 extension Store {
     /// Marks everything in the database as doubtful. Called when it was opened.
-    func doubtWhatWaits() { doubtfulSeq = opening.isNew ? 0 : ledger[.nextSeq] - 1 }
+    func markAllDoubtful() { doubtfulSeq = opening.isNew ? 0 : ledger[.nextSeq] - 1 }
 
     /// Ends the doubt about mutations above the ones stated as sent. The hub has answered a push, so it has seen nothing of this replica
     /// above the `seq` that the push stated. Mutations below it were sent, or wait for something else and stay doubtful.

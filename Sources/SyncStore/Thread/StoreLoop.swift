@@ -41,7 +41,7 @@ final class StoreLoop {
     /// Time at which the store continues the work of an earlier transaction, if no other work is waiting.
     private var goesOnAt: Int64?
     /// The highest `seq` that was reported to the shell.
-    private var notedSeq: Int64 = 0
+    private var recordedSeq: Int64 = 0
 
     init(
         open: @escaping @Sendable (Moment) throws(StoreError) -> Store, time: any TimeSource, retryAfter: Duration,
@@ -181,7 +181,7 @@ final class StoreLoop {
             return
         }
         relaxed += waiting.reduce(0) { $0 + $1.relaxed }
-        tell(waiting, nil)
+        answer(waiting, nil)
         waiting.removeAll(keepingCapacity: true)
         deadline = deadline ?? MonotonicTime.now() + StoreWriter.relaxedDelay.nanoseconds
     }
@@ -239,13 +239,13 @@ final class StoreLoop {
                 return false
             }
             // Before any answer is sent, so that the order of the promise holds.
-            if lastSeq > notedSeq, let note = store?.options.noteAcknowledged {
-                note(lastSeq)
-                notedSeq = lastSeq
+            if lastSeq > recordedSeq, let record = store?.options.recordAcknowledged {
+                record(lastSeq)
+                recordedSeq = lastSeq
             }
-            tell(finished, nil)
+            answer(finished, nil)
         } catch {
-            tell(finished, error)
+            answer(finished, error)
             // Without room nothing was written and the store is unchanged; the same holds after a refusal by a test.
             if error.code == .unknownOutcome {
                 reopen(after: error, expecting: lastSeq, relaxed: early)
@@ -357,9 +357,9 @@ final class StoreLoop {
         if case .removed = fault, restore() {
             incident(.restored(error))
             let survived = (self.store?.lastSeq ?? 0) >= lastSeq
-            return tell(finished, survived ? nil : StoreError(.unknownOutcome, doing: error.doing, detail: error.detail))
+            return answer(finished, survived ? nil : StoreError(.unknownOutcome, doing: error.doing, detail: error.detail))
         }
-        tell(finished, isUndone ? error : StoreError(.unknownOutcome, doing: error.doing, detail: error.detail))
+        answer(finished, isUndone ? error : StoreError(.unknownOutcome, doing: error.doing, detail: error.detail))
         wait(after: error)
         incident(.unusable(error))
     }
@@ -372,7 +372,7 @@ final class StoreLoop {
         } catch {
             return false
         }
-        letGo()
+        closeDisplaced()
         do throws(StoreError) {
             _ = try openAgain()
         } catch {
@@ -382,8 +382,9 @@ final class StoreLoop {
         return true
     }
 
-    private func letGo() {
-        displaced?.database.letGo()
+    /// Closes the database whose files are no longer in their place, and leaves all files there alone.
+    private func closeDisplaced() {
+        displaced?.database.keepFilesWhenClosing()
         displaced = nil
     }
 
@@ -409,7 +410,7 @@ final class StoreLoop {
         case .folder?: wait(after: DatabasePlace.Fault.folder.error(path))
         // A database that was put in this place is meant to be used.
         case .replaced?:
-            letGo()
+            closeDisplaced()
             tryAgain()
         }
     }
@@ -439,7 +440,7 @@ final class StoreLoop {
         } catch {
             rest(error)
         }
-        tell(undone, failure)
+        answer(undone, failure)
     }
 
     /// - Returns: The work whose callers wait for an answer.
@@ -457,7 +458,7 @@ final class StoreLoop {
         let undone = undo(and: done)
         // The damage is recorded before any caller gets an answer.
         rest(damage)
-        tell(undone, damage)
+        answer(undone, damage)
     }
 
     /// Counts relaxed answers that were not kept; the count is written with the next commit.
@@ -465,7 +466,7 @@ final class StoreLoop {
         store?.countLost(relaxed)
     }
 
-    private func tell(_ finished: [Done], _ error: StoreError?) {
+    private func answer(_ finished: [Done], _ error: StoreError?) {
         guard !finished.isEmpty else { return }
         deliver(finished.map { done in { done.finish(error) } })
     }
@@ -474,7 +475,7 @@ final class StoreLoop {
         if displaced != nil {
             // The last of many attempts. The loss of the files was reported when it was noticed, and nothing was acknowledged since.
             if case .removed? = place?.fault(), let displaced { try? place?.restore(from: displaced.database) }
-            letGo()
+            closeDisplaced()
         }
         guard let store else { return }
         do throws(StoreError) {

@@ -47,7 +47,7 @@ extension Store {
             try prepareForChange()
             let row = try known(key)
             switch row.state {
-            case .rejected, .failed, .held, .conflicted: try settle(row, as: .discarded, keptFor: try keptFor(row))
+            case .rejected, .failed, .held, .conflicted: try finalize(row, as: .discarded, keptFor: try keptFor(row))
             case .pending, .inFlight, .done, .resolved, .discarded, .coalesced, .cancelled, .superseded, .expired:
                 throw StoreProblem.alreadySent(key, row.state)
             }
@@ -105,7 +105,7 @@ extension Store {
             for member in try next.group.map(groupMembers) ?? [next] where member.state == .pending {
                 // Read again, because another mutation may have ended it already.
                 guard let member = try outboxRow(member.seq), member.state == .pending else { continue }
-                try settle(member, as: .cancelled, keptFor: try keptFor(member))
+                try finalize(member, as: .cancelled, keptFor: try keptFor(member))
                 withdrawn.append(member.seq)
                 guard let rid = member.rid else { continue }
                 try touch(rid, &records)

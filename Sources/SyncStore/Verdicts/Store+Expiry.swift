@@ -55,7 +55,7 @@ extension Store {
             let over = waiting.filter { $0.isOverdue(at: age) }
             guard let first = over.first else { continue }
             for member in over {
-                try settle(member, as: .expired, keptFor: try keptFor(member))
+                try finalize(member, as: .expired, keptFor: try keptFor(member))
                 guard let rid = member.rid else { continue }
                 try touch(rid, &records)
                 records[rid]?.needsFold = true
@@ -99,7 +99,7 @@ extension Store {
         if isAtLimit, let aid { expired += try expireOverdue(of: aid) }
         if isFull || isShort { expired += try expireOverdue() }
         guard expired > 0 else { return }
-        try settleTies()
+        try endTies()
         // The bytes are free only when the rows are removed.
         if isShort, try pruneSettled(limit: expired, dueOnly: false) > 0 { transaction?.usedBytes = nil }
     }

@@ -29,7 +29,7 @@ extension Store {
     func finish(
         _ pass: inout ResultsPass, next: BatchLimits?, at now: Moment
     ) throws(StoreError) -> (summary: ResultsSummary, next: Batch?) {
-        try settleEvents(pass.doneEvents)
+        try finalizeEvents(pass.doneEvents)
         for (rid, remote) in pass.unmet.sorted(by: { $0.key < $1.key }) {
             try applyRemote(remote.latest, of: rid, &pass.records, after: remote)
         }
@@ -38,7 +38,7 @@ extension Store {
         try finish(pass.records)
         for group in pass.groups { try refreshReadiness(ofGroup: group) }
         // Mutations that waited for these can go in the very next batch.
-        try settleTies()
+        try endTies()
         try closeAnswered()
         var batch: Batch?
         if let next { batch = try claimNext(next, &pass.summary.withheld) }
@@ -267,11 +267,11 @@ extension Store {
         pass.summary.done += 1
         var row = row
         row.problem = nil
-        if row.rid == nil { pass.doneEvents.append(row) } else { try settle(row, as: .done) }
+        if row.rid == nil { pass.doneEvents.append(row) } else { try finalize(row, as: .done) }
     }
 
-    /// Does the same as ``settle(_:as:keptFor:)``, with one statement for each run of numbers.
-    private func settleEvents(_ rows: [OutboxRow]) throws(StoreError) {
+    /// Does the same as ``finalize(_:as:keptFor:)``, with one statement for each run of numbers.
+    private func finalizeEvents(_ rows: [OutboxRow]) throws(StoreError) {
         for (eid, rows) in Dictionary(grouping: rows, by: \.eid) {
             let pruneAge = pruneAge(eid: eid)
             for run in Self.runs(of: rows.map(\.seq)) {

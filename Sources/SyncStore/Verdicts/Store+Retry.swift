@@ -43,7 +43,7 @@ extension Store {
                     "it is one of \(list.count) mutations of an atomic list, which was refused as a whole; cascade retries all of them")
             }
             let lists = cascades ? try [list] + dependants(of: list) : [list]
-            try settle(lists.flatMap { $0 })
+            try markReplaced(lists.flatMap { $0 })
             var answers: [Replaced] = []
             for list in lists { answers += try replace(list, correcting: row.seq, by: correction, requester) }
             guard let answer = answers.first(where: { $0.old == key }) else {
@@ -91,10 +91,10 @@ extension Store {
     }
 
     /// Marks the old mutations as replaced, all at once: as long as a refused one is open, its records are searched for waiting mutations.
-    private func settle(_ rows: [OutboxRow]) throws(StoreError) {
+    private func markReplaced(_ rows: [OutboxRow]) throws(StoreError) {
         var records: [Int64: Bool] = [:]
         for row in rows {
-            try settle(row, as: .resolved, keptFor: try keptFor(row))
+            try finalize(row, as: .resolved, keptFor: try keptFor(row))
             // A refused mutation is not part of the view.
             if let rid = row.rid { records[rid, default: false] = records[rid, default: false] || row.state != .rejected }
         }

@@ -163,7 +163,7 @@ struct EngineFuzzTests {
                 let works = Int.random(in: 0..<3, using: &random) == 0 ? Rig.listing(Rig.works) : Rig.position(Rig.works, cursor)
                 rig.stored(.streams([sites, works]))
             case .applyPull: rig.stored(.pullApplied(PullSummary()))
-            case .restartStreams, .restartShares, .adoptReplica, .setAside, .remember, .noteVerified: rig.stored(.done)
+            case .restartStreams, .restartShares, .adoptReplica, .setAside, .remember, .recordComparison: rig.stored(.done)
             case .applySnapshot(let page):
                 let next = page.hasMore ? Rig.listing(page.entity, after: page.after?.text) : Rig.position(page.entity, "c1")
                 rig.stored(.snapshotApplied(PullSummary(), next))

@@ -182,7 +182,7 @@ struct EngineResyncTests {
         let asked = try VerifyMessages.readRequest(try #require(rig.call).body)
         #expect(asked == VerifyRequest(entity: Rig.works, cursor: "c1", digest: digest))
         rig.answer(Rig.ok(VerifyMessages.response(VerifyResponse(differs: [], startCursor: "s", startVersion: 10))))
-        guard case .noteVerified(Rig.works, differs: [], shareMark: nil)? = rig.command else {
+        guard case .recordComparison(Rig.works, differs: [], shareMark: nil)? = rig.command else {
             Issue.record("the comparison was to be stored")
             return
         }

@@ -207,7 +207,7 @@ struct EngineRig {
         case .requeue: return "requeue"
         case .forgetHistory: return "forgetHistory"
         case .digest: return "digest"
-        case .noteVerified: return "noteVerified"
+        case .recordComparison: return "recordComparison"
         }
     }
 

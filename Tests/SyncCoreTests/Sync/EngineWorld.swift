@@ -207,7 +207,7 @@ struct EngineWorld {
             listings.formUnion(entities)
             rig.stored(.done)
         case .digest: rig.stored(.digest(EntityDigest()))
-        case .noteVerified(let entity, _, _):
+        case .recordComparison(let entity, _, _):
             comparisons.remove(entity)
             compared[entity, default: 0] += 1
             rig.stored(.done)

@@ -36,7 +36,7 @@ struct DigestComparison: Hashable, Sendable {
         reads.recordSuccess()
         if !comparison.differs.isEmpty { hasDifferences = true }
         state.report(.compared(position.entity, differing: comparison.differs.count))
-        state.ask(.noteVerified(position.entity, differs: comparison.differs, shareMark: state.durable.memory.shareMark))
+        state.ask(.recordComparison(position.entity, differs: comparison.differs, shareMark: state.durable.memory.shareMark))
         return .wait(for: .recordingComparison)
     }
 
