@@ -139,7 +139,7 @@ final class PostgresDatabase: HubDatabase {
             return
         }
         try connection.finish()
-        try settleCommit()
+        try checkCommit()
     }
 
     func commit(_ decision: Decision) throws(DatabaseError) -> Int64 {
@@ -158,12 +158,12 @@ final class PostgresDatabase: HubDatabase {
             guard error.isOfUniqueness else { throw error }
             throw DatabaseError(.contended, doing: error.doing, detail: error.detail)
         }
-        try settleCommit()
+        try checkCommit()
         guard let head else { throw DatabaseError(.contended, doing: "COMMIT", detail: "the row of the hub is missing") }
         return head - decision.basis.head
     }
 
-    private func settleCommit() throws(DatabaseError) {
+    private func checkCommit() throws(DatabaseError) {
         // When a statement of the transaction has failed, COMMIT is a ROLLBACK and no error.
         guard connection.lastTag == "COMMIT" else {
             throw DatabaseError(.other, doing: "COMMIT", detail: "the server answered \(connection.lastTag)")
@@ -321,7 +321,7 @@ final class PostgresDatabase: HubDatabase {
         try connection.setTimeLimits(true)
     }
 
-    func settle() throws(DatabaseError) {
+    func waitForWrites() throws(DatabaseError) {
         if connection.isWaiting { try connection.finish() }
     }
 }

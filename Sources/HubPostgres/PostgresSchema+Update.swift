@@ -84,7 +84,7 @@ extension PostgresSchema {
             let new = (indexes[index + 1] ?? []).map { $0.creation("IF NOT EXISTS") }
             for statement in new + statements {
                 try database.execute(statement)
-                try database.settle()
+                try database.waitForWrites()
             }
             try database.execute("UPDATE hub_schema SET version = \(index + 1)")
         }
@@ -122,7 +122,7 @@ extension PostgresSchema {
             // Neither locks the table against others: a backup may read it for hours, and both wait for that.
             for statement in ["DROP INDEX CONCURRENTLY IF EXISTS \(index.name)", index.creation("CONCURRENTLY")] {
                 try database.execute(statement)
-                try database.settle()
+                try database.waitForWrites()
             }
         }
         try unlock(database)
@@ -137,6 +137,6 @@ extension PostgresSchema {
     private static func demandDurability(_ database: PostgresDatabase) throws(DatabaseError) {
         guard try database.text("SELECT current_setting('synchronous_commit')") == "off" else { return }
         try database.execute("SET synchronous_commit = on")
-        try database.settle()
+        try database.waitForWrites()
     }
 }

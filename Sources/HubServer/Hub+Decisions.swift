@@ -65,7 +65,7 @@ extension Hub {
         try reachCommit()
         let difference = try store.database.commit(decision)
         state.head += difference
-        settleCommit()
+        finishCommit()
         return difference == 0 ? responses : responses.map { final($0, difference, above: decision.basis.head, at: now) }
     }
 

@@ -4,7 +4,7 @@ import SyncCore
 extension Hub {
     /// Records the commit numbers and verdicts of a push; they count once the transaction is committed.
     func advance(to head: Int64, adding counted: HubCounters) throws(DatabaseError) {
-        if !store.noteAdvance(to: head, adding: counted) { try writeAdvance(to: head, from: state.head, adding: counted) }
+        if !store.deferAdvance(to: head, adding: counted) { try writeAdvance(to: head, from: state.head, adding: counted) }
         if state.linked == state.head { state.linked = head }
         state.head = head
         state.counters.add(counted)
@@ -58,7 +58,7 @@ extension Hub {
         guard store.database.isShared || mustReload else {
             // Restored when the transaction fails.
             if lineage.tag != state.opening { lineage = try store.lineage() }
-            if purpose != .reading { try settleLinks() }
+            if purpose != .reading { try renewOldLinks() }
             return
         }
         guard let row = try store.hub() else {
@@ -82,7 +82,7 @@ extension Hub {
         try checkVersions()
         if settings.keepsTokens { try readTokens() }
         // Links are made under the lock of the hub, which a removal does not have.
-        if purpose == .writing || purpose == .writingIfFree { try settleLinks() }
+        if purpose == .writing || purpose == .writingIfFree { try renewOldLinks() }
     }
 
     /// Uses the state that was read from a database that was just opened or repaired.
@@ -95,23 +95,23 @@ extension Hub {
     func commit() throws(DatabaseError) {
         try reachCommit()
         try store.database.commit()
-        settleCommit()
+        finishCommit()
     }
 
     func reachCommit() throws(DatabaseError) {
         #if ABLATIONS
             // The server must have executed everything before this point.
-            if beforeCommit != nil { try store.database.settle() }
+            if beforeCommit != nil { try store.database.waitForWrites() }
             if let beforeCommit, !beforeCommit() {
                 throw DatabaseError(.other, doing: "commit", detail: "the process died, says the test")
             }
         #endif
     }
 
-    func settleCommit() {
+    func finishCommit() {
         rememberPosition()
-        settleShelf(committed: true)
-        settleAdoption(committed: true)
+        endTokenChange(committed: true)
+        endAdoption(committed: true)
         mustReload = false
         let told = notices
         notices = []
@@ -123,8 +123,8 @@ extension Hub {
     func abandon(_ error: DatabaseError, isReported: Bool = true) {
         if isReported { report?(HubError(error)) }
         store.closeGroup()
-        settleShelf(committed: false)
-        settleAdoption(committed: false)
+        endTokenChange(committed: false)
+        endAdoption(committed: false)
         notices = []
         do throws(DatabaseError) {
             if !isDown, store.database.isInTransaction { try store.database.rollback() }
@@ -189,7 +189,7 @@ extension Hub {
         try readEntities()
         try makeVersions()
         try makeScopes()
-        try settleLinks()
+        try renewOldLinks()
     }
 
     /// A server's database is copied by its own tools.

@@ -117,7 +117,7 @@ extension Hub {
         }
         for damage in store.takeDamage() { report?(damage) }
         markShownTokens(at: now)
-        noteKeeping(at: now)
+        recordKeeping(at: now)
         for (request, response) in zip(requests, responses) { traffic.count(request, response) }
         return Turn(responses: responses)
     }
@@ -207,7 +207,7 @@ extension Hub {
         guard witness.found != nil else { return false }
         store.closeGroup()
         try store.database.rollback()
-        settleShelf(committed: false)
+        endTokenChange(committed: false)
         notices = []
         return true
     }
@@ -234,7 +234,7 @@ extension Hub {
             report?(HubError(error))
             store.group?.dropRequest()
             state = before
-            settleShelf(committed: false)
+            endTokenChange(committed: false)
             return Hub.finish(HubResponse(Hub.unavailable(error)), at: now)
         }
     }
@@ -246,7 +246,7 @@ extension Hub {
         do throws(DatabaseError) {
             let response = try answer(request, at: now)
             // Its failures must be known before the next request begins.
-            try store.database.settle()
+            try store.database.waitForWrites()
             try store.database.execute("RELEASE SAVEPOINT request")
             return response
         } catch {
@@ -256,7 +256,7 @@ extension Hub {
             try store.database.execute("ROLLBACK TO SAVEPOINT request")
             try store.database.execute("RELEASE SAVEPOINT request")
             state = before
-            settleShelf(committed: false)
+            endTokenChange(committed: false)
             if settings.keepsTokens { try readTokens() }
             return Hub.finish(HubResponse(Hub.unavailable(error)), at: now)
         }

@@ -128,7 +128,7 @@ package final class Hub {
         } catch {
             throw HubError(error)
         }
-        try settleRules()
+        try applyRulesAtStart()
     }
 
     /// The state behind a ``HubReader``: the same settings, and a connection that only reads.

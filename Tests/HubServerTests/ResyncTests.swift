@@ -122,7 +122,7 @@ struct ResyncTests {
             WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < \(10 * SearchPace.first.documents))
             SELECT 'audits', 'b-' || n, 1, '{"assignee":"gw-2"}', '0199c3f2a1b4-0007-9f2c11ab', 'gw-2', 'k', 1 FROM numbers
             """)
-        try database.settle()
+        try database.waitForWrites()
         let pages = try bench.list(SnapshotRequest(entity: "audits", after: nil, limit: 500, isSeed: true), device: "gw-1")
         #expect(pages.map { $0.records.map(\.id.text) } == [["z"]])
     }

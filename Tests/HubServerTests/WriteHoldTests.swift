@@ -64,7 +64,7 @@ struct WriteHoldTests {
             _ = try await running.push([Sent("k-1", .create, id: "a-1")])
             let other = try place.open()
             try other.begin(.writing)
-            try other.settle()
+            try other.waitForWrites()
             async let late = running.push([Sent("k-2", seq: 2, .create, id: "a-2")])
             // The hub waits for the row, as the server sees it.
             while try Self.waiting() == 0 { await Task.yield() }

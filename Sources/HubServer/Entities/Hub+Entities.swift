@@ -10,7 +10,7 @@ extension Hub {
     package func apply(
         _ wanted: EntityText, over expected: Int64? = nil, droppingScopes: Bool = false
     ) throws(EntityFailure) -> EntityOutcome {
-        try settle(wanted, droppingScopes: droppingScopes, isFile: false) { newest in
+        try compareAndApply(wanted, droppingScopes: droppingScopes, isFile: false) { newest in
             let present = newest?.number ?? 0
             if let expected, expected != present { return .failure(.superseded(by: present)) }
             return .success(newest?.digest == wanted.digest ? .unchanged(generation: present) : nil)
@@ -20,7 +20,7 @@ extension Hub {
     /// The same for the file of a hub's start or reload. It counts only if it has changed since it was read last: otherwise a restart would
     /// take back what was applied after that. Where this version objects to it, the settings that count stay; without any, it is refused.
     package func offer(_ file: EntityText) throws(EntityFailure) -> EntityOutcome {
-        try settle(file, droppingScopes: settings.scopesOfDatabase == .dropped, isFile: true) { newest in
+        try compareAndApply(file, droppingScopes: settings.scopesOfDatabase == .dropped, isFile: true) { newest in
             guard let newest else { return .success(nil) }
             if newest.digest == file.digest { return .success(.unchanged(generation: newest.number)) }
             return .success(newest.fileDigest == file.digest ? .outranked(by: newest) : nil)
@@ -38,7 +38,8 @@ extension Hub {
         var isFile: Bool
     }
 
-    private func settle(
+    /// Compares settings with the generation that counts, and makes them count in its place unless `decide` has an outcome already.
+    private func compareAndApply(
         _ text: EntityText, droppingScopes: Bool, isFile: Bool, _ decide: Decide
     ) throws(EntityFailure) -> EntityOutcome {
         guard let read = settings.readEntities else { throw .settings(EntityFault("this hub reads no entity settings")) }
@@ -131,7 +132,7 @@ extension Hub {
     }
 
     /// Keeps adopted settings when their transaction was committed, and takes them back otherwise.
-    func settleAdoption(committed: Bool) {
+    func endAdoption(committed: Bool) {
         if !committed { adoption?.takeBack(in: self) }
         adoption = nil
     }
@@ -163,18 +164,18 @@ extension Hub {
     // MARK: The start
 
     /// Uses the settings of the database, or those of the file of this start, and makes records and the rows of scopes fit.
-    func settleRules() throws(HubError) {
+    func applyRulesAtStart() throws(HubError) {
         // Nothing was served by any rules yet, so other versions of records are no reason to stop.
         versionMark = state.versions
         // From now on a transaction notices when another hub changes scopes, and not that this hub did not know them.
         do throws(DatabaseError) { try readScopeIndexes() } catch { throw HubError(error) }
-        if settings.readEntities != nil { try settleEntities() }
-        try settleVersions()
-        try settleScopes()
-        if state.linked < state.head { try transact { () throws(DatabaseError) in try settleLinks() } }
+        if settings.readEntities != nil { try useEntitiesAtStart() }
+        try convertOldVersions()
+        try renewOldScopes()
+        if state.linked < state.head { try transact { () throws(DatabaseError) in try renewOldLinks() } }
     }
 
-    private func settleEntities() throws(HubError) {
+    private func useEntitiesAtStart() throws(HubError) {
         guard let file = settings.entityFile else {
             return try transact(.reading) { () throws(DatabaseError) in try readEntities() }
         }

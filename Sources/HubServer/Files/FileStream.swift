@@ -27,10 +27,10 @@ final class FileIntake: @unchecked Sendable {
     }
 
     func begin() {
-        exchange.readBody { [self] part in loop.execute { self.take(part) } }
+        exchange.readBody { [self] part in loop.execute { self.receive(part) } }
     }
 
-    private func take(_ part: HTTPExchange.BodyPart) {
+    private func receive(_ part: HTTPExchange.BodyPart) {
         switch part {
         case .bytes(let bytes):
             if let end = UploadBody.append(bytes, grant, &sum, uploads) { return done(end) }
@@ -85,11 +85,11 @@ final class FileOutput: @unchecked Sendable {
         do throws(BlobError) {
             bytes = try reader.read(at: offset, count: Int(min(Int64(readBytes), end - offset)))
         } catch {
-            uploads.tell(error)
+            uploads.reportFailure(error)
             return exchange.abort()
         }
         guard !bytes.isEmpty else {
-            uploads.tell(BlobError(.damaged, doing: "send a file", detail: "it ends after \(offset) of \(reader.size) bytes"))
+            uploads.reportFailure(BlobError(.damaged, doing: "send a file", detail: "it ends after \(offset) of \(reader.size) bytes"))
             return exchange.abort()
         }
         offset += Int64(bytes.count)

@@ -150,10 +150,10 @@ extension Hub {
     /// Makes the links anew of records that a program wrote which does not know them, within the present transaction: all records after an
     /// update of the hub, and those of the other replica while replicas are replaced. With many records the first time keeps all writers
     /// waiting for a while.
-    func settleLinks() throws(DatabaseError) {
+    func renewOldLinks() throws(DatabaseError) {
         guard state.linked < state.head else { return }
         try store.relink(after: state.linked) { (name, record) throws(DatabaseError) in try proven(name, record) }
-        try store.noteLinked()
+        try store.markLinksCurrent()
         state.linked = state.head
     }
 

@@ -165,7 +165,7 @@ extension Hub {
             response.headers[Tus.reprDigest] = digest.field
             return response
         }
-        guard let offset = try settle(row, request, uploads, at: now) else { return Hub.fencing(row) }
+        guard let offset = try endWriter(of: row, request, uploads, at: now) else { return Hub.fencing(row) }
         response.headers[Tus.offset] = String(offset)
         return response
     }
@@ -173,8 +173,8 @@ extension Hub {
     /// Ends the present writer of an upload, and records how many bytes are on disk.
     ///
     /// - Returns: `nil` when this would wait for the storage, which this thread must not do.
-    private func settle(
-        _ row: HubStore.UploadRow, _ request: HubRequest, _ uploads: HubUploads, at now: Timestamp
+    private func endWriter(
+        of row: HubStore.UploadRow, _ request: HubRequest, _ uploads: HubUploads, at now: Timestamp
     ) throws(HubRefusal) -> Int64? {
         var offset: Int64
         if let standing = uploads.standing(row.id, at: row.offset) {
@@ -202,8 +202,8 @@ extension Hub {
         let sum = try checksum(request)
         var offset = row.length
         if row.digest == nil {
-            guard let settled = try settle(row, request, uploads, at: now) else { return Hub.fencing(row) }
-            offset = settled
+            guard let written = try endWriter(of: row, request, uploads, at: now) else { return Hub.fencing(row) }
+            offset = written
         }
         guard said == offset else {
             var response = HubResponse(Problem("offset-conflict", status: 409, detail: "the upload has \(offset) bytes, not \(said)"))
@@ -305,7 +305,7 @@ extension Hub {
         uploads.later {
             let files: [(name: String, changedAt: Timestamp)]
             // The next daily run tries again.
-            do throws(BlobError) { files = try uploads.storage.incoming() } catch { return uploads.tell(error) }
+            do throws(BlobError) { files = try uploads.storage.incoming() } catch { return uploads.reportFailure(error) }
             for file in files {
                 // An hour: a new file gets its row at once, but perhaps after the rows were read.
                 let isLeft = known[file.name].map { $0 } ?? (file.changedAt < now.advanced(by: .seconds(-3_600)))
@@ -377,7 +377,7 @@ enum UploadBody {
             end.isLost = true
             return end
         case .failed(let error):
-            uploads.tell(error)
+            uploads.reportFailure(error)
             return UploadEnd(offset: grant.offset, refusal: problem(error))
         }
     }

@@ -66,7 +66,7 @@ extension Hub {
                 if try isHere(digest, before, isVouched: isVouched) {
                     here[digest] = isVouched
                 } else {
-                    try store.noteWaiting(name, for: digest)
+                    try store.addWaiting(name, for: digest)
                 }
             }
             if !here.isEmpty { _ = try flip(name, here, uploader: nil, isNamed: true, at: now) }

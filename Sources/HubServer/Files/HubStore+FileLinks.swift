@@ -15,7 +15,7 @@ extension HubStore {
     /// - Parameters:
     ///   - before: The stored row; `nil`: there is none.
     ///   - mayName: The text of the new document may name a file (``Placeholder/mayBe(in:)``), so that it is looked through.
-    func noteLinks(
+    func addLinkChanges(
         of name: RecordName, from before: RecordRow?, to after: VersionedRecord, mayName: Bool, in layer: inout WriteGroup.Layer
     ) {
         let linked = before.flatMap { $0.mayNameFiles ? $0.whole?.linked : nil }

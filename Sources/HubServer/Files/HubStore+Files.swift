@@ -111,7 +111,8 @@ extension HubStore {
 
     // MARK: Placeholders
 
-    func noteWaiting(_ name: RecordName, for digest: BlobDigest) throws(DatabaseError) {
+    /// Records that the record shows a file whose bytes are not here yet.
+    func addWaiting(_ name: RecordName, for digest: BlobDigest) throws(DatabaseError) {
         try database.run(
             "INSERT INTO blob_wait(digest, entity, record_id) VALUES(?, ?, ?) ON CONFLICT DO NOTHING", .text(digest.hex),
             .text(name.entity.text), .text(name.id.text))

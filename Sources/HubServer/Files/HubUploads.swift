@@ -54,7 +54,7 @@ package final class HubUploads: Sendable {
         self.report.withLock { $0 = report }
     }
 
-    func tell(_ error: BlobError) {
+    func reportFailure(_ error: BlobError) {
         report.withLock { $0 }(error)
     }
 

@@ -30,7 +30,7 @@ struct HeldAnswers<Answer> {
 
     /// Takes out the answers whose commits a later commit of this hub has confirmed.
     mutating func confirmed(_ isConfirmed: (HubPosition) -> Bool) -> [Answer] {
-        take { isConfirmed($0.read.position) }.map(\.answer)
+        removeEntries { isConfirmed($0.read.position) }.map(\.answer)
     }
 
     /// Takes out the answers that a look lets leave.
@@ -40,7 +40,7 @@ struct HeldAnswers<Answer> {
     ///   - start: A moment before the look.
     /// - Returns: These answers, and their newest read.
     mutating func looked(over connection: Int64, from start: NIODeadline) -> (answers: [Answer], newest: UnconfirmedRead?) {
-        let free = take { $0.read.connection == connection && $0.at + Self.proofTime <= start }
+        let free = removeEntries { $0.read.connection == connection && $0.at + Self.proofTime <= start }
         return (free.map(\.answer), free.last?.read)
     }
 
@@ -48,10 +48,10 @@ struct HeldAnswers<Answer> {
     ///
     /// - Parameter connection: The present connection; `nil`: there is none.
     mutating func lost(but connection: Int64?) -> [Answer] {
-        take { $0.read.connection != connection }.map(\.answer)
+        removeEntries { $0.read.connection != connection }.map(\.answer)
     }
 
-    private mutating func take(_ isTaken: (Entry) -> Bool) -> [Entry] {
+    private mutating func removeEntries(where isTaken: (Entry) -> Bool) -> [Entry] {
         let taken = entries.filter(isTaken)
         if !taken.isEmpty { entries.removeAll(where: isTaken) }
         return taken

@@ -227,7 +227,7 @@ final class HubHandler: HTTPHandler {
                         do throws(BlobError) {
                             try uploads.fence(id, at: offset)
                         } catch {
-                            uploads.tell(error)
+                            uploads.reportFailure(error)
                             failure = error
                         }
                         ask(request, slot, exchange, uploads, step: .fenced(failure))
@@ -259,7 +259,7 @@ final class HubHandler: HTTPHandler {
                 exchange.end()
             }
         } catch {
-            if error.code != .notFound { uploads.tell(error) }
+            if error.code != .notFound { uploads.reportFailure(error) }
             let problem = error.code == .notFound ? Hub.noBlob : UploadBody.problem(error)
             send(Hub.finish(HubResponse(problem), at: environment.time.now().wall), to: request, exchange)
         }

@@ -336,7 +336,7 @@ final class HubWorker: @unchecked Sendable {
                 do throws(BlobError) { try storage.check() } catch { failure = error }
                 let isNews = storageFailure.exchange(failure) != failure
                 // A storage that does not answer reports itself. One that refuses the hub is reported once.
-                if isNews, let failure { uploads.tell(failure) }
+                if isNews, let failure { uploads.reportFailure(failure) }
             }
         }
     }

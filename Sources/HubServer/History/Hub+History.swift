@@ -147,10 +147,10 @@ extension Hub {
             view.returns(since: now.advanced(by: .zero - Hub.returnWindow)) < Hub.returnsMax
         else { return false }
         if isNewest(request, device, replica, row) {
-            try store.noteTwins(device, [current, replica], at: now)
+            try store.recordTwins(device, [current, replica], at: now)
             return false
         }
-        try store.noteReturn(device, replica, at: now)
+        try store.countReturn(device, replica, at: now)
         notices.append(.returned(device, replica))
         return true
     }

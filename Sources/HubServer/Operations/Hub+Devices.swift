@@ -7,11 +7,11 @@ extension Hub {
     }
 
     /// Records the backlog that the device reported; a push subtracts the mutations that it has settled.
-    func noteWaiting(
+    func recordWaiting(
         _ request: HubRequest, _ caller: HubGate.Caller, settled: Int64 = 0, at now: Timestamp
     ) throws(DatabaseError) {
         guard let waiting = request.hubHeaders.waiting else { return }
-        try store.noteWaiting(caller.device, max(0, waiting - settled), at: now)
+        try store.recordWaiting(caller.device, max(0, waiting - settled), at: now)
     }
 }
 

@@ -48,10 +48,12 @@ struct EventWalk: Hashable, Sendable {
         (self.entity, self.before, self.now, self.upTo) = (entity, before, now, upTo)
     }
 
+    /// Decides about the rows of the next page.
+    ///
     /// - Parameters:
     ///   - page: The rows behind ``from``, in order.
     ///   - isLast: There are no more behind them.
-    mutating func take(_ page: [Row], isLast: Bool) -> Step {
+    mutating func decide(about page: [Row], isLast: Bool) -> Step {
         var isOver = false
         for row in page where row.place > decided {
             guard row.place.version <= upTo else {

@@ -43,7 +43,7 @@ package struct HousekeepingRun: Sendable {
     package var isOver: Bool { tasks.isEmpty }
 
     /// Goes on after a slice.
-    mutating func take(_ slice: Slice) {
+    mutating func advance(after slice: Slice) {
         guard !tasks.isEmpty else { return }
         tasks.replaceSubrange(0..<1, with: slice.next.map { [$0] } ?? [])
     }

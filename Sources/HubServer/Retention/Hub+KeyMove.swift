@@ -66,6 +66,6 @@ extension HubStore {
         let limit = HubStore.removalLockMilliseconds
         _ = try database.text("SELECT set_config(name, '\(limit)', true) FROM pg_settings WHERE name = 'lock_timeout'")
         for statement in move.removal { try database.execute(statement) }
-        try database.settle()
+        try database.waitForWrites()
     }
 }

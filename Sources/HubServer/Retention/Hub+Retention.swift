@@ -17,7 +17,7 @@ extension Hub {
         case .tombstones: housekept.deletions += Int64(slice.removed)
         case .pastScopes, .refusals, .earlierKeys: break
         }
-        run.take(slice)
+        run.advance(after: slice)
     }
 
     /// Removes a slice of one kind beside the pushes.
@@ -66,7 +66,7 @@ extension Hub {
             var walk = walk
             let page = try store.page(of: walk, limit: run.eventsMax)
             var slice = HousekeepingRun.Slice()
-            switch walk.take(page, isLast: page.count < run.eventsMax) {
+            switch walk.decide(about: page, isLast: page.count < run.eventsMax) {
             case .remove(let count): slice = HousekeepingRun.Slice(removed: count, next: .events(walk, keep: keep))
             case .removeLast(let count): slice.removed = count
             case .readOn: slice.next = .events(walk, keep: keep)
@@ -74,7 +74,7 @@ extension Hub {
             // A page that decides nothing costs no sync of the disk.
             if slice.removed == 0, slice.next != nil { return slice }
             try store.removeEvents(page.prefix(slice.removed), of: walk.entity)
-            try store.note(
+            try store.recordRun(
                 removed: slice.removed, of: walk.entity, keeping: keep, run: run.at, hasMore: slice.next != nil)
             return slice
         }

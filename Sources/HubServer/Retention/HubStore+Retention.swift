@@ -170,7 +170,7 @@ extension HubStore {
     /// Adds the events that a slice has removed to the figures of its run.
     ///
     /// - Parameter run: Time at which the run began, which names it.
-    func note(removed: Int, of entity: EntityName, keeping: Duration, run: Timestamp, hasMore: Bool) throws(DatabaseError) {
+    func recordRun(removed: Int, of entity: EntityName, keeping: Duration, run: Timestamp, hasMore: Bool) throws(DatabaseError) {
         try database.run(
             """
             INSERT INTO event_retention(entity, keep_ms, ran_at_ms, removed, total, has_more) VALUES(?1, ?2, ?3, ?4, ?4, ?5)

@@ -48,22 +48,22 @@ extension Feed {
 }
 
 extension Hub {
-    /// Notes a refusal for the operator, unless it is another one or is known. A hub that only reads leaves the request to the one that
+    /// Collects a refusal for the operator, unless it is another one or is known. A hub that only reads leaves the request to the one that
     /// writes.
-    func noteKeeping(_ problem: Problem, _ device: DeviceID, _ entity: EntityName) throws(DatabaseError) {
+    func collectKeeping(_ problem: Problem, _ device: DeviceID, _ entity: EntityName) throws(DatabaseError) {
         guard problem.code == Problem.agentTooOld, keeping[device] == nil, try !store.keeps(device) else { return }
         if onlyReads { throw DatabaseError(.readOnly, doing: "note that a device needs an update", detail: "it only reads") }
         keeping[device] = entity
     }
 
     /// Records the refusals of the last transaction in one of its own, because that one may have been a reading one.
-    func noteKeeping(at now: Timestamp) {
-        let noted = keeping.sorted { $0.key < $1.key }
+    func recordKeeping(at now: Timestamp) {
+        let collected = keeping.sorted { $0.key < $1.key }
         keeping = [:]
-        if noted.isEmpty { return }
-        // A failure is reported, and the refusal is noted with the next request.
+        if collected.isEmpty { return }
+        // A failure is reported, and the refusal is recorded with the next request.
         _ = try? transact(.writingIfFree) { () throws(DatabaseError) in
-            for (device, entity) in noted where try !store.keeps(device) {
+            for (device, entity) in collected where try !store.keeps(device) {
                 try store.beginKeeping(device, entity, at: now)
                 notices.append(.keeping(device, entity))
             }

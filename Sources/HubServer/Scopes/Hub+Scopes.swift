@@ -45,17 +45,17 @@ extension Hub {
 
     /// Compares the rows of scopes with the rules, and makes those anew that were made under other rules. With many records of the entity
     /// this keeps all writers waiting for a while.
-    func settleScopes() throws(HubError) {
+    func renewOldScopes() throws(HubError) {
         do throws(DatabaseError) {
             if settings.scopesOfDatabase == .adopted { return try adoptScopes() }
-            if try areScopesSettled() { return try readScopeIndexes() }
+            if try areScopesCurrent() { return try readScopeIndexes() }
         } catch {
             throw HubError(error)
         }
         try transact { () throws(DatabaseError) in try makeScopes() }
     }
 
-    private func areScopesSettled() throws(DatabaseError) -> Bool {
+    private func areScopesCurrent() throws(DatabaseError) -> Bool {
         let indexes = try store.scopeIndexes()
         let sources = try store.grantSources()
         return sources == settings.access.sources

@@ -108,16 +108,16 @@ extension HubStore {
     // MARK: Writing
 
     /// Adds the rows of a record's scopes to those that will be written.
-    func note(_ change: ScopeChange, of name: RecordName, version: Int64, in layer: inout WriteGroup.Layer) {
+    func addScopeRows(_ change: ScopeChange, of name: RecordName, version: Int64, in layer: inout WriteGroup.Layer) {
         if let grants = change.grants, !ablations.contains(.grantsOfRecordsIgnored) { layer.writes.grants[name] = grants }
         guard change.isInFeed else { return }
-        func note(_ scope: Scope, _ state: ScopeState) {
+        func add(_ scope: Scope, _ state: ScopeState) {
             let row = WriteGroup.ScopeName(entity: name.entity, scope: scopeCodes.code(scope), id: name.id)
             let write = WriteGroup.ScopeWrite(version: version, state: state)
             layer.writes.scopes[row] = layer.writes.scopes[row]?.followed(by: write) ?? write
         }
-        for scope in change.after { note(scope, change.isDeletion ? .deleted : .present) }
-        for scope in change.before where !change.after.contains(scope) && !ablations.contains(.leavingUntold) { note(scope, .left) }
+        for scope in change.after { add(scope, change.isDeletion ? .deleted : .present) }
+        for scope in change.before where !change.after.contains(scope) && !ablations.contains(.leavingUntold) { add(scope, .left) }
     }
 
     static let scopeStatement = RowStatement(

@@ -36,7 +36,7 @@ package protocol HubDatabase: AnyObject {
     /// Runs one statement for its changes. A failure may show only with the next statement that reads, or the commit.
     func write(_ sql: String, _ values: [DatabaseValue]) throws(DatabaseError)
     /// Waits for all earlier writes, and throws the first failure.
-    func settle() throws(DatabaseError)
+    func waitForWrites() throws(DatabaseError)
     /// Passes on row after row until `body` returns `false`.
     func read(_ sql: String, _ values: [DatabaseValue], _ body: (any DatabaseRow) -> Bool) throws(DatabaseError)
     /// The same for a result that may be larger than memory; within a transaction.

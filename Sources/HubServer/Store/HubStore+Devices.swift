@@ -132,7 +132,7 @@ extension HubStore {
     }
 
     /// Records the progress of a replica. To be called after ``touch(_:replica:at:)``.
-    func note(
+    func recordProgress(
         _ device: DeviceID, _ replica: ReplicaID, maxSeq: Int64, ackedSeq: Int64, config: Int64?, adding counted: HubCounters,
         at now: Timestamp
     ) throws(DatabaseError) {
@@ -158,7 +158,7 @@ extension HubStore {
     }
 
     /// Records the values that a device reports about itself; `nil`: not reported. To be called after ``touch(_:replica:at:)``.
-    func note(_ device: DeviceID, agent: String?, platform: String?, config: Int64?, at now: Timestamp) throws(DatabaseError) {
+    func recordFacts(_ device: DeviceID, agent: String?, platform: String?, config: Int64?, at now: Timestamp) throws(DatabaseError) {
         try change(at: now) { layer in
             layer.writes.device(device) {
                 $0.seen = now
@@ -170,7 +170,7 @@ extension HubStore {
     }
 
     /// Records the number of mutations that wait on the device. To be called after ``touch(_:replica:at:)``.
-    func noteWaiting(_ device: DeviceID, _ waiting: Int64, at now: Timestamp) throws(DatabaseError) {
+    func recordWaiting(_ device: DeviceID, _ waiting: Int64, at now: Timestamp) throws(DatabaseError) {
         try change(at: now) { layer in
             layer.writes.device(device) {
                 $0.seen = now
@@ -180,16 +180,16 @@ extension HubStore {
     }
 
     /// Counts a return of an old database of a device that was refused.
-    func noteReturn(_ device: DeviceID, _ replica: ReplicaID, at now: Timestamp) throws(DatabaseError) {
-        try countReturns(device, [replica], at: now) { $0 + 1 }
+    func countReturn(_ device: DeviceID, _ replica: ReplicaID, at now: Timestamp) throws(DatabaseError) {
+        try updateReturns(device, [replica], at: now) { $0 + 1 }
     }
 
     /// Records databases that are in use side by side (``Hub/twins(of:_:at:)``).
-    func noteTwins(_ device: DeviceID, _ replicas: [ReplicaID], at now: Timestamp) throws(DatabaseError) {
-        try countReturns(device, replicas, at: now) { max($0, 2) }
+    func recordTwins(_ device: DeviceID, _ replicas: [ReplicaID], at now: Timestamp) throws(DatabaseError) {
+        try updateReturns(device, replicas, at: now) { max($0, 2) }
     }
 
-    private func countReturns(
+    private func updateReturns(
         _ device: DeviceID, _ replicas: [ReplicaID], at now: Timestamp, _ count: (Int64) -> Int64
     ) throws(DatabaseError) {
         for replica in replicas {

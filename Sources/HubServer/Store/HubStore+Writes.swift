@@ -21,8 +21,10 @@ extension HubStore {
         try write(layer.writes)
     }
 
-    /// - Returns: `true` when there is a group, which writes it later.
-    func noteAdvance(to head: Int64, adding counted: HubCounters) -> Bool {
+    /// Leaves the advance of the newest commit number to the group of the transaction.
+    ///
+    /// - Returns: `false` when there is no group.
+    func deferAdvance(to head: Int64, adding counted: HubCounters) -> Bool {
         guard group != nil else { return false }
         group?.request.writes.head = head
         group?.request.writes.counters.add(counted)

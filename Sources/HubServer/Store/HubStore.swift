@@ -173,7 +173,7 @@ final class HubStore {
     }
 
     /// The links of records and files are those of the newest commit from now on.
-    func noteLinked() throws(DatabaseError) {
+    func markLinksCurrent() throws(DatabaseError) {
         try database.run(database.spelling.keepsLog ? CommitLog.linked : "UPDATE hub SET linked = head")
     }
 
@@ -275,10 +275,10 @@ final class HubStore {
         // The links of a damaged row are unknown.
         if before?.isWhole == false { try dropLinks(of: [name]) }
         try change(at: now) { layer in
-            noteLinks(of: name, from: before, to: record, mayName: mayName, in: &layer)
+            addLinkChanges(of: name, from: before, to: record, mayName: mayName, in: &layer)
             layer.seen.records.updateValue(seen, forKey: name)
             layer.writes.records[name] = row
-            if let scopes { note(scopes, of: name, version: record.version, in: &layer) }
+            if let scopes { addScopeRows(scopes, of: name, version: record.version, in: &layer) }
         }
     }
 
@@ -347,7 +347,7 @@ final class HubStore {
             content = .success(try readRecord(row, hasKept: hasKept))
         } catch {
             content = .failure(error)
-            note(error, of: RecordName(entity, id))
+            recordDamage(error, of: RecordName(entity, id))
         }
         let data = row.optionalText(2)
         var known = RecordRow(
@@ -395,7 +395,7 @@ final class HubStore {
             additions: row.optionalText(8).flatMap { try? StampColumn.additions($0) } ?? [:])
     }
 
-    private func note(_ damage: RecordDamage, of name: RecordName) {
+    private func recordDamage(_ damage: RecordDamage, of name: RecordName) {
         guard damaged[name] == nil, damaged.count < HubStore.damagedMax else { return }
         damaged[name] = damage
         untold.append(name)

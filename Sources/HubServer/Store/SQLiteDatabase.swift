@@ -80,7 +80,7 @@ final class SQLiteDatabase: HubDatabase {
     }
 
     /// Each statement was complete when it returned.
-    func settle() {}
+    func waitForWrites() {}
 
     func changes() -> Int { connection.changes }
 

@@ -25,7 +25,7 @@ struct WriteGroup {
     }
 
     mutating func keepRequest() {
-        done.take(request)
+        done.add(request)
         request = Layer()
     }
 
@@ -35,7 +35,7 @@ struct WriteGroup {
 
     /// Removes and returns the rows to write; the rows that were read stay.
     mutating func takeWrites() -> Writes {
-        done.take(request)
+        done.add(request)
         request = Layer()
         defer { done.writes = Writes() }
         return done.writes
@@ -71,7 +71,7 @@ struct WriteGroup {
 
     /// Adds rows that were read before the first request.
     mutating func readAhead(_ seen: Seen) {
-        done.seen.take(seen)
+        done.seen.add(seen)
         facts?.add(seen)
     }
 
@@ -85,9 +85,9 @@ struct WriteGroup {
         var seen = Seen()
         var writes = Writes()
 
-        fileprivate mutating func take(_ other: Layer) {
-            seen.take(other.seen)
-            writes.take(other.writes)
+        fileprivate mutating func add(_ other: Layer) {
+            seen.add(other.seen)
+            writes.add(other.writes)
         }
     }
 
@@ -111,7 +111,7 @@ struct WriteGroup {
             }
         }
 
-        fileprivate mutating func take(_ other: Seen) {
+        fileprivate mutating func add(_ other: Seen) {
             views.merge(other.views) { $1 }
             records.merge(other.records) { $1 }
             keys.merge(other.keys) { $1 }
@@ -168,7 +168,8 @@ struct WriteGroup {
             change(&replicas[ReplicaName(device: device, replica: id), default: ReplicaWrite()])
         }
 
-        fileprivate mutating func take(_ other: Writes) {
+        /// Adds the changes of a later request. Its values take the place of earlier ones.
+        fileprivate mutating func add(_ other: Writes) {
             at = max(at, other.at)
             head = other.head ?? head
             counters.add(other.counters)

@@ -16,7 +16,7 @@ extension Hub {
         try querying { () throws(DatabaseError) in
             try store.touch(caller.device, replica: nil, at: now)
             try store.keep(report: String(decoding: body, as: UTF8.self), of: caller.device, at: now)
-            try noteWaiting(request, caller, at: now)
+            try recordWaiting(request, caller, at: now)
         }
         return HubResponse(status: 202)
     }

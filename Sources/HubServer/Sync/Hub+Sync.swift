@@ -23,9 +23,9 @@ extension Hub {
         }
         let seen = try querying { () throws(DatabaseError) in
             try store.touch(caller.device, replica: replica, at: now)
-            try store.note(caller.device, agent: hello.agent, platform: hello.platform, config: hello.config, at: now)
+            try store.recordFacts(caller.device, agent: hello.agent, platform: hello.platform, config: hello.config, at: now)
             if caller.abilities.contains(.revocations) { try store.endKeeping(caller.device) }
-            try noteWaiting(request, caller, at: now)
+            try recordWaiting(request, caller, at: now)
             return try replica.flatMap { (id) throws(DatabaseError) in try store.replica(caller.device, id) }
         }
         var response = HelloResponse(
@@ -71,10 +71,10 @@ extension Hub {
             try batch.write()
             try advance(to: batch.head, adding: batch.counters)
             try look(at: batch.written, of: device, at: now)
-            try store.note(
+            try store.recordProgress(
                 device, replica, maxSeq: push.items.compactMap(\.seq).max() ?? 0, ackedSeq: push.ackedSeq,
                 config: push.config, adding: batch.counters, at: now)
-            try noteWaiting(request, caller, settled: batch.counters.settled, at: now)
+            try recordWaiting(request, caller, settled: batch.counters.settled, at: now)
             var response = HubResponse(json: PushMessages.response(head: state.head, results: results))
             response.givesReceipt = true
             if store.isDeciding { response.preliminary = Preliminary(.push(results), head: state.head) }
@@ -117,7 +117,7 @@ extension Hub {
         return try querying { () throws(DatabaseError) in
             var feed = feed(for: caller)
             let pages = try feed.answer(pull)
-            for error in pages.errors { try noteKeeping(error.problem, caller.device, error.entity) }
+            for error in pages.errors { try collectKeeping(error.problem, caller.device, error.entity) }
             var response = HubResponse(json: PullMessages.response(pages))
             // Without news there is nothing to prove: most pulls are so, and should stay small.
             response.givesReceipt = !pages.pages.isEmpty
@@ -133,7 +133,7 @@ extension Hub {
         switch try querying({ () throws(DatabaseError) in
             var feed = feed(for: caller)
             let answer = try feed.answer(wanted, for: caller.device)
-            if case .failure(let problem) = answer { try noteKeeping(problem, caller.device, wanted.entity) }
+            if case .failure(let problem) = answer { try collectKeeping(problem, caller.device, wanted.entity) }
             return answer
         }) {
         case .success(let page):

@@ -8,7 +8,7 @@ extension Hub {
         switch try querying({ () throws(DatabaseError) in
             var feed = feed(for: caller)
             let answer = try feed.answer(verify)
-            if case .failure(let problem) = answer { try noteKeeping(problem, caller.device, verify.entity) }
+            if case .failure(let problem) = answer { try collectKeeping(problem, caller.device, verify.entity) }
             return answer
         }) {
         case .success(let verdict): return HubResponse(json: VerifyMessages.response(verdict))

@@ -296,7 +296,7 @@ struct PushBatch {
         }
         if repeats.contains(item.key) { return }
         let state = ablations.contains(.duplicateReplaysStored) ? item.record.flatMap { records[$0]?.state.json } : nil
-        keys.settle(item, result.verdict, ending, replaying: state)
+        keys.recordFate(item, result.verdict, ending, replaying: state)
     }
 
     // MARK: Records

@@ -19,10 +19,10 @@ struct PushKeys {
         return try store.key(device, key).map { MutationFate(row: $0) }
     }
 
-    /// Notes the verdict about a mutation for its repeats, unless it is not final.
+    /// Records the verdict about a mutation for its repeats, unless it is not final.
     ///
     /// - Parameter state: The record that a test build repeats later in place of the present one.
-    mutating func settle(_ item: IncomingItem, _ verdict: PushResult.Verdict, _ ending: MutationFate.Ending, replaying state: JSON?) {
+    mutating func recordFate(_ item: IncomingItem, _ verdict: PushResult.Verdict, _ ending: MutationFate.Ending, replaying state: JSON?) {
         var fate = MutationFate(fingerprint: item.fingerprint, ending: ending, version: 0, payload: nil)
         switch verdict {
         case .duplicate: return

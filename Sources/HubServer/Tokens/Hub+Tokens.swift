@@ -82,7 +82,7 @@ extension Hub {
     }
 
     /// Keeps a change of the book when its transaction was committed, and drops it otherwise.
-    func settleShelf(committed: Bool) {
+    func endTokenChange(committed: Bool) {
         guard tokenCache.isTentative else { return }
         if committed {
             tokenCache.isTentative = false

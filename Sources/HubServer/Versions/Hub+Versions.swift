@@ -3,21 +3,21 @@ import SyncCore
 // The versions of schemas: stored documents have the present one of their entity (PROTOCOL D7).
 extension Hub {
     /// Compares the versions of the stored documents with the rules when the hub starts, and converts where they differ.
-    func settleVersions() throws(HubError) {
+    func convertOldVersions() throws(HubError) {
         if settings.scopesOfDatabase == .adopted { return }
         // Nothing was served by these rules yet, so a difference is no reason to stop.
         versionMark = state.versions
-        let isSettled: Bool
+        let areCurrent: Bool
         do throws(DatabaseError) {
             let stored = try store.storedSchemas()
-            isSettled = Set(stored.keys).union(settings.versionedEntities).allSatisfy { entity in
+            areCurrent = Set(stored.keys).union(settings.versionedEntities).allSatisfy { entity in
                 let rules = settings.rules[entity] ?? EntityRules()
                 return (stored[entity] ?? StoredSchema()).isOf(rules.keptVersions)
             }
         } catch {
             throw HubError(error)
         }
-        if !isSettled { try transact { () throws(DatabaseError) in try makeVersions() } }
+        if !areCurrent { try transact { () throws(DatabaseError) in try makeVersions() } }
     }
 
     /// Converts the stored documents whose version is not that of the rules, within the present transaction. With many records of an entity

@@ -51,7 +51,7 @@ extension HubStore {
                     DatabaseValue(kept), .text(entity.text), .text(row.id.text))
                 var layer = WriteGroup.Layer()
                 let mayName = [data, kept].contains { $0.map { Placeholder.mayBe(in: $0) } ?? false }
-                noteLinks(of: RecordName(entity, row.id), from: row, to: converted, mayName: mayName, in: &layer)
+                addLinkChanges(of: RecordName(entity, row.id), from: row, to: converted, mayName: mayName, in: &layer)
                 try write(links: layer.writes.links)
             }
             guard page.count == HubStore.convertedPage, let last = page.last else { break }

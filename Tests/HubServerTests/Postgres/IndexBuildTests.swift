@@ -35,7 +35,7 @@ struct IndexBuildTests {
         func writer(of part: Int) throws -> any HubDatabase {
             let session = try session(.removing)
             try session.execute("LOCK TABLE mutation_key_p\(part) IN ROW EXCLUSIVE MODE")
-            try session.settle()
+            try session.waitForWrites()
             return session
         }
 

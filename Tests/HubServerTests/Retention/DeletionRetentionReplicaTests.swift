@@ -68,7 +68,7 @@ struct DeletionRetentionReplicaTests {
         try writer.execute("UPDATE record SET data = '{}', version = 100 WHERE id = 'a-3'")
         try writer.execute("UPDATE record_scope SET state = 0 WHERE id IN ('a-3', 'a-4')")
         try writer.execute("DELETE FROM refused_create WHERE id = 'a-5'")
-        try writer.settle()
+        try writer.waitForWrites()
         try Self.remove(hub, before: hub.now.advanced(by: .seconds(1)))
         try writer.commit()
         #expect(try Self.counts(bench) == ["1", "2", "0", "19"])

@@ -76,32 +76,32 @@ struct RetentionDecisionTests {
         ])
     func pages(days: [Int], isLast: Bool, step: EventWalk.Step) {
         var walk = Self.walk()
-        #expect(walk.take(Self.rows(days), isLast: isLast) == step)
+        #expect(walk.decide(about: Self.rows(days), isLast: isLast) == step)
     }
 
     @Test("Behind whole pages of wrong times, an old event takes them along, and a young one keeps them")
     func wrongTimes() {
         let pages = [Self.rows([99, 99]), Self.rows([99, 99], from: 3)]
         var walk = Self.walk()
-        for page in pages { #expect(walk.take(page, isLast: false) == .readOn) }
+        for page in pages { #expect(walk.decide(about: page, isLast: false) == .readOn) }
         #expect(walk.from == .init(version: 4, id: "e"))
-        #expect(walk.take(Self.rows([99, 1], from: 5), isLast: false) == .readOn)
+        #expect(walk.decide(about: Self.rows([99, 1], from: 5), isLast: false) == .readOn)
         #expect(walk.from == .start)
-        for page in pages { #expect(walk.take(page, isLast: false) == .remove(2)) }
-        #expect(walk.take(Self.rows([99, 1], from: 5), isLast: false) == .remove(2))
-        #expect(walk.take(Self.rows([99, 10], from: 7), isLast: true) == .removeLast(0))
+        for page in pages { #expect(walk.decide(about: page, isLast: false) == .remove(2)) }
+        #expect(walk.decide(about: Self.rows([99, 1], from: 5), isLast: false) == .remove(2))
+        #expect(walk.decide(about: Self.rows([99, 10], from: 7), isLast: true) == .removeLast(0))
 
         walk = Self.walk()
-        for page in pages { #expect(walk.take(page, isLast: false) == .readOn) }
-        #expect(walk.take(Self.rows([10], from: 5), isLast: false) == .removeLast(0))
+        for page in pages { #expect(walk.decide(about: page, isLast: false) == .readOn) }
+        #expect(walk.decide(about: Self.rows([10], from: 5), isLast: false) == .removeLast(0))
     }
 
     @Test("An event that a consumer has yet to read stays, whatever its age")
     func consumers() {
         var walk = Self.walk(upTo: 2)
-        #expect(walk.take(Self.rows([1, 1, 1, 1]), isLast: false) == .removeLast(2))
+        #expect(walk.decide(about: Self.rows([1, 1, 1, 1]), isLast: false) == .removeLast(2))
         walk = Self.walk(upTo: 0)
-        #expect(walk.take(Self.rows([1]), isLast: true) == .removeLast(0))
+        #expect(walk.decide(about: Self.rows([1]), isLast: true) == .removeLast(0))
     }
 
     @Test("An operator reads the rule, what the newest run removed, and whether it was through")
@@ -120,12 +120,12 @@ struct RetentionDecisionTests {
     func run() {
         var run = HousekeepingRun(at: Self.day(0), HousekeepingRun.deletions(before: Self.day(-90)))
         #expect(run.task == .pastScopes(before: Self.day(-90)))
-        run.take(HousekeepingRun.Slice(removed: 500, next: run.task))
+        run.advance(after: HousekeepingRun.Slice(removed: 500, next: run.task))
         #expect(run.task == .pastScopes(before: Self.day(-90)))
-        run.take(HousekeepingRun.Slice(removed: 1))
+        run.advance(after: HousekeepingRun.Slice(removed: 1))
         #expect(run.task == .tombstones(before: Self.day(-90)))
-        run.take(HousekeepingRun.Slice())
-        run.take(HousekeepingRun.Slice())
+        run.advance(after: HousekeepingRun.Slice())
+        run.advance(after: HousekeepingRun.Slice())
         #expect(run.isOver && run.task == nil)
     }
 

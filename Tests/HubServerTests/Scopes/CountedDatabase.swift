@@ -85,7 +85,7 @@ final class CountedDatabase: HubDatabase {
         try inner.write(sql, values)
     }
 
-    func settle() throws(DatabaseError) { try inner.settle() }
+    func waitForWrites() throws(DatabaseError) { try inner.waitForWrites() }
 
     func read(_ sql: String, _ values: [DatabaseValue], _ body: (any DatabaseRow) -> Bool) throws(DatabaseError) {
         var entry = WorkLog.Entry(sql: sql)
