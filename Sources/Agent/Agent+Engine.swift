@@ -129,7 +129,7 @@ extension Agent {
         let effects = engine.handle(event, at: environment.time.now())
         tellAnchor()
         perform(effects)
-        noteBlobTerms()
+        updateFileTerms()
         watchToken()
     }
 
@@ -138,7 +138,7 @@ extension Agent {
     private func perform(_ effects: [SyncEffect]) {
         for effect in effects {
             switch effect {
-            case .report(let report): note(report)
+            case .report(let report): publish(report)
             case .wake(let at): plan(at)
             case .send(let request): send(request)
             case .wait(let request): wait(with: request)
@@ -205,8 +205,8 @@ extension Agent {
 
     private func stored(_ answer: StoreAnswer) {
         handle(.stored(answer))
-        if case .pullApplied(let summary) = answer { noteFiles(of: summary) }
-        if case .snapshotApplied(let summary, _) = answer { noteFiles(of: summary) }
+        if case .pullApplied(let summary) = answer { updateFiles(after: summary) }
+        if case .snapshotApplied(let summary, _) = answer { updateFiles(after: summary) }
         switch answer {
         case .resultsApplied, .pullApplied, .housekept, .snapshotApplied, .requeued, .historyForgotten:
             events.sendNew()

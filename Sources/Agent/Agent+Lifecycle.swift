@@ -26,7 +26,7 @@ extension Agent {
     }
 
     /// Handles an incident of the store. After a failed commit, the work is either stored or not; the waiting apps have their answers.
-    package func note(_ incident: StoreWriter.Incident) {
+    package func handle(_ incident: StoreWriter.Incident) {
         storeHealth.handle(incident, at: environment.time.now().instant)
         switch incident {
         case .commitFailed(let error, let survived, let relaxedLost):
@@ -63,7 +63,7 @@ extension Agent {
             log.notice("the database can be used again")
             guard case .unusable = mode else { return }
             endRecovery()
-            note(opening)
+            publish(opening)
             start()
         case .wentOn:
             events.sendNew()
@@ -79,9 +79,9 @@ extension Agent {
     }
 
     /// Records the findings of the store's opening, for status and the log.
-    package func note(_ opening: StoreOpening) {
+    package func publish(_ opening: StoreOpening) {
         if opening.isNew { log.notice("a new database was made") }
-        if let rescue = opening.rescue { note(rescue) }
+        if let rescue = opening.rescue { publish(rescue) }
         if opening.lostTail > 0 { reportLostTail(opening.lostTail) }
         guard opening.wasUnclean else { return }
         guard opening.needsCheck else { return log.notice("the last run did not end cleanly; the database was checked and is intact") }

@@ -24,12 +24,12 @@ extension Agent {
     }
 
     /// Reports new work of unknown priority to the engine.
-    func noteEnqueued() {
-        noteEnqueued(.normal, ttl: loaded.configuration.rules.entities.values.compactMap(\.ttl).min())
+    func reportNewWork() {
+        reportNewWork(.normal, ttl: loaded.configuration.rules.entities.values.compactMap(\.ttl).min())
     }
 
     /// Reports accepted mutations to the engine.
-    func noteEnqueued(_ mutations: [NewMutation]) {
+    func reportNewWork(_ mutations: [NewMutation]) {
         diskSpace.accepted()
         var mostUrgent: Priority?
         var shortest: Duration?
@@ -40,13 +40,13 @@ extension Agent {
             guard priority != .critical, let ttl = mutation.ttl ?? rules?.ttl else { continue }
             shortest = min(shortest ?? ttl, ttl)
         }
-        if let mostUrgent { noteEnqueued(mostUrgent, ttl: shortest) }
+        if let mostUrgent { reportNewWork(mostUrgent, ttl: shortest) }
     }
 
     /// Reports new work to the engine, once for all enqueues of one commit.
     ///
     /// - Parameter ttl: The shortest time to live among it; a value that is too short costs only one check.
-    func noteEnqueued(_ priority: Priority, ttl: Duration?) {
+    func reportNewWork(_ priority: Priority, ttl: Duration?) {
         let expiry = ttl.map { environment.time.now().instant.advanced(by: $0) }
         guard newWork.add(priority, expiry: expiry) else { return }
         onLoop { agent in

@@ -5,7 +5,8 @@ import SyncStore
 
 // Handles the engine's reports: one line in the log for each change of state, an event for each reader, a fact for status.
 extension Agent {
-    func note(_ report: SyncReport) {
+    /// Shows a report of the engine in the log, to the readers of the journal, and in status.
+    func publish(_ report: SyncReport) {
         switch report {
         case .cycleBegan(let session):
             feed(.busy(true))
@@ -144,7 +145,7 @@ extension Agent {
     func journal(_ type: EventType, _ payload: [UInt8]) {
         let json = String(decoding: payload, as: UTF8.self)
         fromStore { store, now throws(StoreError) in
-            try store.note(type: type.rawValue, json: json, at: now)
+            try store.addNote(type: type.rawValue, json: json, at: now)
         } then: { agent, _ in
             agent.events.sendNew()
         }

@@ -12,13 +12,13 @@ extension Agent {
     package func keepFound(_ server: HTTPServer, mode: UInt16, group: UInt32?) async {
         guard !hasStopped else { return }
         let keeper = SocketFileKeeper(server, mode: mode, group: group, on: executor) { [weak self] news in
-            self?.assumeIsolated { $0.note(news) }
+            self?.assumeIsolated { $0.publish(news) }
         }
         socketKeeper = keeper
         await keeper.begin()
     }
 
-    private func note(_ news: SocketFileKeeper.News) {
+    private func publish(_ news: SocketFileKeeper.News) {
         guard !hasStopped else { return }
         switch news {
         case .isGone(let address, let error):

@@ -277,7 +277,7 @@ package actor ConformanceRun {
         try require(
             results.map(\.key.text) == keys,
             "verdicts for \(results.map(\.key.text).joined(separator: ", ")), not for \(keys.joined(separator: ", "))")
-        for (mutation, result) in zip(mutations, results) { note(mutation, result.verdict) }
+        for (mutation, result) in zip(mutations, results) { recordVersion(after: mutation, result.verdict) }
         return results
     }
 
@@ -293,7 +293,7 @@ package actor ConformanceRun {
         return version
     }
 
-    private func note(_ mutation: JSONObject, _ verdict: PushResult.Verdict) {
+    private func recordVersion(after mutation: JSONObject, _ verdict: PushResult.Verdict) {
         guard case .accepted(let version, _, _, let merged) = verdict, let id = mutation["record_id"]?.text.flatMap({ RecordID($0) }) else {
             return
         }

@@ -103,10 +103,10 @@ final class DescriptorBox: @unchecked Sendable {
         swap(&present, &coming)
     }
 
-    /// All available bytes were examined.
+    /// Discards the descriptor of the next request after all available bytes were examined, because no request came with it.
     ///
-    /// - Parameter isWithinHead: They contained an incomplete head.
-    func settle(isWithinHead: Bool) {
+    /// - Parameter isWithinHead: The bytes contained an incomplete head, to which it may belong: it is kept.
+    func discardComing(unless isWithinHead: Bool) {
         if !isWithinHead { Self.discard(&coming, .none, leaving: .none) }
     }
 
@@ -122,7 +122,7 @@ final class DescriptorBox: @unchecked Sendable {
 
     func clear() {
         endRequest()
-        settle(isWithinHead: false)
+        discardComing(unless: false)
     }
 
     private static func discard(_ held: inout AttachedDescriptor, _ other: AttachedDescriptor, leaving: AttachedDescriptor) {

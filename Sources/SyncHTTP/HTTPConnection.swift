@@ -318,14 +318,15 @@ final class HTTPConnection: ChannelDuplexHandler, @unchecked Sendable {
             if out.readableBytes >= Self.answerBacklog { flush() }
         }
         isPumping = false
-        settle()
+        finishPump()
     }
 
-    private func settle() {
+    /// Updates reading, deadlines and the flush after all available bytes were examined.
+    private func finishPump() {
         if inputHasEnded, held.readableBytes == 0 { actOnEndOfInput() }
         reportWaiting()
         updateReadDeadline(isHolding: held.readableBytes > 0, wantsBytes: wantsBytes)
-        descriptors.settle(isWithinHead: holdsBytes || isWithinHead)
+        descriptors.discardComing(unless: holdsBytes || isWithinHead)
         if held.readableBytes == 0, readIsDue {
             readIsDue = false
             context?.read()

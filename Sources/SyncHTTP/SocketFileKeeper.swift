@@ -16,7 +16,7 @@ package actor SocketFileKeeper {
     private let server: HTTPServer
     private let mode: UInt16
     private let owner: UInt32?
-    private let tell: @Sendable (News) -> Void
+    private let report: @Sendable (News) -> Void
     /// Reports changes in the folder of the socket.
     private var watch: (any Channel)?
     private var retry: LoopTimer?
@@ -33,11 +33,11 @@ package actor SocketFileKeeper {
     /// - Parameters:
     ///   - mode: Permissions of the file.
     ///   - owner: Group of the file; `nil`: that of the process.
-    ///   - tell: Called on the executor's loop.
+    ///   - report: Called on the executor's loop.
     package init(
-        _ server: HTTPServer, mode: UInt16, group owner: UInt32?, on executor: LoopExecutor, tell: @escaping @Sendable (News) -> Void
+        _ server: HTTPServer, mode: UInt16, group owner: UInt32?, on executor: LoopExecutor, report: @escaping @Sendable (News) -> Void
     ) {
-        (self.server, self.mode, self.owner, self.executor, self.tell) = (server, mode, owner, executor, tell)
+        (self.server, self.mode, self.owner, self.executor, self.report) = (server, mode, owner, executor, report)
     }
 
     /// Begins.
@@ -79,7 +79,7 @@ package actor SocketFileKeeper {
             let wasFound = server.isFound
             if !wasFound {
                 try await server.listenAgain(mode: mode, group: owner)
-                tell(.isBack(server.address))
+                report(.isBack(server.address))
             }
             // A folder that was created again needs a new watch.
             guard watch?.isActive != true || !wasFound else { return }
@@ -91,7 +91,7 @@ package actor SocketFileKeeper {
             // Changes before the watch existed were not reported.
             if !server.isFound { isStale = true }
         } catch {
-            if !server.isFound { tell(.isGone(server.address, error)) }
+            if !server.isFound { report(.isGone(server.address, error)) }
             retry?.cancel()
             retry = executor.schedule(after: Self.retryAfter) { [weak self] in self?.check() }
         }

@@ -159,7 +159,7 @@ final class DaemonRunner {
         executor.loop.execute {
             agent.assumeIsolated { agent in
                 agent.endRecovery()
-                agent.note(opening)
+                agent.publish(opening)
                 if let identityDamage { agent.reportIdentityDamage(identityDamage) }
                 if let refused { agent.reportLastGood(refused) }
                 agent.start()
@@ -200,7 +200,7 @@ final class DaemonRunner {
         }
         do {
             let marker = try answer.wait().get()
-            opener.note(marker)
+            opener.recordMarker(marker)
             try identity.write(marker)
         } catch {
             log.error("the identity file was not written", metadata: ["error": "\(error)"])

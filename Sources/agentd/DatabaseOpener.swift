@@ -57,7 +57,7 @@ final class DatabaseOpener: Sendable {
     /// `true` when this folder has been in use before.
     var hasMarker: Bool { content.withLock { $0.marker != nil } }
 
-    func note(_ opening: StoreOpening) {
+    func recordOpening(_ opening: StoreOpening) {
         content.withLock { $0.state = .open(opening) }
     }
 
@@ -75,7 +75,7 @@ final class DatabaseOpener: Sendable {
         if let marker = content.withLock({ $0.marker }) { try? identity.write(marker) }
     }
 
-    func note(_ marker: StoreMarker) {
+    func recordMarker(_ marker: StoreMarker) {
         content.withLock { $0.marker = marker }
     }
 

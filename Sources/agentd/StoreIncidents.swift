@@ -21,7 +21,7 @@ struct StoreIncidents: Sendable {
 
     func handle(_ incident: StoreWriter.Incident) {
         switch incident {
-        case .usableAgain(let opening): opener.note(opening)
+        case .usableAgain(let opening): opener.recordOpening(opening)
         case .restored:
             // Files beside the database may have been removed with it.
             do throws(LinuxError) {
@@ -36,7 +36,7 @@ struct StoreIncidents: Sendable {
             end.fulfil()
         case .commitFailed, .readFailed, .unusable, .wentOn: break
         }
-        loop.execute { [box] in box.agent?.assumeIsolated { $0.note(incident) } }
+        loop.execute { [box] in box.agent?.assumeIsolated { $0.handle(incident) } }
     }
 
     /// Handles damage that a read has found.

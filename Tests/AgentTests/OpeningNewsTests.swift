@@ -33,7 +33,7 @@ struct OpeningNewsTests {
         let stand = try await AgentStand.start { $0.log = Logger(label: "test", factory: { _ in Handler(lines: lines) }) }
         var opening = StoreOpening()
         opening.wasUnclean = true
-        await stand.agent.note(opening)
+        await stand.agent.publish(opening)
         let told = lines.all.withLock { $0 }.filter { $0.contains("did not end cleanly") }
         #expect(told == ["the last run did not end cleanly; the database was checked and is intact"])
         try await stand.stop()

@@ -138,7 +138,7 @@ extension Simulation {
         var outcome: DownloadMachine.Outcome
         switch result {
         case .success(let response):
-            if case .bytes(let skip, let end, _, _) = DownloadIntake(step, digest).take(response.status, response.headers) {
+            if case .bytes(let skip, let end, _, _) = DownloadIntake(step, digest).judge(response.status, response.headers) {
                 part += response.body.dropFirst(Int(skip)).prefix(Int(clamping: end - step.offset))
             }
             let received = DownloadMachine.Received(offset: Int64(part.count), moved: Int64(response.body.count))

@@ -173,7 +173,7 @@ struct StateDirectoryTests {
     func fullDisk() async throws {
         try await withTemporaryDirectory { directory in
             let state = try StateDirectory.open(
-                directory, calls: FailingFiles(failing: .noteOwner, errno: ENOSPC), userID: getuid())
+                directory, calls: FailingFiles(failing: .writeOwner, errno: ENOSPC), userID: getuid())
             let error = try #require(throws: LinuxError.self) {
                 try StateDirectory.open(directory, calls: LinuxFileCalls(), userID: getuid())
             }

@@ -26,7 +26,7 @@ struct IdentifierTests {
         Kind(
             testDescription: "event",
             give: { agent, step in
-                try agent.store.note(type: "config", json: "{\"step\":\(step)}", at: agent.now)
+                try agent.store.addNote(type: "config", json: "{\"step\":\(step)}", at: agent.now)
                 return try agent.store.reads.journal(after: 0, limit: 1_000, filter: JournalFilter()).newest
             }, remove: { agent in try Self.age(agent) }),
         Kind(

@@ -28,7 +28,7 @@ struct JournalTests {
         try agent.event()
         _ = try agent.claim()
         try agent.answer(.accepted(keys[0], 5), .rejected(keys[1]))
-        try agent.store.note(type: "link", json: #"{"up":true}"#, at: agent.now)
+        try agent.store.addNote(type: "link", json: #"{"up":true}"#, at: agent.now)
         try agent.pull([(a, 6, ["v": 2])], deleted: [(b, 7)])
     }
 

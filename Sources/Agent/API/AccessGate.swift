@@ -26,7 +26,7 @@ struct AccessGate {
         guard access.allows(role) else {
             throw LocalProblem.forbidden.problem("this needs the role \(role.rawValue); this user has \(access.role.rawValue)")
         }
-        if let wait = take(access, now: now) {
+        if let wait = takeToken(of: access, now: now) {
             let seconds = Int(max(1, wait.components.seconds + 1))
             throw LocalProblem.rate.problem(
                 "more than \(access.requestsPerSecond) requests a second from \(access.app)", retryAfter: seconds)
@@ -34,7 +34,7 @@ struct AccessGate {
         return access
     }
 
-    private mutating func take(_ access: Access, now: Instant) -> Duration? {
+    private mutating func takeToken(of access: Access, now: Instant) -> Duration? {
         if buckets[access.app]?.rate != access.requestsPerSecond {
             if buckets.count >= Self.bucketsMax { buckets.removeAll() }
             buckets[access.app] = TokenBucket(rate: access.requestsPerSecond, now: now)

@@ -193,7 +193,7 @@ final class LineIntake: @unchecked Sendable {
             }
         }
         call.exchange.write(lines)
-        agent.assumeIsolated { $0.noteEnqueued(taken) }
+        agent.assumeIsolated { $0.reportNewWork(taken) }
     }
 
     private func finishIfDone() {

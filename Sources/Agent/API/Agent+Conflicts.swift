@@ -52,7 +52,7 @@ extension Agent {
                 ResolveAnswer.List(goOn: $0.goOn, wait: $0.wait, letGo: $0.letGo, waitsFor: $0.waitsFor)
             }
             call.answer(ResolveAnswer.answer(state: resolved.state, mutation: resolved.mutation, list: list))
-            agent.noteEnqueued()
+            agent.reportNewWork()
             agent.serveMutationWaiters()
         }
     }

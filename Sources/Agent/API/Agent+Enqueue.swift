@@ -50,7 +50,7 @@ extension Agent {
     private func answer(
         _ call: LocalCall, _ enqueued: [Enqueued], _ mutations: [NewMutation], isAtomic: Bool, wait: Duration?
     ) {
-        noteEnqueued(mutations)
+        reportNewWork(mutations)
         if isAtomic { return call.answer(EnqueueAnswer.answer(atomic: enqueued)) }
         guard let first = enqueued.first else { preconditionFailure("an enqueue of one mutation brought no result") }
         guard let wait else { return call.answer(EnqueueAnswer.answer(first)) }

@@ -62,7 +62,7 @@ extension Agent {
         } then: { agent, value in
             agent.log.notice("\(verb)", metadata: ["mutation": "\(key)", "uid": "\(peer.uid)"])
             call.answer(answer(value))
-            agent.noteEnqueued()
+            agent.reportNewWork()
             agent.serveMutationWaiters()
         }
     }

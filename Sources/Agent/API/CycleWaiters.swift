@@ -40,12 +40,12 @@ package struct CycleWaiters<Caller> {
     }
 
     /// - Returns: The callers that the ended cycle has served; they no longer wait.
-    package mutating func ended(_ session: String) -> [Caller] { take(session) }
+    package mutating func ended(_ session: String) -> [Caller] { remove(session) }
 
     /// - Returns: The callers for which no cycle has begun; they no longer wait.
-    package mutating func leaveWithoutCycle() -> [Caller] { take(nil) }
+    package mutating func leaveWithoutCycle() -> [Caller] { remove(nil) }
 
-    private mutating func take(_ session: String?) -> [Caller] {
+    private mutating func remove(_ session: String?) -> [Caller] {
         defer { waiters.removeAll { $0.session == session } }
         return waiters.filter { $0.session == session }.map(\.caller)
     }

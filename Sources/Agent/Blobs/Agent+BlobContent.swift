@@ -187,7 +187,7 @@ extension Agent {
 
     private func send(_ row: BlobRow, to call: LocalCall) {
         guard let folder = blobs.folder else { return call.answer(Self.noBlob(row.id)) }
-        noteUse(of: row.id)
+        recordUse(of: row.id)
         let range = call.exchange.request.header("Range")
         let loop = blobs.thread.loop
         loop.execute {
@@ -202,7 +202,7 @@ extension Agent {
     }
 
     /// Records the use of a file at most once in an hour, because flash pays for each record.
-    private func noteUse(of id: BlobID) {
+    private func recordUse(of id: BlobID) {
         let now = environment.time.now().instant
         if let last = blobs.usedAt[id], last.duration(to: now) < .seconds(3_600) { return }
         if blobs.usedAt.count >= 1_000 { blobs.usedAt = [:] }

@@ -122,7 +122,7 @@ extension Agent {
                 digest, size: size, type: type, filename: query.filename, by: requester, capacity: capacity, at: now)
             return (added.row, added.isNew, going)
         } then: { agent, result in
-            agent.blobs.noteArrived(digest)
+            agent.blobs.endArrival(of: digest)
             switch result {
             case .success(let (row, isNew, going)):
                 agent.removeCopies(going)
@@ -328,6 +328,6 @@ extension Agent {
         }
         let state = isLost ? BlobState.missing.rawValue : removal == .dropped ? BlobState.uploaded.rawValue : "removed"
         call.answer(LocalAnswer(200) { writer in writer.object { $0.member("state", state) } })
-        noteEnqueued()
+        reportNewWork()
     }
 }

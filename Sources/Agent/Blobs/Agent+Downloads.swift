@@ -55,12 +55,12 @@ extension Agent {
             case .wake(let at):
                 blobs.downloadWake?.cancel()
                 blobs.downloadWake = schedule(after: delay(until: at)) { $0.feed(download: .timer) }
-            case .report(let report): note(report)
+            case .report(let report): publish(report)
             }
         }
     }
 
-    private func note(_ report: BlobDownloader.Report) {
+    private func publish(_ report: BlobDownloader.Report) {
         switch report {
         case .began(let id): log.info("download", metadata: ["blob": "\(id)", "state": "fetching"])
         case .progressed(let id, let offset, let size):
@@ -100,7 +100,7 @@ extension Agent {
                 try store.endDownload(job.id, size: size, capacity: capacity, note: json, at: now)
             } then: { agent, result in
                 agent.blobs.endingDownloads.remove(job.id)
-                agent.blobs.noteArrived(job.digest)
+                agent.blobs.endArrival(of: job.digest)
                 agent.events.sendNew()
                 switch result {
                 case .success(let going):
@@ -276,7 +276,7 @@ extension Agent {
         // From here on these bytes must not be removed as the remains of another file.
         blobs.arriving[call.job.digest, default: 0] += 1
         openPart(call) { agent, part in
-            guard let part else { return agent.blobs.noteArrived(call.job.digest) }
+            guard let part else { return agent.blobs.endArrival(of: call.job.digest) }
             agent.fromFiles {
                 Self.keep(part, as: call.job.digest)
             } then: { agent, kept in
@@ -286,11 +286,11 @@ extension Agent {
                 case .success(let found):
                     // A file that was removed meanwhile waits for nothing, and its bytes are remains.
                     let isAwaited = agent.blobs.downloader.isAwaiting(call.id)
-                    if found != call.job.digest || !isAwaited { agent.blobs.noteArrived(call.job.digest) }
+                    if found != call.job.digest || !isAwaited { agent.blobs.endArrival(of: call.job.digest) }
                     if !isAwaited { agent.removeUnwanted(call.job.digest) }
                     agent.feed(download: .compared(call.id, found))
                 case .failure(let error):
-                    agent.blobs.noteArrived(call.job.digest)
+                    agent.blobs.endArrival(of: call.job.digest)
                     agent.stumble(call, error)
                 }
             }
@@ -333,8 +333,8 @@ extension Agent {
         }
     }
 
-    /// Records from the hub show files that are wanted now, or have left the share of this device with their files.
-    func noteFiles(of summary: PullSummary) {
+    /// Loads the files that records from the hub show and want, and removes those that have left the share of this device.
+    func updateFiles(after summary: PullSummary) {
         guard blobs.folder != nil else { return }
         for download in summary.cutDownloads { feed(download: .cut(download)) }
         if let folder = blobs.folder, !summary.droppedFiles.isEmpty {

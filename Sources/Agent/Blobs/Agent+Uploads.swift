@@ -32,8 +32,8 @@ extension Agent {
             situation: engine.situation, isBusy: engine.cycle != nil, slowBatch: batch < TransferSizer.first ? batch : nil)
     }
 
-    /// Called after everything that may have changed the terms of uploads.
-    func noteBlobTerms() {
+    /// Gives uploads and downloads their terms, after everything that may have changed them.
+    func updateFileTerms() {
         guard blobs.folder != nil, hasBegun else { return }
         // Contact is tracked also while no file waits: the first contact after a quiet hour is not the first after a gap.
         if !blobs.isInUse, !blobs.isFetching, let told = blobs.told, told.situation.reachability == engine.reachability { return }
@@ -67,12 +67,12 @@ extension Agent {
             case .wake(let at):
                 blobs.wake?.cancel()
                 blobs.wake = schedule(after: delay(until: at)) { $0.feed(blob: .timer) }
-            case .report(let report): note(report)
+            case .report(let report): publish(report)
             }
         }
     }
 
-    private func note(_ report: BlobUploader.Report) {
+    private func publish(_ report: BlobUploader.Report) {
         switch report {
         case .began(let id): log.info("upload", metadata: ["blob": "\(id)", "state": "uploading"])
         case .progressed(let id, let offset, let size):
@@ -119,7 +119,7 @@ extension Agent {
             } then: { agent, result in
                 agent.events.sendNew()
                 // Mutations that waited for the file can go, and records that show it may have changed.
-                agent.noteEnqueued()
+                agent.reportNewWork()
                 if case .failure(let error) = result { agent.log.error("an upload was not recorded", metadata: ["error": "\(error)"]) }
             }
         case .failed(let code, let why, let progress):
@@ -249,7 +249,7 @@ extension Agent {
             let fetched = FetchedDigest(hash())
             let result: Result<HTTPResponse, TransportError>
             do throws(TransportError) {
-                result = .success(try await transport.stream(request, onHead: { _, _ in }, onBody: { fetched.take($0) }))
+                result = .success(try await transport.stream(request, onHead: { _, _ in }, onBody: { fetched.add($0) }))
             } catch {
                 result = .failure(error)
             }
@@ -427,7 +427,7 @@ private final class FetchedDigest: @unchecked Sendable {
 
     init(_ hash: any RunningDigest) { self.hash = hash }
 
-    func take(_ bytes: [UInt8]) -> Bool {
+    func add(_ bytes: [UInt8]) -> Bool {
         hash.update(bytes)
         return true
     }

@@ -56,7 +56,7 @@ final class DownloadSink: Sendable {
     // MARK: On the transport's thread
 
     func head(_ status: Int, _ headers: HTTPHeaders) {
-        let verdict = intake.take(status, headers)
+        let verdict = intake.judge(status, headers)
         state.withLock { state in
             state.verdict = verdict
             guard case .bytes(let skip, let end, _, _) = verdict else { return }
@@ -66,7 +66,7 @@ final class DownloadSink: Sendable {
 
     /// - Returns: `false` to stop the body.
     func body(_ bytes: [UInt8]) -> Bool {
-        let (taken, goesOn) = state.withLock { $0.take(bytes) }
+        let (taken, goesOn) = state.withLock { $0.accept(bytes) }
         if !taken.isEmpty { thread.run { self.write(taken) } }
         return goesOn
     }
@@ -104,7 +104,7 @@ final class DownloadSink: Sendable {
 
 extension DownloadSink.State {
     /// - Returns: The bytes that belong to the part, and whether the body goes on.
-    fileprivate mutating func take(_ bytes: [UInt8]) -> (taken: [UInt8], goesOn: Bool) {
+    fileprivate mutating func accept(_ bytes: [UInt8]) -> (taken: [UInt8], goesOn: Bool) {
         moved += Int64(bytes.count)
         guard case .bytes = verdict else {
             text += bytes.prefix(max(0, DownloadSink.textMax - text.count))

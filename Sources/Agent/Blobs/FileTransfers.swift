@@ -71,7 +71,7 @@ struct FileTransfers {
 
 extension FileTransfers {
     /// The bytes have their row, or are not needed.
-    mutating func noteArrived(_ digest: BlobDigest) {
+    mutating func endArrival(of digest: BlobDigest) {
         arriving[digest] = arriving[digest].flatMap { $0 > 1 ? $0 - 1 : nil }
     }
 }

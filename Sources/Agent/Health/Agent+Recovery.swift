@@ -50,7 +50,7 @@ package enum ServiceMode: Hashable {
 
 // Handles the findings of the database's opening, and their consequences.
 extension Agent {
-    /// Starts the state until ``note(_:)-(StoreOpening)``: the API is open, and every caller is asked to come again.
+    /// Starts the state until ``publish(_:)-(StoreOpening)``: the API is open, and every caller is asked to come again.
     package func beginRecovery(_ reason: String) {
         mode = .recovering
         log.error("the database cannot be opened; its readable rows go into a new one", metadata: ["error": "\(reason)"])
@@ -60,10 +60,10 @@ extension Agent {
         mode = .serving
     }
 
-    /// The API is open before the database is; ``note(_:)-(StoreWriter.Incident)`` reports when it is.
+    /// The API is open before the database is; ``handle(_:)-(StoreWriter.Incident)`` reports when it is.
     package func awaitStore(_ error: StoreError) {
         mode = .unusable(error.localProblem)
-        note(.unusable(error))
+        handle(.unusable(error))
         goOnWithWaiting()
     }
 
@@ -81,7 +81,7 @@ extension Agent {
         goOnWithWaiting()
     }
 
-    func note(_ rescue: StoreRescue) {
+    func publish(_ rescue: StoreRescue) {
         var text = "the database was damaged (\(Printable.text(rescue.reason))); salvaged: \(rescue.mutations) mutations, "
         text += "\(rescue.open) of them open, and \(rescue.records) records"
         if rescue.damaged > 0 { text += "; \(rescue.damaged) rows were damaged" }

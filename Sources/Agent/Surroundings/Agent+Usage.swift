@@ -42,7 +42,8 @@ extension Agent {
         }
     }
 
-    func settle(_ most: UsageReservation.Bytes, moved: UsageReservation.Bytes) {
+    /// Ends the booking of a request by what it has moved.
+    func endBooking(_ most: UsageReservation.Bytes, moved: UsageReservation.Bytes) {
         around.reservation.end(most, moved: moved)
     }
 

@@ -45,7 +45,7 @@ final class BookedTransport: HTTPTransport {
         } catch {
             (result, traffic) = (.failure(error), error.traffic)
         }
-        await agent?.settle(most, moved: .init(up: Int64(clamping: traffic.wireUp), down: Int64(clamping: traffic.wireDown)))
+        await agent?.endBooking(most, moved: .init(up: Int64(clamping: traffic.wireUp), down: Int64(clamping: traffic.wireDown)))
         return try result.get()
     }
 

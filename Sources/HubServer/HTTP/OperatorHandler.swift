@@ -50,7 +50,7 @@ final class OperatorHandler: HTTPHandler {
         configuration.limits.idleTime = .seconds(300)
         do throws(HTTPServerError) {
             let server = try await HTTPServer.start(configuration, on: group, handler: OperatorHandler(worker, log))
-            let keeper = SocketFileKeeper(server, mode: mode, group: nil, on: LoopExecutor(group.next())) { note($0, log) }
+            let keeper = SocketFileKeeper(server, mode: mode, group: nil, on: LoopExecutor(group.next())) { report($0, to: log) }
             // All resources of the hub are open when it says that it listens.
             await keeper.begin()
             return Listening(server: server, keeper: keeper)
@@ -62,7 +62,7 @@ final class OperatorHandler: HTTPHandler {
         }
     }
 
-    private static func note(_ news: SocketFileKeeper.News, _ log: Logger) {
+    private static func report(_ news: SocketFileKeeper.News, to log: Logger) {
         switch news {
         case .isBack(let address):
             log.warning(

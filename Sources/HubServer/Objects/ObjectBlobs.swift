@@ -82,14 +82,14 @@ package final class ObjectBlobs: BlobStorage {
 
     package func incoming() throws(BlobError) -> [(name: String, changedAt: Timestamp)] {
         var found: [String: Timestamp] = [:]
-        func note(_ key: String, _ at: Timestamp) {
+        func add(_ key: String, _ at: Timestamp) {
             let steps = key.split(separator: "/", omittingEmptySubsequences: false)
             guard steps.count == 3, steps[0] == "partial" else { return }
             found[String(steps[1])] = max(found[String(steps[1])] ?? at, at)
         }
-        for object in try store.list("partial/") { note(object.key, object.changedAt) }
+        for object in try store.list("partial/") { add(object.key, object.changedAt) }
         // Uploads with open parts and no other object, too.
-        for open in try store.openParts("partial/") { note(open.key, open.begunAt) }
+        for open in try store.openParts("partial/") { add(open.key, open.begunAt) }
         return found.map { ($0.key, $0.value) }
     }
 

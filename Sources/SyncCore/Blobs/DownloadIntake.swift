@@ -16,7 +16,7 @@ package struct DownloadIntake: Hashable, Sendable {
         self.digest = digest
     }
 
-    package func take(_ status: Int, _ headers: HTTPHeaders) -> Verdict {
+    package func judge(_ status: Int, _ headers: HTTPHeaders) -> Verdict {
         guard headers[HubHeader.version].flatMap({ Int($0) }) == HubHeader.currentVersion else {
             return .nothing(why: "the answer is not the hub's own")
         }

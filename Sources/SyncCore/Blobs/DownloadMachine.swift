@@ -191,7 +191,7 @@ package struct DownloadMachine: Hashable, Sendable, FileMachine {
     // MARK: Meaning of an answer
 
     private mutating func took(_ request: Request, _ response: HTTPResponse, _ received: Received) -> Outcome {
-        let intake = DownloadIntake(request, digest).take(response.status, response.headers)
+        let intake = DownloadIntake(request, digest).judge(response.status, response.headers)
         switch intake {
         case .nothing(let why):
             spend(received)

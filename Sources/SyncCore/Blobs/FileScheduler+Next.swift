@@ -10,22 +10,22 @@ extension FileScheduler {
     mutating func proceed(_ moment: Moment, orAt wake: Instant? = nil, _ ask: Ask) -> (starts: [Start], wake: Instant?) {
         guard let terms, hasLoaded else { return ([], nil) }
         var (starts, wake) = ([Start](), wake)
-        func note(_ instant: Instant) { wake = min(wake ?? instant, instant) }
+        func wakeBy(_ instant: Instant) { wake = min(wake ?? instant, instant) }
         let limit = isMetered || sizer.isSlow ? 1 : pace.concurrent
         if terms.situation.reachability == .online, !terms.isBusy {
             if let held = [heldUntil, spreadUntil].compactMap({ $0 }).filter({ $0 > moment.instant }).max() {
-                if order.contains(where: { files[$0]?.call == nil }) { note(held) }
+                if order.contains(where: { files[$0]?.call == nil }) { wakeBy(held) }
             } else {
                 for id in order {
                     guard calls.count < limit else { break }
                     guard let file = files[id], file.call == nil, file.machine.needsLink else { continue }
                     if let notBefore = file.notBefore, notBefore > moment.instant {
-                        note(notBefore)
+                        wakeBy(notBefore)
                         continue
                     }
                     switch begin(file, terms, moment, ask) {
                     case .now(let start): starts.append(start)
-                    case .later(let later): if let later { note(later) }
+                    case .later(let later): if let later { wakeBy(later) }
                     }
                 }
             }

@@ -91,7 +91,7 @@ package struct LinkWatch: Sendable {
 
     /// The reachability left `online`, for any reason.
     package mutating func leftOnline(now: Instant) {
-        settle(now: now)
+        forgetOldDepartures(now: now)
         recordDeparture(now: now)
     }
 
@@ -123,7 +123,7 @@ package struct LinkWatch: Sendable {
     // MARK: Decisions
 
     private mutating func look(now: Instant) -> [Event] {
-        settle(now: now)
+        forgetOldDepartures(now: now)
         hints.expire(now: now)
         scarce.formIntersection(table.links.map(\.name))
         survey = LinkSurvey(table, rules: rules, hints: hints, scarce: scarce, now: now)
@@ -189,7 +189,7 @@ package struct LinkWatch: Sendable {
         return facts.isAddressed || LinkKind(facts) == .loopback ? .routeLost : .addressLost
     }
 
-    private mutating func settle(now: Instant) {
+    private mutating func forgetOldDepartures(now: Instant) {
         departures.removeAll { $0.duration(to: now) > settings.quietPeriod }
         if departures.isEmpty { upDebounce = settings.upDebounce }
     }

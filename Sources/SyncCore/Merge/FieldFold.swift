@@ -145,7 +145,7 @@ struct ElementList {
 
     mutating func append(_ element: JSON) {
         slots.append(element)
-        if index != nil { note(slots.count - 1) }
+        if index != nil { addToIndex(slots.count - 1) }
     }
 
     /// - Parameter places: All places that ``places(of:)`` returned for the key.
@@ -168,10 +168,10 @@ struct ElementList {
         index = [:]
         index?.reserveCapacity(slots.count)
         // There are no gaps here: without an index, elements are removed at once.
-        for place in slots.indices { note(place) }
+        for place in slots.indices { addToIndex(place) }
     }
 
-    private mutating func note(_ place: Int) {
+    private mutating func addToIndex(_ place: Int) {
         let key = SetElement.key(slots[place])
         if index?[key] == nil {
             index?[key] = place
@@ -226,11 +226,11 @@ struct DocumentFold: ~Copyable {
                 if case .none = document[operation.top] { document[operation.top] = .object([:]) }
             }
         }
-        if operation.kind == .max || operation.kind == .min { note(operation, change, field) }
+        if operation.kind == .max || operation.kind == .min { recordExtreme(operation, change, field) }
         return change
     }
 
-    private mutating func note(_ operation: FieldOperation, _ change: FieldFold.Change, _ field: FieldFold) {
+    private mutating func recordExtreme(_ operation: FieldOperation, _ change: FieldFold.Change, _ field: FieldFold) {
         let name = JSONString(operation.field)
         if isKept[name] == nil { extremes.append(name) }
         isKept[name] = isKept[name] != false && !change.isChanged && field.value != operation.value

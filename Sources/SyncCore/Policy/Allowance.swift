@@ -26,7 +26,7 @@ package struct Allowance: Hashable, Sendable {
             let traffic = TrafficClass(priority)
             if case .defer(let why) = Policy.decide(traffic, in: situation, now: now) {
                 isOpen = false
-                note(why, now)
+                recordDeferral(why, now)
                 continue
             }
             guard isOpen else { continue }
@@ -34,12 +34,12 @@ package struct Allowance: Hashable, Sendable {
             sizes[priority] = Policy.largestRequest(traffic, in: situation)
         }
         pull = Policy.pullTerms(in: situation, now: now)
-        if pull == nil, case .defer(let why) = Policy.decide(.pull, in: situation, now: now) { note(why, now) }
+        if pull == nil, case .defer(let why) = Policy.decide(.pull, in: situation, now: now) { recordDeferral(why, now) }
         // The priority with the largest allowance sets the size of a batch: less urgent work fits into its own rest or waits.
         if let push { batchBytes = min(batchBytes, sizes.largest(downTo: push) ?? batchBytes) }
     }
 
-    private mutating func note(_ why: Deferral, _ now: Timestamp) {
+    private mutating func recordDeferral(_ why: Deferral, _ now: Timestamp) {
         deferral = deferral ?? why
         guard let until = why.until, until > now else { return }
         changesAt = min(changesAt ?? until, until)

@@ -57,7 +57,7 @@ package enum FileStep: String, Sendable, CaseIterable {
     case inspectFileSystem = "inspect the file system of the state directory"
     case openLock = "open the lock file"
     case lock = "lock"
-    case noteOwner = "write our process id to the lock file"
+    case writeOwner = "write our process id to the lock file"
     case readOwner = "read who holds"
     case inspectLock = "inspect the lock file"
     case measureSpace = "measure the free space of"

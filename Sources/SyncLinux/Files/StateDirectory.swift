@@ -231,7 +231,7 @@ package final class StateDirectory: Sendable {
         let number = String(getpid())
         let note = number + String(repeating: " ", count: max(0, noteLength - 1 - number.utf8.count)) + "\n"
         // The lock holds even when a full disk refuses the note.
-        _ = try? calls.write(descriptor, Array(note.utf8)[...], for: .noteOwner)
+        _ = try? calls.write(descriptor, Array(note.utf8)[...], for: .writeOwner)
     }
 
     private static let noteLength = 11

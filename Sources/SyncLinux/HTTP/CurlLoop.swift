@@ -263,7 +263,7 @@ final class CurlLoop: @unchecked Sendable {
     private func release(_ transfer: CurlTransfer) {
         transfer.chargeRate(now: SystemClocks.instant())
         curl_multi_remove_handle(multi, transfer.easy)
-        ledger.settle(transfer)
+        ledger.ended(transfer)
         active[transfer.id] = nil
     }
 

@@ -81,7 +81,7 @@ private struct CurlOptions {
             set(CURLOPT_CAINFO, to: file)
             // The distribution's directory of authorities is searched besides the file unless it is removed here. A configured authority is
             // meant as the only one.
-            note(csl_easy_set_text(easy, CURLOPT_CAPATH, nil))
+            check(csl_easy_set_text(easy, CURLOPT_CAPATH, nil))
             // The file is read at each new connection, so that a replaced file counts. (curl caches the system's file, which is ten times
             // larger.)
             set(CURLOPT_CA_CACHE_TIMEOUT, to: 0)
@@ -89,7 +89,7 @@ private struct CurlOptions {
         if let file = identity.clientCertificateFile { set(CURLOPT_SSLCERT, to: file) }
         if let file = identity.clientKeyFile { set(CURLOPT_SSLKEY, to: file) }
         if let pin = identity.publicKeyPin { set(CURLOPT_PINNEDPUBLICKEY, to: pin) }
-        note(csl_easy_watch_tls(easy, memory.tlsWatch))
+        check(csl_easy_watch_tls(easy, memory.tlsWatch))
     }
 
     mutating func setProxy(_ proxy: HTTPProxy?, _ credentials: (user: String, password: String)?) {
@@ -135,7 +135,7 @@ private struct CurlOptions {
             lines.append(isBlank ? "\(field.name);" : "\(field.name): \(field.value)")
         }
         for line in lines where !memory.add(header: line) { failure = CURLE_OUT_OF_MEMORY }
-        note(csl_easy_set_list(easy, CURLOPT_HTTPHEADER, memory.headers))
+        check(csl_easy_set_list(easy, CURLOPT_HTTPHEADER, memory.headers))
     }
 
     mutating func setBody(_ request: HTTPRequest, _ memory: CurlTransferMemory) {
@@ -144,16 +144,16 @@ private struct CurlOptions {
         case .pieces:
             // The size is unknown, so that curl sends chunks (or the frames of HTTP/2).
             set(CURLOPT_UPLOAD, to: 1)
-            note(csl_easy_set_offset(easy, CURLOPT_INFILESIZE_LARGE, -1))
+            check(csl_easy_set_offset(easy, CURLOPT_INFILESIZE_LARGE, -1))
             natural = .put
         case .sized(let count, _):
             set(CURLOPT_UPLOAD, to: 1)
-            note(csl_easy_set_offset(easy, CURLOPT_INFILESIZE_LARGE, curl_off_t(count)))
+            check(csl_easy_set_offset(easy, CURLOPT_INFILESIZE_LARGE, curl_off_t(count)))
             natural = .put
         case .bytes(let bytes) where request.bytesPerSecond != nil && !bytes.isEmpty:
             // The callback provides the body, because it can hold it back.
             set(CURLOPT_POST, to: 1)
-            note(csl_easy_set_offset(easy, CURLOPT_POSTFIELDSIZE_LARGE, curl_off_t(bytes.count)))
+            check(csl_easy_set_offset(easy, CURLOPT_POSTFIELDSIZE_LARGE, curl_off_t(bytes.count)))
             natural = .post
         case .bytes(let bytes):
             setPost(size: bytes.count, memory)
@@ -174,44 +174,45 @@ private struct CurlOptions {
 
     private mutating func setPost(size: Int, _ memory: CurlTransferMemory) {
         set(CURLOPT_POST, to: 1)
-        note(csl_easy_set_offset(easy, CURLOPT_POSTFIELDSIZE_LARGE, curl_off_t(size)))
+        check(csl_easy_set_offset(easy, CURLOPT_POSTFIELDSIZE_LARGE, curl_off_t(size)))
         // The body is in memory instead of coming by callback, so that head and body leave in one packet.
         set(CURLOPT_POSTFIELDS, to: memory.body.baseAddress)
     }
 
     mutating func setCallbacks(context: UnsafeMutableRawPointer, ledger: UnsafeMutableRawPointer) {
-        note(csl_easy_set_header_callback(easy, CurlCallbacks.header))
+        check(csl_easy_set_header_callback(easy, CurlCallbacks.header))
         set(CURLOPT_HEADERDATA, to: context)
-        note(csl_easy_set_write_callback(easy, CurlCallbacks.body))
+        check(csl_easy_set_write_callback(easy, CurlCallbacks.body))
         set(CURLOPT_WRITEDATA, to: context)
-        note(csl_easy_set_read_callback(easy, CurlCallbacks.read))
+        check(csl_easy_set_read_callback(easy, CurlCallbacks.read))
         set(CURLOPT_READDATA, to: context)
-        note(csl_easy_set_ready_callback(easy, CurlCallbacks.ready))
+        check(csl_easy_set_ready_callback(easy, CurlCallbacks.ready))
         set(CURLOPT_PREREQDATA, to: context)
-        note(csl_easy_set_open_socket_callback(easy, CurlCallbacks.openSocket))
+        check(csl_easy_set_open_socket_callback(easy, CurlCallbacks.openSocket))
         set(CURLOPT_OPENSOCKETDATA, to: context)
-        note(csl_easy_set_close_socket_callback(easy, CurlCallbacks.closeSocket))
+        check(csl_easy_set_close_socket_callback(easy, CurlCallbacks.closeSocket))
         set(CURLOPT_CLOSESOCKETDATA, to: ledger)
     }
 
     mutating func set(_ option: CURLoption, to value: Int) {
-        note(csl_easy_set_long(easy, option, value))
+        check(csl_easy_set_long(easy, option, value))
     }
 
     mutating func set(_ option: CURLoption, toOffset value: Int) {
-        note(csl_easy_set_offset(easy, option, curl_off_t(value)))
+        check(csl_easy_set_offset(easy, option, curl_off_t(value)))
     }
 
     mutating func set(_ option: CURLoption, to text: String) {
         // curl would end the text at a NUL and use another file or place.
-        note(text.utf8.contains(0) ? CURLE_BAD_FUNCTION_ARGUMENT : csl_easy_set_text(easy, option, text))
+        check(text.utf8.contains(0) ? CURLE_BAD_FUNCTION_ARGUMENT : csl_easy_set_text(easy, option, text))
     }
 
     mutating func set(_ option: CURLoption, to pointer: UnsafeMutableRawPointer?) {
-        note(csl_easy_set_pointer(easy, option, pointer))
+        check(csl_easy_set_pointer(easy, option, pointer))
     }
 
-    private mutating func note(_ code: CURLcode) {
+    /// Keeps the first failure.
+    private mutating func check(_ code: CURLcode) {
         if failure == CURLE_OK { failure = code }
     }
 

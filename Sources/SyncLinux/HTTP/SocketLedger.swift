@@ -80,8 +80,8 @@ final class SocketLedger {
         entries[socket] = nil
     }
 
-    /// Counts the bytes of a transfer that is over; its connection may live on.
-    func settle(_ transfer: CurlTransfer) {
+    /// Counts the bytes of a transfer that is over, and takes its sockets from it. Its connection may live on.
+    func ended(_ transfer: CurlTransfer) {
         if let socket = transfer.socket, entries[socket] != nil {
             // On a shared connection another transfer may be the owner, but this one ends now.
             let owner = entries[socket]?.owner

@@ -161,17 +161,18 @@ private final class NetlinkLoop: @unchecked Sendable {
                 case .overrun:
                     (isOwed, owesRoutes) = (true, true)
                     counted.value.withLock { $0.overruns += 1 }
-                case .datagram(let bytes, _): note(NetlinkMessage.all(in: bytes))
+                case .datagram(let bytes, _): markOwed(after: NetlinkMessage.all(in: bytes))
                 }
             } catch {
                 (isOwed, owesRoutes) = (true, true)
-                tell(error)
+                reportIfNew(error)
                 return
             }
         }
     }
 
-    private func note(_ found: (messages: [NetlinkMessage], isWhole: Bool)) {
+    /// Marks a reading as owed after events. Their content decides only whether the routes are read, too.
+    private func markOwed(after found: (messages: [NetlinkMessage], isWhole: Bool)) {
         isOwed = true
         if !found.isWhole { counted.value.withLock { $0.dropped += 1 } }
         // Deleting an address removes routes without an event, so only events of routes themselves can be told apart: most of them are not
@@ -195,11 +196,11 @@ private final class NetlinkLoop: @unchecked Sendable {
         } catch {
             // The reading is still due; the pace decides when to retry.
             pace.empty(now: now)
-            tell(error)
+            reportIfNew(error)
         }
     }
 
-    private func tell(_ error: LinuxError) {
+    private func reportIfNew(_ error: LinuxError) {
         guard error != reported else { return }
         reported = error
         report(error)

@@ -20,7 +20,7 @@ package struct StandardErrorLog: LogHandler {
     }
 
     package func log(event: LogEvent) {
-        if !isJSON, let journal = LogSink.journal, tell(journal, event) { return }
+        if !isJSON, let journal = LogSink.journal, send(event, to: journal) { return }
         let all = metadata.merging(event.metadata ?? [:]) { _, new in new }.sorted { $0.key < $1.key }
         let message = "\(event.message)"
         LogSink.write(isJSON ? json(event.level, message, all) : text(event.level, message, all))
@@ -29,7 +29,7 @@ package struct StandardErrorLog: LogHandler {
     /// Sends a message to the journal. The text for people stays one line, and its fields can be searched.
     ///
     /// - Returns: `true` when the journal has accepted it.
-    private func tell(_ journal: Journal, _ event: LogEvent) -> Bool {
+    private func send(_ event: LogEvent, to journal: Journal) -> Bool {
         let all = metadata.merging(event.metadata ?? [:]) { _, new in new }.sorted { $0.key < $1.key }
         let fields = all.map { (name: $0.key, value: Printable.text("\($0.value)")) }
         let line = Printable.text("\(event.message)") + fields.map { " \($0.name)=\(Self.quoted($0.value))" }.joined()

@@ -16,7 +16,7 @@ struct ChainLengths {
 
     subscript(seq: Int64) -> Int? { known[seq] }
 
-    mutating func note(_ length: Int, of seq: Int64) {
+    mutating func record(_ length: Int, of seq: Int64) {
         if known.count >= Self.max { known.removeAll(keepingCapacity: true) }
         known[seq] = length
     }
@@ -78,7 +78,7 @@ extension Store {
                 onPath.remove(end.seq)
                 let length = lengths[end.seq] ?? 1
                 lengths[end.seq] = length
-                chains.note(length, of: end.seq)
+                chains.record(length, of: end.seq)
                 if let parent = path.last { lengths[parent.seq] = max(lengths[parent.seq] ?? 1, length + 1) }
             }
         }

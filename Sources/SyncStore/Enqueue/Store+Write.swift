@@ -40,7 +40,7 @@ extension Store {
         ledger[.absorbedSeq] = payload.seq
         journal.add(.mutation(.pending), payload.seq)
         if !intent.ties.isEmpty || ledger[.unmet] > 0 { try tie(row, payload, intent.ties) }
-        if intent.chain > 1 { chains.note(intent.chain, of: payload.seq) }
+        if intent.chain > 1 { chains.record(intent.chain, of: payload.seq) }
         if let older = payload.supersedes.flatMap({ UUIDv7.carried(in: $0) }) { try handOver(from: older, to: row.seq) }
         if waitsBehind || !intent.ties.on.isEmpty { try raisePriorities(before: row) }
         guard var record else {

@@ -59,7 +59,7 @@ extension Store {
     }
 
     /// Adds an event of another part of the agent to the journal.
-    package func note(type: String, json: String, at now: Moment) throws(StoreError) {
+    package func addNote(type: String, json: String, at now: Moment) throws(StoreError) {
         try transact(at: now) { () throws(StoreError) in
             try prepareForChange()
             journal.addNote(type: type, json: json)

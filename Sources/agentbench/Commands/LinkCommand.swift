@@ -76,12 +76,12 @@ struct LinkCommand: ParsableCommand {
         let writer = try agent("bench", hub, workplace)
         defer { writer.stop() }
         try reader.explaining {
-            try settle(reader)
+            try completeFirstContact(reader)
             try pause(reader)
         }
         try writer.explaining {
             // The first contact transfers more, so it is made before the measurement.
-            try settle(writer)
+            try completeFirstContact(writer)
             try pause(writer)
             try bring(50, from: writer, firstRow: 0)
             times.push = try time(writer) { $0.outbox.open == 0 }
@@ -120,8 +120,8 @@ struct LinkCommand: ParsableCommand {
             issuer: hub.certificate, producers: Self.one, settings: "links: [{ match: \"*\", metered: false }]\n")
     }
 
-    /// Waits until the first contact is complete.
-    private func settle(_ agent: AgentUnderTest) throws {
+    /// Lets the agent make its first contact, and waits for its end.
+    private func completeFirstContact(_ agent: AgentUnderTest) throws {
         try agent.wait { $0.connectivity.state == "online" }
         try agent.call("POST", "/v1/sync", body: #"{"scope":"all","force":true,"wait":true}"#)
         try agent.wait { $0.outbox.open == 0 }

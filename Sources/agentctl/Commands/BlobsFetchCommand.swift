@@ -53,7 +53,7 @@ extension BlobsCommand {
         /// The bytes go into a file beside the target, which gets its name when it is whole.
         private func write(_ id: BlobID, to output: String, _ session: Session) async throws {
             let writer = try FileOutput(output)
-            try await session.client.blobContent(.id(id)) { writer.take($0) }
+            try await session.client.blobContent(.id(id)) { writer.write($0) }
             try writer.finish()
         }
 
@@ -135,7 +135,7 @@ private final class FileOutput: @unchecked Sendable {
     }
 
     /// - Returns: `false` when the bytes cannot be written.
-    func take(_ bytes: [UInt8]) -> Bool {
+    func write(_ bytes: [UInt8]) -> Bool {
         var rest = bytes[...]
         while !rest.isEmpty {
             let count = rest.withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }

@@ -59,7 +59,7 @@ struct LinksCommand: ParsableCommand {
                     LinkHintBody(
                         isMetered: metered.map { $0 == .metered }, isRoaming: roaming.map { $0 == .roaming },
                         life: ttl?.duration))
-            if !clear { await session.noteAbsent(interface) }
+            if !clear { await session.warnIfAbsent(interface) }
             if session.isJSON {
                 Output.json(reply.body)
             } else {
@@ -76,7 +76,7 @@ enum Roaming: String, EnumerableFlag, Sendable { case roaming, home }
 
 extension Session {
     /// Warns about a missing link: it may be named before it exists, but a misspelt one never comes.
-    func noteAbsent(_ name: LinkName) async {
+    func warnIfAbsent(_ name: LinkName) async {
         // Without the list there is no basis for a warning.
         guard let links = try? await client.links().value.items.map(\.name), !links.contains(name.text) else { return }
         let present = links.sorted().joined(separator: ", ")

@@ -26,7 +26,7 @@ struct PlanCommand: AgentCommand {
                 link: link, isMetered: metered.map { $0 == .metered }, isRoaming: roaming.map { $0 == .roaming },
                 batteryPercent: battery?.percent, isCharging: charging.map { $0 == .charging },
                 budgetBytes: budget?.bytes, isOnline: online.map { $0 == .online }))
-        if let link { await session.noteAbsent(link) }
+        if let link { await session.warnIfAbsent(link) }
         session.show(reply) { PlanScreen.render($0, width: $1.width, now: $1.now, offset: $1.offset) }
         return 0
     }

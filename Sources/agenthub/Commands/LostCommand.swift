@@ -45,18 +45,18 @@ struct LostCommand: ParsableCommand {
             // For a script or a log: complete lines, and none when there is nothing.
             try rows.forEach { row in try Say.result(PlainText.safe(Self.cells(row, at: row.at.description).joined(separator: "  "))) }
             if rows.isEmpty, damaged.count == 0 { Say.error("no value has lost") }
-            return try Self.tell(damaged)
+            return try Self.printDamaged(damaged)
         }
         if rows.isEmpty {
             try Say.result("no value has lost")
         } else {
             try Say.result(Self.table(rows, now: SystemClocks().now().wall).lines(width: width).joined(separator: "\n"))
         }
-        try Self.tell(damaged)
+        try Self.printDamaged(damaged)
     }
 
     /// Prints one line for each named record.
-    private static func tell(_ damaged: DamagedRecords) throws {
+    private static func printDamaged(_ damaged: DamagedRecords) throws {
         for row in damaged.first {
             try Say.result(PlainText.safe("damaged: \(row.record), version \(row.version), cannot be read: \(row.detail)"))
         }

@@ -44,7 +44,7 @@ struct DownloadBench {
         let came = body.prefix(cut ?? body.count)
         wire += came.count
         part = Array(part.prefix(Int(request.offset)))
-        if case .bytes(let skip, let end, _, _) = DownloadIntake(request, digest).take(response.status, response.headers) {
+        if case .bytes(let skip, let end, _, _) = DownloadIntake(request, digest).judge(response.status, response.headers) {
             part += came.dropFirst(Int(clamping: skip)).prefix(Int(clamping: end - request.offset))
         }
         let received = DownloadMachine.Received(offset: Int64(part.count), moved: Int64(came.count))
