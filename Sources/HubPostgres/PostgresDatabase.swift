@@ -24,8 +24,9 @@ import HubServer
 /// - Events: no feed has them, and a verdict rests on the key of its mutation, which stays. A writer that changes one of them meanwhile
 ///   gives it a newer commit, and the removal, which names the commits, leaves it and begins anew.
 /// - Deletions: a reader sees the row of the deletion or the higher horizon, in one snapshot. A decision that has read the row counts as
-///   made before the removal: what it writes is the same, and the horizon only refuses more cursors. The removal locks its rows first,
-///   without waiting for those that a push has locked (`SQLSpelling.lockingFreeRows`): what a push changes is no old deletion any more.
+///   made before the removal: it writes the same, and the horizon only refuses more cursors. The removal locks its rows first, without
+///   waiting for those that a push has locked (`SQLSpelling.lockingFreeRows`), because a row that a push changes is no old deletion any
+///   more.
 ///
 /// **Isolation.** Writers run READ COMMITTED: after they have the lock they read the newest state, and no other writer can change it.
 /// REPEATABLE READ would fix the snapshot when they begin to wait, and fail whenever another writer committed meanwhile. Readers run
@@ -163,6 +164,9 @@ final class PostgresDatabase: HubDatabase {
         return head - decision.basis.head
     }
 
+    /// Ends a transaction whose COMMIT was answered.
+    ///
+    /// - Throws: When the server has not committed, or not on a standby.
     private func checkCommit() throws(DatabaseError) {
         // When a statement of the transaction has failed, COMMIT is a ROLLBACK and no error.
         guard connection.lastTag == "COMMIT" else {

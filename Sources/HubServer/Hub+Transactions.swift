@@ -28,7 +28,7 @@ extension Hub {
 
     /// Runs `body` in a transaction of its own.
     ///
-    /// - Parameter isReported: Asked after a failure: whether it is one of the database.
+    /// - Parameter isReported: Called after a failure; `true` when it is one of the database, so that it is reported.
     func transact<T>(
         _ purpose: TransactionPurpose = .writing, isReported: () -> Bool = { true }, _ body: () throws(DatabaseError) -> T
     ) throws(HubError) -> T {
@@ -108,6 +108,7 @@ extension Hub {
         #endif
     }
 
+    /// Keeps the state of a committed transaction, and tells its notices.
     func finishCommit() {
         rememberPosition()
         endTokenChange(committed: true)

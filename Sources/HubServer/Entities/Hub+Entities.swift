@@ -175,6 +175,7 @@ extension Hub {
         if state.linked < state.head { try transact { () throws(DatabaseError) in try renewOldLinks() } }
     }
 
+    /// Offers the entities file of this start, or uses the settings of the database.
     private func useEntitiesAtStart() throws(HubError) {
         guard let file = settings.entityFile else {
             return try transact(.reading) { () throws(DatabaseError) in try readEntities() }

@@ -132,7 +132,7 @@ extension Hub {
         var shown: Set<BlobDigest> = []
         for member in data.members {
             let isTold = mayTell || (stamps[member.name] ?? old.stamp).writer == uploader?.device
-            // What the device itself has put there is shown already; the last writer of a list need not be the one that has put a file in.
+            // A file of the device itself is shown already; the last writer of a list need not be the one that has put a file in.
             if mayTell { shown.formUnion(Placeholder.digests(in: member.value).filter { digests[$0] == true }) }
             var value = member.value
             for digest in digests.keys { value = Placeholder.flipped(value, digest) ?? value }

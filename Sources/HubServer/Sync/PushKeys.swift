@@ -1,6 +1,6 @@
 import SyncCore
 
-/// The idempotency keys of one push: what became of each mutation, in this push or an earlier one (PROTOCOL A4).
+/// The idempotency keys of one push, with the fate of each mutation in this push or an earlier one (PROTOCOL A4).
 struct PushKeys {
     private let device: DeviceID
     private let store: HubStore

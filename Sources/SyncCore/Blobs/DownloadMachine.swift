@@ -59,7 +59,7 @@ package struct DownloadMachine: Hashable, Sendable, FileMachine {
     }
 
     package let digest: BlobDigest
-    /// Size of the file, bytes: what the record says, until an answer has said it.
+    /// Size of the file, bytes. It is the size in the record until an answer has named it.
     package private(set) var size: Int64
     package private(set) var progress: DownloadProgress
     /// Largest number of bytes that were ever here.

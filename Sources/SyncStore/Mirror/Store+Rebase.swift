@@ -280,8 +280,7 @@ extension Store {
 
     // MARK: - Open conflicts
 
-    /// Compares an open conflict with the hub's new record: whether the sides are still the same, and whether there is still anything to
-    /// decide.
+    /// Updates the sides of an open conflict by the hub's new record, or lists it as moot when nothing is left to decide.
     ///
     /// - Returns: The fields that people are asked about from now on.
     private func refresh(

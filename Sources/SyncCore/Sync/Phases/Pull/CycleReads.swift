@@ -63,8 +63,8 @@ struct CycleReads: Hashable, Sendable {
         state.hub.recordPulled(asked, at: state.now.wall)
     }
 
-    /// Returns whether everything up to the hub's head was read. A second read of a few entities, or a read that missed some, does not bring
-    /// everything.
+    /// Returns whether everything up to the hub's head was read. A second read of a few entities does not bring everything, nor does one
+    /// that missed some.
     func isWhole(_ state: SyncState) -> Bool {
         state.cycle?.hasPulledForConflicts == false && !hasMissedStreams
     }
