@@ -22,11 +22,11 @@ package final class Hub {
     /// Receives the cause of an answer 503, which the answer itself does not name.
     package var report: ((HubError) -> Void)?
     /// Receives news about the hub's history, once it is committed. Earlier news is kept until this is set.
-    package var tell: ((HubNotice) -> Void)? {
+    package var onNotice: ((HubNotice) -> Void)? {
         didSet {
             let untold = untold
             self.untold = []
-            if let tell { untold.forEach(tell) } else { self.untold = untold }
+            if let onNotice { untold.forEach(onNotice) } else { self.untold = untold }
         }
     }
     private var untold: [HubNotice] = []
@@ -149,7 +149,7 @@ package final class Hub {
 
     func announce(_ notice: HubNotice) {
         if case .overGranted(let device) = notice, !overGranted.insert(device).inserted { return }
-        if let tell { tell(notice) } else { untold.append(notice) }
+        if let onNotice { onNotice(notice) } else { untold.append(notice) }
     }
 
     /// Names the history that cursors and versions belong to.

@@ -51,7 +51,7 @@ struct HistoryTests {
         let aged = try Aged()
         let bench = try aged.putBack()
         var told: [HubNotice] = []
-        bench.hub.tell = { told.append($0) }
+        bench.hub.onNotice = { told.append($0) }
         #expect(try bench.pull([("audits", aged.cursor)], device: .two).errors.map(\.problem.code) == ["epoch-changed"])
         let epoch = bench.hub.epoch
         #expect(epoch != aged.epoch && bench.hub.head == 1)
@@ -142,7 +142,7 @@ struct HistoryTests {
     func claims() throws {
         let bench = try HubBench()
         var told: [HubNotice] = []
-        bench.hub.tell = { told.append($0) }
+        bench.hub.onNotice = { told.append($0) }
         _ = try bench.verdict(Sent("k-1", .create))
         let epoch = bench.hub.epoch
         for seq in 2...4 as ClosedRange<Int64> {
@@ -272,7 +272,7 @@ struct HistoryTests {
     func returns() throws {
         let bench = try HubBench()
         var told: [HubNotice] = []
-        bench.hub.tell = { told.append($0) }
+        bench.hub.onNotice = { told.append($0) }
         #expect(bench.push([], maxSent: 0, replica: "r-1").status == 200)
         #expect(bench.push([], maxSent: 0, replica: "r-2").status == 200)
         #expect(bench.send("POST", "/v1/sync/hello", [:], replica: "r-1").status == 409)
@@ -335,7 +335,7 @@ struct HandMadeTests {
         try folder.run(sql, in: "hub.db")
         let bench = try HubBench(seed: 2, place: place)
         var told: [HubNotice] = []
-        bench.hub.tell = { told.append($0) }
+        bench.hub.onNotice = { told.append($0) }
         #expect(bench.hub.epoch != epoch && bench.hub.head == 5)
         #expect(told.count == 1, "said once it can be heard")
         guard case .accepted(let version, _, _, _) = try bench.verdict(Sent("k-6", seq: 6, .create, id: "a-6")) else {

@@ -64,7 +64,7 @@ final class SimHub {
     }
 
     private func listen() {
-        hub.tell = { [unowned self] notice in
+        hub.onNotice = { [unowned self] notice in
             if case .newHistory(let cause, _, _, _, _) = notice { causes.append(cause) }
         }
     }

@@ -149,7 +149,7 @@ package final class HubService: Sendable {
         let identity = try options.tls.map { (files) throws(HubError) in try ServerIdentity(files) }
         let log = environment.log
         hub.report = { log.error("the database failed", metadata: ["doing": "\($0.doing)", "error": "\($0.detail)"]) }
-        hub.tell = { $0.write(to: log) }
+        hub.onNotice = { $0.write(to: log) }
         hub.settings.time = environment.time
         let group = MultiThreadedEventLoopGroup(numberOfThreads: max(1, options.threads))
         // The other threads write files: the database must not wait for them.

@@ -101,7 +101,7 @@ struct EventRetentionTests {
         let rows = try HubRows()
         var bench = try HubBench(rules: Self.rules(), place: rows.place)
         var told: [HubNotice] = []
-        bench.hub.tell = { told.append($0) }
+        bench.hub.onNotice = { told.append($0) }
         _ = try bench.verdict(Self.event("a"))
         try Self.live(bench, 2)
         let right = bench.now

@@ -50,7 +50,7 @@ struct OldAgentTests {
         let fleet = try fleet(holding: 60)
         let hub = fleet.bench.hub
         var told: [HubNotice] = []
-        hub.tell = { told.append($0) }
+        hub.onNotice = { told.append($0) }
         fleet.revoke(one, "site", "s-1")
         #expect(try verify(fleet).problem?.code == Problem.agentTooOld)
         let answer = try fleet.bench.pull([(ScopeBench.orders, fleet.mirrors[one]?.cursor), ("sites", nil)])

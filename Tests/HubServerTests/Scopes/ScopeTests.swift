@@ -135,7 +135,7 @@ struct ScopeTests {
         do {
             let fleet = try ScopeBench(rules: rules, access: access, place: rows.place)
             var told: [HubNotice] = []
-            fleet.bench.hub.tell = { told.append($0) }
+            fleet.bench.hub.onNotice = { told.append($0) }
             try fleet.publish("a", ["site": "s-2"])
             try fleet.pull(one)
             #expect(fleet.ids(one) == ["a"] && !told.contains(.overGranted(one)))
@@ -144,7 +144,7 @@ struct ScopeTests {
         try grant((0..<1_000).map { "v-" + "000\($0)".suffix(4) }, as: "other")
         let fleet = try ScopeBench(rules: rules, access: access, place: rows.place)
         var told: [HubNotice] = []
-        fleet.bench.hub.tell = { told.append($0) }
+        fleet.bench.hub.onNotice = { told.append($0) }
         try fleet.publish("b", ["site": "v-0997"])
         try fleet.publish("c", ["site": "v-0998"])
         try fleet.pull(one)
