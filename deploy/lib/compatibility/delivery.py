@@ -1,7 +1,7 @@
 """Plain delivery: changes of every kind over deaths, cut lines and lost answers, each exactly once."""
 import http.client, random, threading
 
-from processes import until
+import lockout
 from stand import Site
 
 ENTITIES = """\
@@ -108,18 +108,19 @@ class Author:
 
 
 def run(report, hub_programs, fleet, engine=None, replica=None, steps=40):
-    """fleet: the programs of each device. replica: those of a second hub over the same database, between which the devices change."""
+    """fleet: the programs of each device. replica: those of a second hub over the same database, between which the devices change.
+
+    When the second hub turns the database into one that the first hub must not use, the first hub is replaced, as the manual says.
+    """
     generator = random.Random(seed)
     with Site(hub_programs, ENTITIES, engine) as site:
         try:
             devices = [site.device(programs, f"d-{number}") for number, programs in enumerate(fleet, 1)]
             site.hub.publish("work_orders", {id: {"title": id} for id in SHARED})
             site.settle()
-            if replica:
-                site.add_replica(replica, ENTITIES)
-                if replica.locks_out(hub_programs): lock_out(report, site, replica)
             expected = Expected()
             authors = [Author(device, expected, generator) for device in devices]
+            if replica: lockout.second_hub(report, site, engine, replica, ENTITIES, authors)
             for step in range(steps):
                 for author in authors: author.step()
                 trouble(generator, site, step)
@@ -129,15 +130,6 @@ def run(report, hub_programs, fleet, engine=None, replica=None, steps=40):
             judge(report, site, expected, authors)
         except Exception as error:
             report.broke(error, site.logs())
-
-
-def lock_out(report, site, replica):
-    """The database is one that hubs of before would damage: they stop serving, say why, and are replaced."""
-    earlier = site.hubs[0]
-    until("the hub of before is locked out", lambda: not earlier.is_ready())
-    report.holds("the log of the hub of before says why it is locked out", earlier.log,
-                 lambda text: "it is for programs that know schema" in text, "which schema the database needs", "agenthub: listening")
-    earlier.restart(replica)
 
 
 def trouble(generator, site, step):

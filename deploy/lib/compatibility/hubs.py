@@ -1,5 +1,5 @@
 """A hub, and a PostgreSQL server for its database."""
-import json, os, pathlib, pwd, shutil, signal, subprocess, tempfile, urllib.request
+import json, os, pathlib, pwd, re, shutil, signal, subprocess, tempfile, urllib.request
 
 from processes import Process, tail
 from programs import Failure
@@ -22,13 +22,20 @@ class Hub:
         return ["--data", str(self.data)] + (["--database", self.database] if self.database else [])
 
     def start(self):
+        status = self.try_to_start()
+        if status is not None:
+            raise Failure(f"the {self.programs} hub does not start, status {status}: {tail(self.folder / 'log', 3)}")
+
+    def try_to_start(self):
+        """The exit status of a hub that refuses to start; `None` when it serves."""
         words = [self.programs.path("agenthub"), "serve", *self.place, "--listen", f"127.0.0.1:{self.port}", "--entities", str(self.file)]
         self.process = Process([*words, *self.extra], self.folder / "log", self.environment, wait_for_line=True)
         if "127.0.0.1:" not in self.process.line:
             status = self.process.end(signal.SIGKILL)
             self.process = None
-            raise Failure(f"the {self.programs} hub does not start, status {status}: {tail(self.folder / 'log', 3)}")
+            return status
         self.port = int(self.process.line.rpartition(":")[2])
+        return None
 
     def stop(self, how=signal.SIGTERM):
         if self.process: self.process.end(how)
@@ -119,6 +126,19 @@ class Postgres:
         self._run("psql", "--host", self.folder, "--username", "hub", "--dbname", "postgres", "--command",
                   f"CREATE SCHEMA hub_{self.count}")
         return f"postgres:///postgres?host={self.folder}&user=hub&options=-csearch_path%3Dhub_{self.count}"
+
+    def schema(self, database):
+        """The version of a hub's tables, and the oldest version whose programs may use them."""
+        line = self._run("psql", "--dbname", database, "--no-align", "--tuples-only", "--command",
+                         "SELECT version, oldest_reader FROM hub_schema")
+        version, oldest = line.split("|")
+        return int(version), int(oldest)
+
+    def dump(self, database):
+        """Tables, rows and sequences as text: the same text as long as nothing has changed."""
+        text = self._run("pg_dump", "--dbname", database, "--schema", database.rpartition("%3D")[2])
+        # Newer programs of the server write a random word on two lines.
+        return re.sub(r"(?m)^\\(un)?restrict .*$", "", text)
 
     def close(self):
         self._run("pg_ctl", "--pgdata", f"{self.folder}/data", "--mode", "immediate", "--wait", "stop")

@@ -89,20 +89,6 @@ class Programs:
     def refuses_who_keeps(self): return self.knows("agenthub", "agent-too-old")
 
     @property
-    def keeps_log(self):
-        """Whether a hub on PostgreSQL counts its commits in a table of their own."""
-        return self.knows("agenthub", "commit_log")
-
-    @property
-    def has_typed_keys(self):
-        """Whether a hub on PostgreSQL keeps keys that are UUIDs in typed columns."""
-        return self.knows("agenthub", "mutation_key_text")
-
-    def locks_out(self, earlier):
-        """Whether a hub of these programs makes of a PostgreSQL database one that a hub of earlier programs must not use."""
-        return self.keeps_log and not earlier.keeps_log or self.has_typed_keys and not earlier.has_typed_keys
-
-    @property
     def fetches_files(self): return "\n  fetch " in self.help("agentctl", "blobs")
 
     def abilities(self):
@@ -110,5 +96,5 @@ class Programs:
         names = {"scopes": self.has_scopes, "grant": self.has_grants, "entities apply": self.has_apply,
                  "versions at the hub": self.has_versions,
                  "versions at the agent": self.agent_has_versions, "blobs fetch": self.fetches_files,
-                 "Sync-Can": self.lets_go, "log of commits": self.keeps_log, "typed keys": self.has_typed_keys}
+                 "Sync-Can": self.lets_go}
         return ", ".join(f"{'' if has else 'no '}{name}" for name, has in names.items())
