@@ -42,6 +42,18 @@ struct FileOracle {
         if note(name, document, by: .hub) { links[name] = links[name]?.mapValues { _ in .shown } }
     }
 
+    /// The document that the hub has once the office has published this one: the record says of a file that is here, and that it shows,
+    /// that it has arrived.
+    func settled(_ name: RecordName, _ document: JSONObject?) -> JSONObject? {
+        guard var settled = document, let file = SimFile.shown(in: document), !file.isUploaded, let digest = BlobDigest(file.digest),
+            has(digest), var placeholder = settled[SimFile.field]?.object
+        else { return document }
+        if let link = links[name]?[digest], link != .shown { return document }
+        placeholder["state"] = "uploaded"
+        settled[SimFile.field] = .object(placeholder)
+        return settled
+    }
+
     /// A record into which a push has put a file, or which waits for one, shows the files that its device has put there and may read.
     ///
     /// - Parameter mayRead: Tells whether the device could read the file before the push.

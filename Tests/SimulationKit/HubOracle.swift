@@ -180,6 +180,7 @@ struct HubOracle {
 
     mutating func publish(_ name: RecordName, _ document: JSONObject?, version: Int64, at now: Timestamp) {
         if let rules = Self.book[name.entity], rules.kind == .record {
+            let document = name.entity == Shares.orders ? files.settled(name, document) : document
             self.rules.publish(name, document, version: version, rules, at: now)
             shares.note(name, document, at: now)
             if name.entity == Shares.orders { files.publish(name, document) }

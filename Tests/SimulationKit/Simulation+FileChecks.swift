@@ -102,10 +102,12 @@ extension Simulation {
         }
         if isNamed { count("files brought that a record of another device names") }
         let record = oracle.files.recordsOfUploads[place]
+        // Of the office, or of a device that has brought the file before: every record that shows it says that it has come.
+        let shown = oracle.files.showing(flight.digest)
         let waited = oracle.files.bring(flight.digest, by: device) { name in name == record && before.receives(name, device) }
         try noteArrived(device, bringing: flight.digest)
         // An upload that is over answers so again, and changes nothing then.
-        if !isOwn { try checkTold(flight.digest, in: waited) }
+        if !isOwn { try checkTold(flight.digest, in: waited + shown) }
     }
 
     // MARK: Records

@@ -18,9 +18,41 @@ extension Hub {
         // The record that the upload named may have come before this hub looked for placeholders.
         if let link, !names.contains(link.record) { names.append(link.record) }
         let share = try share(of: device)
-        for name in names where try flip(name, [digest: true], uploader: share, isNamed: link?.record == name, at: now) {
-            try store.forgetWaiting(name, for: digest)
+        for name in names {
+            // Devices that receive a record which shows the file may read it from now on, whoever has brought it.
+            let isShown = try store.link(FileLink(digest: digest, record: name)) == .shown
+            let uploader = isShown ? nil : share
+            if try flip(name, [digest: !isShown], uploader: uploader, isNamed: link?.record == name, at: now) {
+                try store.forgetWaiting(name, for: digest)
+            }
         }
+    }
+
+    /// A document that the office publishes, with the placeholders of files that are here already replaced, and the files that its record
+    /// waits for.
+    ///
+    /// The record shows each file that the office puts there, so its devices may read the file, and the placeholder tells them nothing.
+    /// A file that the record named before is told only if the record shows it.
+    ///
+    /// - Parameter before: The stored document, or the one that a tombstone keeps.
+    func settled(
+        _ data: JSONObject, of name: RecordName, over before: JSONObject?
+    ) throws(DatabaseError) -> (data: JSONObject, waits: [BlobDigest]) {
+        var data = data
+        var waits: [BlobDigest] = []
+        let known = before.map { Placeholder.digests(in: $0) } ?? []
+        for digest in Set(Placeholder.waiting(in: data).map(\.digest)).sorted() {
+            var isShown = !settings.sharesOut || !known.contains(digest)
+            if !isShown { isShown = try store.link(FileLink(digest: digest, record: name)) == .shown }
+            guard isShown, try store.blob(digest) != nil else {
+                waits.append(digest)
+                continue
+            }
+            for member in data.members {
+                if let value = Placeholder.flipped(member.value, digest) { data[member.name.text] = value }
+            }
+        }
+        return (data, waits)
     }
 
     /// Answers a device that would bring a file and need not: it may read the file, and the hub has it. The records in which the device has

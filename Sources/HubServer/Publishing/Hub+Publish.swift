@@ -99,22 +99,28 @@ extension Hub {
         // A damaged record is replaced: this repairs one without a backup.
         let row = try store.record(name)
         let old = row?.whole
-        guard let data else {
+        guard var data else {
             let rules = settings.rules[name.entity] ?? EntityRules()
             let gone = old?.deleted(stamp, rules: rules) ?? VersionedRecord(deleted: stamp, keeping: nil)
             try put(name, gone, data: nil, over: row, at: now)
             return nil
         }
-        let text = data.json
+        var text = data.json
         if let fault = Hub.fault(in: data, bytes: text.utf8.count, over: old?.data, of: row?.size ?? 0) { return fault }
         // A form is read before any device gets it: what its author cannot have meant is refused here, with its place.
         if let fault = settings.rules.formFault(in: data, of: name.entity) { return fault.detail }
+        var waits: [BlobDigest] = []
+        if Placeholder.mayBe(in: text) {
+            (data, waits) = try settled(data, of: name, over: old?.linked)
+            text = data.json
+        }
         // Unchanged fields keep their stamps: only changed ones can conflict. All fields of a new record have its own.
         var stamps = old?.stamps ?? [:]
         for member in old == nil ? [] : data.members where old?.data?[member.name.text] != member.value { stamps[member.name] = stamp }
         for member in old?.data?.members ?? [] where data[member.name.text] == nil { stamps[member.name] = stamp }
         let record = VersionedRecord(data: data, stamp: stamp, exceptions: stamps, additions: old?.additions ?? [:])
         try put(name, record, data: text, over: row, at: now)
+        for digest in waits { try store.noteWaiting(name, for: digest) }
         return nil
     }
 

@@ -227,6 +227,60 @@ struct FileAccessTests {
         #expect(try stand.offer(content, by: three).status == 200 && !stand.isWaiting("theirs"))
     }
 
+    // Fault: a record of the office went on to say that its file was to come, unless the upload named the record.
+    @Test("A record of the office says that its file has come, whichever device brings it and whichever came first")
+    func ofOffice() throws {
+        fleet.grant(two, "site", "s-2")
+        let shown = try FileStand.placeholder(content)
+        try fleet.publish("ahead", ["site": "s-2", "photos": .array([shown, 1]), "n": 1])
+        // Another device has named the file there, and in a record of its own: neither shows it.
+        #expect(try fleet.push(two, .create, "x", .object(["site": "s-2", "photo": shown])).code == "accepted")
+        #expect(try stand.isWaiting("ahead") && stand.isWaiting("x") && !stand.mayFetch(content, two))
+        let head = stand.hub.head
+        // The device that brings it does not receive the record.
+        try stand.upload(content, by: one)
+        #expect(try !stand.isWaiting("ahead") && stand.mayFetch(content, two) && stand.version("ahead") == head + 1)
+        // The second device may read the file now, and has not said so in its own record.
+        #expect(try stand.isWaiting("x") && stand.hub.head == head + 1)
+
+        // The bytes are here: one change says all of it, and a second publication of what the office knows changes nothing back.
+        for (number, id) in ["late", "late", "ahead"].enumerated() {
+            try fleet.publish(id, ["site": "s-2", "photos": .array([shown, 1]), "n": .int(number)])
+            #expect(try !stand.isWaiting(id) && stand.version(id) == head + 2 + Int64(number))
+        }
+        // Nothing waits for the next upload of the same bytes, except the record of the second device.
+        #expect(try stand.waits() == ["work_orders/x"])
+        let last = stand.hub.head
+        try stand.upload(content, by: three)
+        #expect(stand.hub.head == last)
+    }
+
+    @Test("The office does not tell a device by a record in which that device has put a digest")
+    func ofOfficeUnshown() throws {
+        fleet.grant(two, "site", "s-2")
+        let shown = try FileStand.placeholder(content)
+        #expect(try fleet.push(two, .create, "x", .object(["site": "s-2", "photo": shown])).code == "accepted")
+        try fleet.publish("x", ["site": "s-2", "photo": shown, "n": 1])
+        try stand.upload(content, by: one)
+        #expect(try stand.isWaiting("x") && !stand.mayFetch(content, two))
+        try fleet.publish("x", ["site": "s-2", "photo": shown, "n": 2])
+        #expect(try stand.isWaiting("x") && !stand.mayFetch(content, two))
+        // Once the office takes it out and puts it in, it is the word of the office.
+        try fleet.publish("x", ["site": "s-2", "n": 3])
+        try fleet.publish("x", ["site": "s-2", "photo": shown, "n": 4])
+        #expect(try !stand.isWaiting("x") && stand.mayFetch(content, two))
+    }
+
+    @Test("A hub that shares nothing out tells of the files of the office as well")
+    func ofOfficeUnshared() throws {
+        let stand = try FileStand(rules: RuleBook())
+        let shown = try FileStand.placeholder(content)
+        try stand.fleet.publish("ahead", ["photo": shown])
+        try stand.upload(content, by: one)
+        try stand.fleet.publish("late", ["photo": shown])
+        #expect(try !stand.isWaiting("ahead") && !stand.isWaiting("late") && stand.waits().isEmpty)
+    }
+
     private static let offeredRecords = ["work_orders/a", "work_orders/copy", "work_orders/second"]
 
     @Test("An offer gives no device a file that the offering one may not read, whatever it has written before")

@@ -57,6 +57,11 @@ final class FileStand {
         try !Placeholder.waiting(in: #require(hub.record(RecordName(ScopeBench.orders, RecordID(trusted: id)))?.data)).isEmpty
     }
 
+    /// The records that are to be looked at when a file comes.
+    func waits() throws -> [String] {
+        try hub.store.database.all("SELECT entity, record_id FROM blob_wait ORDER BY entity, record_id") { "\($0.text(0))/\($0.text(1))" }
+    }
+
     /// Returns whether a device gets the file, with all of its bytes.
     func mayFetch(_ bytes: [UInt8], _ device: DeviceID) throws -> Bool {
         let answer = ask(try Self.digest(bytes), by: device)
