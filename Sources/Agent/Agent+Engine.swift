@@ -205,6 +205,7 @@ extension Agent {
 
     private func stored(_ answer: StoreAnswer) {
         handle(.stored(answer))
+        if case .resultsApplied(let summary, _) = answer { offer(summary.offers) }
         if case .pullApplied(let summary) = answer { updateFiles(after: summary) }
         if case .snapshotApplied(let summary, _) = answer { updateFiles(after: summary) }
         switch answer {

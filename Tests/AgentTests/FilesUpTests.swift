@@ -37,4 +37,46 @@ struct FilesUpTests {
         #expect(asked.first?.method == .head && asked.first?.headers[Tus.length] == "\(Self.text.utf8.count)")
         try await stand.stop()
     }
+
+    // Fault: the file was at the hub when the device offered it, and not for this device any more when its record came. It did not bring it.
+    @Test("The agent offers a file again once the hub has the record that shows it, and brings it if it may not read it any more")
+    func offersAgain() async throws {
+        let (hub, folder) = (try LoopbackHub(), try AgentStand.makeFolder())
+        let files = try BlobFiles(folder + "/blobs")
+        hub.weather = .changes { request, response in
+            guard request.method == .head else { return }
+            response.status = 200
+            response.headers[Tus.reprDigest] = Self.digest.field
+        }
+        let stand = try await AgentStand.start("entities: { audits: {} }\n", hub: hub, in: folder) { environment in
+            environment.blobs = files
+            environment.spread = .zero
+        }
+        func state() async throws -> JSON? { try await stand.send(.get, "/v1/blobs")["items"]?.array?.first?.object?["state"] }
+        func asked() -> [HTTPRequest] { hub.requests.filter { $0.url.contains("/v1/blobs/") || $0.url.contains("/v1/files") } }
+        #expect(try await stand.send(.post, "/v1/blobs", Self.text)["id"] == "b-1")
+        #expect(try await stand.sync()["result"] == "ok")
+        while try await state() != "uploaded" {}
+        #expect(asked().map(\.method) == [.head])
+
+        hub.weather = .changes { request, response in
+            guard request.url.contains("/v1/blobs/") || request.url.contains("/v1/files") else { return }
+            response.status = request.method == .head ? 404 : 201
+            guard request.method != .head else { return }
+            response.headers["Location"] = "/v1/files/1"
+            response.headers[Tus.resumable] = Tus.version
+            response.headers[Tus.offset] = "\(Self.text.utf8.count)"
+            response.headers[Tus.reprDigest] = Self.digest.field
+        }
+        let made = try await stand.send(
+            .post, "/v1/mutations",
+            #"{"entity":"audits","record_id":"a-1","action":"create","data":{},"blobs":[{"field":"photo","blob":"b-1"}]}"#)
+        #expect(made.status == 201, "\(made.text)")
+        #expect(try await stand.sync()["result"] == "ok")
+        // Each question of an app gives the agent a turn.
+        for _ in 0..<2_000 where asked().count < 3 { _ = try await state() }
+        #expect(asked().map(\.method) == [.head, .head, .post])
+        while try await state() != "uploaded" {}
+        try await stand.stop()
+    }
 }

@@ -49,13 +49,15 @@ struct FileShelf {
 
     // Of the running process.
     var uploads: [BlobID: UploadMachine] = [:]
+    /// ``UploadJob/named`` of the files of these uploads when they began.
+    var named: [BlobID: Int64] = [:]
     var downloads: [BlobID: DownloadMachine] = [:]
     /// A request is on its way.
     var isBusy = false
     /// Files that wait after an answer that was none.
     var held: [BlobID: Instant] = [:]
 
-    mutating func endProcess() { (uploads, downloads, isBusy, held) = ([:], [:], false, [:]) }
+    mutating func endProcess() { (uploads, named, downloads, isBusy, held) = ([:], [:], [:], false, [:]) }
 }
 
 /// A request for a file on its way, or a copy of it.

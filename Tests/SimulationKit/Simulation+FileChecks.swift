@@ -206,7 +206,7 @@ extension Simulation {
                 guard !oracle.files.has(digest, by: agent.device) else {
                     throw Broken("a record shows the files of its device", "\(name) does not show \(digest) of \(agent.device)")
                 }
-                // It was told that the hub has the file before the record named it, or it wrote the digest by hand.
+                // It wrote the digest by hand, so it has not offered the file since.
                 count("records that do not show a file their device has")
             }
         }

@@ -110,9 +110,12 @@ extension Simulation {
         case .done: break
         }
         let progress = machine.progress
+        let named = agent.files.named[id] ?? 0
         agent.files.uploads[id] = outcome.isEnd || problem != nil ? nil : machine
         let isDone = try act(agent, as: .files) { (store, moment) throws(StoreError) in
-            if case .done(let isVerified) = outcome {
+            if case .done = outcome, machine.isSpared {
+                _ = try store.endOffer(id, named: named, capacity: BlobCapacity(), note: "{}", at: moment)
+            } else if case .done(let isVerified) = outcome {
                 _ = try store.endUpload(
                     id, isVerified: isVerified, remoteURL: nil, capacity: BlobCapacity(), note: "{}", at: moment)
             } else if let problem {

@@ -179,6 +179,7 @@ extension Simulation {
 
     private func upload(_ job: UploadJob, _ agent: SimAgent) {
         let machine = agent.files.uploads[job.id] ?? UploadMachine(size: job.size, digest: job.digest, progress: job.progress)
+        if agent.files.uploads[job.id] == nil { agent.files.named[job.id] = job.named }
         agent.files.uploads[job.id] = machine
         guard let bytes = agent.files.whole[job.digest] else { return }
         let step = machine.request(Self.files, chunk: [8, 24, 64][Int.random(in: 0..<3, using: &fileDraws)])

@@ -27,6 +27,11 @@ struct BlobTests {
         try agent.store.endUpload(id, isVerified: true, remoteURL: url, capacity: BlobCapacity(), note: "{}", at: agent.now)
     }
 
+    /// The hub has said that it has the file.
+    private func spare(_ agent: TestAgent, _ id: BlobID, named: Int64 = 0) throws -> UploadJob? {
+        try agent.store.endOffer(id, named: named, capacity: BlobCapacity(), note: "{}", at: agent.now)
+    }
+
     private func view(_ agent: TestAgent, _ id: String = "a-1") throws -> JSONObject {
         let text = try #require(try agent.store.reads.record(TestAgent.name(id))?.view)
         return try #require(try JSONReader.read(text).object)
@@ -42,6 +47,87 @@ struct BlobTests {
         #expect(first.row.id == second.row.id && first.row.id != other.row.id)
         #expect(try agent.store.reads.blobCounts().pending == 2)
         #expect(try agent.store.reads.blobCounts().pendingBytes == 2_000)
+    }
+
+    // Fault: a device that could not read a file any more, when the hub got the record that shows it, went on without bringing the file.
+    @Test("A file that the hub had is offered again as soon as the hub has a change that shows it")
+    func offeredAgain() throws {
+        let agent = try TestAgent()
+        let id = try add(agent, "a").row.id
+        #expect(try spare(agent, id) == nil)
+        let row = try #require(try agent.store.reads.blob(id))
+        #expect(row.state == .uploaded && row.isVerified && row.hasFile && row.progress.offset == 1_000)
+        for number: Int64 in 1...2 {
+            let key = try show(agent, [("photo", id)], on: "a-\(number)").key
+            #expect(try agent.store.reads.waitingBlobs(limit: 9).isEmpty)
+            _ = try agent.claim()
+            let offers = try agent.answer(.accepted(key, 10 + number)).offers
+            #expect(try offers.map(\.id) == [id] && agent.store.reads.waitingBlobs(limit: 9) == offers)
+            // This offer is the last one, also after a change that shows no file.
+            #expect(try spare(agent, id, named: try #require(offers.first).named) == nil)
+            let other = try agent.update("a-\(number)", ["n": 7]).key
+            _ = try agent.claim()
+            #expect(try agent.answer(.accepted(other, 20 + number)).offers.isEmpty)
+        }
+        var reading = TestAgent.mutation(.create, nil, ["t": 20], entity: "reading")
+        reading.blobs = [["field": "photo", "blob": .string(id.description)]]
+        let event = try agent.enqueue(reading).key
+        _ = try agent.claim()
+        #expect(try agent.answer(.accepted(event, 30)).offers.map(\.id) == [id])
+        #expect(try agent.store.verify() == [])
+    }
+
+    @Test("An offer that may be older than the change at the hub is made again")
+    func offeredTooEarly() throws {
+        let agent = try TestAgent()
+        let id = try add(agent, "a").row.id
+        let key = try show(agent, [("photo", id)]).key
+        let job = try #require(try agent.store.reads.waitingBlobs(limit: 9).first)
+        _ = try agent.claim()
+        #expect(try job.named == 0 && agent.answer(.accepted(key, 7)).offers.isEmpty)
+        let again = try #require(try spare(agent, id, named: job.named))
+        #expect(try again.named > 0 && agent.store.reads.waitingBlobs(limit: 9) == [again])
+        #expect(try spare(agent, id, named: again.named) == nil)
+        #expect(try agent.store.reads.blob(id)?.state == .uploaded && agent.store.reads.waitingBlobs(limit: 9).isEmpty)
+    }
+
+    @Test("A file that this device has brought is not offered again, and neither is one whose bytes are gone")
+    func notOfferedAgain() throws {
+        let agent = try TestAgent()
+        let (own, gone) = (try add(agent, "own").row.id, try add(agent, "gone").row.id)
+        _ = try uploaded(agent, own)
+        #expect(try spare(agent, gone) == nil)
+        let key = try show(agent, [("one", own), ("two", gone)]).key
+        try agent.store.forgetCopy(gone, at: agent.now)
+        _ = try agent.claim()
+        #expect(try agent.answer(.accepted(key, 7)).offers.isEmpty)
+    }
+
+    @Test("The bytes of a file that the hub had stay while a change waits that shows it")
+    func sparedStays() throws {
+        let agent = try TestAgent()
+        let (spared, own) = (try add(agent, "spared").row.id, try add(agent, "own").row.id)
+        #expect(try spare(agent, spared) == nil)
+        _ = try uploaded(agent, own)
+        let key = try show(agent, [("one", spared), ("two", own)]).key
+        #expect(try agent.store.pruneBlobs(isShort: true, at: agent.now) == [Self.digest("own")])
+        _ = try agent.store.cancel(key, at: agent.now)
+        #expect(try agent.store.pruneBlobs(isShort: true, at: agent.now) == [Self.digest("spared")])
+    }
+
+    @Test("A decision about a conflict shows the files of the change in whose place it is sent")
+    func decidedWithFile() throws {
+        let agent = try ConflictTests.agent()
+        let id = try add(agent, "a").row.id
+        #expect(try spare(agent, id) == nil)
+        var mutation = TestAgent.mutation(.update, "a", ["finding": "fail"])
+        mutation.blobs = [["field": "photo", "blob": .string(id.description)]]
+        try agent.enqueue(mutation)
+        try agent.pull([("a", 7, ["finding": "flagged", "note": "old", "visits": 3, "tags": ["x"], "notes": "rail"])])
+        let decided = try #require(try ConflictTests.resolve(agent, .all(.local)).mutation)
+        let sent = try agent.claim()
+        #expect(sent.map(\.key) == [decided])
+        #expect(try agent.answer(.accepted(decided, 8)).offers.map(\.id) == [id])
     }
 
     @Test("A file that was found in the folder gets its row though there is no room for one that comes")

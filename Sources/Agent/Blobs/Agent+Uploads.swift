@@ -80,6 +80,7 @@ extension Agent {
         case .waits(let id, let why): log.info("upload waits", metadata: ["blob": "\(id)", "why": "\(Printable.text(why))"])
         case .ended(let id, .uploaded(let isVerified, _)):
             log.info("upload", metadata: ["blob": "\(id)", "state": "uploaded", "verified": "\(isVerified)"])
+        case .ended(let id, .spared): log.info("upload", metadata: ["blob": "\(id)", "state": "uploaded", "sent": "false"])
         case .ended(let id, .failed(let code, let why, _)):
             log.warning("upload", metadata: ["blob": "\(id)", "state": "failed", "code": "\(code)", "why": "\(Printable.text(why))"])
         case .ended(let id, .missing(let why)):
@@ -122,6 +123,17 @@ extension Agent {
                 agent.reportNewWork()
                 if case .failure(let error) = result { agent.log.error("an upload was not recorded", metadata: ["error": "\(error)"]) }
             }
+        case .spared(let named):
+            let (capacity, json) = (loaded.configuration.blobCapacity, note(.uploaded, size))
+            fromStore { store, now throws(StoreError) in
+                try store.endOffer(id, named: named, capacity: capacity, note: json, at: now)
+            } then: { agent, result in
+                agent.events.sendNew()
+                switch result {
+                case .success(let job): if let job { agent.offer([job]) } else { agent.reportNewWork() }
+                case .failure(let error): agent.log.error("an upload was not recorded", metadata: ["error": "\(error)"])
+                }
+            }
         case .failed(let code, let why, let progress):
             blobs.hasParked = true
             let json = note(.failed, progress.offset, why)
@@ -138,6 +150,13 @@ extension Agent {
             }
         case .missing(let why): lose(id, why: why, note: note(.missing, 0, why))
         }
+    }
+
+    /// Offers files to the hub once more, because a change that shows them is there since their last offer.
+    func offer(_ jobs: [UploadJob]) {
+        guard blobs.folder != nil, !jobs.isEmpty else { return }
+        blobs.isInUse = true
+        for job in jobs { feed(blob: .added(job)) }
     }
 
     private func park(_ id: BlobID, _ code: String, _ why: String, _ progress: UploadProgress, _ json: String) {

@@ -120,7 +120,7 @@ extension Hub {
         for member in old?.data?.members ?? [] where data[member.name.text] == nil { stamps[member.name] = stamp }
         let record = VersionedRecord(data: data, stamp: stamp, exceptions: stamps, additions: old?.additions ?? [:])
         try put(name, record, data: text, over: row, at: now)
-        for digest in waits { try store.noteWaiting(name, for: digest) }
+        for digest in waits { try store.addWaiting(name, for: digest) }
         return nil
     }
 

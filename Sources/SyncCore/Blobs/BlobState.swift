@@ -96,6 +96,8 @@ package struct UploadJob: FileJob {
     /// The first place that shows the file, for the server's records.
     package var link: BlobLink?
     package var progress: UploadProgress
+    /// Number of the newest change that shows the file and is over, when the job was read; 0: none. Not more than that is at the hub.
+    package var named: Int64 = 0
 
     package init(
         id: BlobID, digest: BlobDigest, size: Int64, type: String, filename: String, createdAt: Timestamp,

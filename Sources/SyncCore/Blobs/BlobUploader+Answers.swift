@@ -70,6 +70,7 @@ extension BlobUploader {
         case .done(let isVerified):
             scheduler.recordSuccess()
             scheduler.files[id] = file
+            if file.machine.isSpared { return end(id, .spared(named: file.job.named), &effects) }
             return end(id, .uploaded(isVerified: isVerified, url: before.url ?? file.machine.progress.url), &effects)
         case .failed(let code, let why):
             scheduler.files[id] = file

@@ -51,6 +51,10 @@ package struct BlobUploader: Sendable {
 
     package enum Ending: Hashable, Sendable {
         case uploaded(isVerified: Bool, url: String?)
+        /// The hub has it, and lets this device read it. It was offered and not sent.
+        ///
+        /// - Parameter named: ``UploadJob/named`` of the file when it was offered.
+        case spared(named: Int64)
         /// Parked, with its reason.
         case failed(code: String, why: String, UploadProgress)
         case missing(why: String)

@@ -5,6 +5,7 @@ extension UploadMachine {
         case 200, 204:
             guard said.isHub else { return said.foreign }
             guard said.digest == digest else { return .wait(counts: true, asked: nil, why: "the hub answered about another digest") }
+            isSpared = knowledge != .whole
             return .done(isVerified: true)
         case 404:
             guard said.isHub else { return said.foreign }

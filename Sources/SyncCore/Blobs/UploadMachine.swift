@@ -100,6 +100,8 @@ package struct UploadMachine: Hashable, Sendable, FileMachine {
     package internal(set) var best: Int64
     /// The last sent piece, while its fate is unknown.
     var piece: Piece?
+    /// The hub has the file already, from another device or from this one before: none of its bytes was sent.
+    package internal(set) var isSpared = false
     /// Number of useless pieces in a row with answers that count no attempt.
     var idlePieces = 0
     /// Bytes of pieces that were sent since the machine was made or re-armed.

@@ -179,6 +179,8 @@ package struct ResultsSummary: Hashable, Sendable {
     package var retryAt: Timestamp?
     /// Work that stayed only because of its size when the next batch was chosen.
     package var withheld = WithheldWork()
+    /// Files to be offered to the hub once more, because it has accepted changes that show them.
+    package var offers: [UploadJob] = []
 
     package init() {}
 }

@@ -31,6 +31,8 @@ package struct BlobRow: Hashable, Sendable {
     /// Its bytes stay on this device, whatever needs room.
     package var isPinned = false
     package var links: [BlobLink]
+    /// ``UploadJob/named``, of a file that waits for its upload.
+    var named: Int64 = 0
 
     /// The state of its way from the hub to this device; `nil` for a file that was never asked of the hub.
     package var fetch: FetchState? { standing.fetch }
@@ -50,9 +52,11 @@ package struct BlobRow: Hashable, Sendable {
     }
 
     package var job: UploadJob {
-        UploadJob(
+        var job = UploadJob(
             id: id, digest: digest, size: size, type: type, filename: filename, createdAt: createdAt, isCritical: isCritical,
             link: links.first, progress: progress)
+        job.named = named
+        return job
     }
 }
 
@@ -201,7 +205,8 @@ extension StoreReads {
                     state: statement.int(3), fetch: statement.optionalInt(19), hasFile: statement.bool(12))
             else { continue }
             var progress = UploadProgress()
-            progress.offset = statement.int(7)
+            // Of a file that was spared, the column says that nothing was brought; at the hub are all bytes.
+            progress.offset = state == .uploaded ? statement.int(2) : statement.int(7)
             progress.attempts = Int(clamping: statement.int(8))
             progress.restarts = Int(clamping: statement.int(9))
             progress.expiresAt = statement.optionalInt(10).map { Timestamp(milliseconds: $0) }
@@ -219,8 +224,20 @@ extension StoreReads {
             (row.isAsked, row.isPinned) = (statement.bool(22), statement.bool(23))
             rows.append(row)
         }
-        for index in rows.indices { rows[index].links = try links(of: rows[index].id) }
+        for index in rows.indices {
+            rows[index].links = try links(of: rows[index].id)
+            if rows[index].state == .pending { rows[index].named = try newestNaming(of: rows[index].id) }
+        }
         return rows
+    }
+
+    /// Number of the newest change that shows a file and is over; 0: none.
+    func newestNaming(of id: BlobID) throws(StoreError) -> Int64 {
+        try database.number(
+            """
+            SELECT max(l.seq) FROM blob_link l LEFT JOIN mutation m ON m.seq = l.seq
+            WHERE l.bid = ? AND (m.seq IS NULL OR m.state >= 6)
+            """, .int(id.number)) ?? 0
     }
 
     func links(of id: BlobID) throws(StoreError) -> [BlobLink] {

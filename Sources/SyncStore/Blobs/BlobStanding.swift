@@ -12,6 +12,9 @@ package import SyncCore
 ///     fetched        1                    1       0 or 1     are at the hub, came, and are here while there is room
 ///     fetchFailed    1                    2       0          are at the hub, and their download is set aside
 ///
+/// An uploaded row with fewer `offset_bytes` than `size_bytes` is of a file that the hub had when it was offered, so that nothing was
+/// brought. It is offered again after the next change that shows it (``Store/offerAgain(_:of:)``).
+///
 /// A file that was uploaded from here and is fetched again has the standing of a download: `fetch` goes before `state`.
 package enum BlobStanding: Hashable, Sendable {
     case pending, uploadFailed, missing

@@ -247,6 +247,54 @@ extension Store {
         }
     }
 
+    /// Ends an upload that is not needed: the hub has the file, and this device may read it (PROTOCOL H2).
+    ///
+    /// The device may lose that right before the hub gets a change that shows the file, and an offer counts only in records that name the
+    /// file by then. So the row says that nothing was brought, and the file is offered again after such a change (``offerAgain(_:of:)``).
+    ///
+    /// - Parameter named: ``UploadJob/named`` of the file that was offered.
+    /// - Returns: The file, if a change that shows it is over since, perhaps after the offer: it waits to be offered again.
+    package func endOffer(
+        _ id: BlobID, named: Int64, capacity: BlobCapacity, note json: String, at now: Moment
+    ) throws(StoreError) -> UploadJob? {
+        try transact(at: now) { () throws(StoreError) in
+            try prepareForChange()
+            guard let row = try reads.blob(id), row.state != .uploaded else { return nil }
+            if row.state == .pending, row.named > named { return row.job }
+            try database.run(
+                """
+                UPDATE blob SET state = 1, offset_bytes = 0, is_verified = 1, done_ms = ?, prune_age = ?, attempts = 0,
+                    expires_ms = NULL, rearm_age = NULL, problem = NULL, upload_url = NULL, used_age = ? WHERE bid = ?
+                """, .int(now.wall.milliseconds), .int(age + capacity.keptFor.milliseconds), .int(age), .int(id.number))
+            journal.addNote(type: "blob", json: json)
+            transaction?.tieEnds.append(TieEnd(seq: -id.number, state: .done, kind: .met))
+            return nil
+        }
+    }
+
+    /// Lets files that the hub had when it was asked be offered again, now that it has accepted changes that show them. It may have them
+    /// still, and show them in these records by the new offer; or this device may not read them any more, and brings them.
+    ///
+    /// - Parameters:
+    ///   - seq: An accepted change.
+    ///   - name: Its record.
+    /// - Returns: These files.
+    func offerAgain(_ seq: Int64, of name: RecordName) throws(StoreError) -> [UploadJob] {
+        let found = try database.all(
+            """
+            SELECT b.bid FROM blob_link l CROSS JOIN blob b ON b.bid = l.bid WHERE l.entity = ? AND l.id = ? AND l.seq = ?
+                AND b.state = 1 AND b.fetch IS NULL AND b.has_file = 1 AND b.upload_url IS NULL AND b.offset_bytes < b.size_bytes
+            """, .text(name.entity.text), .text(name.id.text), .int(seq)
+        ) { row throws(StoreError) in BlobID(row.int(0)) }
+        var jobs: [UploadJob] = []
+        for id in Set(found).sorted(by: { $0.number < $1.number }) {
+            try database.run(
+                "UPDATE blob SET state = 0, attempts = 0, restarts = 0, prune_age = NULL WHERE bid = ?", .int(id.number))
+            jobs.append(try blobRow(id).job)
+        }
+        return jobs
+    }
+
     /// Parks an upload until a new link, a day later, or a person's command.
     package func parkUpload(
         _ id: BlobID, _ problem: Problem, _ progress: UploadProgress, note json: String, at now: Moment
@@ -294,7 +342,8 @@ extension Store {
         }
     }
 
-    /// Digests whose bytes need not be kept any longer: uploaded files that are old, or whose room new ones need.
+    /// Digests whose bytes need not be kept any longer: uploaded files that are old, or whose room new ones need. A file that the hub had is
+    /// kept while a change waits that shows it, because it may have to be brought after all.
     ///
     /// - Parameter isShort: Room is needed, so the age does not count.
     package func pruneBlobs(isShort: Bool, at now: Moment) throws(StoreError) -> [BlobDigest] {
@@ -302,8 +351,10 @@ extension Store {
             try prepareForChange()
             var rows = try database.all(
                 """
-                SELECT bid, digest FROM blob WHERE prune_age IS NOT NULL AND has_file = 1 AND state = 1 AND pinned = 0
-                    AND (? OR prune_age <= ?) ORDER BY prune_age LIMIT 100
+                SELECT bid, digest FROM blob WHERE prune_age IS NOT NULL AND has_file = 1 AND blob.state = 1 AND pinned = 0
+                    AND (? OR prune_age <= ?) AND (offset_bytes = size_bytes OR NOT EXISTS (
+                        SELECT 1 FROM blob_link l JOIN mutation m ON m.seq = l.seq WHERE l.bid = blob.bid AND m.state < 6))
+                ORDER BY prune_age LIMIT 100
                 """, .bool(isShort), .int(age)
             ) { row throws(StoreError) in (bid: row.int(0), digest: BlobDigest(hex: row.text(1))) }
             if isShort, rows.isEmpty {
@@ -405,6 +456,13 @@ extension Store {
             guard priority == .critical else { continue }
             try database.run("UPDATE blob SET critical = 1 WHERE bid = ?", .int(id.number))
         }
+    }
+
+    /// Lets a mutation show the files of another one in whose place it is sent.
+    func moveLinks(of record: RecordName, from old: Int64, to new: Int64) throws(StoreError) {
+        try database.run(
+            "UPDATE blob_link SET seq = ? WHERE entity = ? AND id = ? AND seq = ?", .int(new), .text(record.entity.text),
+            .text(record.id.text), .int(old))
     }
 
     /// Replaces a record's placeholders once all of its files are uploaded, with one update for all of them (PROTOCOL H2). A second call

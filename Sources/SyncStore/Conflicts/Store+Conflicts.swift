@@ -180,8 +180,11 @@ extension Store {
                 deadline: event == "resolved" ? nil : payload?.ttlAge)
             if let list { try join(list, seq: answer.seq) }
             try database.run("UPDATE mutation SET into_seq = ? WHERE seq = ?", .int(answer.seq), .int(row.seq))
+            let record = RecordName(names.entity(row.eid), name)
+            try moveLinks(of: record, from: row.seq, to: answer.seq)
             for (seq, _) in carried {
                 try handOver(from: seq, to: answer.seq)
+                try moveLinks(of: record, from: seq, to: answer.seq)
                 // A receipt, kept as long as the mutation that replaces it.
                 try database.run(
                     "UPDATE mutation SET into_seq = ?, prune_age = ? WHERE seq = ?", .int(answer.seq), .int(Int64.max), .int(seq))

@@ -44,6 +44,8 @@ struct ResultsPass {
     var records = TouchedRecords()
     /// Events that the hub has accepted; written together at the end.
     var doneEvents: [OutboxRow] = []
+    /// Changes that the hub has accepted.
+    var accepted: [OutboxRow] = []
     /// Atomic lists with members among the results.
     var groups: Set<ClosedRange<Int64>> = []
     /// Atomic lists whose commit is counted.

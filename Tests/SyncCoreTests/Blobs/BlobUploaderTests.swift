@@ -83,6 +83,7 @@ struct BlobUploaderTests {
             }
         }
 
+        var endings: [BlobUploader.Ending] { effects.compactMap { if case .end(_, let ending) = $0 { ending } else { nil } } }
         var ended: [BlobID] { effects.compactMap { if case .end(let id, _) = $0 { id } else { nil } } }
     }
 
@@ -109,6 +110,24 @@ struct BlobUploaderTests {
         slow.answer(slow.open[0], UploadMachineTests.reply(204, [Tus.offset: "1048576"]), took: .seconds(60))
         slow.handle(.added(Rig.job(2)))
         #expect(slow.open.count == 1)
+    }
+
+    @Test("A file that the hub has when it is offered is spared; one that the hub compares after the last piece was brought")
+    func spared() throws {
+        let whole = UploadMachineTests.reply(200, [Tus.reprDigest: UploadMachineTests.digest.field])
+        var job = Rig.job(1)
+        job.named = 7
+        var spared = Rig(server: UploadMachineTests.hub)
+        spared.load(job)
+        spared.answer(try #require(spared.open.first), whole)
+        #expect(spared.endings == [.spared(named: 7)])
+
+        var brought = Rig(server: UploadMachineTests.hub)
+        brought.load(job)
+        brought.answer(try #require(brought.open.first), UploadMachineTests.reply(404))
+        for _ in 0..<20 { if let call = brought.open.first, call.request != .lookUp { brought.serve(call) } }
+        brought.answer(try #require(brought.open.first), whole)
+        #expect(brought.endings == [.uploaded(isVerified: true, url: "https://hub.example/files/b-1")])
     }
 
     @Test("A file goes all the way, each piece saved")
