@@ -26,6 +26,13 @@ struct RestConfigurationTests {
         #expect(configuration.restMapping?.entities.count == 1)
     }
 
+    @Test("No token of a hub is missing with adapter: rest, and one is with adapter: hub")
+    func token() throws {
+        #expect(DoctorQuestions(try Self.load(Self.mapping)).isTokenOptional)
+        let text = "hub: { url: https://hub.example.com }\n" + Self.mapping.replacing("adapter: rest", with: "adapter: hub")
+        #expect(!DoctorQuestions(try Self.load(text)).isTokenOptional)
+    }
+
     @Test("With a hub the mapping waits and changes nothing")
     func hub() throws {
         let text = "hub: { url: https://hub.example.com }\n" + Self.mapping.replacing("adapter: rest", with: "adapter: hub")

@@ -197,7 +197,7 @@ extension DoctorQuestions {
         let configuration = loaded.configuration
         self.init(stateFolder: configuration.store.path, configurationFiles: loaded.files)
         tokenFile = configuration.hub.tokenFile
-        isTokenOptional = configuration.hub.clientCertificateFile != nil
+        isTokenOptional = configuration.hub.clientCertificateFile != nil || configuration.restMapping != nil
         clientCertificateFile = configuration.hub.clientCertificateFile
         clientKeyFile = configuration.hub.clientKeyFile
         authoritiesFile = configuration.hub.caFile

@@ -5,7 +5,7 @@ package struct DoctorQuestions: Hashable, Sendable {
     package var configurationFiles: [String]
     /// Path of the token file; `nil`: not configured, but a service manager may have passed one.
     package var tokenFile: String?
-    /// A client certificate replaces the token.
+    /// A client certificate replaces the token, and a backend that is no hub knows none.
     package var isTokenOptional = false
     package var clientCertificateFile: String?
     package var clientKeyFile: String?
