@@ -26,6 +26,8 @@ package struct ConformanceResult: Sendable, Hashable {
 package struct ConformanceReport: Sendable {
     package var server: String
     package var results: [ConformanceResult]
+    /// Sentences about the state in which the server was checked.
+    package var notes: [String]
     /// Data that could not be removed: the protocol has no request for it.
     package var left: [String]
 
@@ -36,7 +38,7 @@ package struct ConformanceReport: Sendable {
     package var json: JSON {
         [
             "server": .string(server), "conformant": .bool(isConformant), "passed": .int(count(.passed)), "failed": .int(count(.failed)),
-            "not_offered": .int(count(.notOffered)), "not_tried": .int(count(.notTried)), "left": .list(left),
+            "not_offered": .int(count(.notOffered)), "not_tried": .int(count(.notTried)), "notes": .list(notes), "left": .list(left),
             "checks": .array(
                 results.map { result in
                     [
@@ -69,6 +71,7 @@ package struct ConformanceReport: Sendable {
             "\(count(.passed)) ok", "\(count(.failed)) failed", "\(count(.notOffered)) not offered", "\(count(.notTried)) not tried",
         ]
         lines.append("\(results.count) checks of \(server): " + counts.filter { !$0.hasPrefix("0 ") }.joined(separator: ", "))
+        lines += notes.flatMap { Self.folded($0, width, indent: 0) }
         lines += Self.folded(
             "The sections are those of deploy/api/PROTOCOL.md (installed: /usr/share/doc/edge-sync-hub/api/PROTOCOL.md).", width, indent: 0)
         return lines + left.flatMap { Self.folded("left there: " + $0, width, indent: 0) }

@@ -171,9 +171,11 @@ extension ConformanceRun {
             return "nothing"
         }
         await check("scope-lost-rights", "A16", "With the scope the right to write in it is gone.") {
-            try await forbidden(.first, try order(.update, past, ["note": "late"]))
+            let answer = try await withheld(.first, try order(.update, past, ["note": "late"]))
+            let note = try await listed(.office).records[past]?.data["note"]?.json
+            try require(note == nil, "the note is \(note ?? "")")
             try await forbidden(.first, try order(.create, newRecord(), ["site": .string(stage.west)]))
-            return "forbidden"
+            return answer
         }
     }
 

@@ -126,7 +126,22 @@ extension ConformanceRun {
 
     /// Pushes a change that must be refused as forbidden, without a word about the record.
     func forbidden(_ party: Party, _ mutation: JSONObject) async throws {
+        try requireForbidden(try await decided(party, mutation))
+    }
+
+    /// Pushes an update or a deletion of a record that the device does not receive. It must be refused as forbidden, without a word about
+    /// the record. Where changes of records without a trace wait, it may wait as well: another answer would tell that the record exists.
+    /// The checks whose names end with `alike` compare the two answers.
+    ///
+    /// - Returns: The answer in a word.
+    func withheld(_ party: Party, _ mutation: JSONObject) async throws -> String {
         let verdict = try await decided(party, mutation)
+        if letsUnknownWait, waitsForMaker(verdict) { return "waits as a record without a trace does" }
+        try requireForbidden(verdict)
+        return "forbidden"
+    }
+
+    private func requireForbidden(_ verdict: PushResult.Verdict) throws {
         guard case .rejected(let problem, let current) = verdict, problem.code == "forbidden" else {
             throw Deviation("\(word(verdict)), not rejected: forbidden")
         }

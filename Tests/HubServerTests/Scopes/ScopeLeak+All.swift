@@ -73,7 +73,52 @@ extension ScopeLeak {
         mutation["record_id"]?.text == foreign && mutation["action"]?.text == action
     }
 
+    /// Leaks of a hub that lets changes of records without a trace wait, because its history is new.
+    static let ofNewHistory = [
+        ScopeLeak(
+            what: "forbids an update of a record of others, and lets one of what never was wait", noticedBy: "scope-update-alike",
+            spoil: verdicts { mutation, result, _ in if isOfForeign(mutation, "update") { refuse(&result) } }),
+        ScopeLeak(
+            what: "forbids a deletion of a record of others, and lets one of what never was wait", noticedBy: "scope-delete-alike",
+            spoil: verdicts { mutation, result, _ in if isOfForeign(mutation, "delete") { refuse(&result) } }),
+        ScopeLeak(
+            what: "names the waiting member to the other members of a list", noticedBy: "scope-list-forbidden",
+            spoil: verdicts { _, result, _ in if code(result) == "blocked-by-earlier" { say("\(foreign) waits", in: &result) } }),
+        ScopeLeak(
+            what: "lets every device update, and says that the change waits", noticedBy: "scope-update-foreign",
+            alter: asking(as: tokens.second) { request, _ in
+                mutations(request).contains { isOfForeign($0, "update") && $0["data"]?.object?["note"] == "stolen" }
+            },
+            spoil: { request, response, _ in
+                guard request.isOf(tokens.second), mutations(request).contains(where: { $0["data"]?.object?["note"] == "stolen" }),
+                    // An answer to a push is JSON.
+                    var object = (try? JSONReader.read(response.body))?.object
+                else { return }
+                ConformanceTests.each("results", in: &object) { letWait(&$0) }
+                response.body = JSON.object(object).bytes
+            }),
+        ScopeLeak(
+            what: "lets every device delete", noticedBy: "scope-delete-foreign",
+            alter: asking(as: tokens.second) { request, _ in mutations(request).contains { isOfForeign($0, "delete") } }),
+        ScopeLeak(
+            what: "lets a create in a scope of others wait", noticedBy: "scope-create-elsewhere",
+            spoil: verdicts { mutation, result, _ in
+                if mutation["action"] == "create", mutation["data"]?.object?["site"]?.text == south { letWait(&result) }
+            }),
+    ]
+
+    private static func letWait(_ result: inout JSONObject) {
+        refuse(&result, "dependency-missing", "it is not here yet")
+        result["status"] = "retry"
+    }
+
     private static let records = [
+        ScopeLeak(
+            what: "lets an update of a record of others wait, though its history is not new", noticedBy: "scope-update-foreign",
+            spoil: verdicts { mutation, result, _ in if isOfForeign(mutation, "update") { letWait(&result) } }),
+        ScopeLeak(
+            what: "lets a list with a record of others wait, though its history is not new", noticedBy: "scope-list-forbidden",
+            spoil: verdicts { mutation, result, _ in if mutation["group"] != nil { letWait(&result) } }),
         ScopeLeak(
             what: "shows the record to a forbidden update", noticedBy: "scope-update-foreign",
             spoil: verdicts { mutation, result, _ in
