@@ -60,11 +60,13 @@ extension EndToEnd {
                 let again = try await hub(["grant", "tablet-9", "site=s-1"], stand)
                 #expect(again.status == 0 && again.text.isEmpty && again.talk == "agenthub: tablet-9 had one of them before\n")
                 #expect(try await hub(["grant", "tablet-9"], stand).status == 64)
-                // The id of a device is no site, and then none of the grants is given.
-                #expect(try await hub(["token", "add", "pump-17"], stand).status == 0)
-                let refused = try await hub(["grant", "tablet-9", "site=s-9", "site=pump-17"], stand)
-                #expect(refused.status == 64 && refused.text.isEmpty)
-                #expect(refused.talk == "agenthub: site=pump-17 belongs to the device pump-17, because the value is its id\n")
+                // The id of a device is no site, whether the settings name it or it has a token. Then none of the grants is given.
+                #expect(try await hub(["token", "add", "pump-18"], stand).status == 0)
+                for device in ["pump-17", "pump-18"] {
+                    let refused = try await hub(["grant", "tablet-9", "site=s-9", "site=\(device)"], stand)
+                    #expect(refused.status == 64 && refused.text.isEmpty)
+                    #expect(refused.talk == "agenthub: site=\(device) belongs to the device \(device), because the value is its id\n")
+                }
                 try await assign(#"{"device":"tablet-9","site":"s-3"}"#, stand)
 
                 let record = "tablet-9  site=s-3  by the record assignments/a-1\n"
@@ -156,6 +158,12 @@ extension EndToEnd {
                 #expect(token.status == 0 && token.text.hasPrefix("est_"), "\(token.talk)")
                 #expect(token.talk.hasPrefix("agenthub: the id was not compared with the grants of the entity settings: "))
                 #expect(!token.talk.contains("Failure("), "\(token.talk)")
+                let given = try await hub(["grant", "tablet-9", "site=s-2"], stand)
+                #expect(given.status == 0 && given.text == "granted site=s-2 to tablet-9\n", "\(given.talk)")
+                #expect(given.talk.hasPrefix("agenthub: the values were not compared with the devices of the entity settings: "))
+                #expect(!given.talk.contains("Failure("), "\(given.talk)")
+                let role = try await hub(["grant", "tablet-9", "role=inspector"], stand)
+                #expect(role.status == 0 && role.talk.isEmpty, "\(role.talk)")
             }
         }
 

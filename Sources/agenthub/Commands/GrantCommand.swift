@@ -22,14 +22,16 @@ struct GrantCommand: ParsableCommand {
 
     func run() throws {
         let (now, user) = (SystemClocks().now().wall, operatorName())
+        let hub = try folder.sharedHub()
+        let named = namedDevices(by: hub)
         var given: [GrantArgument] = []
         var fault: Failure?
-        try folder.updateTokens { book in
+        try folder.updateTokens(by: hub) { book in
             (given, fault) = ([], nil)
             let before = book
             for grant in grants {
                 if case .scope(let scope) = grant.kind, scope.value != device.text,
-                    book.entries.contains(where: { $0.device.text == scope.value })
+                    named.contains(scope.value) || book.entries.contains(where: { $0.device.text == scope.value })
                 {
                     fault = Failure(64, "\(scope) belongs to the device \(scope.value), because the value is its id")
                     break
@@ -51,6 +53,17 @@ struct GrantCommand: ParsableCommand {
         let there = grants.count - given.count
         if !given.isEmpty { try Say.result("granted \(given.map(\.text).joined(separator: ", ")) to \(device)") }
         if there > 0 { Say.error("\(device) had \(there == 1 ? "one" : "\(there)") of them before") }
+    }
+
+    /// The granted values that the entity settings name as devices, which may have no token yet. A device must get its grants also where
+    /// the settings or their database cannot be read, so that is no failure.
+    private func namedDevices(by hub: Hub?) -> Set<String> {
+        let values = grants.compactMap { grant -> String? in
+            if case .scope(let scope) = grant.kind, scope.value != device.text { scope.value } else { nil }
+        }
+        if values.isEmpty { return [] }
+        let access = folder.accessIfReadable(by: hub, without: "the values were not compared with the devices of the entity settings")
+        return Set(values.filter { value in DeviceID(value).map { access.devices[$0] != nil } ?? false })
     }
 }
 
@@ -284,6 +297,19 @@ extension DataFolder {
     func accessInForce(by hub: Hub?) throws -> AccessBook {
         let newest = if let hub { try hub.newestEntities() } else { lacksHub ? nil : try inspector().entities() }
         return try newest.map { try EntitiesFile.settings(of: $0).access } ?? AccessBook()
+    }
+
+    /// The same for a command that works also where the settings cannot be read: the operator is told what it left out, and there are no
+    /// grants then.
+    ///
+    /// - Parameter omission: The comparison that was not made, as a clause.
+    func accessIfReadable(by hub: Hub?, without omission: String) -> AccessBook {
+        do {
+            return try accessInForce(by: hub)
+        } catch {
+            Say.error("\(omission): \(error)")
+            return AccessBook()
+        }
     }
 }
 

@@ -79,12 +79,8 @@ extension DataFolder {
 
     /// A device must get its token also where the settings or their database cannot be read, so that is no failure.
     private func holderInSettings(of device: DeviceID, by hub: Hub?) -> String? {
-        do {
-            return try accessInForce(by: hub).holder(of: device.text, besides: device)
-        } catch {
-            Say.error("the id was not compared with the grants of the entity settings: \(error)")
-            return nil
-        }
+        accessIfReadable(by: hub, without: "the id was not compared with the grants of the entity settings").holder(
+            of: device.text, besides: device)
     }
 }
 
