@@ -106,6 +106,50 @@ struct ConflictTests {
         #expect(try agent.store.verify() == [])
     }
 
+    // Fault: an accepted change before it made the base unknown. So the conflict had none, the value that its author had replaced was listed
+    // as lost, and the conflict stayed open when the hub had the base again.
+    @Test("A conflict that the hub finds shows what its author saw, also behind a change of the same answer", arguments: [false, true])
+    func fromHubBehindAnother(isRepeat: Bool) throws {
+        let folder = try TemporaryFolder()
+        let agent = try TestAgent(in: folder, rules: Self.rules)
+        agent.stamp = HybridTime(milliseconds: 1, counter: 0, node: "1")
+        try agent.pull([("a", 5, ["finding": "open", "note": "old", "peak": 7])])
+        let earlier = try agent.update("a", ["peak": 8]).key
+        let key = try agent.update("a", ["finding": "fail", "note": "new"]).key
+        #expect(try agent.claim().map(\.key) == [earlier, key])
+        let record = HubRecord(version: 7, data: ["finding": "pass", "note": "old", "peak": 8], hlc: "000000000009-0000-1")
+        let current = HubState.record(record)
+        let accepted = isRepeat ? PushResult.duplicate(earlier, .accepted, current) : .accepted(earlier, 7, record: record)
+        try agent.answer(accepted, .conflict(key, ["finding"], current))
+        let sides = try #require(try agent.conflicts().first?.sides)
+        #expect(sides.map(\.field) == ["finding"])
+        #expect(sides[0].base == "open" && sides[0].local.value == "fail" && sides[0].remote.value == "pass")
+        #expect(try RawDatabase(folder.database).rows("SELECT verb, json FROM audit").isEmpty, "nothing was lost")
+        #expect(try agent.document("a") == ["finding": "fail", "note": "new", "peak": 8])
+        try agent.pull([("a", 9, ["finding": "open", "note": "old", "peak": 8])])
+        #expect(try agent.store.reads.conflict(1)?.state == "moot")
+        let sent = try #require(try agent.claim().first)
+        #expect(try JSONReader.read(sent.data ?? "").object == ["finding": "fail", "note": "new"])
+        #expect(try agent.store.verify() == [])
+    }
+
+    @Test("What the author of a conflict saw includes the earlier change of the device that the same answer accepts")
+    func fromHubBehindOwn() throws {
+        let folder = try TemporaryFolder()
+        let agent = try TestAgent(in: folder, rules: Self.rules)
+        agent.stamp = HybridTime(milliseconds: 1, counter: 0, node: "1")
+        try agent.pull([("a", 5, ["finding": "open", "note": "old"])])
+        let earlier = try agent.update("a", ["note": "mine"]).key
+        let key = try agent.update("a", ["finding": "fail", "note": "newer"]).key
+        _ = try agent.claim()
+        let record = HubRecord(version: 7, data: ["finding": "pass", "note": "mine"], hlc: "000000000009-0000-1")
+        try agent.answer(.accepted(earlier, 7, record: record), .conflict(key, ["finding"], .record(record)))
+        #expect(try agent.conflicts().first?.sides.map(\.base) == ["open"])
+        #expect(try agent.document("a") == ["finding": "fail", "note": "newer"])
+        #expect(try RawDatabase(folder.database).rows("SELECT verb, json FROM audit").isEmpty, "its own value was not lost")
+        #expect(try agent.store.verify() == [])
+    }
+
     @Test("It survives a restart")
     func restart() throws {
         let (agent, _) = try Self.disputed()

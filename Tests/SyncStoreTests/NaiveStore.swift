@@ -76,9 +76,16 @@ struct NaiveStore {
     ) {
         var mutation = Mutation(
             seq: enqueued.seq, key: enqueued.key, record: record, content: content, priority: priority, group: group)
-        mutation.baseVersion = record.flatMap { records[$0]?.version } ?? 0
+        if let record, content.action != .update || !isMadeAnew(record) { mutation.baseVersion = records[record]?.version ?? 0 }
         mutations.append(mutation)
         raise()
+    }
+
+    /// Returns whether the newest changes of the record follow a creation after its deletion: they have not seen the hub's record.
+    private func isMadeAnew(_ record: String) -> Bool {
+        guard records[record]?.base != nil, let newest = open(record).last else { return false }
+        if newest.content.action != .update || newest.baseVersion != 0 { return newest.content.action == .create }
+        return open(record).contains { $0.state.isFolded && $0.content.action == .create }
     }
 
     /// Until nothing changes: the older ones of a record are at least as urgent as the younger, a list is of one urgency.
@@ -180,9 +187,15 @@ struct NaiveStore {
 
     mutating func apply(_ results: [PushResult]) {
         var returned: [String: Int64] = [:]
+        let before = records
+        var accepted: [String: [Mutation]] = [:]
         for result in results {
             guard let index = index(result.key), mutations[index].state == .inFlight else { continue }
             let mutation = mutations[index]
+            switch result.verdict {
+            case .accepted, .duplicate: if let name = mutation.record { accepted[name, default: []].append(mutation) }
+            case .conflict, .rejected, .retry: break
+            }
             switch result.verdict {
             case .accepted(let version, _, let record, _):
                 // The mutations behind it have seen what it wrote, so its content is no news to them.
@@ -204,7 +217,9 @@ struct NaiveStore {
                 if let name = mutation.record {
                     let known = records[name]
                     install(current, name, asked: fields)
-                    dispute(index, fields, current, known: known?.base, version: known?.version ?? 0)
+                    dispute(
+                        index, fields, current, known: known?.base, version: known?.version ?? 0, before: before[name] ?? Record(),
+                        accepted[name] ?? [])
                     returned[name] = min(returned[name] ?? .max, mutation.seq)
                 }
                 mutations[index].state = .conflicted
@@ -311,13 +326,25 @@ struct NaiveStore {
         conflicts[mutation.seq] = Conflict(kind: kind, base: Dictionary(shown.map { ($0, known?[$0]) }, uniquingKeysWith: { a, _ in a }))
     }
 
-    private mutating func dispute(_ index: Int, _ fields: [String], _ current: HubState, known: JSONObject?, version: Int64) {
+    /// - Parameters:
+    ///   - before: The record before the answer.
+    ///   - accepted: The mutations of the record that the answer has accepted so far.
+    private mutating func dispute(
+        _ index: Int, _ fields: [String], _ current: HubState, known: JSONObject?, version: Int64, before: Record, _ accepted: [Mutation]
+    ) {
         let mutation = mutations[index]
         var remote: HubRecord?
         if case .record(let record) = current { remote = record }
         var hubSide = Rebase.HubSide(known: known, record: remote)
         hubSide.disputed = Set(fields)
         hubSide.isKnown = mutation.baseVersion >= version
+        // Where the answer itself has brought a newer document, the author saw the one before it with the device's own changes.
+        let earlier = accepted.filter { $0.seq < mutation.seq }.map(\.content)
+        if !hubSide.isKnown, remote != nil, mutation.baseVersion >= before.version,
+            let seen = Fold.view(base: before.base, mutations: earlier)
+        {
+            (hubSide.known, hubSide.isKnown) = (seen, true)
+        }
         let outcome = Rebase.decide(local(mutation), against: hubSide, rules: EntityRules())
         var kind = ConflictKind.field
         var disputed = fields
@@ -328,7 +355,8 @@ struct NaiveStore {
             (kind, disputed) = (.deleteUpdate, remote?.data.names ?? [])
         }
         conflicts[mutation.seq] = Conflict(
-            kind: kind, base: Dictionary(disputed.map { ($0, hubSide.isKnown ? known?[$0] : nil) }, uniquingKeysWith: { a, _ in a }))
+            kind: kind, base: Dictionary(disputed.map { ($0, hubSide.isKnown ? hubSide.known?[$0] : nil) }, uniquingKeysWith: { a, _ in a })
+        )
     }
 
     /// A record that will not be created takes along what waits for it, up to its next creation; lists fall as a whole.

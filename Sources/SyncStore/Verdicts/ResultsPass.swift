@@ -42,6 +42,8 @@ struct TouchedRecords {
 struct ResultsPass {
     var summary = ResultsSummary()
     var records = TouchedRecords()
+    /// The records as they were before the first of these verdicts about them.
+    var before: [Int64: MirrorRow] = [:]
     /// Events that the hub has accepted; written together at the end.
     var doneEvents: [OutboxRow] = []
     /// Changes that the hub has accepted.

@@ -114,7 +114,10 @@ extension Store {
             pass.summary.unknown += 1
             return nil
         }
-        if let rid = row.rid { try touch(rid, &pass.records) }
+        if let rid = row.rid {
+            try touch(rid, &pass.records)
+            if pass.before[rid] == nil { pass.before[rid] = pass.records[rid]?.row }
+        }
         if let group = row.group { pass.groups.insert(group) }
         return row
     }
@@ -328,14 +331,18 @@ extension Store {
             case .absent: RemoteSide(deletedIn: max(0, before.baseVersion))
             }
         let base = before.parsedBase
-        // The base is sent only with content that is made again.
-        let known =
-            remote.record == nil
-            ? try base.known.map { document throws(StoreError) in try withoutRequeued(before, document, from: row.seq, rules) } : base.known
+        var known = base.known
+        var isKnown = base.isReadable && payload.baseVersion >= before.baseVersion
+        if remote.record == nil {
+            // The base is sent only with content that is made again.
+            known = try known.map { document throws(StoreError) in try withoutRequeued(before, document, from: row.seq, rules) }
+        } else if !isKnown, let seen = try seen(by: payload, of: rid, pass) {
+            (known, isKnown) = (seen, true)
+        }
         var hubSide = Rebase.HubSide(known: known, record: remote.record)
         hubSide.isLast = options.rest != nil
         hubSide.disputed = Set(fields)
-        hubSide.isKnown = base.isReadable && payload.baseVersion >= before.baseVersion
+        hubSide.isKnown = isKnown
         var outcome = Rebase.decide(local(payload, content), against: hubSide, rules: rules)
         let isFound = if case .isDisputed = outcome.verdict { true } else { false }
         if fields.isEmpty, !isFound {
@@ -358,6 +365,23 @@ extension Store {
         let sides = sides(kind, disputed, payload, content, known: hubSide.known, remote, isKnown: hubSide.isKnown)
         try rewrite(payload, outcome.content, restingOn: remote.version)
         try openConflict(row, kind, sides, remoteVersion: remote.version)
+    }
+
+    /// The document that the author of a mutation saw, where an earlier verdict of the same answer has put the hub's document in the place
+    /// of the base: the former base with the changes of this device that the hub has accepted since.
+    ///
+    /// - Returns: `nil` when it is unknown: the mutation was made on an older base, or a row is damaged.
+    private func seen(by payload: Payload, of rid: Int64, _ pass: ResultsPass) throws(StoreError) -> JSONObject? {
+        // A base of an older history contains changes that are offered again.
+        guard let before = pass.before[rid], before.baseVersion >= 0, payload.baseVersion >= before.baseVersion else { return nil }
+        let base = before.parsedBase
+        guard base.isReadable else { return nil }
+        var document = base.known
+        for row in pass.accepted where row.rid == rid && row.seq < payload.seq {
+            guard let content = try content(row.seq) else { return nil }
+            document = Fold.apply(content, to: document)
+        }
+        return document
     }
 
     func reject(
