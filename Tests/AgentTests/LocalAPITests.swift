@@ -294,9 +294,46 @@ extension LocalAPITests {
         #expect(try await stand.send(.get, "/v1/records/audits/a-2").status == 404)
         try await stand.stop()
     }
+
+    // Fault: the answer told that the hub had decided, and showed the record as it was before: `pending` under its old version.
+    @Test("A caller that waits for the hub gets the record as it is then: synced under its new version, or rolled back")
+    func waitsForTheRecord() async throws {
+        let stand = try await AgentStand.start()
+        let created = try await stand.acked(#"{"entity":"audits","record_id":"a-1","action":"create","data":{"n":1}}"#)
+        #expect(created.status == 201 && created["state"] == "done", "\(created.text)")
+        #expect(created["record"]?.object?["sync_status"] == "synced" && created["record"]?.object?["data"] == ["n": 1])
+        let version = try #require(created["record"]?.object?["version"]?.int)
+        let changed = try await stand.acked(#"{"entity":"audits","record_id":"a-1","action":"update","data":{"n":2}}"#)
+        let record = try #require(changed["record"]?.object)
+        #expect(record["sync_status"] == "synced" && record["data"] == ["n": 2], "\(changed.text)")
+        let later = try #require(record["version"]?.int)
+        #expect(version > 0 && later > version)
+        stand.hub.weather = .changesResults { results in
+            results.map { result in
+                [
+                    "idempotency_key": result.object?["idempotency_key"] ?? .null, "status": "rejected",
+                    "problem": Problem("validation", status: 422, detail: "n must be a text").json(prefix: ""),
+                ]
+            }
+        }
+        let refused = try await stand.acked(#"{"entity":"audits","record_id":"a-1","action":"update","data":{"n":3}}"#)
+        #expect(refused.status == 201 && refused["state"] == "rejected", "\(refused.text)")
+        #expect(refused["record"]?.object?["data"] == ["n": 2])
+        try await stand.stop()
+    }
 }
 
 extension AgentStand {
+    /// Enqueues one mutation, lets a cycle send it, and returns the answer of `?wait=acked`.
+    fileprivate func acked(_ body: String) async throws -> Answer {
+        async let answer = send(.post, "/v1/mutations?wait=acked&timeout=300", body)
+        // The cycle must begin after the mutation was stored.
+        var waiting: [JSON] = []
+        while waiting.isEmpty { waiting = try #require(try await send(.get, "/v1/mutations?state=pending")["items"]?.array) }
+        try await sync()
+        return try await answer
+    }
+
     /// Reads the event stream until so many events have come.
     func events(after position: String, until count: Int, types: String = "mutation,record") async throws -> [LocalEvent] {
         let collector = EventCollector(wanted: count)

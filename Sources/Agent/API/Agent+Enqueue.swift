@@ -10,14 +10,34 @@ extension Agent {
     struct MutationWaiter {
         var enqueued: Enqueued
         var call: LocalCall
+        /// The version of the schema that the mutation names, and the versions of its app.
+        var schema: Int?
+        var schemas: AppSchemas
         /// Timer of the longest wait.
         var timer: LoopTimer
 
-        func answer(_ state: MutationState) {
+        func answer(_ settled: SettledMutation) {
             timer.cancel()
             var enqueued = enqueued
-            enqueued.state = state
+            enqueued.state = settled.state
+            // Events have no record.
+            if enqueued.record != nil { enqueued.record = settled.shown(to: self) }
             call.answer(EnqueueAnswer.waited(enqueued))
+        }
+    }
+
+    /// A mutation that callers wait for no more.
+    struct SettledMutation: Sendable {
+        var state: MutationState
+        /// The record as it is now; `nil` when it is not on this device any more.
+        var record: RecordSnapshot?
+        /// The version of its document.
+        var stored: StoredSchema
+
+        /// The record in the version of the caller's app. Where no steps lead there, it is as it was at the enqueue.
+        fileprivate func shown(to waiter: MutationWaiter) -> RecordSnapshot? {
+            guard let record else { return nil }
+            return waiter.schemas.shown(record, stored, schema: waiter.schema) ?? waiter.enqueued.record
         }
     }
 
@@ -41,20 +61,15 @@ extension Agent {
             assumeIsolated { agent in
                 agent.goOn(call, result) { agent, enqueued in
                     agent.metrics.enqueued(in: began.duration(to: agent.environment.time.now().instant))
-                    agent.answer(call, schemas.shown(enqueued, for: mutations), mutations, isAtomic: isAtomic, wait: wait)
+                    let shown = schemas.shown(enqueued, for: mutations)
+                    agent.reportNewWork(mutations)
+                    guard !isAtomic else { return call.answer(EnqueueAnswer.answer(atomic: shown)) }
+                    guard let first = shown.first else { preconditionFailure("an enqueue of one mutation brought no result") }
+                    guard let wait else { return call.answer(EnqueueAnswer.answer(first)) }
+                    agent.hold(call, first, schemas, schema: mutations.first?.schema, for: wait)
                 }
             }
         }
-    }
-
-    private func answer(
-        _ call: LocalCall, _ enqueued: [Enqueued], _ mutations: [NewMutation], isAtomic: Bool, wait: Duration?
-    ) {
-        reportNewWork(mutations)
-        if isAtomic { return call.answer(EnqueueAnswer.answer(atomic: enqueued)) }
-        guard let first = enqueued.first else { preconditionFailure("an enqueue of one mutation brought no result") }
-        guard let wait else { return call.answer(EnqueueAnswer.answer(first)) }
-        hold(call, first, for: wait)
     }
 
     /// - Throws: 403 for an entity or a priority that the access rules do not allow. Violations of the entity's rules are reported by the
@@ -91,13 +106,14 @@ extension Agent {
 
     // MARK: Waiting for the hub
 
-    private func hold(_ call: LocalCall, _ enqueued: Enqueued, for wait: Duration) {
+    private func hold(_ call: LocalCall, _ enqueued: Enqueued, _ schemas: AppSchemas, schema: Int?, for wait: Duration) {
         let number = mutationWaiters.nextNumber()
         let timer = schedule(after: wait) { agent in
             guard let waiter = agent.mutationWaiters.leave(number, enqueued.key) else { return }
             waiter.call.answer(EnqueueAnswer.waited(waiter.enqueued))
         }
-        mutationWaiters.add(number, MutationWaiter(enqueued: enqueued, call: call, timer: timer), for: enqueued.key)
+        let waiter = MutationWaiter(enqueued: enqueued, call: call, schema: schema, schemas: schemas, timer: timer)
+        mutationWaiters.add(number, waiter, for: enqueued.key)
         // The hub may have decided it already, if this is the repeat of an old key.
         serveMutationWaiters()
     }
@@ -107,14 +123,19 @@ extension Agent {
         guard !mutationWaiters.isEmpty else { return }
         let keys = mutationWaiters.keys
         fromStore { store, now throws(StoreError) in
-            var states: [MutationKey: MutationState] = [:]
-            for key in keys { states[key] = try store.reads.mutation(key, at: now)?.presentState }
-            return states
+            var settled: [MutationKey: SettledMutation] = [:]
+            for key in keys {
+                guard let mutation = try store.reads.mutation(key, at: now), mutation.presentState.endsWait else { continue }
+                settled[key] = SettledMutation(
+                    state: mutation.presentState, record: try store.reads.record(mutation.record),
+                    stored: try store.reads.documentSchema(of: mutation.record.entity))
+            }
+            return settled
         } then: { agent, result in
             // A failed read is no verdict: the callers keep waiting, and their time runs out if it persists.
-            guard case .success(let states) = result else { return }
-            for (key, state) in states {
-                for waiter in agent.mutationWaiters.reached(state, key) { waiter.answer(state) }
+            guard case .success(let settled) = result else { return }
+            for (key, mutation) in settled {
+                for waiter in agent.mutationWaiters.reached(mutation.state, key) { waiter.answer(mutation) }
             }
         }
     }

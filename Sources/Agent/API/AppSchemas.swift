@@ -46,6 +46,19 @@ struct AppSchemas: Sendable {
         }
     }
 
+    /// A record in the version in which the app wrote a mutation of it.
+    ///
+    /// - Parameters:
+    ///   - stored: The version of the record's document.
+    ///   - schema: The version that the mutation names.
+    /// - Returns: `nil` when no steps lead to that version.
+    func shown(_ record: RecordSnapshot, _ stored: StoredSchema, schema: Int?) -> RecordSnapshot? {
+        let rules = rules[record.name.entity] ?? EntityRules()
+        let version = schema ?? rules.appVersion ?? rules.version
+        // `try?`: the store has accepted the version.
+        return (try? SchemaView(version, rules, of: record.name.entity))?.over(stored, rules)?.lower(record)
+    }
+
     /// - Throws: 422 `validation` for a version that is not known or not accepted.
     func view(of entity: EntityName) throws(Problem) -> AppView {
         let rules = rules[entity] ?? EntityRules()

@@ -32,7 +32,12 @@ package struct MutationWaiters<Caller> {
 
     /// - Returns: The callers that get this state as their answer; they no longer wait. None while the hub may still decide.
     package mutating func reached(_ state: MutationState, _ key: MutationKey) -> [Caller] {
-        guard state.isTerminal || state == .rejected || state == .failed || state == .held || state == .conflicted else { return [] }
+        guard state.endsWait else { return [] }
         return (waiters.removeValue(forKey: key) ?? []).map(\.caller)
     }
+}
+
+extension MutationState {
+    /// The hub has decided, or the mutation needs a person: it does not go on by itself.
+    var endsWait: Bool { isTerminal || self == .rejected || self == .failed || self == .held || self == .conflicted }
 }
