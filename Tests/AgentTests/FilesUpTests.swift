@@ -79,4 +79,20 @@ struct FilesUpTests {
         while try await state() != "uploaded" {}
         try await stand.stop()
     }
+
+    // Fault: `why` said that the file goes after the files before it, where there was no other.
+    @Test("The only file says why it has not begun: its device has just found the hub")
+    func whyAlone() async throws {
+        let folder = try AgentStand.makeFolder()
+        let files = try BlobFiles(folder + "/blobs")
+        let stand = try await AgentStand.start("entities: { audits: {} }\n", in: folder) { $0.blobs = files }
+        #expect(try await stand.send(.post, "/v1/blobs", Self.text)["id"] == "b-1")
+        #expect(try await stand.sync(force: false)["result"] == "ok")
+        let why = try await stand.send(.get, "/v1/why/b-1")
+        #expect(why["verdict"] == "allow" && why["until"]?.text != nil, "\(why.text)")
+        #expect(
+            why["sentence"]
+                == "nothing holds it back: it is sent soon, because a device begins with its files a little after it has found the hub")
+        try await stand.stop()
+    }
 }

@@ -219,6 +219,9 @@ import Testing
         let free = Policy.explain(.critical, in: situation, now: Samples.now, bytes: 200, since: Samples.now)
         #expect(WhyAnswer(id: "k", record: nil, free, at: HubPlace()).verdict == "allow")
         #expect(StatusDocument.Deferral(.critical, count: 1, free) == nil)
+        let soon = WhyAnswer(
+            id: "b-1", state: "pending", verdict: .allow, until: Samples.now.advanced(by: .seconds(4)), sentence: "it is sent soon")
+        #expect(WhyScreen.render(soon, now: Samples.now).contains { $0.hasPrefix("at ") && $0.hasSuffix(" (in 4 s)") })
 
         let plan = Plan(
             [

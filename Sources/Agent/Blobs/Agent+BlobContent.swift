@@ -232,11 +232,12 @@ extension Agent {
     /// Explains a file that comes from the hub.
     func why(_ row: BlobRow, _ fetch: FetchState, _ name: RecordName, _ note: SituationNote) -> WhyAnswer {
         let now = environment.time.now()
-        func answer(_ verdict: WhyAnswer.Verdict, _ sentence: String, until: Timestamp? = nil, change: [String] = []) -> WhyAnswer {
+        func answer(
+            _ verdict: WhyAnswer.Verdict, _ sentence: String, reason: String? = nil, until: Timestamp? = nil, change: [String] = []
+        ) -> WhyAnswer {
             WhyAnswer(
-                id: row.id.description, record: name, state: fetch.word, verdict: verdict,
-                reason: until == nil ? nil : Deferral.Reason.backoff.rawValue, until: until, sentence: sentence, rule: nil,
-                wouldChange: change, situation: note)
+                id: row.id.description, record: name, state: fetch.word, verdict: verdict, reason: reason, until: until,
+                sentence: sentence, rule: nil, wouldChange: change, situation: note)
         }
         switch fetch {
         case .fetched:
@@ -257,9 +258,11 @@ extension Agent {
             return WhyAnswer(id: row.id.description, record: name, state: fetch.word, why, at: hubPlace, situation: note)
         }
         if let hold = blobs.downloader.hold(of: row.id, at: now) {
-            return answer(.defer, "it is tried again later" + (hold.why.map { ": " + Printable.text($0) } ?? ""), until: hold.until)
+            let cause = hold.why.map { ": " + Printable.text($0) } ?? ""
+            return answer(.defer, "it is tried again later" + cause, reason: Deferral.Reason.backoff.rawValue, until: hold.until)
         }
-        return answer(.allow, "nothing holds it back: it is fetched after the files before it")
+        let turn = blobs.downloader.turn(of: row.id, blobTerms, at: now)
+        return answer(.allow, turn.sentence("fetched"), until: turn.until)
     }
 }
 

@@ -274,7 +274,8 @@ extension Agent {
             let cause = hold.why.map { ": " + Printable.text($0) } ?? ""
             return answer(.defer, "it is tried again later" + cause, reason: Deferral.Reason.backoff.rawValue, until: hold.until)
         }
-        return answer(.allow, "nothing holds it back: it is sent after the files before it", rule: why.rule.rawValue)
+        let turn = blobs.uploader.turn(of: row.id, blobTerms, at: now)
+        return answer(.allow, turn.sentence("sent"), until: turn.until, rule: why.rule.rawValue)
     }
 
     // MARK: Decisions

@@ -11,7 +11,8 @@ package enum WhyScreen {
         for other in answer.also { lines += wrapped("it waits as well because \(other)", width) }
         if let until = answer.until {
             let left = until > now ? " (in \(DurationText.readable(now.duration(to: until))))" : ""
-            let word = answer.also.isEmpty ? "until" : "not before"
+            let isAllowed = answer.verdict == WhyAnswer.Verdict.allow.rawValue
+            let word = isAllowed ? "at" : answer.also.isEmpty ? "until" : "not before"
             lines += wrapped("\(word) \(PlainText.clock(until, now: now, offset: offset))\(left)", width)
         }
         if let end = answer.expiresAt, end > now {

@@ -143,4 +143,7 @@ package struct BlobDownloader: Sendable {
 
     /// Time of the next attempt for a file after a failure, with the reason.
     package func hold(of id: BlobID, at moment: Moment) -> (until: Timestamp, why: String?)? { scheduler.hold(of: id, at: moment) }
+
+    /// The reason why a file has not begun where neither of both has one.
+    package func turn(of id: BlobID, _ terms: FileTerms, at moment: Moment) -> FileTurn { scheduler.turn(of: id, terms, at: moment) }
 }

@@ -3,6 +3,9 @@ extension FileScheduler {
     /// The next request of a file: its machine is asked with the size of a piece, bytes. `bytes` is the size of what will be moved.
     typealias Ask = (inout File, _ chunk: Int) -> (request: Machine.Request, bytes: Int)
 
+    /// Number of files that are moved at the same time on this link.
+    var limit: Int { isMetered || sizer.isSlow ? 1 : pace.concurrent }
+
     /// Begins all requests that may go now.
     ///
     /// - Parameter wake: Time of the next step that needs no link.
@@ -11,7 +14,6 @@ extension FileScheduler {
         guard let terms, hasLoaded else { return ([], nil) }
         var (starts, wake) = ([Start](), wake)
         func wakeBy(_ instant: Instant) { wake = min(wake ?? instant, instant) }
-        let limit = isMetered || sizer.isSlow ? 1 : pace.concurrent
         if terms.situation.reachability == .online, !terms.isBusy {
             if let held = [heldUntil, spreadUntil].compactMap({ $0 }).filter({ $0 > moment.instant }).max() {
                 if order.contains(where: { files[$0]?.call == nil }) { wakeBy(held) }

@@ -96,6 +96,31 @@ struct BlobUploaderTests {
         #expect(rig.open.map(\.job.id.number) == [3, 4, 2])
     }
 
+    // Fault: every waiting file was said to go after the files before it, also the first one.
+    @Test("A file that nothing holds back has not begun for the spread, for a cycle, for the files before it, or is next")
+    func turn() throws {
+        var rig = Rig(concurrent: 1)
+        rig.terms.situation.reachability = .offline
+        rig.load(Rig.job(1), Rig.job(2))
+        var settings = rig.uploader.settings
+        settings.pace.spread = .seconds(60)
+        rig.handle(.settings(settings))
+        rig.terms.situation.reachability = .online
+        rig.handle(.changed)
+        func turn(_ number: Int64) -> FileTurn { rig.uploader.turn(of: BlobID(number), rig.terms, at: rig.moment) }
+        let until = try #require(turn(1).until)
+        #expect(until > rig.moment.wall && until <= rig.moment.wall.advanced(by: .seconds(60)))
+        rig.terms.isBusy = true
+        rig.pass(.seconds(61))
+        #expect(turn(1) == .afterCycle)
+        rig.terms.isBusy = false
+        #expect([turn(1), turn(2)] == [.next, .behindOthers])
+        rig.handle(.changed)
+        #expect(rig.open.map(\.job.id.number) == [1])
+        #expect(turn(2) == .behindOthers)
+        #expect(FileTurn.next.sentence("sent") == "nothing holds it back: it is sent next")
+    }
+
     @Test("One at a time on a metered link and on a slow one")
     func oneAtATime() {
         var rig = Rig()
