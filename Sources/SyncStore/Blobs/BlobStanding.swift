@@ -13,7 +13,7 @@ package import SyncCore
 ///     fetchFailed    1                    2       0          are at the hub, and their download is set aside
 ///
 /// An uploaded row with fewer `offset_bytes` than `size_bytes` is of a file that the hub had when it was offered, so that nothing was
-/// brought. It is offered again after the next change that shows it (``Store/offerAgain(_:of:)``).
+/// brought. It is offered again after the next change that shows it (``Store/offerAgain(_:)``).
 ///
 /// A file that was uploaded from here and is fetched again has the standing of a download: `fetch` goes before `state`.
 package enum BlobStanding: Hashable, Sendable {

@@ -80,20 +80,21 @@ extension Store {
     /// Number of all known files, and bytes of the kept ones. They are counted once for each connection, so that adding a file does not
     /// cost as much as all before it. Triggers of that connection update the counts in the same transactions.
     func blobTotal() throws(StoreError) -> (files: Int64, bytes: Int64) {
-        if try !hasBlobTotal() { try database.execute(Schema.blobTotal) }
+        if try !hasTemporary("blob_total") { try database.execute(Schema.blobTotal) }
         let total = try database.first("SELECT files, bytes FROM temp.blob_total") { row throws(StoreError) in
             (files: row.int(0), bytes: row.int(1))
         }
         return total ?? (0, 0)
     }
 
-    private func hasBlobTotal() throws(StoreError) -> Bool {
-        try database.number("SELECT 1 FROM temp.sqlite_master WHERE name = 'blob_total'") != nil
+    /// Returns whether the connection has this table of its own.
+    private func hasTemporary(_ table: String) throws(StoreError) -> Bool {
+        try database.number("SELECT 1 FROM temp.sqlite_master WHERE name = ?", .text(table)) != nil
     }
 
     /// Compares the counts with the table.
     func verifyBlobTotal() throws(StoreError) -> [String] {
-        guard try hasBlobTotal() else { return [] }
+        guard try hasTemporary("blob_total") else { return [] }
         let (counted, counts) = (try blobTotal(), try reads.blobCounts())
         if counted == (files: counts.files, bytes: counts.keptBytes) { return [] }
         return ["\(counted.files) files with \(counted.bytes) bytes are counted, there are \(counts.files) with \(counts.keptBytes)"]
@@ -250,7 +251,7 @@ extension Store {
     /// Ends an upload that is not needed: the hub has the file, and this device may read it (PROTOCOL H2).
     ///
     /// The device may lose that right before the hub gets a change that shows the file, and an offer counts only in records that name the
-    /// file by then. So the row says that nothing was brought, and the file is offered again after such a change (``offerAgain(_:of:)``).
+    /// file by then. So the row says that nothing was brought, and the file is offered again after such a change (``offerAgain(_:)``).
     ///
     /// - Parameter named: ``UploadJob/named`` of the file that was offered.
     /// - Returns: The file, if a change that shows it is over since, perhaps after the offer: it waits to be offered again.
@@ -275,19 +276,21 @@ extension Store {
     /// Lets files that the hub had when it was asked be offered again, now that it has accepted changes that show them. It may have them
     /// still, and show them in these records by the new offer; or this device may not read them any more, and brings them.
     ///
-    /// - Parameters:
-    ///   - seq: An accepted change.
-    ///   - name: Its record.
+    /// Such files are few, so their links are searched and not those of the records, which may have thousands.
+    ///
+    /// - Parameter accepted: Numbers of the accepted changes.
     /// - Returns: These files.
-    func offerAgain(_ seq: Int64, of name: RecordName) throws(StoreError) -> [UploadJob] {
+    func offerAgain(_ accepted: Set<Int64>) throws(StoreError) -> [UploadJob] {
+        guard let first = accepted.min(), let last = accepted.max(), try database.number("SELECT max(bid) FROM blob") != nil else {
+            return []
+        }
+        if try !hasTemporary("blob_spared") { try database.execute(Schema.blobsSpared) }
         let found = try database.all(
-            """
-            SELECT b.bid FROM blob_link l CROSS JOIN blob b ON b.bid = l.bid WHERE l.entity = ? AND l.id = ? AND l.seq = ?
-                AND b.state = 1 AND b.fetch IS NULL AND b.has_file = 1 AND b.upload_url IS NULL AND b.offset_bytes < b.size_bytes
-            """, .text(name.entity.text), .text(name.id.text), .int(seq)
-        ) { row throws(StoreError) in BlobID(row.int(0)) }
+            "SELECT l.bid, l.seq FROM temp.blob_spared b CROSS JOIN blob_link l ON l.bid = b.bid WHERE l.seq BETWEEN ? AND ?", .int(first),
+            .int(last)
+        ) { row throws(StoreError) in (id: BlobID(row.int(0)), seq: row.int(1)) }
         var jobs: [UploadJob] = []
-        for id in Set(found).sorted(by: { $0.number < $1.number }) {
+        for id in Set(found.filter { accepted.contains($0.seq) }.map(\.id)).sorted(by: { $0.number < $1.number }) {
             try database.run(
                 "UPDATE blob SET state = 0, attempts = 0, restarts = 0, prune_age = NULL WHERE bid = ?", .int(id.number))
             jobs.append(try blobRow(id).job)

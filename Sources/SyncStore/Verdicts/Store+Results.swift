@@ -30,7 +30,7 @@ extension Store {
         _ pass: inout ResultsPass, next: BatchLimits?, at now: Moment
     ) throws(StoreError) -> (summary: ResultsSummary, next: Batch?) {
         try finalizeEvents(pass.doneEvents)
-        try offerAgain(&pass)
+        pass.summary.offers = try offerAgain(Set(pass.accepted.map(\.seq)))
         for (rid, remote) in pass.unmet.sorted(by: { $0.key < $1.key }) {
             try applyRemote(remote.latest, of: rid, &pass.records, after: remote)
         }
@@ -273,21 +273,6 @@ extension Store {
         var row = row
         row.problem = nil
         if row.rid == nil { pass.doneEvents.append(row) } else { try finalize(row, as: .done) }
-    }
-
-    private func offerAgain(_ pass: inout ResultsPass) throws(StoreError) {
-        guard !pass.accepted.isEmpty, try database.number("SELECT max(bid) FROM blob") != nil else { return }
-        for row in pass.accepted {
-            var id = row.rid.flatMap { pass.records[$0]?.row.id }
-            // Events have no row of a record.
-            if id == nil {
-                id = try database.first("SELECT coalesce(id, key) FROM payload WHERE seq = ?", .int(row.seq)) { text throws(StoreError) in
-                    text.text(0)
-                }
-            }
-            guard let id else { continue }
-            pass.summary.offers += try offerAgain(row.seq, of: RecordName(names.entity(row.eid), RecordID(trusted: id)))
-        }
     }
 
     /// Does the same as ``finalize(_:as:keptFor:)``, with one statement for each run of numbers.
