@@ -89,8 +89,8 @@ final class PostgresConnection {
         // The value for disks without a head that moves. With the default of 4 the planner takes sixteen rows at known places for dearer
         // than a walk through a small table, and that plan is in use while the table grows.
         try set("random_page_cost", "1.1")
-        // Each statement has one good plan, whatever its values (`PostgresPlanTests`). Left to itself the server makes a plan for almost each
-        // execution, which took half of its processor time where devices only read.
+        // Each statement has one good plan, whatever its values (`PostgresPlanTests`). Left to itself the server makes a plan for almost
+        // each execution, which took half of its processor time where devices only read.
         try set("plan_cache_mode", "force_generic_plan")
         // Overrides the setting of server, database or role: no other form is read (``PostgresText/blob(_:)``).
         try set("bytea_output", "hex")

@@ -78,8 +78,8 @@ extension Hub {
     }
 
     /// Lets written records show the files that their device may read, registers the files that they wait for, and replaces the placeholder
-    /// at once when its file is complete. The record shows the file then, unless it said before that the file had arrived, or the hub shares
-    /// nothing out.
+    /// at once when its file is complete. The record shows the file then, unless it said before that the file had arrived, or the hub
+    /// shares nothing out.
     ///
     /// - Parameter device: The device that has written them.
     func look(

@@ -9,7 +9,8 @@ import Synchronization
 /// would prove a loss with it, and begin a new history, although nobody was told that the commit succeeded.
 ///
 /// An answer of a hub therefore leaves only when its newest commit is confirmed: by the same or a later commit of this process that the
-/// server has acknowledged, or by a later look over the same connection (``HeldAnswers``). A look does not notice a wait that was cancelled.
+/// server has acknowledged, or by a later look over the same connection (``HeldAnswers``). A look does not notice a wait that was
+/// cancelled.
 struct UnconfirmedRead: Sendable, Hashable {
     var position: HubPosition
     /// The number of the connection, among those of its hub or reader.

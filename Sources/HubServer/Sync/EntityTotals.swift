@@ -29,10 +29,11 @@ final class EntityTotals: Sendable {
         set { state.withLock { $0.isServed = newValue } }
     }
 
-    /// Returns the number that was counted last. When so many commits have come that it may be wrong by one in a hundred, the entity is due.
+    /// Returns the number that was counted last. When so many commits have come that it may be wrong by one in a hundred, the entity is
+    /// due.
     ///
-    /// - Returns: `nil`: no number is known, or the hub has gone back since, or the number is old and no reader counts it anew.
     /// - Parameter head: The newest commit.
+    /// - Returns: `nil`: no number is known, or the hub has gone back since, or the number is old and no reader counts it anew.
     func records(of entity: EntityName, at head: Int64) -> Int64? {
         state.withLock { state in
             guard let count = state.counts[entity], count.head <= head else { return nil }

@@ -135,7 +135,8 @@ package struct SnapshotPage: Hashable, Sendable {
     package var isSeed = false
     /// The hub's position from the headers, stored with the records. Not in the body.
     package var standing: HubStanding?
-    /// The mark of the device's scopes under which the hub made this page (`Sync-Scopes`); `nil` from a hub without scopes. Not in the body.
+    /// The mark of the device's scopes under which the hub made this page (`Sync-Scopes`); `nil` from a hub without scopes. Not in the
+    /// body.
     package var shareMark: String?
     /// The versions of the hub's schemas, where records are shown in an older one. Not in the body.
     package var newerSchemas: SchemaNumbers?

@@ -345,8 +345,8 @@ extension Store {
         }
     }
 
-    /// Digests whose bytes need not be kept any longer: uploaded files that are old, or whose room new ones need. A file that the hub had is
-    /// kept while a change waits that shows it, because it may have to be brought after all.
+    /// Digests whose bytes need not be kept any longer: uploaded files that are old, or whose room new ones need. A file that the hub had
+    /// is kept while a change waits that shows it, because it may have to be brought after all.
     ///
     /// - Parameter isShort: Room is needed, so the age does not count.
     package func pruneBlobs(isShort: Bool, at now: Moment) throws(StoreError) -> [BlobDigest] {
