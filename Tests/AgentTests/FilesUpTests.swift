@@ -38,7 +38,7 @@ struct FilesUpTests {
         try await stand.stop()
     }
 
-    // Fault: the file was at the hub when the device offered it, and not for this device any more when its record came. It did not bring it.
+    // Fault: the file was at the hub when the device offered it, and not for this device any more when its record came. It was not brought.
     @Test("The agent offers a file again once the hub has the record that shows it, and brings it if it may not read it any more")
     func offersAgain() async throws {
         let (hub, folder) = (try LoopbackHub(), try AgentStand.makeFolder())

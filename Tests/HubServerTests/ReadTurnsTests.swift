@@ -31,10 +31,10 @@ struct ReadTurnsTests {
                 return count
             }
         }
-        #expect(sizes([1, 1, 5, 20, 20, 20]) == [32, 64, 128, 128, 64, 32])
+        #expect(sizes([1, 1, 5, 20, 20, 20]) == [32, 64, 64, 64, 32, 32])
         #expect(sizes([1]) == [32])
         turns.add(Array(repeating: 0, count: 600), as: .patient)
-        #expect(sizes([1, 1, 1]) == [64, 128, 256])
+        #expect(sizes([1, 1, 1]) == [64, 64, 64])
         _ = turns.remove(.patient)
         // The time of a transaction that is not full says nothing about a larger one.
         turns.add([1, 2], as: .patient)

@@ -163,6 +163,34 @@ struct ReaderTests {
         #expect(try total() == 20_000 && reader.lacksTotals)
         reader.countNext(at: bench.now)
         #expect(try total() == 20_200 && !reader.lacksTotals)
+        // One in ten is too much.
+        let many = (201...2_300).map { Sent("k-\($0)", seq: Int64($0), .create, id: "a-\($0)") }
+        for start in stride(from: 0, to: many.count, by: 500) {
+            #expect(try bench.verdicts(Array(many[start..<min(start + 500, many.count)])).allSatisfy { $0.verdict.word == "accepted" })
+        }
+        #expect(try total() == nil && reader.lacksTotals)
+        reader.countNext(at: bench.now)
+        #expect(try total() == 22_300)
+    }
+
+    @Test("An entity that cannot be counted is left alone for ten minutes, and a number belongs to one history")
+    func uncounted() {
+        let totals = EntityTotals()
+        let start = Timestamp(milliseconds: 1_000_000)
+        totals.demand("audits")
+        #expect(totals.nextDue(at: start) == "audits" && !totals.isDue)
+        totals.fail("audits", at: start)
+        totals.demand("audits")
+        totals.demand("orders")
+        #expect(totals.nextDue(at: start.advanced(by: .seconds(599))) == "orders")
+        #expect(totals.nextDue(at: start.advanced(by: .seconds(599))) == nil && !totals.isDue)
+        totals.demand("audits")
+        #expect(totals.nextDue(at: start.advanced(by: .seconds(600))) == "audits")
+        totals.keep(20_000, of: "audits", at: 7, of: "one")
+        #expect(totals.records(of: "audits", at: 7, of: "one") == 20_000)
+        #expect(totals.records(of: "audits", at: 7, of: "two") == nil && totals.records(of: "audits", at: 6, of: "one") == nil)
+        totals.keep(10_000, of: "audits", at: 8, of: "one")
+        #expect(totals.records(of: "audits", at: 8, of: "one") == nil)
     }
 
     /// A hub's database with 20,000 records of `audits`.

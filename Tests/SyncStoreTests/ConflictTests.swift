@@ -106,8 +106,8 @@ struct ConflictTests {
         #expect(try agent.store.verify() == [])
     }
 
-    // Fault: an accepted change before it made the base unknown. So the conflict had none, the value that its author had replaced was listed
-    // as lost, and the conflict stayed open when the hub had the base again.
+    // Fault: an accepted change before it made the base unknown. So the conflict had none, the value that its author had replaced was
+    // listed as lost, and the conflict stayed open when the hub had the base again.
     @Test("A conflict that the hub finds shows what its author saw, also behind a change of the same answer", arguments: [false, true])
     func fromHubBehindAnother(isRepeat: Bool) throws {
         let folder = try TemporaryFolder()

@@ -15,8 +15,8 @@ package struct Admission: Sendable {
     /// Admitted requests with a place, from head to answer, and the largest total size of their bodies, bytes.
     package private(set) var requests = 0
     private var bytes = 0
-    /// The largest total size of the bodies of admitted pulls that may wait, bytes.
-    private var patientBytes = 0
+    /// Admitted pulls that may wait, and the largest total size of their bodies, bytes.
+    private var patient = (requests: 0, bytes: 0)
     private var byDevice: [DeviceID: Share] = [:]
     /// Served requests per second, as a moving average.
     private(set) var rate = 200.0
@@ -70,14 +70,16 @@ package struct Admission: Sendable {
         guard own.requests < Self.deviceRequestsMax, own.requests == 0 || own.bytes + request.bytes <= Self.deviceBytesMax else {
             return .deviceRefused(seconds: waitingTime(behind: own.requests))
         }
-        guard hasRoom(for: request) else { return .refused(seconds: waitingTime(behind: requests)) }
+        guard hasRoom(for: request) else {
+            return .refused(seconds: waitingTime(behind: requests + (request.isPatient ? patient.requests : 0)))
+        }
         count(request, 1)
         byDevice[request.device] = Share(requests: own.requests + 1, bytes: own.bytes + request.bytes)
         return .admitted
     }
 
     private func hasRoom(for request: Request) -> Bool {
-        if request.isPatient { return patientBytes + request.bytes <= Self.patientBytesMax }
+        if request.isPatient { return patient.bytes + request.bytes <= Self.patientBytesMax }
         let share = [1.0, 0.75, 0.5][min(max(request.rank, 0), 2)]
         // A single request always fits, because the limit of a body is lower.
         let isHeavy = requests > 0 && Double(bytes + request.bytes) > share * Double(Self.bytesMax)
@@ -86,7 +88,8 @@ package struct Admission: Sendable {
 
     private mutating func count(_ request: Request, _ sign: Int) {
         if request.isPatient {
-            patientBytes += sign * request.bytes
+            patient.requests += sign
+            patient.bytes += sign * request.bytes
         } else {
             requests += sign
             bytes += sign * request.bytes

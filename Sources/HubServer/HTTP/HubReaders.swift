@@ -29,7 +29,8 @@ final class HubReaders: Sendable {
         long = readers.count > 1 ? HubReadWorker(readers[1].reader, on: readers[1].loop, nil, environment, outcome) : short
         waits.handOut = { [unowned short] jobs, kind in short.submit(jobs, as: kind) }
         for worker in [short, long] { worker.countTotals = { [unowned long] in long.count() } }
-        reader.hub.totals.isServed = true
+        // A single reader would make all pulls wait for a count, so a page counts only what it needs.
+        reader.hub.totals.isServed = long !== short
     }
 
     /// Returns whether a reader may answer the request.

@@ -12,12 +12,13 @@ enum ReadKind: Int, CaseIterable {
     /// Listings and comparisons of a whole entity, which may take seconds.
     case long
 
-    /// Number of requests of one transaction: the first one, and the largest one.
+    /// Number of requests of one transaction: that of the first transaction, and the largest.
     var sizes: ClosedRange<Int> {
         switch self {
         case .short: 16...16
-        // After a commit they mostly bring the same news, which is read once (``HubStore/LatestFeed``). They may also bring a page each.
-        case .patient: 32...256
+        // After a commit they mostly bring the same news, which is read once (``HubStore/LatestFeed``). They may also bring a page of 1 MiB
+        // each, which is kept until the transaction is over.
+        case .patient: 32...64
         case .ended: 128...128
         case .long: 1...1
         }

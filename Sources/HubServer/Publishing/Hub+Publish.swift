@@ -20,6 +20,7 @@ extension Hub {
     /// Publishes a set of records in one transaction: all of it or nothing. Of two lines about one record the later one counts.
     ///
     /// The rows of a slice are read together and written together (``WriteGroup``), so a record costs no round trip and no sync of its own.
+    /// Only a placeholder of a file that has not come costs one or two round trips.
     package func publish(
         _ lines: PublishedLines, to entity: EntityName, at now: Timestamp
     ) throws(PublishFailure) -> Published {

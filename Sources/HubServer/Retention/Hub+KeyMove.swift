@@ -20,6 +20,10 @@ extension Hub {
                 try store.moveKeys(move, from: page, pages: Hub.keyPagesMax, limit: run.keysMax)
             }
         } catch {
+            if isDown {
+                report?(error)
+                throw error
+            }
             // Another hub may have removed the table since this one looked for it.
             if try transact(.reading, { () throws(DatabaseError) in try store.database.number(move.pages) < 0 }) {
                 return HousekeepingRun.Slice()

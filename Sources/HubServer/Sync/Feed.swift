@@ -173,13 +173,13 @@ struct Feed {
     /// The number of live records; `nil`: it is not counted yet.
     private func total(of entity: EntityName) throws(DatabaseError) -> Int64? {
         if let scopes = scopes(of: entity) { return try store.scopeTotals(entity, scopes.codes).present }
-        if let known = totals.records(of: entity, at: head) { return known }
+        if let known = totals.records(of: entity, at: head, of: epoch) { return known }
         let few = try store.total(entity, upTo: EntityTotals.exactMax)
         if few <= EntityTotals.exactMax { return few }
         totals.demand(entity)
         if totals.isServed { return nil }
         let count = try store.total(entity)
-        totals.keep(count, of: entity, at: head)
+        totals.keep(count, of: entity, at: head, of: epoch)
         return count
     }
 

@@ -48,14 +48,17 @@ package final class HubReader: @unchecked Sendable {
 
     /// Counts the records of an entity whose number a page has lacked, or had from before many commits.
     func countNext(at now: Timestamp) {
-        guard let entity = hub.totals.nextDue(), isOpen(at: now) else { return }
+        guard let entity = hub.totals.nextDue(at: now), isOpen(at: now) else { return }
         do throws(DatabaseError) {
             try hub.store.database.begin(.reading)
-            if let row = try hub.store.hub() { hub.totals.keep(try hub.store.total(entity), of: entity, at: row.head) }
+            if let row = try hub.store.hub() {
+                hub.totals.keep(try hub.store.total(entity), of: entity, at: row.head, of: row.epoch)
+            }
             try hub.store.database.commit()
         } catch {
-            // The next page that lacks the number asks for it again.
-            leave(error)
+            // Pages do without the number, which is only for displays. A count that takes too long is no fault of the connection.
+            hub.totals.fail(entity, at: now)
+            leave(error, isOfTime: error.kind == .busy)
         }
     }
 
@@ -68,9 +71,11 @@ package final class HubReader: @unchecked Sendable {
     var confirmed: ConfirmedHead { hub.confirmed }
 
     /// A request that asked for more than reading is no fault of the connection; after anything else it is given up.
-    func leave(_ error: DatabaseError) {
+    ///
+    /// - Parameter isOfTime: A statement was stopped because it took too long, which is no fault of the connection either.
+    func leave(_ error: DatabaseError, isOfTime: Bool = false) {
         do throws(DatabaseError) {
-            guard error.kind == .readOnly else { throw error }
+            guard error.kind == .readOnly || isOfTime else { throw error }
             try hub.store.database.rollback()
         } catch {
             hub.isDown = true

@@ -96,7 +96,7 @@ package struct UploadJob: FileJob {
     /// The first place that shows the file, for the server's records.
     package var link: BlobLink?
     package var progress: UploadProgress
-    /// Number of the newest change that shows the file and is over, when the job was read; 0: none. Not more than that is at the hub.
+    /// A mark of the changes that show the file and were over when the job was read; 0: none. Not more of them are at the hub.
     package var named: Int64 = 0
 
     package init(

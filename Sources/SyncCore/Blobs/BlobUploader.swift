@@ -144,7 +144,7 @@ package struct BlobUploader: Sendable {
     /// Time of the next attempt for a file after a failure, with the reason.
     package func hold(of id: BlobID, at moment: Moment) -> (until: Timestamp, why: String?)? { scheduler.hold(of: id, at: moment) }
 
-    /// The reason why a file has not begun where neither of both has one.
+    /// The reason why a file has not begun for which neither ``explanation(of:_:now:)`` nor ``hold(of:at:)`` gives one.
     package func turn(of id: BlobID, _ terms: FileTerms, at moment: Moment) -> FileTurn { scheduler.turn(of: id, terms, at: moment) }
 
     package var isIdle: Bool { scheduler.calls.isEmpty }

@@ -226,16 +226,17 @@ extension StoreReads {
         }
         for index in rows.indices {
             rows[index].links = try links(of: rows[index].id)
-            if rows[index].state == .pending { rows[index].named = try newestNaming(of: rows[index].id) }
+            if rows[index].state == .pending { rows[index].named = try namingMark(of: rows[index].id) }
         }
         return rows
     }
 
-    /// Number of the newest change that shows a file and is over; 0: none.
-    func newestNaming(of id: BlobID) throws(StoreError) -> Int64 {
+    /// A mark of the changes that show a file and are over; 0: none. Each further one makes another mark, in whatever order they end: an
+    /// urgent change may be over before an older one.
+    func namingMark(of id: BlobID) throws(StoreError) -> Int64 {
         try database.number(
             """
-            SELECT max(l.seq) FROM blob_link l LEFT JOIN mutation m ON m.seq = l.seq
+            SELECT sum(l.seq * 2654435761 % 2147483647) FROM blob_link l LEFT JOIN mutation m ON m.seq = l.seq
             WHERE l.bid = ? AND (m.seq IS NULL OR m.state >= 6)
             """, .int(id.number)) ?? 0
     }

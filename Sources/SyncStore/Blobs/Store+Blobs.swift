@@ -261,7 +261,7 @@ extension Store {
         try transact(at: now) { () throws(StoreError) in
             try prepareForChange()
             guard let row = try reads.blob(id), row.state != .uploaded else { return nil }
-            if row.state == .pending, row.named > named { return row.job }
+            if row.state == .pending, row.named != named { return row.job }
             try database.run(
                 """
                 UPDATE blob SET state = 1, offset_bytes = 0, is_verified = 1, done_ms = ?, prune_age = ?, attempts = 0,

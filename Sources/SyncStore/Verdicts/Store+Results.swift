@@ -363,7 +363,10 @@ extension Store {
         guard base.isReadable else { return nil }
         var document = base.known
         for row in pass.accepted where row.rid == rid && row.seq < payload.seq {
-            guard let content = try content(row.seq) else { return nil }
+            // A newer base may contain the change already.
+            guard let made = try self.payload(row.seq), made.baseVersion >= before.baseVersion, let content = try content(row.seq) else {
+                return nil
+            }
             document = Fold.apply(content, to: document)
         }
         return document
