@@ -63,21 +63,16 @@ extension Schema {
     /// Files that the hub had when they were offered (``BlobStanding``), in a table of a connection.
     static let blobsSpared = """
         CREATE TEMP TABLE blob_spared (bid INTEGER PRIMARY KEY);
-        INSERT INTO temp.blob_spared SELECT bid FROM main.blob WHERE \(isSpared(""));
+        INSERT INTO temp.blob_spared SELECT bid FROM main.blob WHERE state = 1 AND \(isSpared);
         CREATE TEMP TRIGGER blob_spared_changed
         AFTER UPDATE OF state, fetch, has_file, upload_url, offset_bytes, size_bytes ON main.blob BEGIN
             DELETE FROM blob_spared WHERE bid = new.bid;
-            INSERT INTO blob_spared SELECT new.bid WHERE \(isSpared("new."));
+            INSERT INTO blob_spared SELECT bid FROM blob WHERE bid = new.bid AND state = 1 AND \(isSpared);
         END;
         CREATE TEMP TRIGGER blob_spared_removed AFTER DELETE ON main.blob BEGIN
             DELETE FROM blob_spared WHERE bid = old.bid;
         END;
         """
 
-    private static func isSpared(_ row: String) -> String {
-        """
-        \(row)state = 1 AND \(row)fetch IS NULL AND \(row)has_file = 1 AND \(row)upload_url IS NULL
-                AND \(row)offset_bytes < \(row)size_bytes
-        """
-    }
+    private static let isSpared = "fetch IS NULL AND has_file = 1 AND upload_url IS NULL AND offset_bytes < size_bytes"
 }
