@@ -63,7 +63,7 @@ extension Schema {
     /// Files that the hub had when they were offered (``BlobStanding``), in a table of a connection.
     static let blobsSpared = """
         CREATE TEMP TABLE blob_spared (bid INTEGER PRIMARY KEY);
-        INSERT INTO temp.blob_spared SELECT bid FROM main.blob WHERE state = 1 AND \(isSpared);
+        INSERT INTO temp.blob_spared SELECT bid FROM blob WHERE state = 1 AND \(isSpared);
         CREATE TEMP TRIGGER blob_spared_changed
         AFTER UPDATE OF state, fetch, has_file, upload_url, offset_bytes, size_bytes ON main.blob BEGIN
             DELETE FROM blob_spared WHERE bid = new.bid;
