@@ -124,6 +124,29 @@ struct UsageReservationTests {
         #expect(late(&anew, 0) == Bytes())
     }
 
+    // Fault: what a second run had booked was taken up by the bytes of the first one, and its own were missing.
+    @Test("A second kill loses nothing of what the kernel still sends for the first killed run")
+    func lateTwice() throws {
+        var first = UsageReservation()
+        var second = UsageReservation()
+        var third = UsageReservation()
+        var carried = Bytes()
+        let now = Instant(nanoseconds: 0)
+        _ = first.begin(Bytes(up: 500), over: "a", isRoaming: false, carried: { _ in carried })
+        let ofFirst = first.stored(room: 0, boot: "b", carried: { _ in carried })
+        carried = Bytes(up: 100)
+        let moved = second.resume(try #require(ofFirst), boot: "b", at: now, carried: { _ in carried })
+        #expect(moved == Bytes(up: 100))
+        // It books a request of 300, and is killed when 200 of it and the other 400 of the first run have moved.
+        _ = second.begin(Bytes(up: 300), over: "a", isRoaming: false, carried: { _ in carried })
+        let ofSecond = second.stored(room: 0, boot: "b", carried: { _ in carried })
+        carried = Bytes(up: 700)
+        let both = third.resume(try #require(ofSecond), boot: "b", at: now, carried: { _ in carried })
+        #expect(both == Bytes(up: 600))
+        carried = Bytes(up: 800)
+        #expect(third.late(at: now, carried: { _ in carried }) == Bytes(up: 100))
+    }
+
     @Test("Small requests share one commit, a large one has its own, and what it needed is given back")
     func commits() {
         var value = UsageReservation()

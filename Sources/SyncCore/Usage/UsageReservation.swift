@@ -176,7 +176,9 @@ package struct UsageReservation: Hashable, Sendable {
         let now = carried(link)
         if isSettled { explained = now }
         let base = now.flatMap { now in explained.map { Bytes(up: min($0.up, now.up), down: min($0.down, now.down)) } ?? now }
-        return Stored(link: link, isRoaming: isRoaming, bytes: booked, boot: boot, carried: base)
+        // The kernel may still be sending for a run before this one when this one is killed, too.
+        let late = cutOff?.link == link ? cutOff?.left ?? Bytes() : Bytes()
+        return Stored(link: link, isRoaming: isRoaming, bytes: booked + late, boot: boot, carried: base)
     }
 
     /// Records that bytes which were passed to ``count(_:over:)`` could not be stored.
