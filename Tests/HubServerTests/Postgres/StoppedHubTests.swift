@@ -84,7 +84,9 @@ struct StoppedHubTests {
             let status = try pushing.join()
             #expect(status == [holds ? 503 : 200], "byte \(byte)")
             hub.now = hub.now.advanced(by: .seconds(10))
-            #expect(hub.hub.handle(push, at: hub.now).map(\.status) == [200])
+            // The next round would wait for a stop of a hub that has no connection.
+            let answer = hub.hub.handle(push, at: hub.now).first
+            try #require(answer?.status == 200, "byte \(byte): \(answer.map { String(decoding: $0.body, as: UTF8.self) } ?? "")")
         }
         #expect(try bench.server.query("SELECT count(*) FROM record", schema: bench.schema) == [["11"]])
         #expect(try other.hub.stats().counters.applied == 11)
