@@ -10,9 +10,8 @@ struct FilesUpTests {
     private static let text = "a picture of a pump"
     private static let digest = BlobDigest(bytes: SHA256.hash(Array(text.utf8)))!
 
-    // Fault: the question did not say that the device has the file, so at the hub the record that names the file went on to wait for it.
-    @Test("The agent offers a file with its size, and does not bring what the hub has")
-    func offers() async throws {
+    /// An agent whose hub says that it has the file.
+    private static func startWhereTheHubHasTheFile() async throws -> (hub: LoopbackHub, stand: AgentStand) {
         let (hub, folder) = (try LoopbackHub(), try AgentStand.makeFolder())
         let files = try BlobFiles(folder + "/blobs")
         hub.weather = .changes { request, response in
@@ -24,6 +23,13 @@ struct FilesUpTests {
             environment.blobs = files
             environment.spread = .zero
         }
+        return (hub, stand)
+    }
+
+    // Fault: the question did not say that the device has the file, so at the hub the record that names the file went on to wait for it.
+    @Test("The agent offers a file with its size, and does not bring what the hub has")
+    func offers() async throws {
+        let (hub, stand) = try await Self.startWhereTheHubHasTheFile()
         let added = try await stand.send(.post, "/v1/blobs", Self.text)
         #expect(added["id"] == "b-1", "\(added.text)")
         #expect(try await stand.sync()["result"] == "ok")
@@ -41,17 +47,7 @@ struct FilesUpTests {
     // Fault: the file was at the hub when the device offered it, and not for this device any more when its record came. It was not brought.
     @Test("The agent offers a file again once the hub has the record that shows it, and brings it if it may not read it any more")
     func offersAgain() async throws {
-        let (hub, folder) = (try LoopbackHub(), try AgentStand.makeFolder())
-        let files = try BlobFiles(folder + "/blobs")
-        hub.weather = .changes { request, response in
-            guard request.method == .head else { return }
-            response.status = 200
-            response.headers[Tus.reprDigest] = Self.digest.field
-        }
-        let stand = try await AgentStand.start("entities: { audits: {} }\n", hub: hub, in: folder) { environment in
-            environment.blobs = files
-            environment.spread = .zero
-        }
+        let (hub, stand) = try await Self.startWhereTheHubHasTheFile()
         func state() async throws -> JSON? { try await stand.send(.get, "/v1/blobs")["items"]?.array?.first?.object?["state"] }
         func asked() -> [HTTPRequest] { hub.requests.filter { $0.url.contains("/v1/blobs/") || $0.url.contains("/v1/files") } }
         #expect(try await stand.send(.post, "/v1/blobs", Self.text)["id"] == "b-1")
