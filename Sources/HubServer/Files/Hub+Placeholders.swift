@@ -19,7 +19,7 @@ extension Hub {
         if let link, !names.contains(link.record) { names.append(link.record) }
         let share = try share(of: device)
         for name in names {
-            // Devices that receive a record which shows the file may read it from now on, whoever has brought it.
+            // Devices that receive a record which shows the file may read it from now on, whichever device has brought it.
             let isShown = try store.link(FileLink(digest: digest, record: name)) == .shown
             let uploader = isShown ? nil : share
             if try flip(name, [digest: !isShown], uploader: uploader, isNamed: link?.record == name, at: now) {

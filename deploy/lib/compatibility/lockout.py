@@ -36,7 +36,7 @@ def lock_out(report, site, engine, programs, authors, schemas):
     """
     earlier, replica = site.hubs
     until("the hub of before is not ready", lambda: not earlier.is_ready())
-    # Nobody but the hub of before could change the database now.
+    # Only the hub of before could change the database now.
     replica.stop()
     kept, files = engine.dump(earlier.database), digest(earlier.data)
     done = {device.name: device.counts()["done"] for device in site.devices.values()}
