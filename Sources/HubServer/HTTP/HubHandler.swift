@@ -129,6 +129,7 @@ final class HubHandler: HTTPHandler {
         }
         job.wait = wait
         job.request.mayWait = wait != nil
+        job.request.push = BodyReader(compressor: environment.compressor).earlyPush(in: request)
         if let wait { exchange.onClose { [worker] in worker.leave(wait) } }
         worker.submit(job)
     }

@@ -1,6 +1,6 @@
 import SyncCore
 
-// One request: its endpoint, its caller, its body, and the headers of its answer.
+// One request: its endpoint, its caller, and the headers of its answer.
 extension Hub {
     func answer(_ request: HubRequest, at now: Timestamp) throws(DatabaseError) -> HubResponse {
         var caller: HubGate.Caller?
@@ -51,31 +51,7 @@ extension Hub {
         }
     }
 
-    // MARK: Bodies and headers
-
-    /// The request's body without its content coding.
-    func body(of request: HubRequest) throws(HubRefusal) -> [UInt8] {
-        let coding = request.headers["Content-Encoding"] ?? "identity"
-        if asciiCaseEqual(coding, "identity") {
-            guard request.body.count <= Limits.hubRequestBytes else { throw HubRefusal(Hub.bodyTooLarge) }
-            return request.body
-        }
-        guard asciiCaseEqual(coding, "gzip"), let compressor = settings.compressor else {
-            var response = HubResponse(
-                Problem("encoding-unsupported", status: 415, detail: "this hub cannot read Content-Encoding: \(coding.prefix(32))"))
-            response.headers["Accept-Encoding"] = settings.compressor == nil ? "identity" : "gzip, identity"
-            throw HubRefusal(response)
-        }
-        let inflated = compressor.gunzip(
-            request.body, maxBytes: Limits.hubRequestBytes, maxRatio: Limits.inflateRatio)
-        // Not 413, even for a decompression bomb: a mutation that was damaged in transit must not be given up as too large. An agent sends
-        // it once more uncompressed, and then learns the exact error.
-        guard let inflated else {
-            throw HubRefusal(
-                Problem("malformed", status: 400, detail: "the body is not complete, valid gzip, or inflates beyond the limit"))
-        }
-        return inflated
-    }
+    // MARK: Headers
 
     /// Adds the headers that every answer carries. Unauthenticated callers learn the time and the version, but not how busy the hub is.
     private func finish(_ response: HubResponse, _ caller: HubGate.Caller?, at now: Timestamp) throws(DatabaseError) -> HubResponse {

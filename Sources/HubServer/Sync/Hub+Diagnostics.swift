@@ -8,7 +8,7 @@ extension Hub {
     static let reportBytesMax = 2 << 20
 
     func diagnostics(_ request: HubRequest, _ caller: HubGate.Caller, at now: Timestamp) throws(HubRefusal) -> HubResponse {
-        let body = try body(of: request)
+        let body = try bodies.body(of: request)
         guard body.count <= Hub.reportBytesMax else { throw HubRefusal(Hub.bodyTooLarge) }
         guard !body.isEmpty, Hub.isLines(body) else {
             throw HubRefusal(Problem("malformed", status: 400, detail: "expected lines of JSON objects"))

@@ -14,16 +14,11 @@ extension Hub {
         }
     }
 
-    func readBody(of request: inout HubRequest) {
-        guard request.push == nil, request.method == "POST", Endpoint.find(request.path) == .push else { return }
-        do throws(HubRefusal) {
-            let body = try body(of: request)
-            let push = try reading { () throws(Problem) in try PushMessages.readRequest(body) }
-            request.push = ReadPush(outcome: .success(push), bytes: body.count)
-        } catch {
-            request.push = ReadPush(outcome: .failure(error), bytes: 0)
-        }
+    private func readBody(of request: inout HubRequest) {
+        if request.push == nil { request.push = bodies.push(in: request) }
     }
+
+    var bodies: BodyReader { BodyReader(compressor: settings.compressor) }
 
     /// Reads the bodies of the requests that are answered from one group, and says where the next group begins.
     ///
@@ -73,23 +68,6 @@ extension Hub {
                 return nil
             }
         }
-    }
-}
-
-/// The body of a push.
-struct ReadPush: Sendable {
-    let outcome: Result<IncomingPush, HubRefusal>
-    /// Inflated.
-    let bytes: Int
-
-    /// Limits of the pushes of one group, unless it is one push: the rows that they read and write are in memory at one time.
-    static let mutationsMax = 1_000
-    /// The same for a decision without the lock of the hub, which has a commit of its own: usual pushes of one turn share it.
-    static let decidedMax = 2_000
-    static let bytesMax = 8 << 20
-
-    var items: [IncomingItem] {
-        if case .success(let push) = outcome { push.items } else { [] }
     }
 }
 

@@ -3,7 +3,7 @@ import SyncCore
 // The requests of devices: parsing, the store's work, and the answers.
 extension Hub {
     func hello(_ request: HubRequest, _ caller: HubGate.Caller, at now: Timestamp) throws(HubRefusal) -> HubResponse {
-        let body = try body(of: request)
+        let body = try bodies.body(of: request)
         let hello = try reading { () throws(Problem) in try HelloMessages.readRequest(body) }
         if let named = hello.device, named != caller.device {
             throw HubRefusal(Problem("malformed", status: 400, detail: "/device_id: expected \(caller.device), whose credential was shown"))
@@ -110,7 +110,7 @@ extension Hub {
     }
 
     func pull(_ request: HubRequest, _ caller: HubGate.Caller) throws(HubRefusal) -> HubResponse {
-        let body = request.method == "GET" ? [] : try body(of: request)
+        let body = request.method == "GET" ? [] : try bodies.body(of: request)
         let pull = try reading { () throws(Problem) in
             request.method == "GET" ? try PullMessages.readQuery(request.query) : try PullMessages.readRequest(body)
         }
@@ -145,7 +145,7 @@ extension Hub {
     }
 
     func known(_ request: HubRequest, _ caller: HubGate.Caller) throws(HubRefusal) -> HubResponse {
-        let body = try body(of: request)
+        let body = try bodies.body(of: request)
         let keys = try reading { () throws(Problem) in try KnownMessages.readRequest(body) }
         return try querying { () throws(DatabaseError) in
             var unknown: [MutationKey] = []

@@ -3,7 +3,7 @@ import SyncCore
 // The buckets of an entity in which a device differs from the hub (PROTOCOL A8), and the detection of cloned devices.
 extension Hub {
     func verify(_ request: HubRequest, _ caller: HubGate.Caller) throws(HubRefusal) -> HubResponse {
-        let body = try body(of: request)
+        let body = try bodies.body(of: request)
         let verify = try reading { () throws(Problem) in try VerifyMessages.readRequest(body) }
         switch try querying({ () throws(DatabaseError) in
             var feed = feed(for: caller)
