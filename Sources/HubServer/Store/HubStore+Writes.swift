@@ -45,17 +45,17 @@ extension HubStore {
     /// wait for each other without a deadlock.
     private func write(_ writes: WriteGroup.Writes) throws(DatabaseError) {
         let at = DatabaseValue.int(writes.at.milliseconds)
-        try write(Rows.device, writes.devices.sorted { $0.key < $1.key }.map { HubStore.row($0.key, $0.value) })
-        try write(Rows.replica, writes.replicas.sorted { $0.key < $1.key }.map { HubStore.row($0.key, $0.value) })
-        try write(Rows.record, writes.records.sorted { $0.key < $1.key }.map(\.value))
+        try write(Rows.device, writes.devices.inOrder.map { HubStore.row($0.key, $0.value) })
+        try write(Rows.replica, writes.replicas.inOrder.map { HubStore.row($0.key, $0.value) })
+        try write(Rows.record, writes.records.inOrder.map(\.value))
         try write(keys: writes.keys, at) { $0.adding }
         try write(keys: writes.superseded, at) { $0.superseding }
         try write(
             Rows.refusal,
-            writes.refusals.sorted { $0.key < $1.key }.map { name, version in
+            writes.refusals.inOrder.map { name, version in
                 [.text(name.device.text), .text(name.record.entity.text), .text(name.record.id.text), .int(version), at]
             })
-        try write(HubStore.scopeStatement, writes.scopes.sorted { $0.key < $1.key }.map { HubStore.row($0.key, $0.value, at) })
+        try write(HubStore.scopeStatement, writes.scopes.inOrder.map { HubStore.row($0.key, $0.value, at) })
         if !writes.grants.isEmpty { try write(grants: writes.grants) }
         if !writes.links.isEmpty { try write(links: writes.links) }
         guard !writes.losses.isEmpty else { return }
@@ -87,9 +87,10 @@ extension HubStore {
         keys rows: [WriteGroup.KeyName: KeyRow], _ at: DatabaseValue, _ statement: (KeyTables.Statements) -> RowStatement
     ) throws(DatabaseError) {
         let tables = database.spelling.keys
+        let rows = rows.inOrder
         for statements in [tables.uuids, tables.others].compactMap({ $0 }) {
             let isOfUUIDs = statements === tables.uuids
-            let own = rows.filter { tables.isOfUUIDs($0.key.key) == isOfUUIDs }.sorted { $0.key < $1.key }
+            let own = rows.filter { tables.isOfUUIDs($0.key.key) == isOfUUIDs }
             try write(statement(statements), own.map { HubStore.row($0.key, $0.value, at, isBare: statements.isBare) })
         }
     }
@@ -143,5 +144,12 @@ extension HubStore {
                 "entity": .text, "id": .text, "field": .text, "value": .text, "version": .commit, "hlc": .text, "writer": .text,
                 "author": .text, "at_ms": .int,
             ])
+    }
+}
+
+extension Dictionary where Key: Comparable {
+    /// The elements in the order of their keys. Keys are sorted alone, because they are much smaller.
+    fileprivate var inOrder: [Element] {
+        keys.sorted().compactMap { key in index(forKey: key).map { self[$0] } }
     }
 }

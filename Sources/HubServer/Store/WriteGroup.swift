@@ -4,7 +4,7 @@ import SyncCore
 ///
 /// A request works on a layer of its own. The layer becomes part of the group when the request is done, and is dropped when it fails: a
 /// savepoint without a statement. A request that reads through ``HubStore`` sees all earlier changes as if they were written already.
-struct WriteGroup {
+final class WriteGroup {
     private(set) var done = Layer()
     var request = Layer()
     /// The newest commit number in the database.
@@ -19,22 +19,22 @@ struct WriteGroup {
         facts = basis == nil ? nil : Facts(spelling)
     }
 
-    mutating func change(at now: Timestamp, _ body: (inout Layer) -> Void) {
+    func change(at now: Timestamp, _ body: (inout Layer) -> Void) {
         request.writes.at = now
         body(&request)
     }
 
-    mutating func keepRequest() {
+    func keepRequest() {
         done.add(request)
         request = Layer()
     }
 
-    mutating func dropRequest() {
+    func dropRequest() {
         request = Layer()
     }
 
     /// Removes and returns the rows to write; the rows that were read stay.
-    mutating func takeWrites() -> Writes {
+    func takeWrites() -> Writes {
         done.add(request)
         request = Layer()
         defer { done.writes = Writes() }
@@ -70,13 +70,13 @@ struct WriteGroup {
     var changesGrants: Bool { !done.writes.grants.isEmpty }
 
     /// Adds rows that were read before the first request.
-    mutating func readAhead(_ seen: Seen) {
+    func readAhead(_ seen: Seen) {
         done.seen.add(seen)
         facts?.add(seen)
     }
 
     /// Only for a test build, which has deleted keys.
-    mutating func forgetKeys() {
+    func forgetKeys() {
         done.seen.keys = [:]
         request.seen.keys = [:]
     }
@@ -112,11 +112,11 @@ struct WriteGroup {
         }
 
         fileprivate mutating func add(_ other: Seen) {
-            views.merge(other.views) { $1 }
-            records.merge(other.records) { $1 }
-            keys.merge(other.keys) { $1 }
-            horizons.merge(other.horizons) { $1 }
-            refusals.merge(other.refusals) { $1 }
+            views.add(other.views)
+            records.add(other.records)
+            keys.add(other.keys)
+            horizons.add(other.horizons)
+            refusals.add(other.refusals)
             knowsAllHorizons = knowsAllHorizons || other.knowsAllHorizons
         }
     }
@@ -175,14 +175,14 @@ struct WriteGroup {
             counters.add(other.counters)
             devices.merge(other.devices) { $0.followed(by: $1) }
             replicas.merge(other.replicas) { $0.followed(by: $1) }
-            records.merge(other.records) { $1 }
-            keys.merge(other.keys) { $1 }
-            superseded.merge(other.superseded) { $1 }
+            records.add(other.records)
+            keys.add(other.keys)
+            superseded.add(other.superseded)
             losses += other.losses
-            refusals.merge(other.refusals) { $1 }
+            refusals.add(other.refusals)
             scopes.merge(other.scopes) { $0.followed(by: $1) }
-            grants.merge(other.grants) { $1 }
-            links.merge(other.links) { $1 }
+            grants.add(other.grants)
+            links.add(other.links)
         }
     }
 
@@ -221,5 +221,12 @@ struct WriteGroup {
                 seen: max(seen, other.seen), maxSeq: max(maxSeq, other.maxSeq), ackedSeq: max(ackedSeq, other.ackedSeq),
                 returns: returns + other.returns)
         }
+    }
+}
+
+extension Dictionary {
+    /// Adds the elements of another one. Its values take the place of earlier ones.
+    fileprivate mutating func add(_ other: Dictionary) {
+        if isEmpty { self = other } else { merge(other) { $1 } }
     }
 }
