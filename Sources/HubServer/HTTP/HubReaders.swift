@@ -28,9 +28,10 @@ final class HubReaders: Sendable {
         self.short = short
         long = readers.count > 1 ? HubReadWorker(readers[1].reader, on: readers[1].loop, nil, environment, outcome) : short
         waits.handOut = { [unowned short] jobs, kind in short.submit(jobs, as: kind) }
+        // A single reader would make all pulls wait for a count, so there a page counts only what it needs.
+        guard long !== short else { return }
         for worker in [short, long] { worker.countTotals = { [unowned long] in long.count() } }
-        // A single reader would make all pulls wait for a count, so a page counts only what it needs.
-        reader.hub.totals.isServed = long !== short
+        reader.hub.totals.isServed = true
     }
 
     /// Returns whether a reader may answer the request.

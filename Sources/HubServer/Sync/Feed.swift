@@ -176,8 +176,10 @@ struct Feed {
         if let known = totals.records(of: entity, at: head, of: epoch) { return known }
         let few = try store.total(entity, upTo: EntityTotals.exactMax)
         if few <= EntityTotals.exactMax { return few }
-        totals.demand(entity)
-        if totals.isServed { return nil }
+        if totals.isServed {
+            totals.demand(entity)
+            return nil
+        }
         let count = try store.total(entity)
         totals.keep(count, of: entity, at: head, of: epoch)
         return count
