@@ -29,8 +29,8 @@ extension Agent {
         case .isBack(let address):
             raise(
                 .socketRemoved,
-                "the file of the socket \(address) was removed while agentd was listening on it, and was created again. Find out what removes "
-                    + "files there")
+                "the file of the socket \(address) was removed while agentd was listening on it, and was created again. "
+                    + "Find out what removes files there")
             // The event is in the log and the journal; an alarm would stay although the socket is back.
             alarms.end(.socketRemoved)
         }

@@ -84,7 +84,8 @@ enum PostgresKeys {
                 LookUp(
                     """
                     SELECT uuid_send(k.fingerprint) AS fingerprint, k.seq, k.status, k.version, k.payload \(found(part))
-                    UNION ALL SELECT e.fingerprint, e.seq, e.status, e.version, e.payload \(earlier) AND (SELECT count(*) \(found(part))) = 0
+                    UNION ALL SELECT e.fingerprint, e.seq, e.status, e.version, e.payload \(earlier)
+                    AND (SELECT count(*) \(found(part))) = 0
                     """, [.device, key])
             },
             fact: RowFact(

@@ -34,7 +34,8 @@ enum PostgresSets {
         let condition = statement.columns.enumerated().map { "t.\($1) = u.v\($0 + 1)" }.joined(separator: " AND ")
         return """
             DELETE FROM \(statement.table) WHERE ctid = ANY(ARRAY(
-            SELECT r.place FROM \(rows) CROSS JOIN LATERAL (SELECT t.ctid AS place FROM \(statement.table) t WHERE \(condition) OFFSET 0) AS r))
+            SELECT r.place FROM \(rows)
+            CROSS JOIN LATERAL (SELECT t.ctid AS place FROM \(statement.table) t WHERE \(condition) OFFSET 0) AS r))
             """
     }
 

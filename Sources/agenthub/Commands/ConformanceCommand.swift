@@ -13,8 +13,8 @@ struct ConformanceCommand: ParsableCommand {
             entity must accept documents of any content from the device, and nothing else may change it meanwhile. Optional parts that \
             the server does not offer are named, and are no failure.
 
-            With --scoped it also checks how the server shares records out (deploy/api/PROTOCOL.md, section A16). This takes the tokens of three devices without \
-            grants of their own, of which the third has the role office. The entity of --scoped has scope: [site], and its field price \
+            With --scoped it also checks how the server shares records out (deploy/api/PROTOCOL.md, section A16). \
+            This takes the tokens of three devices without grants of their own, of which the third has the role office. The entity of --scoped has scope: [site], and its field price \
             has the right office. A record of the entity of --grants grants the value of its field site to the device in its field \
             device; both fields have the right office.
 

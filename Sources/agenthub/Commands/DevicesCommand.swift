@@ -216,7 +216,8 @@ struct DeviceView {
         }
         if let entity = device.keepingEntity {
             notes.append(
-                "! \(device.id): gets no \(entity), because its agentd would keep records that have left its share -> update agentd on the device"
+                "! \(device.id): gets no \(entity), because its agentd would keep records that have left its share "
+                    + "-> update agentd on the device"
             )
         }
         return notes
