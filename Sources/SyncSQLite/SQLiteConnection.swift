@@ -33,6 +33,8 @@ package final class SQLiteConnection {
     /// The prepared statements of SQL that is no literal, by their text.
     private var texts: [String: SQLiteStatement] = [:]
     private let textsMax: Int
+    /// The statements of ``removeRows()``, one for each table.
+    private var removals: [SQLiteStatement] = []
     private var deadline: Deadline?
 
     /// - Parameter textsMax: Number of statements of ``statement(of:)`` that are kept.
@@ -138,7 +140,7 @@ package final class SQLiteConnection {
         return SQLiteStatement(prepared)
     }
 
-    private var kept: [SQLiteStatement] { Array(literals.values) + texts.values }
+    private var kept: [SQLiteStatement] { Array(literals.values) + texts.values + removals }
 
     /// SQL of all statements that were prepared and kept.
     package var keptSQL: [String] { kept.map(\.sql) }
@@ -146,7 +148,7 @@ package final class SQLiteConnection {
     /// Frees all kept statements, for example before the database below them is replaced.
     package func forgetStatements() {
         for statement in kept { statement.finalize() }
-        (literals, texts) = ([:], [:])
+        (literals, texts, removals) = ([:], [:], [])
     }
 
     /// Runs any number of statements that have no parameters and no needed rows.
@@ -275,6 +277,63 @@ package final class SQLiteConnection {
             sqlite3_deserialize(
                 handle, "main", copy.assumingMemoryBound(to: UInt8.self), sqlite3_int64(bytes.count), sqlite3_int64(bytes.count), flags),
             doing: doing)
+    }
+
+    // MARK: - Rows
+
+    /// Removes all rows of all tables. The tables and the prepared statements stay, because preparing them is most of the time of a test
+    /// that uses a database in memory for a moment and then the next one. The tables must not change any more.
+    ///
+    /// - Throws: After an error the database must not be used any more.
+    package func removeRows() throws(SQLiteError) {
+        if isInTransaction { try execute("ROLLBACK") }
+        if removals.isEmpty {
+            for table in try tables() { removals.append(try prepare("DELETE FROM main.\"\(table)\"")) }
+        }
+        try execute("BEGIN IMMEDIATE")
+        for removal in removals {
+            defer { removal.reset() }
+            _ = try removal.step()
+        }
+        try execute("COMMIT")
+    }
+
+    /// SQL that inserts the rows of this database into another one, which has the same tables without rows.
+    package func insertionOfRows() throws(SQLiteError) -> String {
+        var sql = ""
+        for table in try tables().reversed() {
+            let rows = try prepare("SELECT * FROM main.\"\(table)\"")
+            defer { rows.finalize() }
+            while try rows.step() {
+                let values = (0..<rows.columnCount).map { rows.value($0).literal }
+                sql += "INSERT INTO main.\"\(table)\" VALUES (\(values.joined(separator: ", ")));\n"
+            }
+        }
+        return sql
+    }
+
+    /// The names of all tables. A table comes before those that it refers to, because the switch that lets references wait for the end of
+    /// a transaction makes SQLite prepare all statements again.
+    private func tables() throws(SQLiteError) -> [String] {
+        let statement = try prepare(
+            """
+            SELECT t.name, r."table" FROM main.sqlite_schema t LEFT JOIN pragma_foreign_key_list(t.name) r
+            WHERE t.type = 'table' AND t.name NOT GLOB 'sqlite_*' ORDER BY t.name
+            """)
+        defer { statement.finalize() }
+        // The tables that refer to each table.
+        var referring: [String: Set<String>] = [:]
+        while try statement.step() {
+            let name = statement.text(0)
+            referring[name] = referring[name] ?? []
+            if let other = statement.optionalText(1), other != name { referring[other, default: []].insert(name) }
+        }
+        var names: [String] = []
+        while let next = referring.keys.sorted().first(where: { referring[$0]?.isDisjoint(with: referring.keys) == true }) {
+            names.append(next)
+            referring[next] = nil
+        }
+        return names + referring.keys.sorted()
     }
 
     // MARK: - Memory and counts

@@ -13,6 +13,17 @@ package enum SQLiteValue: Hashable, Sendable {
     package static func optional(_ value: String?) -> SQLiteValue { value.map { .text($0) } ?? .null }
     package static func int(_ value: Int) -> SQLiteValue { .int(Int64(value)) }
     package static func bool(_ value: Bool) -> SQLiteValue { .int(value ? 1 : 0) }
+
+    /// The value as SQL.
+    var literal: String {
+        switch self {
+        case .null: "NULL"
+        case .int(let value): "\(value)"
+        case .real(let value): "\(value)"
+        case .text(let value): "'\(value.split(separator: "'", omittingEmptySubsequences: false).joined(separator: "''"))'"
+        case .blob(let bytes): "x'\(hexText(bytes))'"
+        }
+    }
 }
 
 /// One prepared statement, and its current row while there is one.

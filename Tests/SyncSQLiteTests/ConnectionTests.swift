@@ -51,6 +51,34 @@ struct ConnectionTests {
         #expect(try connection.column("SELECT count(*) FROM t") == [.int(2)])
     }
 
+    @Test("All rows leave, also those that others refer to; prepared statements stay, and the rows of a new database come back")
+    func rows() throws {
+        let connection = try SQLiteConnection(.memory)
+        try connection.execute(
+            """
+            PRAGMA foreign_keys = ON;
+            CREATE TABLE a(n INTEGER PRIMARY KEY, v TEXT) STRICT;
+            CREATE TABLE b(n INTEGER REFERENCES a, up INTEGER REFERENCES b(n), t TEXT, UNIQUE (n)) STRICT;
+            CREATE TABLE c(n INTEGER PRIMARY KEY REFERENCES b(n), x BLOB) STRICT, WITHOUT ROWID;
+            INSERT INTO a VALUES (7, NULL); INSERT INTO b VALUES (7, NULL, 'it''s'); INSERT INTO c VALUES (7, x'00ff');
+            """)
+        let first = try connection.insertionOfRows()
+        let sql: StaticString = "INSERT INTO a VALUES (NULL, ?)"
+        let statement = try connection.statement(sql)
+        for _ in 0..<3 {
+            try connection.execute("BEGIN; INSERT INTO a VALUES (8, NULL); INSERT INTO b VALUES (8, 7, ''); INSERT INTO c VALUES (8, NULL)")
+            let prepared = connection.keptSQL.count
+            try connection.removeRows()
+            #expect(connection.keptSQL.count == max(prepared, 4))
+            #expect(try connection.statement(sql) === statement)
+            for table in ["a", "b", "c"] { #expect(try connection.column("SELECT count(*) FROM \(table)") == [.int(0)]) }
+            try connection.execute(first)
+            #expect(try connection.column("SELECT t FROM b") == [.text("it's")])
+            #expect(try connection.column("SELECT x FROM c") == [.blob([0, 255])])
+            #expect(try connection.insertionOfRows() == first)
+        }
+    }
+
     @Test("A checkpoint is not complete while a reader holds an older state, and then is")
     func checkpoint() throws {
         let file = try DatabaseFile()

@@ -43,4 +43,14 @@ extension Hub {
             return database
         }
     }
+
+    /// A hub over the database in memory of an earlier one, of which no row stays: a new hub, but for the statements that the earlier one
+    /// has prepared. The earlier one must not be used any more.
+    package convenience init(emptying earlier: Hub, settings: Settings, random: SeededRandom) throws(HubError) {
+        try self.init(earlier.place, settings: settings, random: random) { () throws(DatabaseError) in
+            let database = try earlier.copied()
+            try database.removeRows()
+            return database
+        }
+    }
 }

@@ -202,6 +202,11 @@ final class SQLiteDatabase: HubDatabase {
         try DatabaseError.of { () throws(SQLiteError) in try connection.copy(into: target.connection) }
     }
 
+    /// Removes all rows. The tables and the prepared statements stay.
+    func removeRows() throws(DatabaseError) {
+        try DatabaseError.of { () throws(SQLiteError) in try connection.removeRows() }
+    }
+
     /// Writes the log back into the file.
     func checkpoint() {
         // A reader in another process may delay it to a later call.
