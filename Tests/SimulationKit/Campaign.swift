@@ -19,16 +19,20 @@ package enum Campaign {
     ///   - keeps: Lines of the trace to keep.
     ///   - verifiesAlways: Verifies every store after each event, which is slow, to find the first moment of a disagreement. Changes
     ///     nothing else.
-    package static func run(_ scenario: Scenario, keeps: Int = 0, verifiesAlways: Bool = false) -> Outcome {
+    ///   - reuses: A short history takes and leaves databases (``Shelf``). Changes nothing else.
+    package static func run(
+        _ scenario: Scenario, keeps: Int = 0, verifiesAlways: Bool = false, reuses: Bool = true
+    ) -> Outcome {
         var outcome = Outcome(scenario: scenario, broken: nil, hash: 0, counts: [:], elapsed: .zero, tail: [])
         do throws(Broken) {
-            let simulation = try Simulation(scenario, keeps: keeps)
+            let simulation = try Simulation(scenario, keeps: keeps, reuses: reuses)
             simulation.verifiesAlways = verifiesAlways
             do throws(Broken) { try simulation.run() } catch { outcome.broken = error }
             outcome.hash = simulation.traceHash
             outcome.counts = simulation.counts
             outcome.elapsed = simulation.elapsed
             outcome.tail = simulation.traceTail
+            if reuses, outcome.broken == nil { simulation.leaveDatabases() }
         } catch {
             outcome.broken = error
         }
@@ -51,6 +55,51 @@ package enum Campaign {
             results.add(run(Scenario(seed: seed, ablations: ablations, toward: toward))) < enough
         }
         return results.sorted
+    }
+
+    /// What came of many histories, of which only the broken ones are kept.
+    package struct Sum: Sendable {
+        package var histories = 0
+        /// The broken histories, by seed.
+        package var broken: [Outcome] = []
+        package var counts: [String: Int] = [:]
+
+        fileprivate mutating func add(_ outcome: Outcome) {
+            histories += 1
+            counts.merge(outcome.counts, uniquingKeysWith: +)
+            if outcome.broken != nil { broken.append(outcome) }
+        }
+    }
+
+    /// Runs the short histories of these seeds (``Scenario/init(short:ablations:)``).
+    ///
+    /// - Parameter stopsAfter: See ``run(seeds:ablations:toward:lanes:stopsAfter:)``.
+    package static func runShort(
+        seeds: Range<UInt64>, ablations: Set<Ablation> = [], lanes: Int = Lanes.available, stopsAfter enough: Int
+    ) -> Sum {
+        let sums = Sums()
+        Lanes.run(seeds, lanes: lanes) { seed in sums.add(run(Scenario(short: seed, ablations: ablations))) < enough }
+        return sums.sorted
+    }
+
+    private final class Sums: Sendable {
+        private let sum = Mutex(Sum())
+
+        /// - Returns: The number of broken histories so far.
+        func add(_ outcome: Outcome) -> Int {
+            sum.withLock { sum in
+                sum.add(outcome)
+                return sum.broken.count
+            }
+        }
+
+        var sorted: Sum {
+            sum.withLock { sum in
+                var sorted = sum
+                sorted.broken.sort { $0.scenario.seed < $1.scenario.seed }
+                return sorted
+            }
+        }
     }
 
     private final class Results: Sendable {

@@ -117,11 +117,14 @@ enum Entities {
         var keeps: Bool
         /// Shared records name parents that are shared, too.
         var hasParents = false
+        /// There are no other entities than those of which a device receives only its share, and the grants.
+        var hasSharesAlone = false
 
         static let all = Extras(sharesOut: true, changesSchemas: true, keeps: true)
     }
 
     static func mirrored(_ extras: Extras) -> [EntityName] {
+        if extras.hasSharesAlone { return Shares.entities }
         var names = [areas, prices, rooms, spots, templates, works]
         if extras.sharesOut { names += Shares.entities }
         if extras.changesSchemas { names += [Visits.entity, Audits.entity, Audits.forms] }
@@ -140,14 +143,14 @@ enum Entities {
     static let greedyQuota = 3
 
     static func rules(ofHub: Bool, _ extras: Extras) -> RuleBook {
-        var book = rulesOfAll(ofHub: ofHub)
+        var book = extras.hasSharesAlone ? RuleBook([:], isStrict: true) : rulesOfAll(ofHub: ofHub)
         if extras.sharesOut { book.entities.merge(Shares.rules(ofHub: ofHub)) { own, _ in own } }
         if extras.changesSchemas {
             book.entities[Visits.entity] = Visits.rules
             book.entities.merge(Audits.rules) { own, _ in own }
         }
         if extras.keeps {
-            book.entities[Tasks.entity] = Tasks.rules(ofHub: ofHub)
+            if !extras.hasSharesAlone { book.entities[Tasks.entity] = Tasks.rules(ofHub: ofHub) }
             if extras.sharesOut, !ofHub { book.entities[Shares.orders]?.keep = Tasks.rule }
         }
         if extras.hasParents { book.entities[Shares.jobs]?.refs = ["order": Shares.orders] }

@@ -70,9 +70,13 @@ package struct Scenario: Sendable, Hashable {
     /// Orders show files, which devices bring and fetch (``SimFile``). Only where records are shared out.
     package var hasFiles: Bool
 
+    /// A short history about shares alone (``init(short:ablations:)``).
+    package internal(set) var isShort = false
+
     /// Entities that only some histories have.
     var extras: Entities.Extras {
-        Entities.Extras(sharesOut: sharesOut, changesSchemas: changesSchemas, keeps: keeps, hasParents: hasParents)
+        Entities.Extras(
+            sharesOut: sharesOut, changesSchemas: changesSchemas, keeps: keeps, hasParents: hasParents, hasSharesAlone: isShort)
     }
 
     /// The only entity that apps change, with one priority for all changes; `nil` for all entities.
@@ -219,7 +223,8 @@ package struct Scenario: Sendable, Hashable {
     /// The environment variables, with values, that repeat this history.
     package var settings: [(name: String, value: String)] {
         var settings = [("SIMULATION_SEED", "\(seed)")]
-        let drawn = Scenario(seed: seed, toward: toward)
+        if isShort { settings.append((Self.length, Self.short)) }
+        let drawn = isShort ? Scenario(short: seed) : Scenario(seed: seed, toward: toward)
         if faults != drawn.faults { settings.append(("SIMULATION_FAULTS", faults.isEmpty ? "none" : list(faults.map(\.rawValue)))) }
         if agents != drawn.agents { settings.append(("SIMULATION_AGENTS", "\(agents)")) }
         if operations != drawn.operations { settings.append(("SIMULATION_OPERATIONS", "\(operations)")) }
@@ -237,15 +242,22 @@ package struct Scenario: Sendable, Hashable {
         return settings
     }
 
+    /// The setting that tells short histories from others.
+    private static let length = "SIMULATION_LENGTH"
+    private static let short = "short"
+
     /// - Parameter setting: Returns the value of a setting by its name.
     /// - Returns: `nil` if no seed is given.
     package init?(settings setting: (String) -> String?) {
         guard let seed = setting("SIMULATION_SEED").flatMap({ UInt64($0) }) else { return nil }
         func list(_ name: String) -> [String]? { setting(name)?.split(separator: ",").map { String($0) } }
         func number(_ name: String) -> Int? { setting(name).flatMap { Int($0) } }
-        self.init(
-            seed: seed, ablations: Set((list("SIMULATION_ABLATIONS") ?? []).compactMap { Ablation(rawValue: $0) }),
-            toward: setting("SIMULATION_TOWARD").flatMap { Ablation(rawValue: $0) })
+        let ablations = Set((list("SIMULATION_ABLATIONS") ?? []).compactMap { Ablation(rawValue: $0) })
+        if setting(Self.length) == Self.short {
+            self.init(short: seed, ablations: ablations)
+        } else {
+            self.init(seed: seed, ablations: ablations, toward: setting("SIMULATION_TOWARD").flatMap { Ablation(rawValue: $0) })
+        }
         if let names = list("SIMULATION_FAULTS") { faults = Set(names.compactMap { Fault(rawValue: $0) }) }
         agents = number("SIMULATION_AGENTS") ?? agents
         operations = number("SIMULATION_OPERATIONS") ?? operations

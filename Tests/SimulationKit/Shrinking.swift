@@ -50,7 +50,7 @@ extension Campaign {
         for seconds in [30, 90, 240] { changes.append { $0.faultsFor = min($0.faultsFor, .seconds(seconds)) } }
         for fault in scenario.faults.sorted(by: { $0.rawValue < $1.rawValue }) { changes.append { $0.faults.remove(fault) } }
         changes.append { $0.countsByRecord = false }
-        changes.append { $0.sharesOut = false }
+        if !scenario.isShort { changes.append { $0.sharesOut = false } }
         changes.append { $0.changesSchemas = false }
         changes.append { $0.keeps = false }
         changes.append { $0.usesGroups = false }

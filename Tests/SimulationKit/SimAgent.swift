@@ -9,7 +9,9 @@ final class SimAgent {
     let identity: Int
     let device: DeviceID
     let token: String
-    var database: Database
+    private(set) var database: Database
+    /// The database was never replaced by an older copy, and is no copy of another agent's.
+    private(set) var hasFirstDatabase: Bool
     /// The file beside the database (`identity.json`), as of its last save.
     var marker: StoreMarker?
     private(set) var images: [Image] = []
@@ -87,12 +89,19 @@ final class SimAgent {
         var acknowledgements: Int
     }
 
-    init(index: Int, token: String, _ rules: RuleBook) throws(StoreError) {
+    /// - Parameter earlier: The database of an agent of another history, to be used again; `nil`: a database is made.
+    init(index: Int, token: String, _ rules: RuleBook, over earlier: Database?) throws(StoreError) {
         (self.index, identity) = (index, index)
         self.rules = rules
         self.token = token
         device = DeviceID(trusted: "agent-\(index)")
-        database = try Self.formedDatabase()
+        if let earlier {
+            try earlier.becomeNew(Self.firstRows())
+            database = earlier
+        } else {
+            database = try Self.formedDatabase()
+        }
+        hasFirstDatabase = true
     }
 
     /// A database with its tables and no rows.
@@ -108,11 +117,24 @@ final class SimAgent {
     /// after each migration.
     private static let formed = Mutex<Database?>(nil)
 
+    /// SQL of the rows of such a database, which is only read once.
+    private static func firstRows() throws(StoreError) -> String {
+        try rows.withLock { known throws(StoreError) -> String in
+            if let known { return known }
+            let rows = try formedDatabase().insertionOfRows()
+            known = rows
+            return rows
+        }
+    }
+
+    private static let rows = Mutex<String?>(nil)
+
     /// A copy of another agent's card, in another machine.
     init(index: Int, cloning other: SimAgent) throws(StoreError) {
         (self.index, identity) = (index, other.identity)
         (token, device, rules) = (other.token, other.device, other.rules)
         database = try other.database.copy()
+        hasFirstDatabase = false
         marker = other.marker
         (files.whole, files.parts) = (other.files.whole, other.files.parts)
         bootID = "boot-0 of \(index)"
@@ -150,6 +172,7 @@ final class SimAgent {
     /// - Parameter withMarker: Also replaces the file beside the database.
     func install(_ image: Image, withMarker: Bool) throws(StoreError) {
         database = try image.database.copy()
+        hasFirstDatabase = false
         if withMarker { marker = image.marker }
         places = [:]
         wentBack = true

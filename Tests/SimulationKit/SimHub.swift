@@ -36,7 +36,8 @@ final class SimHub {
     /// Storage for files; `nil` if the hub takes none.
     private let files: MemoryBlobs?
 
-    init(_ scenario: Scenario, _ ablations: Ablations, random: inout SeededRandom) throws(HubError) {
+    /// - Parameter earlier: The hub of another history, whose database is used again; `nil`: a database is made.
+    init(_ scenario: Scenario, _ ablations: Ablations, random: inout SeededRandom, over earlier: Hub?) throws(HubError) {
         var book = TokenBook()
         var tokens: [String] = []
         let birth = Timestamp(milliseconds: Simulation.epochMilliseconds)
@@ -58,7 +59,12 @@ final class SimHub {
         writesMarkAtOnce = scenario.toward == .markIgnored
         if scenario.countsByRecord { versions = RecordVersions() }
         seeds = SeededRandom(seed: random.next())
-        hub = try Hub(.memory, settings: settings, random: SeededRandom(seed: seeds.next()))
+        let first = SeededRandom(seed: seeds.next())
+        if let earlier {
+            hub = try Hub(emptying: earlier, settings: settings, random: first)
+        } else {
+            hub = try Hub(.memory, settings: settings, random: first)
+        }
         epochSeen = hub.epoch
         listen()
     }

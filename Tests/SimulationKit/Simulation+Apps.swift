@@ -22,13 +22,14 @@ extension Simulation {
     private func makeRequest(for agent: SimAgent, isLastWord: Bool = false) -> AppRequest {
         let isAtomic = chance(0.12) && scenario.focus == nil
         var request = AppRequest(agent: agent.index, operations: [], isAtomic: isAtomic)
-        let isGreedy = !isLastWord && chance(0.12) && scenario.focus == nil
+        let isGreedy = !isLastWord && !scenario.isShort && chance(0.12) && scenario.focus == nil
         for _ in 0..<(isAtomic ? Int.random(in: 2...3, using: &random) : 1) {
             request.operations.append(operations.count)
             let shared =
                 isLastWord
                 ? nil : makeSharedOperation(for: agent) ?? makeVersionedOperation(for: agent) ?? makeTask(for: agent)
-            var operation = shared ?? makeOperation(for: agent, isLastWord: isLastWord)
+            var operation =
+                shared ?? (scenario.isShort ? makeLastOrder(for: agent) : makeOperation(for: agent, isLastWord: isLastWord))
             if isGreedy { operation.app = Entities.greedy }
             operations.append(operation)
         }
@@ -281,7 +282,7 @@ extension Simulation {
     private func wait(_ request: AppRequest) {
         guard request.appKey != nil else { return }
         count("repeated requests")
-        plan(.appRepeats(request), in: chance(from: .milliseconds(500), upTo: .seconds(20)))
+        plan(.appRepeats(request), in: spell(from: .milliseconds(500), upTo: .seconds(20)))
     }
 
     // MARK: Old images

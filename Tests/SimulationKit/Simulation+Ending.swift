@@ -14,7 +14,7 @@ extension Simulation {
                 return try remind()
             }
             guard now < drainUntil else { throw Broken("everything drains", waiting.joined(separator: "; ")) }
-            return plan(.operatorLooks, in: .seconds(30))
+            return plan(.operatorLooks, in: scenario.isShort ? .seconds(20) : .seconds(30))
         }
         let behind = agents.filter { $0.engine?.cycle != nil || $0.engine?.isCaughtUp != true || !knowsSchemas($0) }
         let left = try waiting()

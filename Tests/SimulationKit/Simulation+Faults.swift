@@ -6,6 +6,7 @@ import SyncStore
 extension Simulation {
     func weather() throws(Broken) {
         guard !isHealed else { return }
+        if scenario.isShort { return try shortWeather() }
         plan(.weather, in: chance(from: .seconds(1), upTo: .seconds(20)))
         let agent = pick(agents)
         // These events are no faults: other people work, operators decide, backups are made.
@@ -35,7 +36,7 @@ extension Simulation {
         try strike(pick(possible), agent)
     }
 
-    private func strike(_ fault: Fault, _ agent: SimAgent) throws(Broken) {
+    func strike(_ fault: Fault, _ agent: SimAgent) throws(Broken) {
         switch fault {
         case .powerCut:
             guard agent.store != nil else { return }
@@ -46,7 +47,7 @@ extension Simulation {
         case .restore: try restore(agent)
         case .link:
             try link(agent, up: false)
-            plan(.link(agent: agent.index, up: true), in: chance(0.7) ? chance(upTo: .seconds(40)) : chance(upTo: .seconds(400)))
+            plan(.link(agent: agent.index, up: true), in: chance(0.7) ? spell(upTo: .seconds(40)) : spell(upTo: .seconds(400)))
         case .metered:
             try metered(agent, true)
             plan(.costsNothing(agent: agent.index), in: chance(upTo: .seconds(120)))
@@ -150,12 +151,14 @@ extension Simulation {
             if !agent.linkIsUp { try link(agent, up: true) }
             try feed(.resumed, to: agent)
             extendDrain(for: agent)
+            if scenario.isShort { continue }
             for delay in [Duration.zero, .seconds(2)] {
                 plan(.appSays(agent: agent.index), in: delay + chance(upTo: .milliseconds(500)))
             }
             agent.owesWord = true
         }
-        plan(.operatorLooks, in: .seconds(60))
+        if scenario.isShort { planLastWords() }
+        plan(.operatorLooks, in: scenario.isShort ? .seconds(5) : .seconds(60))
     }
 
     /// Extends the time to drain, because a wait that the hub demanded before it recovered still holds.

@@ -46,7 +46,8 @@ extension Simulation {
     /// Travel time of a fetch. Now and then it is long enough for the record to change or to leave the share.
     private func wayOfFetch() -> Duration {
         others.fraction() < 0.4
-            ? others.duration(from: .seconds(1), to: .seconds(60)) : others.duration(from: .milliseconds(10), to: .milliseconds(150))
+            ? others.duration(from: .seconds(1), to: .seconds(60) / scenario.haste)
+            : others.duration(from: .milliseconds(10), to: .milliseconds(150))
     }
 
     func fetchArrives(_ flight: FetchOnItsWay) throws(Broken) {

@@ -12,7 +12,7 @@ extension Simulation {
         guard scenario.hasFiles else { return }
         count("histories with files")
         for agent in agents { plan(.fileTurn(agent: agent.index), in: fileDraws.duration(from: .zero, to: .seconds(5))) }
-        let request = fileRequest(.get, Self.hubURL + "/v1/blobs/" + SimFile.unknown.hex, agents[1])
+        let request = fileRequest(.get, Self.hubURL + "/v1/blobs/" + SimFile.unknown.hex, agents[min(1, agents.count - 1)])
         unknownFile = hub.handleFile(request, at: hubTime).body
     }
 
@@ -113,7 +113,7 @@ extension Simulation {
         guard !isOver else { return }
         let wait =
             isHealed ? fileDraws.duration(from: .seconds(1), to: .seconds(4)) : fileDraws.duration(from: .seconds(1), to: .seconds(12))
-        plan(.fileTurn(agent: agent.index), in: wait)
+        plan(.fileTurn(agent: agent.index), in: scenario.isShort ? wait / 3 : wait)
         try checkParked(agent)
         guard agent.store != nil, agent.linkIsUp else { return }
         if !isHealed, fileChance(0.4) { probe(agent) }

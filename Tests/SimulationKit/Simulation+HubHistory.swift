@@ -103,7 +103,7 @@ extension Simulation {
         agents.append(other)
         count("clones", alsoWithScopes: true)
         say("agent \(agent.index) is cloned: agent \(other.index)")
-        plan(.starts(agent: other.index), in: chance(upTo: .seconds(20)))
+        plan(.starts(agent: other.index), in: spell(upTo: .seconds(20)))
         if scenario.hasFiles { plan(.fileTurn(agent: other.index), in: .seconds(20)) }
     }
 }

@@ -42,14 +42,14 @@ extension Simulation {
         }
         var latency = chance(from: .milliseconds(10), upTo: .milliseconds(150))
         if strikes(.delay, 0.06) {
-            latency = chance(from: .seconds(1), upTo: chance(0.5) ? .seconds(40) : .seconds(400))
+            latency = spell(from: .seconds(1), upTo: chance(0.5) ? .seconds(40) : .seconds(400))
             count("delayed requests")
         }
         plan(.arrives(flight), in: latency)
         if strikes(.duplicate, 0.08) {
             var copy = flight
             copy.isCopy = true
-            plan(.arrives(copy), in: latency + chance(upTo: chance(0.5) ? .seconds(2) : .seconds(600)))
+            plan(.arrives(copy), in: latency + spell(upTo: chance(0.5) ? .seconds(2) : .seconds(600)))
         }
     }
 
@@ -100,7 +100,7 @@ extension Simulation {
             return count("lost answers")
         }
         var latency = chance(from: .milliseconds(10), upTo: .milliseconds(150))
-        if strikes(.delay, 0.05) { latency = chance(from: .seconds(1), upTo: .seconds(60)) }
+        if strikes(.delay, 0.05) { latency = spell(from: .seconds(1), upTo: .seconds(60)) }
         plan(
             .answered(agent: flight.agent, life: flight.life, call: flight.call, .success(response), sent: flight.sent),
             in: latency)
@@ -183,7 +183,7 @@ extension Simulation {
         say("the hub dies")
         count("hub crashes")
         hub.isUp = false
-        plan(.hubStarts, in: chance(from: .seconds(1), upTo: .seconds(60)))
+        plan(.hubStarts, in: spell(from: .seconds(1), upTo: .seconds(60)))
     }
 
     func startHub() throws(Broken) {

@@ -18,7 +18,7 @@ extension Simulation {
         }
         // The cursors of this device have a digest in place of its scopes.
         if scenario.hasParents { count("histories with parents") }
-        guard scenario.seed.isMultiple(of: 4), let device = Shares.field.last else { return }
+        guard scenario.seed.isMultiple(of: 4), let device = field.last else { return }
         for site in Shares.emptySites { grant(site, to: device, in: .file, isGranted: true) }
     }
 
@@ -26,7 +26,7 @@ extension Simulation {
 
     /// - Returns: `nil` when the app asks for something else.
     func makeSharedOperation(for agent: SimAgent) -> Operation? {
-        guard scenario.sharesOut, scenario.focus == nil, chance(0.55) else { return nil }
+        guard scenario.sharesOut, scenario.focus == nil, scenario.isShort || chance(0.55) else { return nil }
         let number = operations.count
         let isOffice = agent.device == Shares.office
         let draw = random.fraction()
@@ -89,11 +89,14 @@ extension Simulation {
 
     // MARK: Operators and the office
 
+    /// Devices of which operators take and give scopes. A short history may have only one of them.
+    private var field: [DeviceID] { scenario.isShort ? Array(Shares.field.prefix(max(1, scenario.agents - 1))) : Shares.field }
+
     func shareWeather() throws(Broken) {
         guard scenario.sharesOut else { return }
         if scenario.usesGroups, chance(0.35) { groupWeather() }
-        guard chance(0.6) else { return }
-        let device = pick(Shares.field), site = pick(Shares.sites)
+        guard scenario.isShort || chance(0.6) else { return }
+        let device = pick(field), site = pick(Shares.sites)
         let book = pick(Shares.Book.allCases)
         switch Int.random(in: 0..<10, using: &random) {
         case 0, 1: grant(site, to: device, in: book, isGranted: true)
@@ -113,7 +116,7 @@ extension Simulation {
 
     /// Devices join and leave groups, and groups get other sites.
     private func groupWeather() {
-        let group = pick(Shares.groups), device = pick(Shares.field)
+        let group = pick(Shares.groups), device = pick(field)
         let before = Shares.field.map { oracle.shares.sites(of: $0) }
         switch Int.random(in: 0..<6, using: &random) {
         case 0, 1, 2:
@@ -164,7 +167,7 @@ extension Simulation {
         try hub.observe(at: hubTime)
         let names = hub.records.keys.filter { $0.entity == Shares.assignments }.sorted()
         guard !names.isEmpty else { return }
-        try publish(pick(names), chance(0.5) ? ["site": someSites()] : ["device": .string(pick(Shares.field).text)])
+        try publish(pick(names), chance(0.5) ? ["site": someSites()] : ["device": .string(pick(field).text)])
         count("grants by records changed")
     }
 
@@ -235,8 +238,8 @@ extension Simulation {
 
     /// Operators grant again at the end what they revoked, so that parked work can go on.
     func grantAgain() {
-        guard scenario.sharesOut, chance(0.7) else { return }
-        for device in Shares.field {
+        guard scenario.sharesOut, chance(scenario.isShort ? 0.3 : 0.7) else { return }
+        for device in field {
             for site in Shares.sites where chance(0.8) { grant(site, to: device, in: .commands, isGranted: true) }
         }
     }

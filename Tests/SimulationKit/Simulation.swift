@@ -118,8 +118,10 @@ package final class Simulation {
     /// All stores are verified after each event instead of now and then.
     var verifiesAlways = false
 
-    /// - Parameter keeps: Lines of the trace to keep for a report.
-    package init(_ scenario: Scenario, keeps: Int = 0) throws(Broken) {
+    /// - Parameters:
+    ///   - keeps: Lines of the trace to keep for a report.
+    ///   - reuses: Takes databases of earlier histories where there are some (``Shelf``). Only a short history does so.
+    package init(_ scenario: Scenario, keeps: Int = 0, reuses: Bool = true) throws(Broken) {
         self.scenario = scenario
         #if ABLATIONS
             ablations = Ablations(scenario.ablations)
@@ -128,14 +130,18 @@ package final class Simulation {
         #endif
         var random = SeededRandom(seed: scenario.seed)
         let rules = ablations
-        let hub = try Broken.none { try SimHub(scenario, rules, random: &random) }
+        let reuses = reuses && scenario.isShort
+        let hub = try Broken.none { try SimHub(scenario, rules, random: &random, over: reuses ? Shelf.takeHub() : nil) }
         self.hub = hub
         self.random = random
         others = SeededRandom(seed: scenario.seed &* 0x9FB2_1C65_1E98_DF25 &+ 3)
         fileDraws = SeededRandom(seed: scenario.seed &* 0xDA94_2042_E4DD_58B5 &+ 7)
         trace = Trace(keeps: keeps)
         for index in 0..<scenario.agents {
-            agents.append(try Broken.none { try SimAgent(index: index, token: hub.tokens[index], ownRules) })
+            agents.append(
+                try Broken.none {
+                    try SimAgent(index: index, token: hub.tokens[index], ownRules, over: reuses ? Shelf.takeDatabase() : nil)
+                })
         }
     }
 
@@ -155,8 +161,8 @@ package final class Simulation {
         try beginSchemas()
         try beginFiles()
         for agent in agents { plan(.starts(agent: agent.index), in: chance(upTo: .seconds(2))) }
-        plan(.appActs, in: chance(upTo: .seconds(5)))
-        plan(.weather, in: chance(upTo: .seconds(10)))
+        plan(.appActs, in: spell(upTo: .seconds(5)))
+        plan(.weather, in: spell(upTo: .seconds(10)))
         plan(.heals, in: scenario.faultsFor)
         while !isOver {
             guard let next = queue.take() else { throw Broken("time goes on", "nothing is planned any more") }
@@ -221,13 +227,18 @@ package final class Simulation {
     }
 
     func strikes(_ fault: Fault, _ probability: Double) -> Bool {
-        has(fault) && random.fraction() < probability
+        has(fault) && random.fraction() < probability * scenario.faultRate
     }
 
     func chance(_ probability: Double) -> Bool { random.fraction() < probability }
 
     func chance(from low: Duration = .zero, upTo high: Duration) -> Duration {
         random.duration(from: low, to: high)
+    }
+
+    /// The duration of an outage or of a delay. In a short history everything is over sooner.
+    func spell(from low: Duration = .zero, upTo high: Duration) -> Duration {
+        chance(from: low / scenario.haste, upTo: high / scenario.haste)
     }
 
     func pick<Value>(_ values: [Value]) -> Value { values[Int.random(in: 0..<values.count, using: &random)] }

@@ -10,7 +10,9 @@ enum Tasks {
 
     /// Entities of which devices drop documents.
     static func dropped(_ extras: Entities.Extras) -> [EntityName] {
-        extras.keeps ? extras.sharesOut ? [Shares.orders, entity] : [entity] : []
+        guard extras.keeps else { return [] }
+        if extras.hasSharesAlone { return [Shares.orders] }
+        return extras.sharesOut ? [Shares.orders, entity] : [entity]
     }
 
     static func rules(ofHub: Bool) -> EntityRules {
