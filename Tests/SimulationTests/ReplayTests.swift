@@ -14,6 +14,23 @@ struct ReplayTests {
         #expect(Campaign.run(Scenario(seed: seed + 1)).hash != first.hash)
     }
 
+    @Test("The same short seed is the same history, also on databases that other histories have used")
+    func shortIsDeterministic() {
+        let seeds: Range<UInt64> = 1..<25
+        let alone = seeds.map { Campaign.run(Scenario(short: $0), reuses: false) }
+        // In this order each history gets databases of others, some of which have had more agents.
+        for _ in 0..<2 {
+            for outcome in alone.reversed() {
+                let again = Campaign.run(outcome.scenario)
+                #expect(again.broken == outcome.broken)
+                #expect(again.hash == outcome.hash, "short seed \(outcome.scenario.seed)")
+                #expect(again.counts == outcome.counts)
+                #expect(again.elapsed == outcome.elapsed)
+            }
+        }
+        #expect(Set(alone.map(\.hash)).count == alone.count)
+    }
+
     @Test("A history that breaks is made smaller, breaks the same promise then, and its report replays it exactly")
     func isShrunk() throws {
         // A rule that most histories need.
@@ -54,5 +71,18 @@ struct ReplayTests {
         let settings = Dictionary(uniqueKeysWithValues: scenario.settings.map { ($0.name, $0.value) })
         #expect(Scenario(settings: { settings[$0] }) == scenario)
         #expect(Scenario(settings: { _ in nil }) == nil)
+    }
+
+    @Test("Settings of a short history are read back as given")
+    func settingsOfShortAreWhole() {
+        for seed in 1..<UInt64(100) {
+            var scenario = Scenario(short: seed)
+            scenario.operations = 5
+            scenario.keeps.toggle()
+            let settings = Dictionary(uniqueKeysWithValues: scenario.settings.map { ($0.name, $0.value) })
+            #expect(settings["SIMULATION_LENGTH"] == "short")
+            #expect(Scenario(settings: { settings[$0] }) == scenario)
+        }
+        #expect(Scenario(short: 3).replay == "SIMULATION_SEED=3 SIMULATION_LENGTH=short swift test --filter oneSeed")
     }
 }
