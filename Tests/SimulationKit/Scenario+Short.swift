@@ -32,7 +32,7 @@ extension Scenario {
         deletesFreely = 50
         countsByRecord = oneOf([true, false, false, false])
         (sharesOut, changesSchemas) = (true, false)
-        // A third of the histories has nothing but records and grants.
+        // A quarter of the histories has nothing but records and grants.
         let extra = Int.random(in: 0..<12, using: &random)
         usesGroups = extra < 3
         hasParents = [3, 4, 5, 6].contains(extra)
