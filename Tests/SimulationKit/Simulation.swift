@@ -120,7 +120,7 @@ package final class Simulation {
 
     /// - Parameters:
     ///   - keeps: Lines of the trace to keep for a report.
-    ///   - reuses: Takes databases of earlier histories where there are some (``Shelf``). Only a short history does so.
+    ///   - reuses: Takes databases of earlier histories where there are some (``DatabasePool``). Only a short history does so.
     package init(_ scenario: Scenario, keeps: Int = 0, reuses: Bool = true) throws(Broken) {
         self.scenario = scenario
         #if ABLATIONS
@@ -131,7 +131,7 @@ package final class Simulation {
         var random = SeededRandom(seed: scenario.seed)
         let rules = ablations
         let reuses = reuses && scenario.isShort
-        let hub = try Broken.none { try SimHub(scenario, rules, random: &random, over: reuses ? Shelf.takeHub() : nil) }
+        let hub = try Broken.none { try SimHub(scenario, rules, random: &random, over: reuses ? DatabasePool.takeHub() : nil) }
         self.hub = hub
         self.random = random
         others = SeededRandom(seed: scenario.seed &* 0x9FB2_1C65_1E98_DF25 &+ 3)
@@ -140,7 +140,7 @@ package final class Simulation {
         for index in 0..<scenario.agents {
             agents.append(
                 try Broken.none {
-                    try SimAgent(index: index, token: hub.tokens[index], ownRules, over: reuses ? Shelf.takeDatabase() : nil)
+                    try SimAgent(index: index, token: hub.tokens[index], ownRules, over: reuses ? DatabasePool.takeDatabase() : nil)
                 })
         }
     }

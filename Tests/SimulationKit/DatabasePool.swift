@@ -8,29 +8,29 @@ import Synchronization
 ///
 /// Whether a database was used before changes nothing in a history (`ReplayTests`). A database that a fault has replaced, and those of
 /// broken histories, are not used again.
-enum Shelf {
+enum DatabasePool {
     /// Databases that are kept, enough for all lanes at once.
     private static let most = 64
 
     /// Something that one history at a time uses.
-    private struct Left<Value>: @unchecked Sendable {
+    private struct Used<Value>: @unchecked Sendable {
         let value: Value
     }
 
-    private static let hubs = Mutex<[Left<Hub>]>([])
-    private static let databases = Mutex<[Left<Database>]>([])
+    private static let hubs = Mutex<[Used<Hub>]>([])
+    private static let databases = Mutex<[Used<Database>]>([])
 
     static func takeHub() -> Hub? { hubs.withLock { $0.popLast() }?.value }
     static func takeDatabase() -> Database? { databases.withLock { $0.popLast() }?.value }
 
-    fileprivate static func leave(_ hub: Hub) {
-        let left = Left(value: hub)
-        hubs.withLock { if $0.count < most { $0.append(left) } }
+    fileprivate static func put(_ hub: Hub) {
+        let used = Used(value: hub)
+        hubs.withLock { if $0.count < most { $0.append(used) } }
     }
 
-    fileprivate static func leave(_ database: Database) {
-        let left = Left(value: database)
-        databases.withLock { if $0.count < most { $0.append(left) } }
+    fileprivate static func put(_ database: Database) {
+        let used = Used(value: database)
+        databases.withLock { if $0.count < most { $0.append(used) } }
     }
 }
 
@@ -40,8 +40,8 @@ extension Simulation {
         guard scenario.isShort else { return }
         for agent in agents where agent.hasFirstDatabase {
             (agent.store, agent.engine) = (nil, nil)
-            Shelf.leave(agent.database)
+            DatabasePool.put(agent.database)
         }
-        if hub.generation == 0 { Shelf.leave(hub.hub) }
+        if hub.generation == 0 { DatabasePool.put(hub.hub) }
     }
 }
