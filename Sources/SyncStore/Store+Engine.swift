@@ -19,8 +19,8 @@ extension Store {
             var withheld = WithheldWork()
             let batch = try claim(limits, &withheld, at: now)
             return .batch(batch, retryAt: try retryAt(now), withheld: withheld)
-        case .applyResults(let results, let next, let standing):
-            let applied = try applyResults(results, next: next, standing: standing, at: now)
+        case .applyResults(let results, let next, let standing, let writtenUnder):
+            let applied = try applyResults(results, next: next, standing: standing, writtenUnder: writtenUnder, at: now)
             return .resultsApplied(applied.summary, next: applied.next)
         case .applyRest(let results, let next):
             let applied = try applyRest(results, next: next, at: now)
@@ -124,6 +124,7 @@ extension Store {
         try transact(at: now) { () throws(StoreError) in
             try MetaTable(database).set("engine", memory.stored)
             try keep(memory.standing)
+            try keep(writtenUnder: memory.writtenUnder)
             try keep(memory.leftOut)
         }
     }
@@ -131,6 +132,8 @@ extension Store {
     package func memory() throws(StoreError) -> EngineMemory {
         var memory = EngineMemory(stored: try MetaTable(database).text("engine"))
         memory.standing = try MetaTable(database).text("standing").flatMap { StoredJSON.read($0)?.object }.flatMap { HubStanding($0) }
+        memory.writtenUnder = Set(
+            try MetaTable(database).text("written_under").flatMap { StoredJSON.read($0)?.array }?.compactMap(\.text) ?? [])
         memory.leftOut = LeftOutRecords(try MetaTable(database).text("left_out").flatMap { StoredJSON.read($0)?.object } ?? [:])
         return memory
     }
@@ -141,6 +144,13 @@ extension Store {
         let meta = MetaTable(database)
         let text = standing.map { JSON.object($0.json).json } ?? ""
         if try meta.text("standing") ?? "" != text { try meta.set("standing", text) }
+    }
+
+    /// Stores the marks under which verdicts were recorded. They have a row of their own for the same reason.
+    func keep(writtenUnder marks: Set<String>) throws(StoreError) {
+        let meta = MetaTable(database)
+        let text = marks.isEmpty ? "" : JSON.list(marks.sorted()).json
+        if try meta.text("written_under") ?? "" != text { try meta.set("written_under", text) }
     }
 
     /// Stores the left-out records together with the pages that named them. It has a row of its own for the same reason.
@@ -191,6 +201,7 @@ extension EngineMemory {
         object["hub_entities"] = hubEntities.map { JSON.list($0.map(\.text)) }
         object["share"] = share.map { .object($0.json) }
         object["share_mark"] = shareMark.map { .string($0) }
+        object["read_under"] = readUnder.map { .string($0) }
         if let pause {
             var json: JSONObject = ["reason": .string(pause.reason), "uid": .int(Int64(pause.uid))]
             json["until_ms"] = pause.until.map { .int($0.milliseconds) }
@@ -219,6 +230,7 @@ extension EngineMemory {
         hubEntities = object["hub_entities"]?.array?.compactMap(\.text).map { EntityName(trusted: $0) }
         share = object["share"]?.object.flatMap { DeviceShare($0) }
         shareMark = object["share_mark"]?.text
+        readUnder = object["read_under"]?.text
         if let json = object["healing"]?.object, let epoch = json["epoch"]?.text {
             healing = Healing(
                 epoch: epoch, askedSeq: json["asked_seq"]?.int ?? 0, requeued: Int(clamping: json["requeued"]?.int ?? 0),

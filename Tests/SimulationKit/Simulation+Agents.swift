@@ -286,7 +286,7 @@ extension Simulation {
         switch command {
         case .loadInFlight: "loads what is in flight"
         case .claim: "claims"
-        case .applyResults(let results, _, _): "records \(results.count) results"
+        case .applyResults(let results, _, _, _): "records \(results.count) results"
         case .applyRest(let results, _): "records \(results.count) results of a backend"
         case .loadStreams: "loads its streams"
         case .applyPull(let response):

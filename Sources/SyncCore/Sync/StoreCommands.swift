@@ -7,8 +7,8 @@ package enum StoreCommand: Sendable {
     case claim(BatchLimits)
     /// Records the hub's verdicts. Invariant: state, base, view, counters and journal change together. With `next`, the following batch is
     /// claimed in the same transaction, which saves an fsync. With `standing`, the hub's signed proof of this answer is stored in it too,
-    /// so that verdicts on flash always have their proof.
-    case applyResults([PushResult], next: BatchLimits?, standing: HubStanding? = nil)
+    /// so that verdicts on flash always have their proof. With `writtenUnder`, the same holds for ``EngineMemory/writtenUnder``.
+    case applyResults([PushResult], next: BatchLimits?, standing: HubStanding? = nil, writtenUnder: Set<String>? = nil)
     /// Records the results of mutations at an existing backend. Invariant: as with ``applyResults(_:next:)``; ids, versions and attempts
     /// change with the state.
     case applyRest([RestResult], next: BatchLimits?)
@@ -275,6 +275,11 @@ package struct EngineMemory: Hashable, Sendable {
     package var share: DeviceShare?
     /// The hub's mark of the scopes that its last answer was made under; `nil`: it sends none.
     package var shareMark: String?
+    /// The mark under which all streams were last read to their end; `nil`: none, or they were read under several.
+    package var readUnder: String?
+    /// The marks under which verdicts were recorded since then, other than ``readUnder``. Verdicts show records of the scopes of their
+    /// moment. A pull under still other scopes takes only records of the scopes of its cursor away.
+    package var writtenUnder: Set<String> = []
     /// The state of the present history that the hub may not fall behind; `nil` before its first answer to a push.
     package var standing: HubStanding?
     /// Records that the hub has and could not show.

@@ -6,9 +6,11 @@ extension Store {
     ///
     /// Results for mutations that are not in flight are counted and ignored: a late or repeated answer changes nothing.
     ///
-    /// - Parameter next: Claims the following batch in the same transaction.
+    /// - Parameters:
+    ///   - next: Claims the following batch in the same transaction.
+    ///   - writtenUnder: See ``EngineMemory/writtenUnder``; `nil`: as stored.
     package func applyResults(
-        _ results: [PushResult], next: BatchLimits?, standing: HubStanding? = nil, at now: Moment
+        _ results: [PushResult], next: BatchLimits?, standing: HubStanding? = nil, writtenUnder: Set<String>? = nil, at now: Moment
     ) throws(StoreError) -> (summary: ResultsSummary, next: Batch?) {
         try transact(at: now) { () throws(StoreError) in
             try prepareForChange()
@@ -21,6 +23,7 @@ extension Store {
                 try apply(result, &pass)
             }
             if let standing { try keep(standing) }
+            if let writtenUnder { try keep(writtenUnder: writtenUnder) }
             return try finish(&pass, next: next, at: now)
         }
     }

@@ -134,7 +134,7 @@ struct EngineHerd {
             return .batch(batch, retryAt: nil)
         case .loadStreams: return .streams([EngineRig.position(EngineRig.works)])
         case .applyPull: return .pullApplied(PullSummary())
-        case .applyResults(let results, _, _):
+        case .applyResults(let results, _, _, _):
             if devices[index].hasWork {
                 devices[index].hasWork = false
                 served.append(now)

@@ -67,7 +67,7 @@ struct EngineBreakerTests {
         rig.stored(.batch(Rig.batch(2...6, .critical), retryAt: nil))
         rig.answer(Rig.push(Rig.accepted(Rig.batch(2...6, .critical))))
         #expect(rig.engine.breaker.state == .closed)
-        guard case .applyResults(_, nil, _)? = rig.command else {
+        guard case .applyResults(_, nil, _, _)? = rig.command else {
             Issue.record("a second batch is claimed")
             return
         }
@@ -226,7 +226,7 @@ struct EngineBreakerTests {
         let batch = Rig.batch(1...2)
         var rig = Rig.pushing(batch)
         rig.answer(Self.limited(batch, "r=4;t=20"))
-        guard case .applyResults(_, nil, _)? = rig.command else {
+        guard case .applyResults(_, nil, _, _)? = rig.command else {
             Issue.record("the next batch is claimed at once")
             return
         }

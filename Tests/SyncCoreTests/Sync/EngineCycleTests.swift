@@ -209,7 +209,7 @@ struct EngineCycleTests {
         #expect(try #require(rig.call).body == PushMessages.request(first, config: nil))
         rig.answer(Rig.push(Rig.accepted(first)))
         #expect(rig.asked == "applyResults")
-        if case .applyResults(_, let next, _)? = rig.command { #expect(next == nil, "nothing is claimed while settling") }
+        if case .applyResults(_, let next, _, _)? = rig.command { #expect(next == nil, "nothing is claimed while settling") }
         rig.stored(.resultsApplied(Rig.summary(done: 3), next: nil))
         #expect(rig.asked == "loadInFlight")
         rig.stored(.batch(second, retryAt: nil))
@@ -316,7 +316,7 @@ struct EngineCycleTests {
     func batches() {
         var rig = Rig.pushing(Rig.batch(1...50))
         rig.answer(Rig.push(Rig.accepted(Rig.batch(1...50)), head: 60))
-        guard case .applyResults(let results, let next?, _)? = rig.command else {
+        guard case .applyResults(let results, let next?, _, _)? = rig.command else {
             Issue.record("results with a claim were expected")
             return
         }
@@ -334,7 +334,7 @@ struct EngineCycleTests {
     func budget() {
         var rig = Rig.pushing(Rig.batch(1...50))
         rig.answer(Rig.push(Rig.accepted(Rig.batch(1...50)), head: 60), after: .seconds(25))
-        if case .applyResults(_, let next, _)? = rig.command { #expect(next == nil) }
+        if case .applyResults(_, let next, _, _)? = rig.command { #expect(next == nil) }
         rig.stored(.resultsApplied(Rig.summary(done: 50), next: nil))
         if rig.asked == "housekeep" { rig.stored(.housekept(more: false)) }
         if rig.asked == "remember" { rig.stored(.done) }

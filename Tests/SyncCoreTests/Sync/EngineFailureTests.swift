@@ -552,7 +552,7 @@ struct EngineFailureTests {
         let batch = Rig.batch(1...1)
         var rig = Rig.pushing(batch)
         rig.answer(Rig.push(Rig.accepted(batch) + Rig.accepted(Rig.batch(77...77))))
-        if case .applyResults(let results, _, _)? = rig.command {
+        if case .applyResults(let results, _, _, _)? = rig.command {
             #expect(results.count == 2)
         } else {
             Issue.record("the verdict was lost")

@@ -149,7 +149,7 @@ struct EngineFuzzTests {
             let retryAt = Int.random(in: 0..<4, using: &random) == 0 ? rig.wall.advanced(by: .seconds(30)) : nil
             switch command {
             case .loadInFlight, .claim: rig.stored(.batch(batch(), retryAt: retryAt))
-            case .applyResults(let results, let next, _):
+            case .applyResults(let results, let next, _, _):
                 var summary = Rig.summary(done: Int.random(in: 0...results.count, using: &random))
                 summary.retryAt = retryAt
                 if Int.random(in: 0..<4, using: &random) == 0 { summary.conflicted = [Rig.works] }

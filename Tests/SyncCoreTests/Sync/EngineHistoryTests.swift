@@ -36,7 +36,7 @@ struct EngineHistoryTests {
         var response = Rig.push(Rig.accepted(Rig.batch(1...2)), head: 12, deviceSeq: 2)
         response.headers[HubHeader.receipt] = "xyz"
         rig.answer(response)
-        guard case .applyResults(_, _, let standing?)? = rig.command else {
+        guard case .applyResults(_, _, let standing?, _)? = rig.command else {
             Issue.record("the verdicts were to be recorded with a receipt")
             return
         }

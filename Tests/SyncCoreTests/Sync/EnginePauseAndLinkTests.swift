@@ -90,7 +90,7 @@ struct EnginePauseAndLinkTests {
         rig.handle(.paused(Self.pause()))
         #expect(rig.effects.isEmpty)
         rig.answer(Rig.push(Rig.accepted(batch)))
-        guard case .applyResults(let results, let next, _)? = rig.command else {
+        guard case .applyResults(let results, let next, _, _)? = rig.command else {
             Issue.record("the verdicts were lost")
             return
         }

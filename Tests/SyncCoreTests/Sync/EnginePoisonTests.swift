@@ -67,7 +67,7 @@ struct EnginePoisonTests {
             case .claim(let limits)?:
                 outbox.sent = outbox.claim(limits.mutations)
                 rig.stored(.batch(outbox.sent, retryAt: nil))
-            case .applyResults(let results, let next, _)?:
+            case .applyResults(let results, let next, _, _)?:
                 var summary = Rig.summary()
                 for result in results {
                     let seq = outbox.inFlight.first { Rig.mutation($0).key == result.key } ?? 0
@@ -251,7 +251,7 @@ struct EnginePoisonTests {
     func tooLargeList() {
         var rig = Rig.pushing(Rig.list(1...3))
         rig.answer(Rig.problem(413, "too-large"))
-        guard case .applyResults(let results, nil, _)? = rig.command else {
+        guard case .applyResults(let results, nil, _, _)? = rig.command else {
             Issue.record("applyResults was expected: \(String(describing: rig.asked))")
             return
         }

@@ -244,7 +244,7 @@ struct EnginePolicyTests {
         rig.handle(.conditions(Self.metered))
         #expect(rig.effects.allSatisfy { if case .send = $0 { false } else { true } })
         rig.answer(Rig.push(Rig.accepted(batch)))
-        guard case .applyResults(_, let next?, _)? = rig.command else {
+        guard case .applyResults(_, let next?, _, _)? = rig.command else {
             Issue.record("critical work may still be claimed")
             return
         }

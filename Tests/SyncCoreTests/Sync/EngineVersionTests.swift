@@ -68,7 +68,7 @@ struct EngineVersionTests {
     func verdicts() {
         var rig = Rig.pushing(Rig.batch(1...1), settings: Self.settings(1, config: 7))
         rig.answer(Self.of(2, Rig.push(Rig.accepted(Rig.batch(1...1))), config: 7))
-        guard case .applyResults(let results, _, _)? = rig.command else {
+        guard case .applyResults(let results, _, _, _)? = rig.command else {
             Issue.record("nothing was recorded: \(rig.asked ?? "nothing")")
             return
         }

@@ -164,7 +164,7 @@ struct EngineWorld {
             // The mutations that go over the wire are those that the answer to a settle is about.
             rig.stored(.batch(seqs.isEmpty ? nil : batch(seqs), retryAt: nil))
         case .claim(let limits): rig.stored(.batch(claim(limits), retryAt: nil))
-        case .applyResults(let results, let next, _):
+        case .applyResults(let results, let next, _, _):
             var summary = EngineRig.summary()
             for result in results {
                 guard let seq = inFlight.first(where: { EngineRig.mutation($0).key == result.key }) else { continue }

@@ -98,7 +98,10 @@ package struct PushPhase: Hashable, Sendable {
             // A mutation without a verdict is still in flight: the next cycle settles it.
             if response.results.count < batch.mutations.count { state.trigger(.again(at: state.now.instant)) }
             next = Self.limits(after: refusal, state)
-            state.ask(.applyResults(state.marked(response.results), next: next, standing: state.stand(at: response.head)))
+            state.ask(
+                .applyResults(
+                    state.marked(response.results), next: next, standing: state.stand(at: response.head),
+                    writtenUnder: state.durable.recordVerdicts()))
         case .backend(let results):
             guard !results.isEmpty else { return state.failWithoutResults(refusal) }
             let counted = state.judge(results, of: batch)

@@ -53,7 +53,10 @@ package struct SettlePhase: Hashable, Sendable {
             try response.check(against: batch)
             state.endTrial()
             state.sizes.recordSuccess(of: batch, after: trip, growing: false)
-            state.ask(.applyResults(state.marked(response.results), next: nil, standing: state.stand(at: response.head)))
+            state.ask(
+                .applyResults(
+                    state.marked(response.results), next: nil, standing: state.stand(at: response.head),
+                    writtenUnder: state.durable.recordVerdicts()))
         case .backend(let results):
             guard !results.isEmpty else { return state.failWithoutResults(refusal) }
             state.ask(.applyRest(state.judge(results, of: batch), next: nil))

@@ -24,6 +24,7 @@ struct DurableMemory: Hashable, Sendable {
     /// for the time of the last success every ten minutes.
     var isWorthSaving: Bool {
         if memory.healing != saved.healing || memory.share != saved.share { return true }
+        if memory.writtenUnder != saved.writtenUnder { return true }
         if (memory.standing == nil) != (saved.standing == nil) { return true }
         if memory.epoch != saved.epoch || memory.notBefore != saved.notBefore { return true }
         if memory.pause != saved.pause || memory.isBreakerOpen != saved.isBreakerOpen { return true }
@@ -139,6 +140,24 @@ struct DurableMemory: Hashable, Sendable {
         guard mark != memory.shareMark else { return false }
         memory.shareMark = mark
         return true
+    }
+
+    /// Verdicts of the last answer are about to be recorded.
+    ///
+    /// - Returns: The marks to store with them; `nil`: those that are stored.
+    mutating func recordVerdicts() -> Set<String>? {
+        guard let mark = memory.shareMark, mark != memory.readUnder, memory.writtenUnder.insert(mark).inserted else { return nil }
+        return memory.writtenUnder
+    }
+
+    /// Verdicts have shown records of scopes that the device had neither at its last pull nor at the last answer: no pull takes them away.
+    var mustListShares: Bool { memory.writtenUnder.contains { $0 != memory.shareMark } }
+
+    /// All streams were read to their end, or are about to be listed.
+    ///
+    /// - Parameter mark: The mark of all answers of the pull; `nil`: they had several, or there is no pull.
+    mutating func recordSharesRead(under mark: String?) {
+        (memory.readUnder, memory.writtenUnder) = (mark, [])
     }
 
     mutating func recordWholePull(at wall: Timestamp) {

@@ -8,6 +8,10 @@ struct CycleReads: Hashable, Sendable {
 
     /// Entities that were asked for, except the refused ones.
     private var asked: Set<EntityName> = []
+    /// All streams, when they were loaded last.
+    private var loaded: [EntityName] = []
+    /// They are about to be listed, because of records that no pull takes away.
+    private var listsShares = false
     /// Streams that failed in this cycle: none of them is asked for twice.
     private var failed: Set<EntityName> = []
     /// Some streams were not read, so the pull is incomplete.
@@ -21,8 +25,26 @@ struct CycleReads: Hashable, Sendable {
     // MARK: Streams
 
     /// Begins a read of all streams.
-    mutating func begin() {
-        asked = []
+    mutating func begin(_ streams: [EntityName]) {
+        (asked, loaded) = ([], streams)
+    }
+
+    /// Lists all streams, because of records of scopes that neither the cursors nor the present answer were made under
+    /// (``EngineMemory/writtenUnder``).
+    ///
+    /// - Returns: `nil` when there is no stream.
+    mutating func listShares(_ state: inout SyncState) -> NextRead? {
+        let entities = loaded.isEmpty ? asked.sorted() : loaded
+        guard !entities.isEmpty else { return nil }
+        listsShares = true
+        state.readings.rescoped.formUnion(entities)
+        return .restart(entities)
+    }
+
+    /// The streams were started again.
+    mutating func restarted(_ state: inout SyncState) {
+        if listsShares { state.durable.recordSharesRead(under: nil) }
+        listsShares = false
     }
 
     /// Asked before each page. An entity that is left out does not count as read up to the hub's head.

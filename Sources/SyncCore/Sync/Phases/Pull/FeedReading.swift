@@ -4,6 +4,8 @@ struct FeedReading: Hashable, Sendable {
     private var unasked: [StreamPosition] = []
     /// The head of the cycle's first pull answer: everything up to it has been read when the last page is in.
     private var head: Int64?
+    /// The mark of the scopes of that answer.
+    private var mark: String?
     private var pages = PageCheck()
     /// Reference data is read alone, because the records that a new device needs first come after it.
     private var readsReferences = false
@@ -64,10 +66,11 @@ struct FeedReading: Hashable, Sendable {
     ) throws(ReplyError) -> NextRead {
         if let epoch = response.epoch, state.isOtherHistory(epoch) { return .leave(.heal(to: epoch)) }
         if state.mustLearnSchemas { return reads.learnFirst(&state) }
+        if state.durable.mustListShares, let listing = reads.listShares(&state) { return listing }
         var (usable, gone) = try pages.select(from: response, to: requested, &reads, &state)
         // New entities are pulled in the same cycle, so that a requested sync brings them.
         if let entities = response.entities, state.durable.recordEntities(entities) { hasFoundEntities = true }
-        head = head ?? response.head
+        if head == nil { (head, mark) = (response.head, state.memory.shareMark) }
         if !usable.pages.isEmpty { reads.recordSuccess() }
         reads.recordRefused(response.errors.map(\.entity))
         if isHubs {
@@ -120,7 +123,9 @@ struct FeedReading: Hashable, Sendable {
             return reads.goOnSeeding(&state)
         }
         (state.readings.width, state.readings.failures) = (nil, 0)
-        if isWhole { state.hub.recordWholeRead(upTo: head) }
+        guard isWhole else { return .compare }
+        state.hub.recordWholeRead(upTo: head)
+        if state.readings.held.isEmpty { state.durable.recordSharesRead(under: mark == state.memory.shareMark ? mark : nil) }
         return .compare
     }
 

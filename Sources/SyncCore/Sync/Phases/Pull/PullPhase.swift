@@ -74,6 +74,7 @@ package struct PullPhase: Hashable, Sendable {
             return go(on: feeds.applied(summary, next, gone, &reads, &state), &state)
         case .restartingStreams:
             guard case .done = answer else { return state.fail(answer) }
+            reads.restarted(&state)
             return loadStreams(&state)
         case .applyingSnapshot:
             guard case .snapshotApplied(let summary, let position) = answer else { return state.fail(answer) }
@@ -100,7 +101,7 @@ package struct PullPhase: Hashable, Sendable {
     }
 
     private mutating func read(from streams: [StreamPosition], _ state: inout SyncState) -> NextRead {
-        reads.begin()
+        reads.begin(streams.map(\.entity))
         if state.durable.keepLeftOut(only: Set(streams.map(\.entity))) { state.reportLeftOut() }
         let isSecondLook = state.cycle?.hasPulledForConflicts == true
         var wanted: [StreamPosition] = []
