@@ -253,6 +253,9 @@ final class LoopbackHub: HTTPTransport {
         _ = try state.withLock { state in try state.hub.hub.publish(name, data, at: SystemClocks().now().wall) }
     }
 
+    /// The work of an operator at the hub.
+    func operate(_ work: @Sendable (Hub) throws -> Void) rethrows { try state.withLock { try work($0.hub.hub) } }
+
     /// The work of another device at the hub.
     @discardableResult
     func ask(_ method: String, _ target: String, body: String = "", device: String = "gw-other") -> HubResponse {

@@ -1,3 +1,4 @@
+import HubServer
 import LocalAPI
 import SyncCore
 import Testing
@@ -65,6 +66,37 @@ struct ShareTests {
         #expect(try await stand.send(.post, "/v1/mutations/\(id)/retry", "{}").status == 201)
         try await stand.sync()
         #expect(try stand.hub.document("audits", "a-1") == ["finding": "fail", "note": "m"])
+        try await stand.stop()
+    }
+
+    // Fault: the records of the lost site stay on the device until a person accepts a mass deletion.
+    @Test(
+        "A device that lists everything anew after it has lost a site forgets its records, and raises no alarm", arguments: [true, false])
+    func lostBefore(_ isOfNewHistory: Bool) async throws {
+        var rules = EntityRules()
+        rules.declaredScope = ["site"]
+        let hub = try LoopbackHub(rules: RuleBook([Self.audits: rules]))
+        func grant(_ sites: String...) {
+            var grants = Grants()
+            grants.scopes = ["site": sites]
+            hub.operate { [grants] in $0.settings.access.devices[DeviceID(trusted: "gw-test")] = grants }
+        }
+        grant("s-1", "s-2")
+        for number in 0..<60 { try hub.publish("audits", "a-\(number)", ["site": "s-1"]) }
+        try hub.publish("audits", "b", ["site": "s-2"])
+        let stand = try await AgentStand.start("entities: { audits: { kind: record } }\n", hub: hub)
+        try await stand.sync()
+        #expect(try await stand.send(.get, "/v1/records/audits/a-59").status == 200)
+        let id = try await stand.enqueue(#"{"entity":"audits","record_id":"a-7","action":"update","data":{"finding":"fail"}}"#)
+        grant("s-2")
+        if isOfNewHistory { try hub.operate { _ = try $0.startEpoch() } }
+        _ = try await stand.send(.post, "/v1/sync", #"{"scope":"\#(isOfNewHistory ? "all" : "full")","wait":true,"force":true}"#)
+        try await stand.sync()
+        for number in 0..<60 { #expect(try await stand.send(.get, "/v1/records/audits/a-\(number)").status == 404, "a-\(number)") }
+        #expect(try await stand.send(.get, "/v1/records/audits/b").status == 200)
+        #expect(try await stand.send(.get, "/v1/why/\(id)")["reason"] == "revoked")
+        let alarms = try await stand.send(.get, "/v1/status")["alarms"]?.array?.compactMap { $0.object?["code"]?.text } ?? []
+        #expect(!alarms.contains("mass_delete"), "\(alarms)")
         try await stand.stop()
     }
 

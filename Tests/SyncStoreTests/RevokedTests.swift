@@ -402,6 +402,82 @@ struct RevokedTests {
         #expect(try agent.store.applySnapshot(page(["r1000"]), at: agent.now).summary.massDeletes == [Self.audit])
     }
 
+    /// The last page of a listing that shows these records of a site, and tells the scopes of the device.
+    private func page(of site: String, _ ids: [String], telling scopes: JSON?) -> SnapshotPage {
+        var page = SnapshotPage(
+            entity: Self.audit, startCursor: "start", startVersion: 1_000,
+            records: ids.map { StreamPage.Record(id: RecordID(trusted: $0), record: HubRecord(version: 1, data: ["site": .string(site)])) },
+            after: ids.last.map { RecordID(trusted: $0) }, hasMore: false)
+        page.share = EntityShare(scopes)
+        return page
+    }
+
+    /// What apps were told of records after an event.
+    private func told(_ agent: TestAgent, after: Int64) throws -> [String] {
+        try agent.store.reads.journal(after: after, limit: 1_000, filter: JournalFilter()).events.compactMap { event in
+            if case .record(let it) = event.body { "\(it.record.id) \(it.change)" } else { nil }
+        }.sorted()
+    }
+
+    private static let onlyFirst: JSON = ["site": ["gw-17", "s-1"]]
+
+    // Fault: the records of a lost site stay until a person accepts their deletion, or go with those that the hub has lost.
+    @Test(
+        "A listing for any reason takes the records of a lost site, however many, and keeps those that the hub may have lost",
+        arguments: [true, false])
+    func lostBefore(_ isOfNewHistory: Bool) throws {
+        let agent = try TestAgent()
+        let (own, lost) = ((0..<100).map { "o\(1_000 + $0)" }, (0..<300).map { "l\(1_000 + $0)" })
+        var rows: [(String, Int64, JSONObject)] = own.map { ($0, 1, ["site": "s-1"]) }
+        rows += lost.map { ($0, 1, ["site": "s-2"]) }
+        try agent.pull(rows, head: 400)
+        let edit = try agent.update("l1299", ["v": 2]).key
+        if isOfNewHistory {
+            while try agent.store.forgetHistory(at: agent.now) {}
+        } else {
+            try agent.store.restartStreams([Self.audit], at: agent.now)
+        }
+        // 55 are more than a fifth of what is left, and less than a fifth of what was here.
+        let applied = try agent.store.applySnapshot(page(of: "s-1", Array(own.prefix(45)), telling: Self.onlyFirst), at: agent.now)
+        #expect(applied.summary.deletions == 300 && applied.summary.massDeletes == [Self.audit])
+        #expect(try lost.allSatisfy { try agent.record($0) == nil } && own.allSatisfy { try agent.view($0) != nil })
+        #expect(try agent.store.reads.entities().first { $0.name == Self.audit }?.sweepHeld == 55)
+        #expect(try agent.state(edit) == .rejected && agent.problem(edit)?.code == Problem.revoked)
+        #expect(try agent.store.verify() == [])
+    }
+
+    // Fault: work on a record of others meets a deletion, and apps are told that the record was deleted for all.
+    @Test("Few records are told apart as well: those of others are revoked, the others deleted")
+    func lostBeforeFew() throws {
+        let agent = try TestAgent()
+        try agent.pull([
+            ("a", 1, ["site": "s-2"]), ("b", 1, ["site": "s-1"]), ("c", 1, ["site": ["s-2", "s-1"]]), ("d", 1, ["site": "s-1"]),
+        ])
+        let edit = try agent.update("a", ["v": 2]).key
+        let before = try agent.store.reads.journal(after: 0, limit: 100, filter: JournalFilter()).newest
+        try agent.store.restartStreams([Self.audit], at: agent.now)
+        let applied = try agent.store.applySnapshot(page(of: "s-1", ["d"], telling: Self.onlyFirst), at: agent.now)
+        #expect(applied.summary.deletions == 3 && applied.summary.massDeletes == [])
+        #expect(try told(agent, after: before) == ["a revoke", "b delete", "c delete"])
+        #expect(try agent.state(edit) == .rejected && agent.problem(edit)?.code == Problem.revoked)
+        #expect(try agent.store.verify() == [])
+    }
+
+    // Fault: a listing of some buckets forgets records of the others, or keeps those of others in its own.
+    @Test("A listing of buckets takes the records of others in these buckets")
+    func lostInBuckets() throws {
+        let agent = try TestAgent()
+        let ids = (0..<80).map { "r\(1_000 + $0)" }
+        try agent.pull(ids.map { ($0, 1, ["site": "s-2"]) })
+        let bucket = EntityDigest.bucket(of: RecordID(trusted: ids[0]))
+        try agent.store.recordComparison(Self.audit, differs: [bucket], at: agent.now)
+        let before = try agent.store.reads.journal(after: 0, limit: 1_000, filter: JournalFilter()).newest
+        _ = try agent.store.applySnapshot(page(of: "s-1", [], telling: Self.onlyFirst), at: agent.now)
+        let listed = ids.filter { EntityDigest.bucket(of: RecordID(trusted: $0)) == bucket }
+        #expect(try told(agent, after: before) == listed.map { "\($0) revoke" })
+        #expect(try agent.store.verify() == [])
+    }
+
     // Fault: a cursor that was made under other scopes is never given up.
     @Test("The engine's command lists the share")
     func command() throws {

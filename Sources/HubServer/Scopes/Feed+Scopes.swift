@@ -132,6 +132,20 @@ extension Feed {
         ablations.contains(.cursorsBelieved) || share?.includesAny(of: row.scopes) ?? true
     }
 
+    /// The scopes of the device that the end of a listing tells.
+    ///
+    /// The device forgets a record that the listing does not show and whose document names none of them. So they are not told where they
+    /// may be too few: if records grant scopes and none of these is left, the hub has probably lost all of its records.
+    ///
+    /// - Returns: `nil` also where every device receives all records, and where the device knows the scope fields by other names or values.
+    mutating func toldShare(of entity: EntityName) throws(DatabaseError) -> EntityShare? {
+        guard let share, indexes[entity] != nil, case .success(let view) = views[entity] else { return nil }
+        let rules = rules[entity] ?? EntityRules()
+        guard view.keeps(rules.scope) else { return nil }
+        if hasGrantSources, try !store.hasRecordGrants() { return nil }
+        return EntityShare(of: share, under: rules)
+    }
+
     private func revoked(_ row: ScopeRow) -> HubStore.RecordRow {
         let stamp = VersionedRecord.Stamp(
             version: row.version, hlc: HybridTime(milliseconds: 0, counter: 0, node: "0"), writer: DeviceID.hub)

@@ -168,6 +168,11 @@ extension HubStore {
         }
     }
 
+    /// Returns whether any record grants a scope to any device.
+    func hasRecordGrants() throws(DatabaseError) -> Bool {
+        try database.number("SELECT count(*) FROM (SELECT device FROM record_grant LIMIT 1) AS part") > 0
+    }
+
     /// The rows of several scopes after a place, in the order of their commits: up to `limit`, each record once.
     ///
     /// - Parameters:

@@ -19,6 +19,8 @@ struct Feed {
     let device: DeviceID
     /// Its agent removes every record that leaves the share (``AgentAbility/revocations``).
     let letsGo: Bool
+    /// Records may grant scopes.
+    let hasGrantSources: Bool
     /// The versions of the schemas in which it reads.
     var views: SchemaViews
     /// Receives a cursor that this database cannot have given out; `nil`: such cursors are not reported.
@@ -251,6 +253,7 @@ struct Feed {
             total: request.after == nil && isCut && !request.isSeed ? try total(of: request.entity) : nil)
         page.unreadable = unreadable
         if request.after == nil, !request.isSeed, request.buckets == nil { page.deletedTotal = try deletedTotal(of: request.entity) }
+        if !page.hasMore, !request.isSeed { page.share = try toldShare(of: request.entity) }
         return .success(page)
     }
 

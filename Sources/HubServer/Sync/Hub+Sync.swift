@@ -160,7 +160,7 @@ extension Hub {
             store: store, rules: settings.rules, share: settings.ablations.contains(.scopesIgnored) ? nil : caller.share,
             indexes: scopeIndexes, ablations: settings.ablations, epoch: state.epoch, secret: state.secret, head: state.head,
             opening: state.opening, lineage: lineage, device: caller.device,
-            letsGo: caller.abilities.contains(.revocations),
+            letsGo: caller.abilities.contains(.revocations), hasGrantSources: !settings.access.sources.isEmpty,
             views: SchemaViews(caller.schemas, settings.rules, ablations: settings.ablations),
             witness: settings.ablations.contains(.proofIgnored) ? nil : witness, totals: totals, time: settings.time)
     }

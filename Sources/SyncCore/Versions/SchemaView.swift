@@ -66,6 +66,13 @@ package struct SchemaView: Sendable {
     /// The present name of a field of the caller's version.
     package func present(of field: String) -> String { up.isEmpty ? field : up.name(of: field) ?? field }
 
+    /// Returns whether these fields of a document have the same names and values in both versions.
+    package func keeps(_ fields: [String]) -> Bool {
+        (up.steps + down.steps).allSatisfy { step in
+            !step.fields.contains { changed in fields.contains { sameBytes($0, changed) } }
+        }
+    }
+
     /// The names of fields in the caller's version, without those that it does not have. A name that stands for a whole record stays.
     package func lower(_ fields: [String]) -> [String] { down.isEmpty ? fields : fields.compactMap { down.name(of: $0) } }
 

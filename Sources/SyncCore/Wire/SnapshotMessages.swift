@@ -53,6 +53,7 @@ package enum SnapshotMessages {
             writer.member("has_more", page.hasMore)
             writer.member("total", page.total)
             writer.member("deleted_total", page.deletedTotal)
+            writer.member("scopes", page.share?.json)
         }
         return writer.bytes
     }
@@ -82,6 +83,7 @@ package enum SnapshotMessages {
             records: records, after: after, hasMore: hasMore, total: object["total"]?.int.map { max(0, $0) })
         page.unreadable = try UnreadableRecords.read(object["unreadable"], "/unreadable")
         page.deletedTotal = object["deleted_total"]?.int.map { max(0, $0) }
+        page.share = EntityShare(object["scopes"])
         return page
     }
 }
@@ -131,6 +133,8 @@ package struct SnapshotPage: Hashable, Sendable {
     /// Number of deleted records of the entity over this history of the hub; on the first page of a listing of all. `nil` when the hub does
     /// not report it.
     package var deletedTotal: Int64?
+    /// The scopes of the device under which all pages were made; on the last page of a listing. `nil` when the hub does not tell them.
+    package var share: EntityShare?
     /// `true` for the records that a new device needs first, `false` for a part of the listing. Not in the answer; the caller knows it.
     package var isSeed = false
     /// The hub's position from the headers, stored with the records. Not in the body.

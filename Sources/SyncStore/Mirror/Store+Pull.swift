@@ -256,22 +256,50 @@ extension Store {
         }
     }
 
-    /// - Parameter only: Buckets that were listed; `nil` for all.
-    func endListing(
-        of entity: EntityName, _ eid: Int64, _ listing: Listing, only: Set<UInt8>? = nil, _ summary: inout PullSummary
-    ) throws(StoreError) {
-        var missing = try database.all(
+    /// Records that a listing has not shown.
+    private struct Missing {
+        /// Their documents name no scope of this device, so the hub must not show them, whether it has them or not.
+        var ofOthers: [Int64] = []
+        var unexplained: [Int64] = []
+    }
+
+    private func missing(
+        in listing: Listing, of eid: Int64, only: Set<UInt8>?, _ share: EntityShare?
+    ) throws(StoreError) -> Missing {
+        var missing = Missing()
+        try database.each(
             """
-            SELECT rid, id FROM record WHERE eid = ? AND gen < ? AND base_version <> 0 AND (base IS NOT NULL OR stub IS NOT NULL)
+            SELECT * FROM record WHERE eid = ? AND gen < ? AND base_version <> 0 AND (base IS NOT NULL OR stub IS NOT NULL)
             """, .int(eid), .int(listing.gen)
         ) { row throws(StoreError) in
-            if let only, !only.contains(EntityDigest.bucket(of: RecordID(trusted: row.text(1)))) { return nil }
-            return row.int(0)
-        }.compactMap { (rid: Int64?) in rid }
+            let record = MirrorRow(row)
+            if let only, !only.contains(EntityDigest.bucket(of: RecordID(trusted: record.id))) { return }
+            // A damaged document says nothing, and neither does one that is not kept.
+            if let share, !record.isDamaged, let document = record.parsedBase.known, !share.includes(document) {
+                missing.ofOthers.append(record.rid)
+            } else {
+                missing.unexplained.append(record.rid)
+            }
+        }
+        return missing
+    }
+
+    /// - Parameters:
+    ///   - only: Buckets that were listed; `nil` for all.
+    ///   - share: The scopes of this device; `nil`: they were not told.
+    func endListing(
+        of entity: EntityName, _ eid: Int64, _ listing: Listing, only: Set<UInt8>? = nil, share: EntityShare? = nil,
+        _ summary: inout PullSummary
+    ) throws(StoreError) {
+        let found = try missing(in: listing, of: eid, only: only, share)
+        var missing = found.unexplained
         if options.ablations.contains(.sweepSkipped) { missing = [] }
         if options.ablations.contains(.versionsAsPlaces), let head = try memory().standing?.head {
             for rid in missing where try MirrorRow.find(database, rid: rid)?.baseVersion ?? 0 > head { missing.removeAll { $0 == rid } }
         }
+        // However many they are: keeping them would show this device what is of others.
+        try sweep(found.ofOthers, leavesShare: true)
+        summary.deletions += found.ofOthers.count
         let all = try countAtHub(eid)
         // Deletions that the hub reports are normal turnover. The hub may have lost the remaining records.
         let unexplained = Int64(missing.count) - (only == nil ? try deletedUnheard(eid) : 0)

@@ -3,7 +3,7 @@ import SyncSQLite
 
 // Complete listings by id (PROTOCOL A8). Each page is applied in one transaction together with its position, so that a listing continues
 // after any crash. Listed records get the listing's number, and so do those whose version the hub has changed since it began. All other
-// records are removed.
+// records are removed: those of others at once (PROTOCOL A16), and the rest unless they are suspiciously many.
 
 extension Store {
     /// Applies one page of a listing. Invariant: the position of the listing is committed only together with its page. At the end of a
@@ -56,7 +56,7 @@ extension Store {
             }
             let cursor = options.ablations.contains(.cursorAtEnd) ? page.startCursor : snapshot.cursor
             let only = snapshot.buckets.map { Set($0) }
-            try endListing(of: page.entity, eid, listing, only: only, &summary)
+            try endListing(of: page.entity, eid, listing, only: only, share: page.share, &summary)
             try dropLeavingFiles(&summary)
             // Unlisted buckets are known only by the feed, which continues where it was.
             guard snapshot.buckets == nil else { return }

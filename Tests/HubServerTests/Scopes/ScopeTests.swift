@@ -306,6 +306,66 @@ struct ScopeTests {
         #expect(try VerifyMessages.readResponse(try compare().body).differs.isEmpty)
     }
 
+    /// The scopes that each page of a listing tells the first device.
+    private func told(
+        _ fleet: ScopeBench, _ entity: EntityName = ScopeBench.orders, _ query: String = "", schema: String? = nil
+    ) throws -> [String?] {
+        var told: [String?] = []
+        var after = ""
+        while true {
+            let answer = fleet.bench.send(
+                "GET", "/v1/sync/snapshot?entity=\(entity)&limit=2\(query)\(after)", headers: schema.map { [("Schema", $0)] } ?? [])
+            let page = try SnapshotMessages.readResponse(answer.body)
+            told.append(page.share?.json.json)
+            guard page.hasMore, let last = page.after else { return told }
+            after = "&after=\(last)"
+        }
+    }
+
+    // Fault: an agent cannot tell records of a lost scope from those that the hub has lost, and keeps them until a person decides.
+    @Test("The end of a listing tells the device its own scopes in the entity; seeds and entities of everybody tell none")
+    func toldScopes() throws {
+        let fleet = try ScopeBench()
+        fleet.grant(one, "site", "s-2", "s-1")
+        fleet.grant(two, "site", "s-3")
+        for id in ["a", "b", "c"] { try fleet.publish(id, ["site": "s-1"]) }
+        let both = #"{"assignee":["gw-1"],"site":["gw-1","s-1","s-2"]}"#
+        #expect(try told(fleet) == [nil, both])
+        #expect(try told(fleet, ScopeBench.orders, "&bucket=0") == [both])
+        #expect(try told(fleet, ScopeBench.orders, "&filter=seed") == [nil, nil] && told(fleet, "sites") == [nil])
+        fleet.revoke(one, "site", "s-1")
+        #expect(try told(fleet) == [#"{"assignee":["gw-1"],"site":["gw-1","s-2"]}"#])
+    }
+
+    // Fault: a database that was emptied has no grants either, and every device forgets its mirror.
+    @Test("A hub whose records grant scopes tells none as long as no record grants any")
+    func lostGrants() throws {
+        var rules = ScopeBench.rules
+        var source = EntityRules()
+        source.declaredWrite = .nobody
+        rules.entities["assignments"] = source
+        var access = AccessBook()
+        access.sources = [GrantSource(entity: "assignments", device: "device", scope: "site")]
+        let fleet = try ScopeBench(rules: rules, access: access)
+        try fleet.publish("a", ["site": "s-1"])
+        #expect(try told(fleet) == [nil])
+        try fleet.bench.hub.publish("assignments/g", ["device": "gw-2", "site": "s-1"], at: fleet.bench.now)
+        #expect(try told(fleet) == [#"{"assignee":["gw-1"],"site":["gw-1"]}"#])
+        try fleet.bench.hub.publish("assignments/g", nil, at: fleet.bench.now)
+        #expect(try told(fleet) == [nil])
+    }
+
+    @Test("A device that knows a scope field by another name is told none")
+    func toldInOtherVersions() throws {
+        var rules = ScopeBench.rules
+        rules.entities[ScopeBench.orders]?.versions = try SchemaVersions(
+            present: 3, versions: [1: .init(), 2: .init(up: [.rename("place", to: "site")]), 3: .init(up: [.drop("note")])], accepts: nil)
+        let fleet = try ScopeBench(rules: rules)
+        let own = #"{"assignee":["gw-1"],"site":["gw-1"]}"#
+        #expect(try told(fleet, schema: "work_orders=1") == [nil])
+        #expect(try told(fleet, schema: "work_orders=2") == [own] && told(fleet, schema: "work_orders=3") == [own])
+    }
+
     @Test("A record that moves to another site leaves one device and reaches the other")
     func moves() throws {
         let fleet = try ScopeBench()
