@@ -100,6 +100,9 @@ struct ShareOracle {
         return Shares.Book.allCases.reduce(into: ofRecords) { $0.formUnion(granted[$1]?[device] ?? []) }
     }
 
+    /// Tells if any record grants a site to any device.
+    var hasGrantsOfRecords: Bool { assigned.values.contains { $0.values.contains { !$0.isEmpty } } }
+
     /// Tells if the document is in the share of the device.
     func includes(_ name: RecordName, _ document: JSONObject, _ device: DeviceID) -> Bool {
         !Shares.scoped.contains(name.entity) || isShared(Self.scopes(of: document), device)
@@ -180,7 +183,7 @@ struct ShareOracle {
 
     // MARK: Documents
 
-    private static func scopes(of document: JSONObject) -> Set<String> {
+    static func scopes(of document: JSONObject) -> Set<String> {
         Set(["site", "assignee"].flatMap { field in texts(document[field]).map { "\(field)=\($0)" } })
     }
 

@@ -64,6 +64,9 @@ final class SimAgent {
     /// The app has yet to add its last change, while a cycle has claimed all its work and still runs. Such a change must also wake the
     /// engine.
     var owesWord = false
+    /// The scopes that were told at the end of each listing which has held records back, since a person decided last, by entity. `nil`: some
+    /// records may be held back for another reason.
+    var heldUnder: [EntityName: [Set<String>]]? = [:]
     /// Failed requests of the present cycle.
     var failuresInCycle = 0
 
@@ -137,6 +140,7 @@ final class SimAgent {
         hasFirstDatabase = false
         marker = other.marker
         (files.whole, files.parts) = (other.files.whole, other.files.parts)
+        heldUnder = nil
         bootID = "boot-0 of \(index)"
     }
 
@@ -175,6 +179,7 @@ final class SimAgent {
         hasFirstDatabase = false
         if withMarker { marker = image.marker }
         places = [:]
+        heldUnder = nil
         wentBack = true
     }
 }

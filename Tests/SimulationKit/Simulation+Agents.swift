@@ -228,6 +228,7 @@ extension Simulation {
         agent.life += 1
         agent.job = .none
         agent.files.endProcess()
+        agent.heldUnder = nil
         count("crashes")
         if reboots { agent.reboot(at: now) }
         plan(.starts(agent: agent.index), in: spell(from: .milliseconds(100), upTo: .seconds(20)))

@@ -157,6 +157,7 @@ extension Simulation {
     // MARK: At the agents
 
     func check(_ agent: SimAgent, after command: StoreCommand, _ answer: StoreAnswer) throws(Broken) {
+        noteHeld(agent, command, answer)
         switch (command, answer) {
         case (.applyPull, .pullApplied), (.applySnapshot, .snapshotApplied): try checkCursors(of: agent)
         case (.applyResults, .resultsApplied(let summary, _)):

@@ -6,12 +6,7 @@ extension Simulation {
     /// Decides about waiting mutations. A conflict gets one side, the other side, another value or no decision. A parked mutation is
     /// retried.
     func decide(_ agent: SimAgent) throws(Broken) {
-        if let store = agent.store, try Broken.none({ try store.reads.entities() }).contains(where: { $0.sweepHeld > 0 }) {
-            let isDone = try act(agent) { (store, moment) throws(StoreError) in try store.acceptDeletions(uid: 0, at: moment) }
-            guard isDone else { return }
-            say("the operator of agent \(agent.index) accepts deletions")
-            count("deletions accepted")
-        }
+        guard try acceptDeletions(agent) else { return }
         try checkConflicts(of: agent)
         for conflict in try conflicts(of: agent) where !chance(0.2) {
             guard try resolve(conflict, agent) else { return }
@@ -47,6 +42,22 @@ extension Simulation {
         if let held = try mutations(of: agent, .held).first {
             throw Broken("no row is damaged", "agent \(agent.index) holds \(name(of: held.key)): \(held.problem?.detail ?? "")")
         }
+    }
+
+    /// - Returns: `false` if it was not done, so that nothing else is decided either.
+    private func acceptDeletions(_ agent: SimAgent) throws(Broken) -> Bool {
+        guard let store = agent.store else { return true }
+        guard try Broken.none({ try store.reads.entities() }).contains(where: { $0.sweepHeld > 0 }) else {
+            agent.heldUnder = agent.heldUnder ?? [:]
+            return true
+        }
+        let before = try sharedDocuments(of: agent)
+        let isDone = try act(agent) { (store, moment) throws(StoreError) in try store.acceptDeletions(uid: 0, at: moment) }
+        guard isDone else { return false }
+        say("the operator of agent \(agent.index) accepts deletions")
+        count("deletions accepted")
+        try checkAccepted(agent, before)
+        return true
     }
 
     /// - Returns: `true` if the agent lives and goes on.

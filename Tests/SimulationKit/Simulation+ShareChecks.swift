@@ -1,5 +1,6 @@
 import HubServer
 import SyncCore
+import SyncStore
 
 // Checks that no answer shows a device a record outside of its share, and that no device exceeds its rights (``ShareOracle``).
 extension Simulation {
@@ -32,7 +33,71 @@ extension Simulation {
         guard scenario.sharesOut, Shares.scoped.contains(page.entity) else { return }
         for item in page.records { try checkShown(RecordName(page.entity, item.id), item.record.data, device, "a listing") }
         try checkTotal(page.total, page.entity, device)
+        try checkScopes(page, device)
         count(page.hasMore ? "pages of listings of shares" : "listings of shares")
+    }
+
+    /// Checks the scopes that the end of a listing tells: a scope too few would take records of the share from the device.
+    private func checkScopes(_ page: SnapshotPage, _ device: DeviceID) throws(Broken) {
+        guard !page.hasMore else { return }
+        guard let told = page.share.map({ Self.scopes(of: $0) }) else {
+            if !oracle.shares.hasGrantsOfRecords { return count("listings without scopes") }
+            throw Broken("a device is told its own scopes", "a listing of \(page.entity) tells \(device) none")
+        }
+        let own = Set(oracle.shares.sites(of: device).map { "site=" + $0 } + ["site=\(device)", "assignee=\(device)"])
+        guard told == own else {
+            throw Broken("a device is told its own scopes", "a listing of \(page.entity) tells \(device) of \(told.sorted())")
+        }
+    }
+
+    private static func scopes(of share: EntityShare) -> Set<String> {
+        let fields = share.json.object?.members ?? []
+        return Set(fields.flatMap { field in (field.value.array ?? []).compactMap(\.text).map { "\(field.name.text)=\($0)" } })
+    }
+
+    // MARK: What a person decides on
+
+    /// Notes the scopes under which a listing has held records back.
+    func noteHeld(_ agent: SimAgent, _ command: StoreCommand, _ answer: StoreAnswer) {
+        switch (command, answer) {
+        case (.applySnapshot(let page), .snapshotApplied(let summary, _)) where !Shares.scoped.isDisjoint(with: summary.massDeletes):
+            guard let share = page.share else { return agent.heldUnder = nil }
+            agent.heldUnder?[page.entity, default: []].append(Self.scopes(of: share))
+        case (.applyPull, .pullApplied(let summary)) where !Shares.scoped.isDisjoint(with: summary.massDeletes): agent.heldUnder = nil
+        case (_, .failed): agent.heldUnder = nil
+        default: break
+        }
+    }
+
+    /// The hub's documents that an agent has of entities whose records are shared out.
+    func sharedDocuments(of agent: SimAgent) throws(Broken) -> [RecordName: JSONObject] {
+        guard scenario.sharesOut, let store = agent.store else { return [:] }
+        var documents: [RecordName: JSONObject] = [:]
+        for entity in Shares.scoped {
+            var query = RecordQuery(entity)
+            query.limit = 1_000
+            for item in try Broken.none({ try store.reads.records(query) }).items {
+                guard let base = item.base else { continue }
+                documents[item.name] = try Broken.none { try JSONReader.read(base) }.object
+            }
+        }
+        return documents
+    }
+
+    /// Checks that no document of others has waited for a person, who has just accepted deletions.
+    func checkAccepted(_ agent: SimAgent, _ before: [RecordName: JSONObject]) throws(Broken) {
+        let after = try sharedDocuments(of: agent)
+        let heldUnder = agent.heldUnder ?? [:]
+        agent.heldUnder = [:]
+        for (name, document) in before.sorted(by: { $0.key < $1.key }) where after[name] == nil {
+            guard let told = heldUnder[name.entity] else { continue }
+            guard told.contains(where: { !$0.isDisjoint(with: ShareOracle.scopes(of: document)) }) else {
+                throw Broken(
+                    "what is of others does not wait for a person",
+                    "agent \(agent.index) had kept \(name): \(document.json), under \(told.map { $0.sorted() })")
+            }
+            count("records of the share that waited for a person")
+        }
     }
 
     private func checkShown(_ name: RecordName, _ data: JSONObject, _ device: DeviceID, _ place: String) throws(Broken) {
