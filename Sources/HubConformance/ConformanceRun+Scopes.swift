@@ -113,6 +113,14 @@ extension ConformanceRun {
             try require(second[stage.foreign] != nil && second[stage.mine] == nil, "it shows the second device \(names(second.keys))")
             return PlainText.count(first.count, "record") + " and " + PlainText.count(second.count, "record")
         }
+        await check("scope-listing-told", "A8", "Where the end of a listing tells scopes, they are those of the device.") {
+            let (records, _, last) = try await listed(.first)
+            guard let told = last.share else { throw NotOffered("no scopes at the end of a listing") }
+            let outside = records.filter { !told.includes($1.data) }.keys
+            try require(outside.isEmpty, "none of them is a scope of \(names(outside)), which the listing shows")
+            try require(!told.includes(["site": .string(stage.south)]), "one of them is a scope of the second device")
+            return PlainText.count(records.count, "record") + " in them"
+        }
         await check("scope-own-id", "A16", "The id of a device is a scope of its own, without any grant.") {
             let id = newRecord()
             try await accepted(.office, try order(.create, id, ["site": .string(device(.first)), "note": "for the first device"]))

@@ -161,7 +161,7 @@ extension ConformanceRun {
     /// All records of this run that a listing shows a device.
     func listed(
         _ party: Party, isSeed: Bool = false, buckets: [UInt8]? = nil
-    ) async throws -> (records: [RecordID: HubRecord], first: SnapshotPage) {
+    ) async throws -> (records: [RecordID: HubRecord], first: SnapshotPage, last: SnapshotPage) {
         var records: [RecordID: HubRecord] = [:]
         var first: SnapshotPage?
         var after: RecordID?
@@ -171,7 +171,7 @@ extension ConformanceRun {
                 try body(try await ask(party, .get, "/v1/sync/snapshot?" + SnapshotMessages.query(request))))
             if first == nil { first = page }
             for item in page.records where isOurs(item.id) { records[item.id] = item.record }
-            guard page.hasMore, let next = page.after else { return (records, first ?? page) }
+            guard page.hasMore, let next = page.after else { return (records, first ?? page, page) }
             after = next
         }
         throw Deviation("no end after \(Self.pagesMax) pages")
@@ -194,7 +194,7 @@ extension ConformanceRun {
             if let problem = answer.errors.first?.problem {
                 try isChangeOfShare(problem)
                 try require(!news.isListed, "the problem \(problem.code) right after a listing")
-                let (records, first) = try await listed(party)
+                let (records, first, _) = try await listed(party)
                 news.isListed = true
                 news.came += records.filter { mirror.records[$0]?.version != $1.version }.map(\.key)
                 news.left += mirror.records.filter { records[$0.key] == nil }.map {

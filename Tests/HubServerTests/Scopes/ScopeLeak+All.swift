@@ -225,6 +225,13 @@ extension ScopeLeak {
                 ConformanceTests.each("streams", in: &object) { add(record, to: "records", of: &$0) }
             }),
         ScopeLeak(
+            what: "tells a scope of others at the end of a listing", noticedBy: "scope-listing-told",
+            spoil: first(listing) { page, _ in
+                guard var scopes = page["scopes"]?.object else { return }
+                scopes["site"] = .array((scopes["site"]?.array ?? []) + [.string(south)])
+                page["scopes"] = .object(scopes)
+            }),
+        ScopeLeak(
             what: "compares with all records", noticedBy: "scope-verify",
             spoil: first("/v1/sync/verify") { object, _ in
                 let bucket = EntityDigest.bucket(of: RecordID(trusted: foreign))
