@@ -114,6 +114,8 @@ package enum Ablation: String, Sendable, CaseIterable {
     case othersTold
     /// A comparison is about the records of all scopes.
     case digestsOfAll
+    /// The scopes at the end of a listing are not compared with what it has not shown.
+    case toldScopesIgnored
     /// Unsent work is dropped with the record that leaves the share.
     case revokedWorkDropped
     /// The hub merges a change as it was written, and not in the present version of its schema.

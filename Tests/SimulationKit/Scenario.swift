@@ -189,6 +189,11 @@ package struct Scenario: Sendable, Hashable {
         case .lostScopesKept:
             // An operator takes a scope from a device that has records of it, and no group grants it again.
             (agents, sharesOut, usesGroups) = (3, true, false)
+        case .toldScopesIgnored:
+            // A hub goes back to a backup, in which a device has fewer sites than it has records of.
+            faults.insert(.hubRestore)
+            faults.subtract([.portal, .auth, .restore, .clone, .poison, .collect])
+            (agents, sharesOut, usesGroups, deletesFreely) = (3, true, false, 1)
         case .revokedBroughtBack:
             // A document is on its way to a device whose share loses the record meanwhile.
             faults.subtract([.portal, .auth, .poison, .restore, .clone, .hubRestore, .rollback, .link, .metered, .pause])

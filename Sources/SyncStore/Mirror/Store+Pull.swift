@@ -291,7 +291,7 @@ extension Store {
         of entity: EntityName, _ eid: Int64, _ listing: Listing, only: Set<UInt8>? = nil, share: EntityShare? = nil,
         _ summary: inout PullSummary
     ) throws(StoreError) {
-        let found = try missing(in: listing, of: eid, only: only, share)
+        let found = try missing(in: listing, of: eid, only: only, options.ablations.contains(.toldScopesIgnored) ? nil : share)
         var missing = found.unexplained
         if options.ablations.contains(.sweepSkipped) { missing = [] }
         if options.ablations.contains(.versionsAsPlaces), let head = try memory().standing?.head {
