@@ -48,6 +48,10 @@ extension EndToEnd {
                 // Nothing of it has used up the one-time token.
                 let other = try await stand.agentctl("join", hub, token, "--root", "\(stand.folder)/other")
                 #expect(other.status == 0, "\(other.talk)")
+                // A relative folder is one in the folder of the caller.
+                let relative = try await stand.agentctl("join", hub, token, "--root", "here")
+                #expect(relative.status == 0, "\(relative.talk)")
+                #expect(files("\(stand.folder)/here").keys.sorted() == ["etc/agentd/conf.d/90-join.yaml", "etc/credstore/hub-token"])
             }
         }
 

@@ -218,7 +218,8 @@ private struct JoinFiles {
     }
 
     private func makeFolder(of path: String) {
-        var made = ""
+        // --root may be a relative path.
+        var made = path.hasPrefix("/") ? "" : "."
         for part in path.split(separator: "/").dropLast() {
             made += "/" + part
             // A failure shows when the file in it cannot be written.
