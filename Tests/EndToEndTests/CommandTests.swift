@@ -52,6 +52,25 @@ extension EndToEnd {
             }
         }
 
+        @Test("Without an agent each command names the socket and the reason, also the one that sends a descriptor")
+        func absentAgent() async throws {
+            let folder = try NewFolder.make("/tmp/edge-sync")
+            defer { try? FileManager.default.removeItem(atPath: folder) }
+            let file = "\(folder)/photo"
+            try "photo".write(toFile: file, atomically: false, encoding: .utf8)
+            for words in [["status"], ["blobs", "add", file]] {
+                let refused = try await Child.run(
+                    [Programs.agentctl] + words, environment: ["AGENTD_SOCKET": "\(folder)/agent.sock"], in: folder)
+                #expect(refused.status == 2)
+                #expect(
+                    refused.talk == """
+                        agentctl: no agent answers at \(folder)/agent.sock: No such file or directory
+                          is agentd running? --socket or AGENTD_SOCKET points elsewhere
+
+                        """)
+            }
+        }
+
         @Test("A form is tried, published and filled in: completed with holes is refused, and progress says what is missing")
         func form() async throws {
             let entities = """

@@ -19,7 +19,11 @@ package struct DescriptorSender: Sendable {
     ///   - descriptor: Descriptor to send. It stays open in this process.
     package func send(_ head: [UInt8], with descriptor: Int32) throws(TransportError) -> HTTPResponse {
         let socket = sync_unix_connect(socketPath)
-        guard socket >= 0 else { throw Self.failure(.unreachable, "connect to \(socketPath)") }
+        guard socket >= 0 else {
+            // In brackets, as the detail of curl has the system's message: `AgentError` takes it from there.
+            let message = String(cString: strerror(errno))
+            throw TransportError(.unreachable, doing: "connect to \(socketPath)", detail: "no connection (\(message))")
+        }
         defer { close(socket) }
         guard withUnsafePointer(to: descriptor, { sync_send_descriptors(socket, head, head.count, $0, 1) }) == 0 else {
             throw Self.failure(.broken, "send the request to \(socketPath)")
