@@ -26,15 +26,16 @@ extension EndToEnd {
 
         /// The longest walks first.
         private static let pages = [
-            "apps", "first-form", "files", "hub", "two-customers", "first-hour", "conflicts", "troubleshooting", "queries", "operation",
-            "rest-backend", "forms", "schemas", "links-and-cost", "scopes", "hub-on-postgresql", "install", "security", "limits",
+            "apps", "first-form", "files", "hub", "two-customers", "hub-on-postgresql", "first-hour", "conflicts", "troubleshooting",
+            "queries", "operation", "rest-backend", "forms", "schemas", "links-and-cost", "scopes", "install", "security", "limits",
+            "figures",
         ]
 
         @Test(
-            "Every command of 19 pages prints what the page shows, unless the page gives a reason to leave it out",
+            "Every command of 20 pages prints what the page shows, unless the page gives a reason to leave it out",
             .enabled(if: python != nil && path(of: "jq") != nil && path(of: "curl") != nil))
         func walks() async throws {
-            #expect(Self.pages.count == 19)
+            #expect(Self.pages.count == 20)
             // Walks wait for devices most of the time, so two at a time are quicker and need no more of the processor.
             try await withThrowingTaskGroup(of: Output.self) { group in
                 var left = Self.pages.filter { $0 != "hub-on-postgresql" || PostgresServer.isInstalled }.makeIterator()
