@@ -16,7 +16,9 @@ extension Simulation {
             guard now < drainUntil else { throw Broken("everything drains", waiting.joined(separator: "; ")) }
             return plan(.operatorLooks, in: scenario.isShort ? .seconds(20) : .seconds(30))
         }
-        let behind = agents.filter { $0.engine?.cycle != nil || $0.engine?.isCaughtUp != true || !knowsSchemas($0) }
+        let behind = agents.filter {
+            $0.engine?.cycle != nil || $0.engine?.isCaughtUp != true || !knowsSchemas($0) || hasJustFailed($0)
+        }
         let left = try waiting()
         if behind.isEmpty, left.isEmpty {
             // An agent learned of a new history late and offered its records, after the others had pulled.
@@ -31,6 +33,9 @@ extension Simulation {
         for agent in behind where agent.engine?.cycle == nil { try feed(.requested(SyncRequest()), to: agent) }
         plan(.operatorLooks, in: .seconds(10))
     }
+
+    /// An agent that has not heard of the newest commit counts itself as caught up. In a short history a call may time out that late.
+    private func hasJustFailed(_ agent: SimAgent) -> Bool { scenario.isShort && agent.engine?.memory.lastError != nil }
 
     private func remind() throws(Broken) {
         (appliedWhenReminded, configsWhenReminded) = (oracle.appliedCount, configsTaken)
