@@ -158,4 +158,59 @@ struct EngineShareTests {
         rig.keepHouse()
         #expect(rig.untilWake.map { $0 > .seconds(5) } ?? true)
     }
+
+    /// A device whose push was answered under the scopes `m1`, and whose next pull is answered under others.
+    private func pulled(under mark: String) -> EngineRig {
+        let batch = Rig.batch(1...1)
+        var rig = Rig.pushing(batch)
+        rig.answer(Self.marked(Rig.push(Rig.accepted(batch)), "m1"))
+        guard case .applyResults(_, _, _, writtenUnder: ["m1"])? = rig.command else {
+            Issue.record("the mark was to be stored with the verdicts, not \(rig.asked ?? "nothing")")
+            return rig
+        }
+        rig.stored(.resultsApplied(Rig.summary(done: 1), next: nil))
+        rig.keepHouse()
+        rig.begin()
+        rig.answer(Self.marked(Rig.hello(head: 11), mark))
+        rig.stored(.batch(nil, retryAt: nil))
+        rig.stored(.streams([Rig.position(Rig.sites, "s1"), Rig.position(Rig.works, "c1")]))
+        rig.answer(Self.marked(Rig.pull(head: 11), mark))
+        return rig
+    }
+
+    // Fault: a record that a verdict has shown stays in the mirror, because the cursors know neither its scope nor that it is lost.
+    @Test("After verdicts under scopes that the next pull is not made under any more, the share is listed anew, once")
+    func lostBetweenPulls() {
+        var rig = pulled(under: "m2")
+        guard case .restartShares([Rig.sites, Rig.works])? = rig.command else {
+            Issue.record("the share was to be listed, not \(rig.asked ?? "nothing")")
+            return
+        }
+        #expect(rig.engine.memory.writtenUnder == ["m1"], "a failure of the store must not forget it")
+        rig.stored(.done)
+        #expect(rig.engine.memory.writtenUnder == [])
+        rig.stored(.streams([Rig.listing(Rig.works)]))
+        rig.answer(Self.marked(Rig.snapshot(Rig.works, [], start: "n1"), "m2"))
+        rig.stored(.snapshotApplied(PullSummary(), Rig.position(Rig.works, "n1")))
+        rig.answer(Self.marked(Rig.pull(head: 11), "m2"))
+        rig.stored(.pullApplied(PullSummary()))
+        #expect(rig.asked == "claim")
+        #expect(rig.engine.memory.readUnder == "m2")
+    }
+
+    @Test("A pull under the scopes of the verdicts needs no listing, and later verdicts under the same scopes are not stored")
+    func readAsWritten() {
+        var rig = pulled(under: "m1")
+        #expect(rig.asked == "applyPull")
+        rig.stored(.pullApplied(PullSummary()))
+        #expect(rig.engine.memory.readUnder == "m1")
+        #expect(rig.engine.memory.writtenUnder == [])
+        let batch = Rig.batch(2...2)
+        rig.stored(.batch(batch, retryAt: nil))
+        rig.answer(Self.marked(Rig.push(Rig.accepted(batch)), "m1"))
+        guard case .applyResults(_, _, _, writtenUnder: nil)? = rig.command else {
+            Issue.record("nothing was to be stored but the verdicts, not \(rig.asked ?? "nothing")")
+            return
+        }
+    }
 }
