@@ -239,9 +239,20 @@ struct HistoryTests {
         memory.healing = EngineMemory.Healing(epoch: "new", askedSeq: 412, requeued: 3)
         memory.pulledAt = agent.now.wall
         memory.leftOut = LeftOutRecords(["works": ["w-1"]])
+        (memory.readUnder, memory.writtenUnder) = ("m1", ["m2", "m3"])
         try agent.store.remember(memory, at: agent.now)
         try agent.crash()
         #expect(try agent.store.memory() == memory)
+    }
+
+    @Test("The marks of the scopes under which verdicts were recorded are on flash with the verdicts")
+    func writtenUnder() throws {
+        let agent = try TestAgent()
+        try agent.create("r1")
+        let sent = try agent.claim()
+        _ = try agent.store.applyResults(sent.map { .accepted($0.key, 1) }, next: nil, writtenUnder: ["m1"], at: agent.now)
+        try agent.crash()
+        #expect(try agent.store.memory().writtenUnder == ["m1"])
     }
 
     @Test("Records that the hub has left out are stored in the commit of the page that named them")
