@@ -49,6 +49,15 @@ struct ShownRecordTests {
         #expect(try bench.data("audits", "a-1") == ["n": 9, "text": "yours", "other": 1])
     }
 
+    // Fault: a device whose listing did not show a record made it again, and kept a document without what others had written.
+    @Test("A creation of a record that is there shows it, though the device names its version")
+    func madeAgain() throws {
+        let bench = try bench()
+        let results = try bench.verdicts([Sent("k-1", seq: 2, .create, data: ["n": 1], base: 2)])
+        #expect(results.map { $0.shows } == [true])
+        #expect(computed(results, of: [MutationContent(.create, data: ["n": 1])]) == (try bench.data("audits", "a-1")))
+    }
+
     @Test("A refused atomic list leaves nothing shown")
     func group() throws {
         let bench = try bench()

@@ -75,7 +75,7 @@ extension Simulation {
         try useRules(agent)
         guard agent.store != nil else { return }
         try verify(agent)
-        try feed(.enqueued(.normal), to: agent)
+        plan(.reopened(agent: agent.index, life: agent.life), in: .zero)
     }
 
     /// Passes an event to the engine and carries out its effects, one after the other.

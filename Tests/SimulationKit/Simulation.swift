@@ -31,6 +31,8 @@ package final class Simulation {
         /// A fault or an outside event strikes.
         case weather
         case starts(agent: Int)
+        /// After a failed commit a living process has opened its store again.
+        case reopened(agent: Int, life: Int)
         case link(agent: Int, up: Bool)
         case costsNothing(agent: Int)
         case resumes(agent: Int)
@@ -193,6 +195,8 @@ package final class Simulation {
         case .appRepeats(let request): try submit(request)
         case .weather: try weather()
         case .starts(let index): try start(agents[index])
+        case .reopened(let index, let life):
+            if agents[index].life == life { try feed(.enqueued(.normal), to: agents[index]) }
         case .link(let index, let up): try link(agents[index], up: up)
         case .costsNothing(let index): try metered(agents[index], false)
         case .resumes(let index): try feed(.resumed, to: agents[index])

@@ -38,6 +38,8 @@ extension PushBatch {
         }
         // A restored record may exceed a limit already.
         let before = working.record?.data ?? working.record?.kept?.data
+        // A device that makes a record which is there does not hold it: a listing without it has removed it, for example.
+        let isMissed = mutation.content.action == .create && working.record?.data != nil
         if let fault = limitFault({ DocumentLimits.fault(ofFieldsIn: mutation.content, before: before?.count ?? 0) }) {
             return PushResult(key: key, verdict: .rejected(fault, current: nil))
         }
@@ -93,7 +95,7 @@ extension PushBatch {
             }
             records[mutation.record] = working
             for value in accepted.lost { losses.append((mutation.record, value)) }
-            var isKnown = try isComputable(accepted, mutation, working, rules)
+            var isKnown = isMissed ? false : try isComputable(accepted, mutation, working, rules)
             if !isKnown, accepted.isPlain, shown.contains(mutation.record) {
                 let computed = Fold.apply(mutation.content, to: before)
                 isKnown = computed == nil && working.record?.data == nil
