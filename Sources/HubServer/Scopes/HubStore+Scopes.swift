@@ -248,7 +248,12 @@ extension HubStore {
             return a.id == b.id ? a.state.rawValue < b.state.rawValue : a.id < b.id
         }
         var merged: [ScopeRow] = []
-        for row in sorted where merged.last.map({ $0.id != row.id || $0.version != row.version }) ?? true {
+        for row in sorted {
+            if let last = merged.indices.last, merged[last].id == row.id, merged[last].version == row.version {
+                // The device may have the record since it came into the other scope.
+                if let since = row.since { merged[last].since = min(since, merged[last].since ?? since) }
+                continue
+            }
             if merged.count == limit { break }
             merged.append(row)
         }

@@ -263,6 +263,21 @@ struct ScopeTests {
         #expect(told.sorted() == ["made", "made-and-changed", "old"])
     }
 
+    // Fault: of the two rows of the commit that moved the record, only that of its new scope was looked at, which it entered by another one.
+    @Test("A record that the device has made, and that moved between two scopes which the device lost, is taken back")
+    func movedBetweenLostScopes() throws {
+        let fleet = try ScopeBench()
+        fleet.grant(one, "site", "s-1", "s-2")
+        try fleet.pull(one)
+        #expect(try fleet.push(one, .create, "made", ["site": "s-2"]).code == "accepted")
+        fleet.revoke(one, "site", "s-1")
+        fleet.revoke(one, "site", "s-2")
+        try fleet.publish("made", ["site": "s-1"])
+        try fleet.publish("other", ["site": "s-1"])
+        let page = try #require(try fleet.bench.pull([(ScopeBench.orders, fleet.mirrors[one]?.cursor)], device: one).pages.first)
+        #expect(page.records.isEmpty && page.deletions.map(\.id.text) == ["made"])
+    }
+
     // Fault: the hub marks a file as uploaded in the transaction in which the device makes the record. The row of the scope then began with
     // the hub's commit, which is none of the device's, so the record stayed on the device for good.
     @Test("A record that the hub changes in the transaction in which the device makes it is taken back with the scope")

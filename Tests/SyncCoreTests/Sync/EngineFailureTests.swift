@@ -547,6 +547,15 @@ struct EngineFailureTests {
         #expect(rig.asked == "loadInFlight")
     }
 
+    @Test("A verdict about another mutation stands for none that is missing")
+    func otherResults() {
+        let batch = Rig.batch(1...2)
+        var rig = Rig.pushing(batch)
+        rig.answer(Rig.push(Array(Rig.accepted(batch).prefix(1)) + Rig.accepted(Rig.batch(77...77))))
+        rig.stored(.resultsApplied(Rig.summary(done: 1), next: nil))
+        #expect(rig.asked == "loadInFlight")
+    }
+
     @Test("Results for keys that were not sent are handed on, for the store to ignore and count")
     func unknownResults() {
         let batch = Rig.batch(1...1)

@@ -96,7 +96,7 @@ package struct PushPhase: Hashable, Sendable {
             head = response.head
             state.sizes.recordSuccess(of: batch, after: trip, growing: true)
             // A mutation without a verdict is still in flight: the next cycle settles it.
-            if response.results.count < batch.mutations.count { state.trigger(.again(at: state.now.instant)) }
+            if !response.covers(batch) { state.trigger(.again(at: state.now.instant)) }
             next = Self.limits(after: refusal, state)
             state.ask(
                 .applyResults(
@@ -119,6 +119,12 @@ package struct PushPhase: Hashable, Sendable {
 }
 
 extension PushResponse {
+    /// Returns whether each mutation of the batch has a verdict. An answer may have as many for others instead.
+    func covers(_ batch: Batch) -> Bool {
+        let answered = Set(results.map(\.key))
+        return batch.mutations.allSatisfy { answered.contains($0.key) }
+    }
+
     /// An answer without a single verdict about the batch counts as no answer.
     func check(against batch: Batch) throws(ReplyError) {
         let sent = Set(batch.mutations.map(\.key))
