@@ -18,6 +18,8 @@ extension Simulation {
             }
             let before = oracle.rules
             var isWhole = true
+            // The hub judges the members behind a forbidden one without it, and the model, which knows no rights, with it.
+            var isForbidden = false
             var ofUnit: [(RecordName, [RuleModel.Lost])] = []
             var last: [RecordName: JSONObject] = [:]
             for (item, result) in zip(push.items[index..<end], answer.results[index..<end]) {
@@ -25,6 +27,8 @@ extension Simulation {
                 case .accepted, .duplicate(.accepted, _): break
                 case .duplicate, .conflict, .rejected, .retry: isWhole = false
                 }
+                if isForbidden { continue }
+                if case .rejected(let problem, _) = result.verdict { isForbidden = problem.code == Problem.forbidden }
                 guard let one = try checkRule(item, result, agent, headBefore) else { continue }
                 ofUnit.append(one)
                 if let document = oracle.rules.document(one.0) { last[one.0] = document }
