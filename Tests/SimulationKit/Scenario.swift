@@ -199,6 +199,11 @@ package struct Scenario: Sendable, Hashable {
             faults.subtract([.portal, .auth, .poison, .restore, .clone, .hubRestore, .rollback, .link, .metered, .pause])
             (agents, sharesOut, keeps, usesGroups) = (3, true, true, false)
             (operations, records, pullInterval, faultsFor) = (60, 3, .seconds(20), .seconds(600))
+        case .hiddenParentsSeen:
+            // A device makes a record whose id one of others has, and in the same push a child of it.
+            faults = [.link]
+            (agents, sharesOut, hasParents, usesGroups) = (3, true, true, false)
+            (operations, records, batch, pullInterval, faultsFor) = (80, 2, 50, .seconds(20), .seconds(600))
         case .offersUnheard:
             // A record waits for a file of its device, which another device brings for a record of both.
             faults.subtract([.portal, .auth, .poison, .restore, .clone, .hubRestore, .rollback, .link, .metered, .pause])

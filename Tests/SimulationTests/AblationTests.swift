@@ -20,7 +20,8 @@ struct AblationTests {
     private static let rare: [Ablation] = [
         .cursorAtEnd, .sentCoalesced, .conflictLosesBase, .mergeForgotten, .requeueAboveHighest, .markIgnored, .unofferedIsDeleted,
         .coalescedInDoubt, .storedReadAsInput, .removalBeatsAddition, .versionsAsPlaces, .membersByArrival, .membersByField,
-        .newSchemasUnseen, .lostScopesKept, .toldScopesIgnored, .revokedBroughtBack, .offersUnheard,
+        .newSchemasUnseen, .lostScopesKept, .toldScopesIgnored, .revokedBroughtBack, .hiddenParentsSeen,
+        .offersUnheard,
     ]
 
     /// A seed in which the lack of the rule was noticed last. It is tried first, because the histories before it would take most of the
