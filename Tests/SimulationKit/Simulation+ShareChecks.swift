@@ -198,7 +198,9 @@ extension Simulation {
             if case .refused(let why) = right { throw breaks("no device changes what it may not", "accepted, although \(why)") }
         case .rejected(let problem, _) where problem.code == Problem.forbidden:
             try checkUnknown(problem, mutation, isHidden || before == nil && !oracle.shares.isKnown(name), breaks)
-            if right == .given, item.group == nil, case .accepted = expected {
+            // A change of a record that is not there has the answer of one of others.
+            let isThere = before != nil || mutation.content.action == .create
+            if right == .given, item.group == nil, isThere, case .accepted = expected {
                 throw breaks("a device may change what is its own", "it is forbidden: \(problem.detail)")
             }
         case .conflict, .rejected:
