@@ -155,9 +155,17 @@ class Gateway:
             self._agent.wait()
             self._agent = None
 
-    def signal_agent(self, how: signal.Signals) -> None:
+    def stop_agent(self) -> None:
+        """Ends when no thread of the agent runs any more."""
         assert self._agent is not None
-        self._agent.send_signal(how)
+        self._agent.send_signal(signal.SIGSTOP)
+        tasks = f"/proc/{self._agent.pid}/task"
+
+        def state(task: str) -> str:
+            with open(f"{tasks}/{task}/stat") as file:
+                return file.read().rsplit(")", 1)[1].split()[0]
+
+        until("the agent stands still", lambda: all(state(task) == "T" for task in os.listdir(tasks)))
 
     def log(self, name: str) -> str:
         with open(f"{self.folder}/{name}.log", errors="replace") as file:

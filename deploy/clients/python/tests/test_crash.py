@@ -57,7 +57,7 @@ class CrashTests(AgentTestCase):
     def test_a_request_that_died_with_the_agent(self) -> None:
         # The agent cannot read it, and is killed then.
         before = self._connections()
-        self.stand.signal_agent(signal.SIGSTOP)
+        self.stand.stop_agent()
         receipts: List[Any] = []
         client = self.make_client(self.stand.socket, deadline=PATIENCE)
         self.addCleanup(client.close)
