@@ -50,8 +50,8 @@ extension EndToEnd {
                 #expect(other.status == 0, "\(other.talk)")
                 // A relative folder is one in the folder of the caller.
                 let relative = try await Child.run(
-                    [Programs.agentctl, "join", hub, token, "--root", "here"], environment: ["AGENTD_SOCKET": "\(stand.folder)/none"],
-                    in: stand.folder)
+                    ["/bin/sh", "-c", "cd \"$0\" && exec \"$@\"", stand.folder, Programs.agentctl, "join", hub, token, "--root", "here"],
+                    environment: ["AGENTD_SOCKET": "\(stand.folder)/none"], in: stand.folder)
                 #expect(relative.status == 0, "\(relative.talk)")
                 #expect(files("\(stand.folder)/here").keys.sorted() == ["etc/agentd/conf.d/90-join.yaml", "etc/credstore/hub-token"])
             }
