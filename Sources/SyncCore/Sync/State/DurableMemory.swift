@@ -146,7 +146,10 @@ struct DurableMemory: Hashable, Sendable {
     ///
     /// - Returns: The marks to store with them; `nil`: those that are stored.
     mutating func recordVerdicts() -> Set<String>? {
-        guard let mark = memory.shareMark, mark != memory.readUnder, memory.writtenUnder.insert(mark).inserted else { return nil }
+        // One of two is another one than any mark of the next pull, so more of them say no more.
+        guard let mark = memory.shareMark, mark != memory.readUnder, memory.writtenUnder.count < 2,
+            memory.writtenUnder.insert(mark).inserted
+        else { return nil }
         return memory.writtenUnder
     }
 
