@@ -36,7 +36,7 @@ extension Agent {
             if relaxedLost > 0 {
                 raise(.relaxedLost, "\(relaxedLost) acknowledged mutations with durability relaxed did not reach the disk")
             }
-            // What the commit added is there, though its app was told of an unknown outcome, and may not ask again.
+            // The work of the commit is there, though its app was told of an unknown outcome, and may not ask again.
             if survived { handle(.enqueued(.normal)) }
         case .readFailed(let error, let relaxedLost):
             log.error("the disk could not be read", metadata: ["error": "\(error)", "relaxed_lost": "\(relaxedLost)"])

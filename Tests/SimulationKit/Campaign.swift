@@ -57,7 +57,7 @@ package enum Campaign {
         return results.sorted
     }
 
-    /// What came of many histories, of which only the broken ones are kept.
+    /// The outcome of many histories, of which only the broken ones are kept.
     package struct Sum: Sendable {
         package var histories = 0
         /// The broken histories, by seed.

@@ -6,7 +6,7 @@ import Synchronization
 /// that were prepared on them stay: SQLite needs 6 ms to prepare the statements of a hub and three agents, and less to run them in a short
 /// history.
 ///
-/// Whether a database was used before changes nothing in a history (`ReplayTests`). A database that a fault has replaced, and those of
+/// A database that was used before changes nothing in a history (`ReplayTests`). A database that a fault has replaced, and those of
 /// broken histories, are not used again.
 enum DatabasePool {
     /// Databases that are kept, enough for all lanes at once.

@@ -14,7 +14,8 @@ struct ConformanceCommand: ParsableCommand {
             the server does not offer are named, and are no failure.
 
             With --scoped it also checks how the server shares records out (deploy/api/PROTOCOL.md, section A16). \
-            This takes the tokens of three devices without grants of their own, of which the third has the role office. The entity of --scoped has scope: [site], and its field price \
+            This takes the tokens of three devices without grants of their own, of which the third has the role office. \
+            The entity of --scoped has scope: [site], and its field price \
             has the right office. A record of the entity of --grants grants the value of its field site to the device in its field \
             device; both fields have the right office.
 

@@ -8,6 +8,15 @@ struct ScopeTests {
     private let one = DeviceID.one
     private let two = DeviceID.two
 
+    /// Settings under which the records of an entity with these rules grant sites.
+    private static func granting(by source: EntityRules) -> (rules: RuleBook, access: AccessBook) {
+        var rules = ScopeBench.rules
+        rules.entities["assignments"] = source
+        var access = AccessBook()
+        access.sources = [GrantSource(entity: "assignments", device: "device", scope: "site")]
+        return (rules, access)
+    }
+
     @Test("A device receives its own records and those of its sites, and nothing else")
     func share() throws {
         let fleet = try ScopeBench()
@@ -68,12 +77,9 @@ struct ScopeTests {
 
     @Test("A record that grants scopes is deleted only by devices that may change its fields")
     func grantsTakenBack() throws {
-        var rules = ScopeBench.rules
         var source = EntityRules()
         source.fieldRights = ["device": .role("office"), "site": .role("office")]
-        rules.entities["assignments"] = source
-        var access = AccessBook()
-        access.sources = [GrantSource(entity: "assignments", device: "device", scope: "site")]
+        let (rules, access) = Self.granting(by: source)
         let fleet = try ScopeBench(rules: rules, access: access)
         fleet.bench.hub.settings.access.devices[two, default: Grants()].roles = ["office"]
         try fleet.publish("a", ["site": "s-1"])
@@ -92,13 +98,10 @@ struct ScopeTests {
         "A device grants itself nothing by a record, whatever right it has on the fields by itself",
         arguments: [nil, FieldRight.own, .scope, .everybody])
     func grantsItself(_ right: FieldRight?) throws {
-        var rules = ScopeBench.rules
         var source = EntityRules()
         source.declaredScope = ["device"]
         if let right { source.fieldRights = ["device": right, "site": right] }
-        rules.entities["assignments"] = source
-        var access = AccessBook()
-        access.sources = [GrantSource(entity: "assignments", device: "device", scope: "site")]
+        let (rules, access) = Self.granting(by: source)
         let fleet = try ScopeBench(rules: rules, access: access)
         try fleet.publish("a", ["site": "s-9"])
         try fleet.bench.hub.publish("assignments/of-hub", ["device": "gw-1", "site": "s-1"], at: fleet.bench.now)
@@ -119,12 +122,9 @@ struct ScopeTests {
     // Fault: the first thousand rows were those of one site, and hid the next site.
     @Test("A thousand records that grant one site hide no other site, and no device has more sites than count")
     func manyGrants() throws {
-        var rules = ScopeBench.rules
         var source = EntityRules()
         source.declaredWrite = .nobody
-        rules.entities["assignments"] = source
-        var access = AccessBook()
-        access.sources = [GrantSource(entity: "assignments", device: "device", scope: "site")]
+        let (rules, access) = Self.granting(by: source)
         let rows = try HubRows()
         do { _ = try ScopeBench(rules: rules, access: access, place: rows.place) }
         func grant(_ sites: [String], as name: String) throws {
@@ -355,12 +355,9 @@ struct ScopeTests {
     // Fault: a database that was emptied has no grants either, and every device forgets its mirror.
     @Test("A hub whose records grant scopes tells none as long as no record grants any")
     func lostGrants() throws {
-        var rules = ScopeBench.rules
         var source = EntityRules()
         source.declaredWrite = .nobody
-        rules.entities["assignments"] = source
-        var access = AccessBook()
-        access.sources = [GrantSource(entity: "assignments", device: "device", scope: "site")]
+        let (rules, access) = Self.granting(by: source)
         let fleet = try ScopeBench(rules: rules, access: access)
         try fleet.publish("a", ["site": "s-1"])
         #expect(try told(fleet) == [nil])
