@@ -141,23 +141,26 @@ extension Store {
     /// Stores the hub's standing, which it may not fall behind. It has a row of its own, because it is written with the verdicts and the
     /// rest of the memory is not.
     func keep(_ standing: HubStanding?) throws(StoreError) {
-        let meta = MetaTable(database)
         let text = standing.map { JSON.object($0.json).json } ?? ""
-        if try meta.text("standing") ?? "" != text { try meta.set("standing", text) }
+        try keep(text, as: "standing")
     }
 
     /// Stores the marks under which verdicts were recorded. They have a row of their own for the same reason.
     func keep(writtenUnder marks: Set<String>) throws(StoreError) {
-        let meta = MetaTable(database)
         let text = marks.isEmpty ? "" : JSON.list(marks.sorted()).json
-        if try meta.text("written_under") ?? "" != text { try meta.set("written_under", text) }
+        try keep(text, as: "written_under")
     }
 
     /// Stores the left-out records together with the pages that named them. It has a row of its own for the same reason.
     func keep(_ leftOut: LeftOutRecords) throws(StoreError) {
-        let meta = MetaTable(database)
         let text = leftOut.isEmpty ? "" : JSON.object(leftOut.json).json
-        if try meta.text("left_out") ?? "" != text { try meta.set("left_out", text) }
+        try keep(text, as: "left_out")
+    }
+
+    /// Writes a row of the engine's memory only when it changes.
+    private func keep(_ text: String, as name: String) throws(StoreError) {
+        let meta = MetaTable(database)
+        if try meta.text(name) ?? "" != text { try meta.set(name, text) }
     }
 }
 
