@@ -39,7 +39,7 @@ extension EndToEnd {
             Case(name: "pushed JSON cut in the middle", path: push, word: nil) {
                 $0.body.removeLast($0.body.count / 2)
             },
-            Case(name: "connection cut in the body", path: push, word: nil) { $0.isCut = true },
+            Case(name: "connection cut in the body", path: push, word: nil) { $0.missing = 1_000 },
             Case(name: "endless body", path: pull, word: nil) { answer in
                 answer.isEndless = true
                 answer.body = Array(repeating: UInt8(ascii: " "), count: 1 << 20)

@@ -11,9 +11,6 @@ struct FetchRecording {
     private(set) var lives: [IOLog] = []
     /// The files that records show, with their sizes in bytes.
     private(set) var files: [BlobDigest: Int64] = [:]
-    /// The first life left a part of a file that was on the medium.
-    private(set) var leftPart = false
-
     static let entities = """
               photos: { kind: record, files: ahead }
               audits: { kind: record }
@@ -21,19 +18,22 @@ struct FetchRecording {
 
     /// Large enough for several pieces, each of which is synced.
     private static let largeBytes = 3_000_000
-    /// A fast disk may have all of one before the pause holds.
-    private static let largeFiles = 4
+    /// What comes of such a file in the first life: the hub's answer is cut there.
+    private static let partBytes = 2_000_000
 
-    /// - Parameter stand: Its hub runs, and its agent has never run.
+    /// - Parameter stand: Its hub runs, and its agent has never run. A relay stands between them while it records.
     init(on stand: Stand) async throws {
         let neighbour = try await Neighbour("gw-2", on: stand)
         var small: [BlobDigest] = []
-        var large: [BlobDigest] = []
+        // Of the first one a part comes in the first life; the other one comes in the second life alone.
+        let cut: BlobDigest
+        let whole: BlobDigest
         do {
             for (entity, bytes) in [("photos", 300_000), ("photos", 70_000), ("audits", 500_000), ("audits", 1)] {
                 small.append(try await bring(bytes, entity, neighbour, stand))
             }
-            for number in 0..<Self.largeFiles { large.append(try await bring(Self.largeBytes + number, "audits", neighbour, stand)) }
+            cut = try await bring(Self.largeBytes, "audits", neighbour, stand)
+            whole = try await bring(Self.largeBytes + 1, "audits", neighbour, stand)
             // If the record came after its file, the hub's change of the placeholder comes with the next pull.
             try await neighbour.sync()
             try await neighbour.sync()
@@ -45,20 +45,22 @@ struct FetchRecording {
         await neighbour.stop()
         try FileManager.default.createDirectory(
             atPath: "\(stand.folder)/agent", withIntermediateDirectories: false, attributes: [.posixPermissions: NSNumber(value: 0o700)])
-        var partIsLeft = false
+        let relay = try TamperingRelay(hubPort: await stand.hubPort)
+        await stand.placeBetween("http://127.0.0.1:\(relay.port)")
         lives.append(
             try await Self.live(1, on: stand) {
                 let synced = try await stand.sync()
                 guard synced == "ok" else { throw StandError("the records do not come: \(synced)") }
                 for digest in small { try await Self.fetch(digest, on: stand) }
-                for digest in large where !partIsLeft { partIsLeft = try await Self.leavesPart(of: digest, on: stand) }
+                relay.use { Self.cut($0, $1, of: cut) }
+                try await Self.comesInPart(cut, on: stand)
             })
-        leftPart = partIsLeft
+        relay.use(nil)
         lives.append(
             try await Self.live(2, on: stand) {
-                _ = try await stand.client.resume()
-                for digest in large + small { try await Self.fetch(digest, on: stand) }
+                for digest in [cut, whole] + small { try await Self.fetch(digest, on: stand) }
             })
+        await stand.placeBetween(nil)
     }
 
     private mutating func bring(_ bytes: Int, _ entity: String, _ neighbour: Neighbour, _ stand: Stand) async throws -> BlobDigest {
@@ -87,24 +89,26 @@ struct FetchRecording {
         }
     }
 
-    /// - Returns: `false` if the file was whole before the pause held, or nothing of it is here.
-    private static func leavesPart(of digest: BlobDigest, on stand: Stand) async throws -> Bool {
-        guard try await part(of: digest, on: stand) != nil else { return false }
-        _ = try await stand.client.pause(PauseBody())
-        // The piece that was under way ends on its own; until then nothing holds the file up. The bytes of the piece are in the next
-        // answer.
-        while let part = try await part(of: digest, on: stand), !part.waits { await Pause.short() }
-        if let part = try await part(of: digest, on: stand), part.offset > 0 { return true }
-        _ = try await stand.client.resume()
-        return false
+    /// The hub's answer, without what lies behind the part.
+    private static func cut(_ path: String, _ answer: TamperingRelay.Answer, of digest: BlobDigest) -> TamperingRelay.Answer {
+        guard path.contains("\(digest)"), answer.status == 200 || answer.status == 206 else { return answer }
+        // The rest of the file from some offset on, or a piece of it.
+        let start = answer["Content-Range"].flatMap { Int($0.drop { !$0.isNumber }.prefix { $0.isNumber }) } ?? 0
+        var answer = answer
+        answer.missing = max(0, min(answer.body.count, start + answer.body.count - partBytes))
+        answer.body.removeLast(answer.missing)
+        return answer
     }
 
-    /// - Returns: The bytes of a file that are here, and `waits` when a reason keeps it from going on; `nil` for a complete file.
-    private static func part(of digest: BlobDigest, on stand: Stand) async throws -> (offset: Int64, waits: Bool)? {
-        let asked = try await stand.get(digest, wait: nil)
-        guard asked.status == 503 else { return nil }
-        let members = try JSONReader.read(asked.body).object
-        guard let offset = members?["offset"]?.int else { throw StandError("\(digest) is answered without its offset") }
-        return (offset, members?["reason"] != nil)
+    /// Waits for the part of a file. The question makes the agent fetch it.
+    private static func comesInPart(_ digest: BlobDigest, on stand: Stand) async throws {
+        while true {
+            let asked = try await stand.get(digest, wait: nil)
+            guard asked.status == 503, let offset = try JSONReader.read(asked.body).object?["offset"]?.int else {
+                throw StandError("\(digest) is not answered with its offset: \(asked.status)")
+            }
+            if offset > 0 { return }
+            await Pause.short()
+        }
     }
 }

@@ -173,8 +173,8 @@ actor Stand {
 
     // MARK: The agent
 
-    /// From its next start on the agent finds the hub at that address.
-    func placeBetween(_ url: String) {
+    /// From its next start on the agent finds the hub at that address; `nil`: at the hub's own.
+    func placeBetween(_ url: String?) {
         hubURLForAgent = url
     }
 

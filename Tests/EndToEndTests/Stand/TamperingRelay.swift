@@ -15,8 +15,8 @@ final class TamperingRelay: Sendable {
         var status = 200
         var headers: [(name: String, value: String)] = []
         var body: [UInt8] = []
-        /// Says in `Content-Length` that more follows, and closes.
-        var isCut = false
+        /// Bytes that follow the body as `Content-Length` says, and never come: the connection is closed in their place.
+        var missing = 0
         /// Sends the body over and over, without ever saying how long it is.
         var isEndless = false
 
@@ -143,7 +143,7 @@ final class TamperingRelay: Sendable {
     private static func write(_ answer: Answer, to client: Int32) {
         var head = "HTTP/1.1 \(answer.status) Whatever\r\nConnection: close\r\n"
         for header in answer.headers { head += "\(header.name): \(header.value)\r\n" }
-        if !answer.isEndless { head += "Content-Length: \(answer.body.count + (answer.isCut ? 1_000 : 0))\r\n" }
+        if !answer.isEndless { head += "Content-Length: \(answer.body.count + answer.missing)\r\n" }
         guard send(Array((head + "\r\n").utf8) + answer.body, to: client) else { return }
         guard answer.isEndless, !answer.body.isEmpty else { return }
         // The agent closes the connection when the body exceeds its limit.
