@@ -85,7 +85,7 @@ struct FetchRecording {
     private static func fetch(_ digest: BlobDigest, on stand: Stand) async throws {
         let came = try await stand.get(digest, wait: "2m")
         guard came.status == 200, SHA256.hash(came.body) == digest.bytes else {
-            throw StandError("\(digest) does not come: \(came.status)")
+            throw StandError("\(digest) does not come: \(came.status) \(String(decoding: came.body.prefix(1_000), as: UTF8.self))")
         }
     }
 
