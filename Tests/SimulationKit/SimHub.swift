@@ -254,9 +254,15 @@ final class SimHub {
 
     private func take(_ page: StreamPage) {
         for item in page.records {
-            records[RecordName(page.entity, item.id)] = (item.record.version, item.record.data)
+            let name = RecordName(page.entity, item.id)
+            records[name] = (item.record.version, item.record.data)
+            versions?.count(item.record.version, of: name)
         }
-        for item in page.deletions { records[RecordName(page.entity, item.id)] = nil }
+        for item in page.deletions {
+            let name = RecordName(page.entity, item.id)
+            records[name] = nil
+            versions?.count(item.version, of: name)
+        }
         cursors[page.entity] = page.cursor
     }
 }

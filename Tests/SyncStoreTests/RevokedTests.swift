@@ -64,6 +64,41 @@ struct RevokedTests {
         #expect(try agent.store.verify() == [])
     }
 
+    @Test("An acceptance that says so takes the record out of the share; work that was never sent is set aside")
+    func leftWithVerdict() throws {
+        let agent = try TestAgent()
+        let made = try agent.create("a", ["site": "s-2"])
+        let sent = try agent.claim()
+        let waiting = try agent.update("a", ["v": 2])
+        var result = PushResult.accepted(made.key, 7)
+        result.notes.hasLeft = true
+        _ = try agent.store.applyResults([result], next: nil, at: agent.now)
+        #expect(sent.map(\.key) == [made.key])
+        #expect(try agent.record("a") == nil)
+        #expect(try agent.states([made.key, waiting.key]) == ["done", "rejected"])
+        #expect(try agent.problem(waiting.key)?.code == "revoked")
+        #expect(try agent.store.verify() == [])
+        // The version that was told is not taken for known.
+        try agent.pull([("a", 7, ["v": 1])])
+        #expect(try agent.view("a") == #"{"v":1}"#)
+    }
+
+    @Test("A record that a later verdict of the same answer shows has not left")
+    func shownAfterwards() throws {
+        let agent = try TestAgent()
+        let list = [TestAgent.mutation(.create, "a", ["site": "s-2"]), TestAgent.mutation(.update, "a", ["site": "s-1"])]
+        let keys = try agent.list(list).map(\.key)
+        #expect(try agent.claim().map(\.key) == keys)
+        var left = PushResult.accepted(keys[0], 7)
+        left.notes.hasLeft = true
+        let shown = PushResult(
+            key: keys[1],
+            verdict: .accepted(version: 7, serverID: nil, record: HubRecord(version: 7, data: ["site": "s-1", "v": 1]), merged: []))
+        _ = try agent.store.applyResults([left, shown], next: nil, at: agent.now)
+        #expect(try agent.view("a") == #"{"site":"s-1","v":1}"#)
+        #expect(try agent.store.verify() == [])
+    }
+
     // Fault: a page that comes twice sets aside what an app has made since.
     @Test("A revocation of what is not here changes nothing, and neither does one that comes twice")
     func nothingHere() throws {

@@ -64,6 +64,11 @@ package struct RecordVersions: Sendable {
         return counter.atHub[place]
     }
 
+    /// Gives a version of the hub its number, whether a client was told of it or not.
+    package mutating func count(_ version: Int64, of name: RecordName) {
+        if version > 0 { counters[name, default: Counter(name)].add(version) }
+    }
+
     // MARK: - Requests
 
     package func atHub(_ request: HTTPRequest) -> HTTPRequest {

@@ -110,6 +110,7 @@ extension PushBatch {
                     merged: working.view?.lower(accepted.merged) ?? accepted.merged))
             result.notes.isClockClamped = accepted.isClockClamped
             result.notes.kept = working.view?.lower(values: accepted.kept) ?? accepted.kept
+            result.notes.hasLeft = !isKnown && working.isHidden
             return result
         }
     }

@@ -277,8 +277,8 @@ package struct EngineMemory: Hashable, Sendable {
     package var shareMark: String?
     /// The mark under which all streams were last read to their end; `nil`: none, or they were read under several.
     package var readUnder: String?
-    /// The marks under which verdicts were recorded since then, other than ``readUnder``. Verdicts show records of the scopes of their
-    /// moment. A pull under still other scopes takes only records of the scopes of its cursor away.
+    /// The marks under which verdicts were recorded since then: those other than ``readUnder``, and those of verdicts that have shown a
+    /// record. A verdict shows it by the scopes of its moment. A pull under still other scopes takes away only what its cursor knows.
     package var writtenUnder: Set<String> = []
     /// The state of the present history that the hub may not fall behind; `nil` before its first answer to a push.
     package var standing: HubStanding?

@@ -103,7 +103,7 @@ package struct PushResult: Hashable, Sendable {
         self.notes = notes
     }
 
-    /// The hub's additions to a verdict. None changes the verdict's meaning for the store.
+    /// The hub's additions to a verdict.
     package struct Notes: Hashable, Sendable {
         /// The stamp was too far ahead of the hub's clock and was replaced by the hub's own time.
         package var isClockClamped = false
@@ -113,6 +113,8 @@ package struct PushResult: Hashable, Sendable {
         package var problem: Problem?
         /// The versions of the hub's schemas, where the record is shown in an older one. Not in the body.
         package var newerSchemas: SchemaNumbers?
+        /// With an `accepted`: the record has left the share of the device with this change, and the device does not know its document.
+        package var hasLeft = false
         /// With a `duplicate`: the fields of the first answer, which was a conflict.
         package var fields: [String] = []
     }
@@ -131,6 +133,15 @@ package struct PushResult: Hashable, Sendable {
     }
 
     package enum Original: String, Hashable, Sendable { case accepted, rejected, conflict }
+
+    /// The verdict has a document of the hub.
+    package var showsRecord: Bool {
+        switch verdict {
+        case .accepted(_, _, let record, _): record != nil
+        case .duplicate(_, .record), .conflict(_, .record), .rejected(_, .record?): true
+        case .duplicate, .conflict, .rejected, .retry: false
+        }
+    }
 }
 
 /// A record as the hub sends it: always the complete document.

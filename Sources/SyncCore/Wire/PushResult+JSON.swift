@@ -10,6 +10,7 @@ extension PushResult {
                 writer.member("record", record?.json)
                 if !merged.isEmpty { writer.member("merged", JSON.list(merged)) }
                 if !notes.kept.isEmpty { writer.member("kept", JSON.object(notes.kept)) }
+                if notes.hasLeft { writer.member("left", true) }
             case .duplicate(let original, let current):
                 writer.member("status", "duplicate")
                 writer.member("original", original.rawValue)
@@ -46,7 +47,10 @@ extension PushResult {
     private static func notes(_ status: String, _ object: JSONObject) -> Notes {
         var notes = Notes()
         notes.isClockClamped = object["clock_clamped"]?.bool == true
-        if status == "accepted" { notes.kept = object["kept"]?.object ?? [:] }
+        if status == "accepted" {
+            notes.kept = object["kept"]?.object ?? [:]
+            notes.hasLeft = object["left"]?.bool == true
+        }
         if status == "duplicate" {
             if let problem = object["problem"], problem.object != nil { notes.problem = Problem(problem) }
             notes.fields = (object["fields"]?.array ?? []).compactMap(\.text)

@@ -39,6 +39,9 @@ extension Store {
         }
         pass.unmet.removeAll()
         for (rid, seq) in pass.returned.sorted(by: { $0.key < $1.key }) { try returnLater(of: rid, after: seq) }
+        for rid in pass.hasLeft.filter(\.value).keys.sorted() {
+            if let row = pass.records[rid]?.row { try revoke(row, &pass.records) }
+        }
         try finish(pass.records)
         for group in pass.groups { try refreshReadiness(ofGroup: group) }
         // Mutations that waited for these can go in the very next batch.
@@ -93,6 +96,7 @@ extension Store {
         case .accepted(let version, let serverID, let record, let merged):
             if let record, !merged.isEmpty { try keepLost(by: row, merged, RemoteSide(record)) }
             try accept(row, version: version, serverID: serverID, record: record, &pass)
+            if let rid = row.rid, result.notes.hasLeft || record != nil { pass.hasLeft[rid] = result.notes.hasLeft }
         case .duplicate(.accepted, let current):
             try acceptDuplicate(row, current, &pass)
         case .duplicate(.rejected, let current):

@@ -67,6 +67,7 @@ enum CorpusReading {
         case .retry(let problem, _): words = "again later, \(problem?.code ?? "no reason")"
         }
         for member in result.notes.kept.members { words += ", kept \(member.name.text) \(member.value.json)" }
+        if result.notes.hasLeft { words += ", record has left the share" }
         return words + (result.notes.isClockClamped ? ", clock clamped" : "")
     }
 

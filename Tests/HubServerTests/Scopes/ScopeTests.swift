@@ -411,6 +411,23 @@ struct ScopeTests {
         #expect(try fleet.push(one, .update, "a", ["note": "late"], base: 2).code == "forbidden")
     }
 
+    // Fault: the device keeps what it has written as the whole record, and believes it after a new grant, because the version is the same.
+    @Test("A device that makes a record which is there and hands it away learns that it has left; what it knows whole it needs not learn")
+    func makesAndHandsAway() throws {
+        let fleet = try ScopeBench()
+        fleet.grant(one, "site", "s-1")
+        try fleet.publish("a", ["site": ["s-1", "s-2"], "note": "theirs"])
+        try fleet.publish("b", ["site": ["s-1", "s-2"]])
+        let results = try fleet.bench.verdicts([
+            Sent("k-1", seq: 1, .create, "work_orders", id: "a", data: ["site": "s-2"]),
+            Sent("k-2", seq: 2, .update, "work_orders", id: "b", data: ["site": "s-2"], base: 2),
+            Sent("k-3", seq: 3, .create, "work_orders", id: "c", data: ["site": "s-1"]),
+        ])
+        #expect(results.map(\.verdict) == [3, 4, 5].map { .accepted(version: $0, serverID: nil, record: nil, merged: []) })
+        #expect(results.map(\.notes.hasLeft) == [true, false, false])
+        #expect(try fleet.bench.hub.record("work_orders/a")?.data == ["site": "s-2", "note": "theirs"])
+    }
+
     @Test("An atomic list with one forbidden member is refused as a whole")
     func groups() throws {
         let fleet = try ScopeBench()

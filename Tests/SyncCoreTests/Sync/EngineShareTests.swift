@@ -198,6 +198,22 @@ struct EngineShareTests {
         #expect(rig.engine.memory.readUnder == "m2")
     }
 
+    // Fault: the record was there before, and others changed it after this device, so the feed of the hub cannot name it.
+    @Test("A verdict that shows a record is stored with its mark, although the last pull had the same")
+    func shownRecord() {
+        var rig = pulled(under: "m1")
+        rig.stored(.pullApplied(PullSummary()))
+        let batch = Rig.batch(2...2)
+        rig.stored(.batch(batch, retryAt: nil))
+        var shown = Rig.accepted(batch)
+        shown[0].verdict = .accepted(version: 12, serverID: nil, record: HubRecord(version: 12, data: ["v": 1]), merged: [])
+        rig.answer(Self.marked(Rig.push(shown), "m1"))
+        guard case .applyResults(_, _, _, writtenUnder: ["m1"])? = rig.command else {
+            Issue.record("the mark was to be stored with the verdicts, not \(rig.asked ?? "nothing")")
+            return
+        }
+    }
+
     @Test("A pull under the scopes of the verdicts needs no listing, and later verdicts under the same scopes are not stored")
     func readAsWritten() {
         var rig = pulled(under: "m1")

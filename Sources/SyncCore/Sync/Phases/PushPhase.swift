@@ -101,7 +101,7 @@ package struct PushPhase: Hashable, Sendable {
             state.ask(
                 .applyResults(
                     state.marked(response.results), next: next, standing: state.stand(at: response.head),
-                    writtenUnder: state.durable.recordVerdicts()))
+                    writtenUnder: state.durable.recordVerdicts(response.results)))
         case .backend(let results):
             guard !results.isEmpty else { return state.failWithoutResults(refusal) }
             let counted = state.judge(results, of: batch)

@@ -56,7 +56,7 @@ package struct SettlePhase: Hashable, Sendable {
             state.ask(
                 .applyResults(
                     state.marked(response.results), next: nil, standing: state.stand(at: response.head),
-                    writtenUnder: state.durable.recordVerdicts()))
+                    writtenUnder: state.durable.recordVerdicts(response.results)))
         case .backend(let results):
             guard !results.isEmpty else { return state.failWithoutResults(refusal) }
             state.ask(.applyRest(state.judge(results, of: batch), next: nil))

@@ -144,16 +144,19 @@ struct DurableMemory: Hashable, Sendable {
 
     /// Verdicts of the last answer are about to be recorded.
     ///
+    /// A verdict that shows a record brings one that no cursor may know: others made it, and perhaps changed it afterwards. If its scope is
+    /// lost before the next pull, the feed cannot name it.
+    ///
     /// - Returns: The marks to store with them; `nil`: those that are stored.
-    mutating func recordVerdicts() -> Set<String>? {
+    mutating func recordVerdicts(_ results: [PushResult]) -> Set<String>? {
         // One of two is another one than any mark of the next pull, so more of them say no more.
-        guard let mark = memory.shareMark, mark != memory.readUnder, memory.writtenUnder.count < 2,
-            memory.writtenUnder.insert(mark).inserted
+        guard let mark = memory.shareMark, mark != memory.readUnder || results.contains(where: \.showsRecord),
+            memory.writtenUnder.count < 2, memory.writtenUnder.insert(mark).inserted
         else { return nil }
         return memory.writtenUnder
     }
 
-    /// Verdicts have shown records of scopes that the device had neither at its last pull nor at the last answer: no pull takes them away.
+    /// Verdicts have shown records of scopes that the device had at that moment and has no more: no pull takes them away.
     var mustListShares: Bool { memory.writtenUnder.contains { $0 != memory.shareMark } }
 
     /// All streams were read to their end, or are about to be listed.
