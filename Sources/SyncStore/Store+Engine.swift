@@ -145,7 +145,7 @@ extension Store {
         try keep(text, as: "standing")
     }
 
-    /// Stores the marks under which verdicts were recorded. They have a row of their own for the same reason.
+    /// Stores the marks under which verdicts and parts of pulls were recorded. They have a row of their own for the same reason.
     func keep(writtenUnder marks: Set<String>) throws(StoreError) {
         let text = marks.isEmpty ? "" : JSON.list(marks.sorted()).json
         try keep(text, as: "written_under")

@@ -245,7 +245,7 @@ struct HistoryTests {
         #expect(try agent.store.memory() == memory)
     }
 
-    @Test("The marks of the scopes under which verdicts were recorded are on flash with the verdicts")
+    @Test("The marks of the scopes under which verdicts and pages were recorded are on flash with them")
     func writtenUnder() throws {
         let agent = try TestAgent()
         try agent.create("r1")
@@ -253,6 +253,11 @@ struct HistoryTests {
         _ = try agent.store.applyResults(sent.map { .accepted($0.key, 1) }, next: nil, writtenUnder: ["m1"], at: agent.now)
         try agent.crash()
         #expect(try agent.store.memory().writtenUnder == ["m1"])
+        var page = TestAgent.page([("a", 3, ["n": 1])])
+        page.writtenUnder = ["m1", "m2"]
+        _ = try agent.store.applyPull(page, at: agent.now)
+        try agent.crash()
+        #expect(try agent.store.memory().writtenUnder == ["m1", "m2"])
     }
 
     @Test("Records that the hub has left out are stored in the commit of the page that named them")

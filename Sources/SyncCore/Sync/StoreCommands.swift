@@ -279,6 +279,7 @@ package struct EngineMemory: Hashable, Sendable {
     package var readUnder: String?
     /// The marks under which verdicts were recorded since then: those other than ``readUnder``, and those of verdicts that have shown a
     /// record. A verdict shows it by the scopes of its moment. A pull under still other scopes takes away only what its cursor knows.
+    /// Also the marks of pulls under other scopes that have not come to their end.
     package var writtenUnder: Set<String> = []
     /// The state of the present history that the hub may not fall behind; `nil` before its first answer to a push.
     package var standing: HubStanding?

@@ -127,6 +127,8 @@ package struct PullResponse: Hashable, Sendable {
     package var newerSchemas: SchemaNumbers?
     /// All records that are left out now, if these pages have changed them: stored with the pages, because the hub does not repeat them.
     package var leftOut: LeftOutRecords?
+    /// ``EngineMemory/writtenUnder``, stored with the pages; `nil`: as it is stored. Not in the body.
+    package var writtenUnder: Set<String>?
 
     package init(epoch: String?, head: Int64, pages: [StreamPage], errors: [StreamError] = []) {
         self.epoch = epoch

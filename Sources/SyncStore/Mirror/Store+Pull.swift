@@ -50,6 +50,7 @@ extension Store {
             }
             if let standing = response.standing { try keep(standing) }
             if let leftOut = response.leftOut { try keep(leftOut) }
+            if let writtenUnder = response.writtenUnder { try keep(writtenUnder: writtenUnder) }
             try dropLeavingFiles(&summary)
         }
         return summary

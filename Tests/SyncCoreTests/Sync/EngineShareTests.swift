@@ -23,9 +23,11 @@ struct EngineShareTests {
     }
 
     /// A cycle that is about to pull.
-    private func pulling(_ streams: [StreamPosition], hello: HTTPResponse = Rig.hello()) -> EngineRig {
+    private func pulling(
+        _ streams: [StreamPosition], hello: HTTPResponse = Rig.hello(), memory: EngineMemory = EngineMemory(epoch: Rig.hub)
+    ) -> EngineRig {
         var rig = Rig()
-        rig.start()
+        rig.start(memory: memory)
         rig.wake()
         rig.answer(hello)
         rig.stored(.batch(nil, retryAt: nil))
@@ -212,6 +214,40 @@ struct EngineShareTests {
             Issue.record("the mark was to be stored with the verdicts, not \(rig.asked ?? "nothing")")
             return
         }
+    }
+
+    // Fault: a record that the device has made moved from a lost scope into a gained one. When that was lost in the middle of the pull, no
+    // cursor knew the record.
+    @Test("Scopes that change once more in the middle of a pull make the share be listed anew, also after a crash")
+    func lostWithinPull() {
+        var memory = EngineMemory(epoch: Rig.hub)
+        (memory.shareMark, memory.readUnder) = ("m1", "m1")
+        var rig = pulling([Rig.position(Rig.works, "c1")], hello: Self.marked(Rig.hello(), "m2"), memory: memory)
+        rig.answer(Self.marked(Rig.pull([Rig.page(Rig.works, cursor: "c2", hasMore: true)]), "m2"))
+        guard case .applyPull(let page)? = rig.command else {
+            Issue.record("the page was to be stored, not \(rig.asked ?? "nothing")")
+            return
+        }
+        #expect(page.writtenUnder == ["m2"])
+        rig.stored(.pullApplied(PullSummary()))
+        rig.answer(Self.marked(Rig.pull([Rig.page(Rig.works, cursor: "c3")]), "m3"))
+        guard case .restartShares([Rig.works])? = rig.command else {
+            Issue.record("the share was to be listed, not \(rig.asked ?? "nothing")")
+            return
+        }
+    }
+
+    @Test("A pull in several pages under one mark stores nothing beside its pages, and needs no listing")
+    func pagesUnderOneMark() {
+        var memory = EngineMemory(epoch: Rig.hub)
+        (memory.shareMark, memory.readUnder) = ("m1", "m1")
+        var rig = pulling([Rig.position(Rig.works, "c1")], hello: Self.marked(Rig.hello(), "m1"), memory: memory)
+        rig.answer(Self.marked(Rig.pull([Rig.page(Rig.works, cursor: "c2", hasMore: true)]), "m1"))
+        guard case .applyPull(let page)? = rig.command else {
+            Issue.record("the page was to be stored, not \(rig.asked ?? "nothing")")
+            return
+        }
+        #expect(page.writtenUnder == nil && rig.engine.memory.writtenUnder == [])
     }
 
     @Test("A pull under the scopes of the verdicts needs no listing, and later verdicts under the same scopes are not stored")

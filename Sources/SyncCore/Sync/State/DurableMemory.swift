@@ -156,7 +156,20 @@ struct DurableMemory: Hashable, Sendable {
         return memory.writtenUnder
     }
 
-    /// Verdicts have shown records of scopes that the device had at that moment and has no more: no pull takes them away.
+    /// A page of a pull that is not at its end is about to be recorded.
+    ///
+    /// The pages after the first tell of the records that have changed since. If the scopes of these pages are lost before the pull comes
+    /// to its end, no cursor knows which of the records this device has written.
+    ///
+    /// - Returns: See ``recordVerdicts(_:)``.
+    mutating func recordPartOfPull() -> Set<String>? {
+        guard let mark = memory.shareMark, let read = memory.readUnder, mark != read, memory.writtenUnder.count < 2,
+            memory.writtenUnder.insert(mark).inserted
+        else { return nil }
+        return memory.writtenUnder
+    }
+
+    /// The device may have records of scopes that it had for a while since its last whole pull and has no more: no pull takes them away.
     var mustListShares: Bool { memory.writtenUnder.contains { $0 != memory.shareMark } }
 
     /// All streams were read to their end, or are about to be listed.

@@ -87,6 +87,7 @@ struct FeedReading: Hashable, Sendable {
         // A page without news needs no write.
         if !usable.pages.isEmpty { usable.standing = standing }
         usable.newerSchemas = state.newerSchemas
+        if isHubs, !more.isEmpty { usable.writtenUnder = state.durable.recordPartOfPull() }
         state.ask(.applyPull(usable))
         return .wait(for: .applyingPull(unasked + more, restart: gone))
     }
