@@ -188,8 +188,8 @@ final class TamperingRelay: Sendable {
                 bodyStart = end + 4
                 let head = String(decoding: bytes[..<end], as: UTF8.self).lowercased()
                 isChunked = head.contains("transfer-encoding: chunked")
-                let length = head.components(separatedBy: "content-length:").dropFirst().first
-                wanted = Int(length?.prefix { $0 != "\r" }.trimmingCharacters(in: .whitespaces) ?? "0") ?? 0
+                let length = head.components(separatedBy: "\r\n").first { $0.hasPrefix("content-length:") }
+                wanted = length.flatMap { Int($0.dropFirst(15).trimmingCharacters(in: .whitespaces)) } ?? 0
             }
             if let start = bodyStart {
                 let body = Array(bytes[start...])
