@@ -1,6 +1,7 @@
 import Agent
 import LocalAPI
 import SyncCore
+import SyncYAML
 import Testing
 
 struct ConfigurationAccessTests {
@@ -35,6 +36,19 @@ struct ConfigurationAccessTests {
     func otherMachines() {
         let bare = Accounts(ownUser: 0, user: { _ in nil }, group: { _ in nil })
         #expect(AccessRules.standard(bare).rules == [AccessRule(.user(Account(name: "root", id: 0)), .admin)])
+    }
+
+    @Test("An agent that runs as the user 65534 may repeat its default rule; every other agent may let this user only read")
+    func nobody() throws {
+        func role(ownUser: UInt32) throws -> Role? {
+            let accounts = Accounts(ownUser: ownUser, user: { ["nobody": 65_534][$0] }, group: { _ in nil })
+            let text = "hub: { url: https://h }\naccess: [{ user: nobody, role: admin }]\n"
+            let loaded = try ConfigurationLoader.read([ConfigurationFile(name: "agentd.yaml", text: text)], accounts: accounts)
+            return loaded.configuration.access.decide(uid: 65_534, gid: 1, groups: [])?.role
+        }
+        #expect(try role(ownUser: 65_534) == .admin)
+        let error = try #require(throws: ConfigurationErrors.self) { try role(ownUser: 991) }
+        #expect(error.errors.map(\.description) == ["agentd.yaml:2:32: access[0].role: is too much for user 65534, expected read"])
     }
 
     @Test(

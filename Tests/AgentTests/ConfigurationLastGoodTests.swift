@@ -1,5 +1,6 @@
 import Agent
 import Glibc
+import LocalAPI
 import SyncCore
 import SyncYAML
 import Testing
@@ -26,6 +27,22 @@ struct ConfigurationLastGoodTests {
         #expect(loaded.configuration == original)
         #expect(damage.description == "agentd.yaml:1:1: the file is empty")
         #expect(loaded.settings.first { $0.key == "hub.url" }?.origin.description.hasPrefix("last-good.yaml:") == true)
+    }
+
+    @Test("An agent that runs as the user 65534 (nobody) reads its own kept copy again")
+    func copyOfNobody() throws {
+        let accounts = Accounts(ownUser: 65_534, user: { ["root": 0, "nobody": 65_534][$0] }, group: { _ in nil })
+        let file = ConfigurationFile(name: "agentd.yaml", text: "hub: { url: https://h }\n")
+        let original = try ConfigurationLoader.read([file], accounts: accounts).configuration
+        #expect(original.access.rules.map(\.role) == [.admin, .admin])
+        let kept = ConfigurationFile(name: "last-good.yaml", text: LastGoodConfiguration.text(original))
+        let damaged = ConfigurationFile(name: "agentd.yaml", text: "")
+        let start = ConfigurationStart.decide(files: [damaged], lastGood: kept, accounts: accounts)
+        guard case .lastGood(let loaded, _) = start else {
+            Issue.record("\(start)")
+            return
+        }
+        #expect(loaded.configuration == original)
     }
 
     enum Outcome: Sendable { case loaded, lastGood }

@@ -79,17 +79,19 @@ extension AccessRules {
             .key("rate", \.requestsPerSecond, .integer(1...100_000)),
             .optional("quota_mutations", \.quotaMutations, .integer(1...10_000_000)),
         ]
-        return Format.mapping(Written(), keys, check: check).mapped(
+        let ownUser = accounts.ownUser
+        return Format.mapping(Written(), keys, check: { check($0, ownUser, $1, &$2) }).mapped(
             { written, _, _ in written.rule }, back: { Written($0) })
     }
 
-    private static func check(_ written: Written, _ node: YAMLNode, _ reading: inout Reading) {
+    private static func check(_ written: Written, _ ownUser: UInt32, _ node: YAMLNode, _ reading: inout Reading) {
         switch (written.user, written.group) {
         case (nil, nil): reading.report(node.position, problem: "names no user and no group", expected: "user or group")
         case (_?, _?): reading.report(node.position, problem: "has user and group", expected: "one of them")
         case (let user?, nil):
-            // The number stands for all users that the kernel cannot tell apart here.
-            if user.id == Account.unmapped, let role = written.role, role > .read {
+            // The number stands for all users that the kernel cannot tell apart here. An agent that runs as this user is the exception: it
+            // has full access without any rule (`AccessRules.standard`), and its kept copy must say so.
+            if user.id == Account.unmapped, user.id != ownUser, let role = written.role, role > .read {
                 let place = node.deepest(["role"]).position
                 reading.report(place, below: "role", problem: "is too much for user \(user.id)", expected: "read")
             }

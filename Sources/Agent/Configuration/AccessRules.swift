@@ -24,7 +24,7 @@ package struct AccessRules: Hashable, Sendable {
     /// The access of a peer, by the credentials that the kernel gave for its connection.
     ///
     /// The number 65534 stands for all users that our user namespace cannot map. As a user it is matched only by a rule that names this
-    /// very user (which may grant no more than reading); as a group it never matches.
+    /// very user (which may grant no more than reading, unless the agent itself runs as this user); as a group it never matches.
     ///
     /// - Parameter groups: Supplementary groups (`SO_PEERGROUPS`).
     /// - Returns: `nil` when no rule matches.
