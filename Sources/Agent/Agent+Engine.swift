@@ -117,11 +117,11 @@ extension Agent {
 
     /// Starts in safe mode, because the synced data may be the cause of the crashes. A pause by an operator stays as it is.
     private func enter(_ safeMode: AgentEnvironment.SafeMode, _ start: inout EngineStart) {
-        let reason = "safe mode: the agent died \(safeMode.deaths) times in a row"
-        raise(.safeMode, reason)
         let now = environment.time.now().wall
+        let pause = EngineMemory.Pause.safeMode(deaths: safeMode.deaths, until: now.advanced(by: safeMode.holds))
+        raise(.safeMode, pause.reason)
         guard start.memory.pause.map({ $0.until.map { $0 <= now } ?? false }) ?? true else { return }
-        start.memory.pause = EngineMemory.Pause(until: now.advanced(by: safeMode.holds), reason: reason, uid: 0)
+        start.memory.pause = pause
     }
 
     func handle(_ event: SyncEvent) {

@@ -53,6 +53,25 @@ import Testing
         #expect(second(StatusSamples.auth).hasPrefix("\u{1B}[1;31m"))
     }
 
+    @Test("In safe mode the screen names the agent itself as the one that paused, and the way on")
+    func safeMode() {
+        var document = StatusSamples.settled
+        let until = time("2026-11-20T21:50:00Z")
+        document.sync.pause = .safeMode(deaths: 5, until: until)
+        var situation = Situation(reachability: .online)
+        situation.pause = document.sync.pause
+        document.cause = PresentCause(Policy.explain(.critical, in: situation, now: StatusSamples.now), at: HubPlace())
+        let lines = StatusScreen.render(document, width: 200, now: StatusSamples.now, color: false)
+        let died = "safe mode: the agent died 5 times in a row"
+        #expect(lines.filter { $0.hasPrefix("SYNC ") } == ["SYNC      paused until 21:50:00Z, by the agent itself: \(died)"])
+        let cause = lines.firstIndex { $0.hasPrefix("CAUSE ") } ?? 0
+        #expect(
+            lines[cause...].prefix(2) == [
+                "CAUSE     the agent itself paused the sync (\(died)); until 21:50:00Z",
+                "          -> journalctl -u agentd -p err -n 50, then: agentctl resume",
+            ])
+    }
+
     @Test("Times are shown in the zone that is asked for")
     func zone() {
         let lines = StatusScreen.render(
@@ -374,7 +393,7 @@ import Testing
             STATE     online via eth0 since 2026-11-18 17:28Z; last success 38 s ago
             SYNC      paused until 2026-11-21 06:00Z, by uid 1001: satellite window
             OUTBOX    1 pending (1 normal), 0 in flight, oldest 5 s
-                      1 normal waits: an operator paused the sync, until 2026-11-21 06:00Z
+                      1 normal waits: the sync is paused, until 2026-11-21 06:00Z
             COST      230 B to send; today 2.4 MB up, 840 KB down
             MIRROR    pulled 38 s ago; audits 812, audit_responses 8,123, templates 214
             STORE     db 4.6 MB + wal 213 KB, 12 GB free, sqlite 3.40.1, synchronous full

@@ -129,7 +129,8 @@ struct StatusRows {
         if let pause = sync.pause {
             tone = .warning
             let until = pause.until.map { "until " + clock($0) } ?? "until it is resumed"
-            texts.append("paused \(until), by uid \(pause.uid)" + (pause.reason.isEmpty ? "" : ": " + pause.reason))
+            let who = pause.isSafeMode ? "the agent itself" : "uid \(pause.uid)"
+            texts.append("paused \(until), by \(who)" + (pause.reason.isEmpty ? "" : ": " + pause.reason))
         } else if ["settle", "pull", "push"].contains(sync.phase) {
             texts.append("running: " + sync.phase)
         } else if let notBefore = sync.notBefore, notBefore > now {

@@ -16,7 +16,7 @@ extension Doctor {
             if agent.isSafeMode {
                 return .bad(
                     "it died \(deaths) times in a row and holds the sync back",
-                    fix: "journalctl -u agentd -p err -n 50, then: agentctl resume")
+                    fix: PresentCause.safeModeCommand)
             }
             if deaths > 0 {
                 let often = deaths == 1 ? "once" : "\(deaths) times in a row"

@@ -20,7 +20,7 @@ package struct Deferral: Hashable, Sendable {
             case .captive: "the network answers in the hub's place (a captive portal or a proxy)"
             case .degraded: "the link is up, but the hub does not answer"
             case .auth: "this device has no credentials that the hub accepts"
-            case .paused: "an operator paused the sync"
+            case .paused: "the sync is paused"
             case .backoff: "the last attempt failed and the next one is not due yet"
             case .breaker: "the hub has failed for a long time; only a small probe is sent"
             case .lowBattery: "the battery is low and not charging"

@@ -91,14 +91,17 @@ package struct Explanation: Hashable, Sendable {
     var link: String?
     /// The fault that the last attempt at the hub found.
     package var fault: HubFault?
-    /// The reason that the operator gave for the pause.
-    var pauseReason: String?
+    /// The pause, when there is one.
+    var pause: EngineMemory.Pause?
 
     /// Completes "… waits because".
     package var reason: String {
         guard let deferral else { return "" }
         let text = reason(deferral.reason)
-        if deferral.reason == .paused, let pauseReason, !pauseReason.isEmpty { return "\(text) (\(Printable.text(pauseReason)))" }
+        if deferral.reason == .paused, let pause {
+            let said = pause.isSafeMode ? "the agent itself paused the sync" : "an operator paused the sync"
+            return pause.reason.isEmpty ? said : "\(said) (\(Printable.text(pause.reason)))"
+        }
         guard deferral.reason.isAboutHub, let fault else { return text }
         return "\(text) (\(fault.detail))"
     }

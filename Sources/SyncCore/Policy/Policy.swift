@@ -57,7 +57,7 @@ package enum Policy {
             if yieldsToForce { reliefs.append(.force) }
             first = Explanation(
                 traffic: traffic, verdict: .defer(Deferral(objection.reason, until: until)), rule: rule,
-                reliefs: reliefs, link: situation.uplink?.name, fault: situation.fault, pauseReason: situation.pause?.reason)
+                reliefs: reliefs, link: situation.uplink?.name, fault: situation.fault, pause: situation.pause)
         }
         return first ?? Explanation(traffic: traffic, verdict: .allow, rule: .otherwise, reliefs: [])
     }

@@ -28,13 +28,16 @@ package struct PresentCause: Hashable, Sendable {
             command: fault?.command(at: place) ?? Self.command(deferral.reason, why, at: place))
     }
 
+    /// The reason of the deaths comes first: a sync that is resumed without a look at it may cause the next one.
+    package static let safeModeCommand = "journalctl -u agentd -p err -n 50, then: agentctl resume"
+
     private static func command(_ reason: Deferral.Reason, _ why: Explanation, at place: HubPlace) -> String {
         switch reason {
         case .offline: "ip -brief address; ip route; agentctl links"
         case .captive: HubFault(.portal, "").command(at: place)
         case .degraded, .breaker: "\(place.curl); ask the hub's operator"
         case .auth: HubFault(.refused, "").command(at: place)
-        case .paused: "agentctl resume"
+        case .paused: why.pause?.isSafeMode == true ? safeModeCommand : "agentctl resume"
         case .backoff, .metered, .roaming, .window, .lowBattery, .batterySaver: "agentctl sync --force"
         case .budget: "agentctl ledger shows what used it; raise links[].budget"
         case .order, .dependency, .conflict, .blobWait: "agentctl mutations list"

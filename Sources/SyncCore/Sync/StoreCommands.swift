@@ -260,7 +260,7 @@ package struct EngineMemory: Hashable, Sendable {
     package var failures: Int
     /// The breaker was open: the hub had failed for so long that only probes were sent.
     package var isBreakerOpen: Bool
-    /// A pause by an operator, until a time or without an end.
+    /// A pause by an operator, or by the agent itself in safe mode, until a time or without an end.
     package var pause: Pause?
     package var lastSuccess: Timestamp?
     /// Time at which everything mirrored was last asked for and read to the hub's head. It is written with the rest, never alone.
@@ -315,6 +315,16 @@ package struct EngineMemory: Hashable, Sendable {
             self.reason = reason
             self.uid = uid
         }
+
+        private static let safeMode = "safe mode: the agent died "
+
+        /// The pause with which the agent itself begins after several deaths in a row.
+        package static func safeMode(deaths: Int, until: Timestamp) -> Pause {
+            Pause(until: until, reason: "\(safeMode)\(deaths) times in a row", uid: 0)
+        }
+
+        /// `true` for a pause by the agent itself. Its words tell, because the database and the local API have no other mark for it.
+        package var isSafeMode: Bool { uid == 0 && reason.hasPrefix(Self.safeMode) }
     }
 
     package init(

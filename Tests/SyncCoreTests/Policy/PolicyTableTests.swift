@@ -258,4 +258,28 @@ struct PolicyTableTests {
                 2026-11-22T15:00:00.000Z, or with `agentctl sync --force`
                 """)
     }
+
+    @Test(
+        "The sentence of a pause names who paused, an operator or the agent itself, and the command names the way on",
+        arguments: [
+            (EngineMemory.Pause(until: nil, reason: "", uid: 0), "an operator paused the sync", "agentctl resume"),
+            (EngineMemory.Pause(until: nil, reason: "window", uid: 0), "an operator paused the sync (window)", "agentctl resume"),
+            // Only the agent itself pauses as root with these words.
+            (
+                EngineMemory.Pause(until: nil, reason: "safe mode: the agent died 5 times in a row", uid: 1_001),
+                "an operator paused the sync (safe mode: the agent died 5 times in a row)", "agentctl resume"
+            ),
+            (
+                EngineMemory.Pause.safeMode(deaths: 5, until: Self.now.advanced(by: .seconds(600))),
+                "the agent itself paused the sync (safe mode: the agent died 5 times in a row)",
+                "journalctl -u agentd -p err -n 50, then: agentctl resume"
+            ),
+        ])
+    func pauses(pause: EngineMemory.Pause, sentence: String, command: String) throws {
+        let explained = Policy.explain(.normal, in: Self.online { $0.pause = pause }, now: Self.now)
+        let end = pause.until.map { " or at \($0)" } ?? ""
+        #expect(explained.sentence == "normal mutations wait because \(sentence); they go when the sync is resumed\(end)")
+        let cause = try #require(PresentCause(explained, at: HubPlace()))
+        #expect(cause == PresentCause(code: "paused", sentence: sentence, until: pause.until, command: command))
+    }
 }
