@@ -7,6 +7,9 @@ import SyncLinux
 protocol AgentCommand: ParsableCommand, Sendable {
     var global: GlobalOptions { get }
 
+    /// `true` when the command begins with a call of the agent, and so gives one that was just started time to create its socket.
+    static var beginsWithAgent: Bool { get }
+
     /// - Returns: The exit status.
     func run(_ session: Session) async throws -> Int32
 }
@@ -24,9 +27,11 @@ struct Session: Sendable {
 }
 
 extension AgentCommand {
+    static var beginsWithAgent: Bool { true }
+
     func run() throws {
         let command = self
-        Environment.awaitFile(command.global.socketPath)
+        if Self.beginsWithAgent { Environment.awaitFile(command.global.socketPath) }
         let result = CallingThread.run { () async -> Result<Int32, any Error> in
             do {
                 let client = AgentClient(

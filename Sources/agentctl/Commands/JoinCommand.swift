@@ -15,6 +15,9 @@ struct JoinCommand: AgentCommand {
             files. A second run changes nothing. The command needs the rights of root.
             """)
 
+    /// The hub is asked first. On a new machine no agent runs before the join has started it.
+    static let beginsWithAgent = false
+
     @OptionGroup var global: GlobalOptions
     @Argument(help: "URL of the hub: https://HOST or https://HOST:PORT.", transform: JoinCommand.url) var url: ServiceURL
     @Argument(help: "Token that `agenthub token enrol DEVICE` (or add) printed. @FILE or - (standard input) hides it from others.")
@@ -132,6 +135,7 @@ struct JoinCommand: AgentCommand {
     /// Waits until the agent serves, and requests a cycle.
     @discardableResult
     private func firstSync(_ session: Session) async throws -> String {
+        Environment.awaitFile(global.socketPath)
         var last = "agentd did not report its result"
         // Its links may not be known yet in the first moment.
         for attempt in 0..<5 {
