@@ -106,6 +106,24 @@ extension ConformanceRun {
             try require(record?.data["note"]?.text == "later", "the note is \(record?.data["note"]?.json ?? "missing")")
             return "version \(record?.version ?? 0)"
         }
+        await check(
+            "scope-left-told", "A6",
+            "A change that takes the record out of the share, and whose result the device cannot know, shows nothing and says left."
+        ) {
+            let other = newRecord()
+            try await accepted(.office, try order(.create, other, ["site": .list([stage.north, stage.south]), "note": "of others"]))
+            let answer = try await push(.first, [try order(.create, other, ["site": .string(stage.south)], base: 0)])
+            let result = try PushMessages.readResponse(try body(answer)).results.first
+            guard let result, case .accepted(let version, _, let record, _) = result.verdict else {
+                throw Deviation("\(result.map { word($0.verdict) } ?? "nothing"), not accepted")
+            }
+            stage.versions[other] = version
+            try require(record == nil, "it shows the record")
+            try require(result.notes.hasLeft, "it does not say left")
+            try await update(.first)
+            try await update(.second)
+            return "left"
+        }
     }
 
     // MARK: Grants that come and go

@@ -232,6 +232,9 @@ extension ScopeLeak {
                 page["scopes"] = .object(scopes)
             }),
         ScopeLeak(
+            what: "does not say that a record has left with a change", noticedBy: "scope-left-told",
+            spoil: first("/v1/sync/push") { object, _ in ConformanceTests.each("results", in: &object) { $0["left"] = nil } }),
+        ScopeLeak(
             what: "compares with all records", noticedBy: "scope-verify",
             spoil: first("/v1/sync/verify") { object, _ in
                 let bucket = EntityDigest.bucket(of: RecordID(trusted: foreign))
