@@ -44,6 +44,29 @@ struct EngineHistoryTests {
         #expect(rig.engine.memory.standing == standing)
     }
 
+    // Fault: an older copy of the hub, which a copy of this device brought to the same head, put its own receipt in the place of the proof.
+    @Test("The receipt of a page takes the place of one that the hub has seen again, and of no other")
+    func unseen() throws {
+        func page(_ cursor: String, _ receipt: String, head: Int64) -> HTTPResponse {
+            var response = Rig.pull([Rig.page(Rig.works, cursor: cursor, hasMore: true)], head: head)
+            response.headers[HubHeader.receipt] = receipt
+            return response
+        }
+        var rig = Self.greeting(Self.memory(head: 10, seq: 0))
+        rig.answer(Rig.hello())
+        rig.stored(.batch(nil, retryAt: nil))
+        rig.stored(.streams([Rig.position(Rig.works)]))
+        for (head, receipt) in [(Int64(11), "r1"), (12, "r2")] {
+            rig.answer(page("c\(head)", receipt, head: head))
+            guard case .applyPull(let stored)? = rig.command else {
+                Issue.record("the page was to be stored, not \(rig.asked ?? "nothing")")
+                return
+            }
+            #expect(stored.standing?.head == head && stored.standing?.receipt == "r1")
+            rig.stored(.pullApplied(PullSummary()))
+        }
+    }
+
     @Test(
         "A head below one that was seen is not believed: the hub is greeted with its receipt, and one that begins a new history is healed")
     func tellsHub() {

@@ -7,6 +7,8 @@ struct CallLog: Hashable, Sendable {
     private(set) var timeLimit: Duration = .zero
     /// The hub could let it wait, so its time measures nothing.
     private(set) var hasWaited = false
+    /// The receipt that it shows.
+    private(set) var receipt: String?
 
     /// - Returns: The number of the next call or probe.
     mutating func next() -> UInt64 {
@@ -19,5 +21,6 @@ struct CallLog: Hashable, Sendable {
         bodyBytes = call.body.count
         timeLimit = call.timeLimit
         hasWaited = call.waitSeconds != nil
+        receipt = call.receipt
     }
 }

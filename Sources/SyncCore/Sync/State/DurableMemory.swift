@@ -7,6 +7,8 @@ struct DurableMemory: Hashable, Sendable {
     private var saving: EngineMemory?
     /// The store refused the last attempt: the next one comes with the next cycle or pause, not at once.
     private var couldNotSave = false
+    /// The receipt that the hub has seen again last.
+    private var shownReceipt: String?
 
     init(_ stored: EngineMemory = EngineMemory()) {
         memory = stored
@@ -269,11 +271,18 @@ struct DurableMemory: Hashable, Sendable {
         if let old = memory.standing, old.epoch == epoch {
             standing.head = max(standing.head, old.head)
             if old.replica == replica { standing.seq = max(standing.seq, old.seq) }
-            if standing.receipt == nil { standing.receipt = old.receipt }
+            // A page brings a receipt to a request that shows none. In place of one that the hub has not seen again it would hide a loss:
+            // an older copy of the hub, which another device has brought to the same head, gives out the newer one.
+            if let kept = old.receipt, standing.receipt == nil || kept != shownReceipt { standing.receipt = kept }
         }
         guard standing != memory.standing else { return nil }
         memory.standing = standing
         return standing
+    }
+
+    /// The hub has seen a receipt again, and goes on in its history.
+    mutating func recordShown(_ receipt: String) {
+        shownReceipt = receipt
     }
 
     /// A hub with contradicting answers is believed.

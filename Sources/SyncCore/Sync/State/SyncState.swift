@@ -167,6 +167,7 @@ struct SyncState: Sendable {
         if facts.epoch != nil, facts.epoch == memory.epoch { durable.endOtherHealing() }
         cycle?.wasAnswered = true
         cycle?.facts = facts
+        if let receipt = calls.receipt { durable.recordShown(receipt) }
         return nil
     }
 
