@@ -132,6 +132,28 @@ struct OneCauseTests {
         try await stand.stop()
     }
 
+    @Test(
+        "A proxy that wants credentials, or refuses those it was shown: every view says so, and where to put them",
+        arguments: [
+            (
+                HTTPProxy.Demand.credentials, "",
+                "put USER:PASSWORD into /etc/credstore/hub-proxy, mode 600, owned by root, then: systemctl restart agentd"
+            ),
+            (
+                .otherCredentials, ", proxy_credentials_file: /etc/agentd/proxy",
+                "put USER:PASSWORD into /etc/agentd/proxy (hub.proxy_credentials_file), mode 600, owned by the agent's user"
+            ),
+        ])
+    func proxyAsks(_ demand: HTTPProxy.Demand, _ setting: String, _ command: String) async throws {
+        let stand = try await Self.stand(hub: ", proxy: \"http://proxy.test:3128\"" + setting)
+        let id = try await stand.enqueue(#"{"entity":"audits","record_id":"a-1","action":"create","data":{"n":1}}"#)
+        stand.hub.weather = Self.fails(
+            .unreachable, "connect to hub.test:8443 through the proxy proxy.test:3128", demand.rawValue)
+        try await stand.sync()
+        try await expect(Obstacle("", "no_connection", demand.rawValue, ["hub", "proxy"], command, .fine), of: id, at: stand)
+        try await stand.stop()
+    }
+
     @Test("Only the present one of several causes is shown, and none when the hub answers")
     func present() async throws {
         let stand = try await Self.stand()
@@ -376,9 +398,12 @@ struct OneCauseTests {
         #expect(row?.contains(obstacle.words) == true, "\(views.screen)")
     }
 
-    private static func stand(_ settings: String = "", adjust: (inout AgentEnvironment) -> Void = { _ in }) async throws -> AgentStand {
+    /// - Parameter hub: Further keys of the section `hub`, each behind a comma.
+    private static func stand(
+        _ settings: String = "", hub: String = "", adjust: (inout AgentEnvironment) -> Void = { _ in }
+    ) async throws -> AgentStand {
         try await AgentStand.start(
-            "hub: { url: \"https://hub.test:8443\" }\naccess: [{ group: tests, role: admin, rate: 100000 }]\n" + settings
+            "hub: { url: \"https://hub.test:8443\"\(hub) }\naccess: [{ group: tests, role: admin, rate: 100000 }]\n" + settings
         ) { environment in
             environment.examine = { questions, answer in
                 var system = DoctorFacts.System(stateFolder: questions.stateFolder)

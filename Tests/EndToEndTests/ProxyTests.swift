@@ -44,7 +44,7 @@ extension EndToEnd {
                 try await stand.startProxy(.asking(credentials: "pump:se:cret word"))
                 _ = try await stand.agentctl("sync", "--force")
                 try await stand.until("the question for credentials") {
-                    $0.connectivity.cause?.contains("wants a user name and a password that it knows (407)") == true
+                    $0.connectivity.cause?.contains("the proxy refuses the configured user name and password (407)") == true
                 }
                 try await stand.showCredentials("pump:wrong")
                 _ = try await stand.agentctl("sync", "--force")

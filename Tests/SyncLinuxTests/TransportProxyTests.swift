@@ -12,7 +12,7 @@ struct TransportProxyTests {
     @Test(
         "An answer of the proxy to CONNECT is reported as the proxy's, and decides nothing else",
         arguments: [
-            (407, "wants a user name and a password that it knows (407)"), (403, "lets nothing through to there (403)"),
+            (407, "wants a user name and a password (407)"), (403, "lets nothing through to there (403)"),
             (503, "cannot reach it (503)"), (302, "answers 302"),
         ])
     func refusalOfTheProxyIsReportedAsItsOwn(_ status: Int, _ words: String) async throws {
@@ -32,6 +32,29 @@ struct TransportProxyTests {
         let asked = try #require(server.allRequests.first)
         #expect(asked.line == "CONNECT hub.test:443 HTTP/1.1")
         #expect(asked.value("Proxy-Authorization") == nil && asked.value("Authorization") == nil && asked.body.isEmpty)
+    }
+
+    @Test("A 407 without credentials asks for some; with credentials it refuses them")
+    func demand() async throws {
+        let server = try CannedServer { connection in
+            guard connection.readRequest() != nil else { return }
+            connection.send("HTTP/1.1 407 No\r\nProxy-Authenticate: Basic realm=\"x\"\r\nContent-Length: 0\r\n\r\n")
+        }
+        defer { server.stop() }
+        let transport = try CurlTransport()
+        defer { transport.close() }
+        try await withTemporaryDirectory { directory in
+            let file = directory + "/credentials"
+            #expect(
+                FileManager.default.createFile(
+                    atPath: file, contents: Data("u:p\n".utf8), attributes: [.posixPermissions: NSNumber(value: 0o600)]))
+            let demands: [(file: String?, demand: HTTPProxy.Demand)] = [(nil, .credentials), (file, .otherCredentials)]
+            for (file, demand) in demands {
+                let error = try await transport.failure(
+                    HTTPRequest(.get, "https://hub.test/", proxy: try Self.proxy(server, credentials: file)))
+                #expect(error.code == .unreachable && error.detail == demand.rawValue, "\(error)")
+            }
+        }
     }
 
     @Test("A proxy that is not there, and one without an address, are named")

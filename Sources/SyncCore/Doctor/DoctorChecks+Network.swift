@@ -40,6 +40,9 @@ extension Doctor {
         DoctorCheck("proxy", why: "where one is set, every request to the hub goes through it") { facts in
             guard let hub = facts.hub else { return .unknown(noAgent) }
             guard let proxy = hub.place.proxy else { return .ok("none: the hub is asked directly, whatever the environment says") }
+            if let fault = hub.fault, fault.isProxyAsking, facts.system?.proxyCredentials?.fault == nil {
+                return .bad(fault.detail, fix: fault.command(at: hub.place))
+            }
             guard let credentials = facts.system?.proxyCredentials else { return .ok("\(proxy), without credentials") }
             let file = credentials.path ?? "hub.proxy_credentials_file"
             if let fault = credentials.fault {

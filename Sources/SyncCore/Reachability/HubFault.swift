@@ -42,10 +42,18 @@ package struct HubFault: Hashable, Sendable {
     package var code: Code
     /// The finding, in words that name the place.
     package var detail: String
+    /// `true` when the proxy on the way wants credentials, or refuses the configured ones.
+    package private(set) var isProxyAsking: Bool
 
     package init(_ code: Code, _ detail: String) {
+        self.init(code, detail, saying: detail)
+    }
+
+    /// - Parameter full: The detail before it was cut for people.
+    private init(_ code: Code, _ detail: String, saying full: String) {
         self.code = code
         self.detail = detail
+        isProxyAsking = (code == .unreachable || code == .otherServer) && HTTPProxy.Demand.allCases.contains { full.hasSuffix($0.rawValue) }
     }
 
     package init(_ refusal: HubReply.Refusal) {
@@ -63,11 +71,11 @@ package struct HubFault: Hashable, Sendable {
             case .regressed, .gone: .history
             case .malformed, .tooLarge, .encoding, .nonsense: .nonsense
             }
-        self.init(code, Printable.text(refusal.detail))
+        self.init(code, Printable.text(refusal.detail), saying: refusal.detail)
     }
 
     package init(_ error: TransportError) {
-        self.init(Code(error.code), Printable.text(error.description))
+        self.init(Code(error.code), Printable.text(error.description), saying: error.description)
     }
 }
 
@@ -129,8 +137,13 @@ package struct HubPlace: Hashable, Sendable {
         return "put the token into \(tokenFile), mode 600, owned by the agent's user, then: agentctl sync --force"
     }
 
+    /// A command that writes the proxy's credentials where the agent reads them.
     package var proxyCredentialsCommand: String {
-        "put USER:PASSWORD into \(proxyCredentialsFile ?? "hub.proxy_credentials_file"), mode 600, owned by the agent's user, then: "
+        guard let proxyCredentialsFile, !proxyCredentialsFile.hasPrefix("/run/credentials/") else {
+            return "put USER:PASSWORD into /etc/credstore/hub-proxy, mode 600, owned by root, then: systemctl restart agentd; another file "
+                + "needs hub.proxy_credentials_file in agentd.yaml"
+        }
+        return "put USER:PASSWORD into \(proxyCredentialsFile) (hub.proxy_credentials_file), mode 600, owned by the agent's user, then: "
             + "agentctl sync --force"
     }
 }
@@ -138,6 +151,8 @@ package struct HubPlace: Hashable, Sendable {
 extension HubFault {
     /// The next action with real values: a command, or the necessary edit.
     package func command(at place: HubPlace) -> String {
+        // Without a proxy in the configuration, credentials for one would not be used.
+        if isProxyAsking, place.proxy != nil { return place.proxyCredentialsCommand }
         switch code {
         case .unresolved:
             let name = place.proxyHost ?? place.host

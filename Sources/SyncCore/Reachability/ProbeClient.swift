@@ -131,7 +131,9 @@ package struct ProbeClient: Hashable, Sendable {
         case 404, 405, 410: return .absent(HubFault(.otherServer, "the probe's answer is \(response.status)"))
         case 511:
             return .captive(HubFault(.portal, "the network asks for a login (511, RFC 6585)"), portal: target)
-        case 407: return .silent(HubFault(.otherServer, "the proxy wants a user name and a password that it knows (407)"))
+        case 407:
+            let demand: HTTPProxy.Demand = proxy?.credentialsFile == nil ? .credentials : .otherCredentials
+            return .silent(HubFault(.otherServer, demand.rawValue))
         // A proxy in front of the hub cannot reach it.
         case 500...599: return .silent(HubFault(.overloaded, "the probe's answer is \(response.status)"))
         default: return .captive(HubFault(.portal, "the probe's answer is \(response.status) instead of 204"), portal: target)

@@ -17,6 +17,14 @@ package struct HTTPProxy: Hashable, Sendable {
         self.exceptions = exceptions
     }
 
+    /// The finding of a 407, in words for people. ``HubFault`` recognises it by them, because the error of a request has no other place for it.
+    package enum Demand: String, Hashable, Sendable, CaseIterable {
+        /// No credentials were shown to it.
+        case credentials = "the proxy wants a user name and a password (407)"
+        /// It does not accept those it was shown.
+        case otherCredentials = "the proxy refuses the configured user name and password (407)"
+    }
+
     /// Returns whether requests to a server go through the proxy. Requests to this machine never do.
     ///
     /// - Parameter host: The host as in a URL: an IPv6 address may have its brackets.

@@ -41,7 +41,7 @@ extension CurlTransfer {
         let status = long(CURLINFO_HTTP_CONNECTCODE)
         guard place.proxy != nil, status >= 300 else { return nil }
         return switch status {
-        case 407: "the proxy wants a user name and a password that it knows (407)"
+        case 407: (hasProxyCredentials ? HTTPProxy.Demand.otherCredentials : .credentials).rawValue
         case 401, 403, 405: "the proxy lets nothing through to there (\(status))"
         case 500...599: "the proxy cannot reach it (\(status))"
         default: "the proxy answers \(status)"

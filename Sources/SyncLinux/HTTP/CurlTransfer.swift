@@ -15,6 +15,8 @@ final class CurlTransfer {
 
     let request: HTTPRequest
     let place: TransferPlace
+    /// `true` when the proxy is shown a user name and a password.
+    let hasProxyCredentials: Bool
     let ledger: SocketLedger
     let finish: (Result<HTTPResponse, TransportError>) -> Void
     var reader: AnswerReader
@@ -65,6 +67,7 @@ final class CurlTransfer {
             throw TransportError(.malformed, doing: doing, detail: error.words)
         }
         let credentials = try place.proxy.flatMap { proxy throws(TransportError) in try Self.credentials(for: proxy) }
+        hasProxyCredentials = credentials != nil
         guard let easy = curl_easy_init() else {
             throw TransportError(.broken, doing: doing, detail: "no memory for a transfer")
         }

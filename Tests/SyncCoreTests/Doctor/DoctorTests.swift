@@ -178,6 +178,10 @@ struct DoctorTests {
             $0.hub?.place.proxy = "http://proxy.test:3128"
             $0.system?.proxyCredentials = .init(path: "/etc/agentd/proxy", fault: "is not there")
         },
+        Case("proxy", .bad, "it wants credentials") {
+            $0.hub?.place.proxy = "http://proxy.test:3128"
+            $0.hub?.fault = HubFault(.unreachable, HTTPProxy.Demand.credentials.rawValue)
+        },
         Case("proxy", .ok, "set, without credentials") { $0.hub?.place.proxy = "http://proxy.test:3128" },
         Case("tls", .bad, "a wrong name") { $0.hub?.fault = HubFault(.untrusted, "no alternative certificate subject name matches") },
         Case("tls", .bad, "by the date") { $0.hub?.fault = HubFault(.untrustedDate, "certificate is not yet valid") },

@@ -66,6 +66,34 @@ struct HTTPProxyTests {
         page.status = 503
         #expect(client.outcome(of: .failure(page), nonce: "n") == .silent(HubFault(.overloaded, "the probe's answer is 503")))
         guard case .silent(let fault) = asked else { return #expect(Bool(false), "\(asked)") }
-        #expect(fault.detail.contains("407"))
+        #expect(fault == HubFault(.otherServer, "the proxy wants a user name and a password (407)"))
+    }
+
+    @Test("The command of a 407 says where the proxy's credentials go; without a proxy, and for words of the hub, it is the usual one")
+    func demands() {
+        var place = HubPlace()
+        place.proxy = "http://proxy.example.com:3128"
+        let elsewhere =
+            "put USER:PASSWORD into /etc/credstore/hub-proxy, mode 600, owned by root, then: systemctl restart agentd; another file needs "
+            + "hub.proxy_credentials_file in agentd.yaml"
+        let here =
+            "put USER:PASSWORD into /etc/agentd/proxy (hub.proxy_credentials_file), mode 600, owned by the agent's user, then: "
+            + "agentctl sync --force"
+        // The names are so long that the cause is cut for people.
+        let doing = "connect to \(String(repeating: "h", count: 200)):443 through the proxy proxy.example.com:3128"
+        for demand in HTTPProxy.Demand.allCases {
+            let error = TransportError(.unreachable, doing: doing, detail: demand.rawValue)
+            for fault in [HubFault(error), HubFault(HubReply.Refusal(.transport(error.code), error.description))] {
+                for (file, command) in [
+                    (nil, elsewhere), ("/run/credentials/agentd.service/hub-proxy", elsewhere), ("/etc/agentd/proxy", here),
+                ] {
+                    place.proxyCredentialsFile = file
+                    #expect(fault.command(at: place) == command)
+                }
+                #expect(fault.command(at: HubPlace()) == "curl -v --noproxy '*' https://hub.example.com/v1/probe; ask the hub's operator")
+            }
+            #expect(HubFault(.otherServer, demand.rawValue).command(at: place) == here)
+            #expect(HubFault(.blocked, demand.rawValue).command(at: place).contains("agenthub token list"))
+        }
     }
 }
