@@ -20,19 +20,14 @@ extension EndToEnd {
             try await Stand.with(agent: false) { stand in
                 let place = "\(stand.folder)/image"
                 let hub = await stand.hubURL
-                var quickest = Duration.seconds(60)
                 for (url, token, words) in [
                     (hub, "est_wrong", "the hub refuses the token"), (hub, "ese_wrong", "the hub refuses the token"),
                     ("http://127.0.0.1:1", "est_wrong", "look at the URL, and at the network"),
                 ] {
-                    let began = ContinuousClock.now
                     let refused = try await stand.agentctl("join", url, token, "--root", place, "--device", "pump-3")
-                    quickest = min(quickest, began.duration(to: .now))
                     #expect(refused.status == 1 && refused.talk.contains(words), "\(refused.talk)")
                     #expect(refused.talk.contains("Nothing was changed") && files(place).isEmpty)
                 }
-                // Other commands give an agent that was just started 2 s to create its socket. Here none runs, and none is needed.
-                #expect(quickest < .seconds(2))
                 let made = try await Child.run(
                     [Programs.agenthub, "token", "enrol", "pump-3", "--data", "\(stand.folder)/hub"], in: stand.folder)
                 let token = made.text.trimmingCharacters(in: .whitespacesAndNewlines)
