@@ -26,7 +26,7 @@ struct FileOracle {
     /// - Parameter document: `nil`: it is deleted.
     /// - Returns: Whether the request has put the digest of a file there.
     @discardableResult
-    mutating func note(_ name: RecordName, _ document: JSONObject?, by device: DeviceID) -> Bool {
+    mutating func recordDocument(_ name: RecordName, _ document: JSONObject?, by device: DeviceID) -> Bool {
         guard let file = SimFile.shown(in: document), let digest = BlobDigest(file.digest) else {
             links[name] = nil
             return false
@@ -39,7 +39,7 @@ struct FileOracle {
 
     /// The office has published a record: it may show every file to whom it likes.
     mutating func publish(_ name: RecordName, _ document: JSONObject?) {
-        if note(name, document, by: .hub) { links[name] = links[name]?.mapValues { _ in .shown } }
+        if recordDocument(name, document, by: .hub) { links[name] = links[name]?.mapValues { _ in .shown } }
     }
 
     /// The document that the hub has once the office has published this one: the record says of a file that is here, and that it shows,

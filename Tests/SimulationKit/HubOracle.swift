@@ -46,7 +46,7 @@ struct HubOracle {
     }
 
     /// Takes the content of an answer into account, in the order in which answers leave the hub.
-    mutating func note(
+    mutating func recordVerdicts(
         _ push: IncomingPush, _ response: PushResponse, from agent: SimAgent, _ operations: inout [Operation],
         byKey: [MutationKey: Int], successors: Set<MutationKey>, mayDiffer: Bool, at now: Timestamp
     ) throws(Broken) {
@@ -182,7 +182,7 @@ struct HubOracle {
         if let rules = Self.book[name.entity], rules.kind == .record {
             let document = name.entity == Shares.orders ? files.settled(name, document) : document
             self.rules.publish(name, document, version: version, rules, at: now)
-            shares.note(name, document, at: now)
+            shares.recordDocument(name, document, at: now)
             if name.entity == Shares.orders { files.publish(name, document) }
         }
         if name.entity == Entities.works { values.publish(name, document, version: version) }

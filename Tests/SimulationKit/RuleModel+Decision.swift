@@ -278,7 +278,7 @@ struct RuleDecision {
             if areMembers, present == value, case .both = same.decide(field, rule, value, value, .value(base)) { true } else { false }
         if present == value, !isCount, !isMore {
             writeAgain(field, value)
-            return areMembers ? note(same.taken, of: field, over: old) : ()
+            return areMembers ? recordWriters(same.taken, of: field, over: old) : ()
         }
         if isBlind, let base, old != nil {
             // A restored value is no statement about the field, even if another device has removed it. A present value that its author had
@@ -315,7 +315,7 @@ struct RuleDecision {
             merged.insert(field)
             hold(old, field)
         }
-        if areMembers { note(contest.taken, of: field, over: old) }
+        if areMembers { recordWriters(contest.taken, of: field, over: old) }
     }
 
     /// Time at which this change wrote a member: its own time, or that of an object around it.
@@ -324,7 +324,7 @@ struct RuleDecision {
         return named.values.map { time($0) }.max() ?? at
     }
 
-    private mutating func note(_ written: [String], of field: String, over old: RuleModel.Field?) {
+    private mutating func recordWriters(_ written: [String], of field: String, over old: RuleModel.Field?) {
         guard let old else { return }
         var times = old.memberTimes
         for place in written { times[place] = max(time(ofMember: place), old.time(ofMember: place)) }

@@ -38,7 +38,7 @@ struct ShareOracle {
 
     mutating func set(_ sites: Set<String>, of group: String) {
         sitesOfGroups[group] = sites
-        noteGroups()
+        recordGroups()
     }
 
     mutating func join(_ group: String, _ device: DeviceID, in book: Shares.Book, isMember: Bool) {
@@ -47,10 +47,10 @@ struct ShareOracle {
         } else {
             joined[book, default: [:]][device, default: []].remove(group)
         }
-        noteGroups()
+        recordGroups()
     }
 
-    private mutating func noteGroups() {
+    private mutating func recordGroups() {
         for device in Shares.field { hadBefore[device, default: []].formUnion(sitesByGroups(device).map { "site=" + $0 }) }
     }
 
@@ -65,7 +65,7 @@ struct ShareOracle {
     /// - Parameters:
     ///   - document: Document of the record; `nil` if it is deleted or never existed.
     ///   - last: Document that the record had within the commit, which may have made and deleted it. A deletion is told in its scopes.
-    mutating func note(_ name: RecordName, _ document: JSONObject?, after last: JSONObject? = nil, at now: Timestamp) {
+    mutating func recordDocument(_ name: RecordName, _ document: JSONObject?, after last: JSONObject? = nil, at now: Timestamp) {
         if name.entity == Shares.assignments {
             assigned[name] = document.map { Self.assignment($0) }
             for (device, sites) in assigned[name] ?? [:] { hadBefore[device, default: []].formUnion(sites.map { "site=" + $0 }) }

@@ -125,7 +125,7 @@ extension Simulation {
         case .wake(let at):
             agent.wakeID += 1
             queue.plan(.wake(agent: agent.index, life: agent.life, id: agent.wakeID), at: max(now, agent.world(at)))
-        case .report(let report): note(report, agent)
+        case .report(let report): recordReport(report, agent)
         }
     }
 
@@ -237,7 +237,7 @@ extension Simulation {
 
     // MARK: Words
 
-    private func note(_ report: SyncReport, _ agent: SimAgent) {
+    private func recordReport(_ report: SyncReport, _ agent: SimAgent) {
         switch report {
         case .cycleBegan: agent.failuresInCycle = 0
         case .cycleEnded(let outcome):

@@ -5,7 +5,7 @@ import SyncStore
 // Checks at every step.
 extension Simulation {
     /// Takes in the answer to a call as it leaves the hub, and checks that its content is true.
-    func note(_ response: HTTPResponse, to flight: Flight) throws(Broken) {
+    func recordAnswer(_ response: HTTPResponse, to flight: Flight) throws(Broken) {
         guard response.status == 200 else { return }
         if flight.kind == .snapshot {
             let page = try Broken.none { try SnapshotMessages.readResponse(response.body) }
@@ -21,7 +21,7 @@ extension Simulation {
         case .known, .snapshot: return
         case .pull:
             let pull = try Broken.none { try PullMessages.readResponse(response.body) }
-            notePlaces(pull)
+            recordPlaces(pull)
             try checkShare(pull, agents[flight.agent].device)
             for error in pull.errors where error.isExpired { count("expired cursors") }
         case .settle, .push:
@@ -38,7 +38,7 @@ extension Simulation {
             try checkLists(push, answer, agents[flight.agent].device)
             try checkKin(push, answer, agents[flight.agent].device)
             try checkRules(push, answer, from: agents[flight.agent], headBefore: hub.headBefore)
-            try oracle.note(
+            try oracle.recordVerdicts(
                 push, answer, from: agents[flight.agent], &operations, byKey: byKey, successors: successors,
                 mayDiffer: agents[flight.agent].wentBack, at: hubTime)
             say("the hub: \(zip(push.items, answer.results).map { "\(tokens(of: $0)) \(word(for: $1.verdict))" })")
@@ -157,7 +157,7 @@ extension Simulation {
     // MARK: At the agents
 
     func check(_ agent: SimAgent, after command: StoreCommand, _ answer: StoreAnswer) throws(Broken) {
-        noteHeld(agent, command, answer)
+        recordHeld(agent, command, answer)
         switch (command, answer) {
         case (.applyPull, .pullApplied), (.applySnapshot, .snapshotApplied): try checkCursors(of: agent)
         case (.applyResults, .resultsApplied(let summary, _)):
@@ -213,7 +213,7 @@ extension Simulation {
         }
     }
 
-    private func notePlaces(_ pull: PullResponse) {
+    private func recordPlaces(_ pull: PullResponse) {
         for page in pull.pages where cursorPlaces[page.cursor] == nil {
             let newest = (page.records.map(\.record.version) + page.deletions.map(\.version)).max() ?? 0
             cursorPlaces[page.cursor] = page.hasMore ? newest : pull.head

@@ -178,7 +178,7 @@ extension Simulation {
         guard !mine.isEmpty, case let operation = pick(Array(mine)), let key = operation.key else { return }
         hasCommitted = false
         let isDone = try act(agent) { (store, moment) throws(StoreError) in
-            defer { if hasCommitted { noteCancelled(store, moment) } }
+            defer { if hasCommitted { recordCancelled(store, moment) } }
             _ = try store.cancel(key, at: moment)
         }
         guard isDone else { return }
@@ -188,7 +188,7 @@ extension Simulation {
     }
 
     /// Marks what a cancellation ends: the rest of an atomic list, and changes of a record that the mutation was to create.
-    private func noteCancelled(_ store: Store, _ moment: Moment) {
+    private func recordCancelled(_ store: Store, _ moment: Moment) {
         acknowledgements += 1
         var query = MutationQuery()
         query.states = [.cancelled]

@@ -54,7 +54,7 @@ extension Simulation {
         guard hub.isUp, flight.generation == hub.generation else { return }
         let received = hub.received(flight.request)
         let response = hub.handle(received, at: hubTime)
-        noteHistory()
+        recordHistory()
         if response.status == 200 { try checkFetched(response, flight) }
         plan(.fetchAnswered(flight, hub.shown(response, to: received, at: hubTime)), in: wayOfFetch())
     }

@@ -7,7 +7,7 @@ extension Simulation {
     // MARK: Requests for files
 
     /// The answer to a request, as it leaves the hub.
-    func note(_ response: HTTPResponse, to flight: FileFlight) throws(Broken) {
+    func recordFileAnswer(_ response: HTTPResponse, to flight: FileFlight) throws(Broken) {
         let device = agents[flight.agent].device
         // Credentials that do not hold learn nothing.
         if response.status == 401 { return }
@@ -31,7 +31,7 @@ extension Simulation {
             guard case .upload(_, .lookUp) = flight.purpose else { return }
             let waited = oracle.files.offer(digest, by: device)
             if !waited.isEmpty { count("files offered that a record waits for") }
-            try noteArrived(device)
+            try recordArrived(device)
             try checkTold(digest, in: waited)
         case 404:
             guard !mayRead else {
@@ -105,7 +105,7 @@ extension Simulation {
         // Of the office, or of a device that has brought the file before: every record that shows it says that it has come.
         let shown = oracle.files.showing(flight.digest)
         let waited = oracle.files.bring(flight.digest, by: device) { name in name == record && before.receives(name, device) }
-        try noteArrived(device, bringing: flight.digest)
+        try recordArrived(device, bringing: flight.digest)
         // An upload that is over answers so again, and changes nothing then.
         if !isOwn { try checkTold(flight.digest, in: waited + shown) }
     }
@@ -113,24 +113,24 @@ extension Simulation {
     // MARK: Records
 
     /// After a push: the files that records name now. What its mutations did one after the other counts as one change.
-    func noteFiles(of changed: Set<RecordName>, _ device: DeviceID) throws(Broken) {
+    func recordFiles(of changed: Set<RecordName>, _ device: DeviceID) throws(Broken) {
         guard scenario.hasFiles else { return }
         var vouched: [RecordName] = []
         for name in changed.sorted() where name.entity == Shares.orders {
             let document = oracle.rules.document(name)
-            let isNew = oracle.files.note(name, document, by: device)
+            let isNew = oracle.files.recordDocument(name, document, by: device)
             if isNew || SimFile.shown(in: document)?.isUploaded == false { vouched.append(name) }
         }
         let before = oracle
         for name in vouched { oracle.files.vouch(name, device) { before.mayRead($0, device) } }
-        try noteArrived(device)
+        try recordArrived(device)
     }
 
     /// The hub has written in records that a file has arrived, which is a change of its own. The devices of the record may read the file
     /// then, unless the record told of it before, or the device that has written the placeholder has brought the file.
     ///
     /// - Parameter brought: The file that the request has brought.
-    private func noteArrived(_ device: DeviceID, bringing brought: BlobDigest? = nil) throws(Broken) {
+    private func recordArrived(_ device: DeviceID, bringing brought: BlobDigest? = nil) throws(Broken) {
         for name in oracle.files.named {
             guard var document = oracle.rules.document(name), let file = SimFile.shown(in: document), !file.isUploaded,
                 let digest = BlobDigest(file.digest), let held = try Broken.none({ try hub.hub.record(name) }), let data = held.data,
@@ -143,7 +143,7 @@ extension Simulation {
             }
             document[SimFile.field] = data[SimFile.field]
             oracle.rules.publish(name, document, version: held.version, rules, at: hubTime)
-            oracle.files.note(name, document, by: device)
+            oracle.files.recordDocument(name, document, by: device)
             count("files arrived in records")
         }
     }
@@ -174,7 +174,7 @@ extension Simulation {
                 let flight = FileFlight(
                     agent: agent.index, life: agent.life, digest: digest, purpose: .probe,
                     request: fileRequest(.get, Self.hubURL + "/v1/blobs/" + digest.hex, agent), generation: hub.generation)
-                try note(hub.handleFile(flight.request, at: hubTime), to: flight)
+                try recordFileAnswer(hub.handleFile(flight.request, at: hubTime), to: flight)
             }
             try checkParked(agent)
         }

@@ -51,8 +51,8 @@ extension Simulation {
         let dies = fileStrikes(.hubCrash, 0.03)
         let isBefore = dies && fileChance(0.6)
         let response = hub.handleFile(flight.request, at: hubTime, diesFirst: isBefore)
-        noteHistory()
-        if !isBefore || response.status < 500 { try note(response, to: flight) }
+        recordHistory()
+        if !isBefore || response.status < 500 { try recordFileAnswer(response, to: flight) }
         if dies {
             count("deaths of the hub with a file")
             stopHub()

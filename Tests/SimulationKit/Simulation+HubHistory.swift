@@ -83,7 +83,7 @@ extension Simulation {
     }
 
     /// Notes a new history, which may begin with any request.
-    func noteHistory() {
+    func recordHistory() {
         guard hub.epochSeen != hub.hub.epoch else { return }
         hub.epochSeen = hub.hub.epoch
         hub.forgetObserved()

@@ -89,8 +89,8 @@ extension Simulation {
             var received = flight
             received.request = hub.received(flight.request)
             response = hub.handle(received.request, at: hubTime)
-            noteHistory()
-            try note(response, to: received)
+            recordHistory()
+            try recordAnswer(response, to: received)
             response = damaged(hub.shown(response, to: received.request, at: hubTime), to: flight)
         }
         if strikes(.hubCrash, 0.01) { return stopHub() }
@@ -191,7 +191,7 @@ extension Simulation {
         try Broken.none { try hub.restart() }
         hub.isUp = true
         try mindMark()
-        noteHistory()
+        recordHistory()
         say("the hub is back")
     }
 }

@@ -38,7 +38,7 @@ extension Simulation {
                     changed.insert(name)
                     lost[name, default: []] += losses
                 }
-                noteShares(ofUnit.map(\.0), last)
+                recordShares(ofUnit.map(\.0), last)
             } else {
                 // A list with one refused member changes nothing.
                 oracle.rules = before
@@ -46,17 +46,17 @@ extension Simulation {
             index = end
         }
         // A record that a change leaves as it is stays unwritten.
-        try noteFiles(of: changed.filter { oracle.rules.states[$0] != atFirst.states[$0] }, agent.device)
+        try recordFiles(of: changed.filter { oracle.rules.states[$0] != atFirst.states[$0] }, agent.device)
         for name in changed.sorted() { try compareWithRules(name, lost[name] ?? []) }
     }
 
     /// Notes the changes of a unit, because they count for the rights of the next one.
     ///
     /// - Parameter last: The last documents that records had within the unit.
-    private func noteShares(_ names: [RecordName], _ last: [RecordName: JSONObject]) {
+    private func recordShares(_ names: [RecordName], _ last: [RecordName: JSONObject]) {
         for name in names {
             let document = oracle.rules.document(name)
-            oracle.shares.note(name, document, after: last[name], at: hubTime)
+            oracle.shares.recordDocument(name, document, after: last[name], at: hubTime)
         }
     }
 

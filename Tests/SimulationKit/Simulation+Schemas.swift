@@ -146,7 +146,7 @@ extension Simulation {
             var headers: HTTPHeaders = ["Authorization": "Bearer \(agent.token)", "Accept": "application/json"]
             HubRequestHeaders(device: agent.device, replica: agent.engine?.replica).write(to: &headers)
             response = hub.handle(HTTPRequest(.get, Self.hubURL + "/v1/config", headers: headers), at: hubTime)
-            noteHistory()
+            recordHistory()
             if strikes(.portal, 0.1) { response = HTTPResponse(status: 200, headers: [:], body: Array("{}".utf8)) }
         }
         plan(.configAnswered(agent: agent.index, life: life, response), in: chance(upTo: .milliseconds(300)))

@@ -58,7 +58,7 @@ extension Simulation {
     // MARK: What a person decides on
 
     /// Notes the scopes under which a listing has held records back.
-    func noteHeld(_ agent: SimAgent, _ command: StoreCommand, _ answer: StoreAnswer) {
+    func recordHeld(_ agent: SimAgent, _ command: StoreCommand, _ answer: StoreAnswer) {
         switch (command, answer) {
         case (.applySnapshot(let page), .snapshotApplied(let summary, _)) where !Shares.scoped.isDisjoint(with: summary.massDeletes):
             guard let share = page.share else { return agent.heldUnder = nil }

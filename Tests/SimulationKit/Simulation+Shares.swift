@@ -192,7 +192,7 @@ extension Simulation {
                 maxSentSeq: 0))
         let response = hub.handle(
             HTTPRequest(.post, Self.hubURL + "/v1/sync/pull", headers: headers, body: .bytes(body)), at: hubTime)
-        noteHistory()
+        recordHistory()
         guard response.status == 200 else { return }
         count(isForeign ? "cursors of others shown" : "older cursors shown")
         say("\(agent.device) shows a cursor of \(shown.device)")

@@ -121,11 +121,11 @@ struct ValueOracle {
             default: break
             }
         }
-        try note(content, of: name, base: base, version: version, device: device, existed: existed, &record)
+        try recordChange(content, of: name, base: base, version: version, device: device, existed: existed, &record)
         records[name] = record
     }
 
-    private mutating func note(
+    private mutating func recordChange(
         _ content: MutationContent, of name: RecordName, base: Int64, version: Int64, device: Int, existed: Bool,
         _ record: inout Record
     ) throws(Broken) {
