@@ -50,11 +50,15 @@ package enum Campaign {
         seeds: Range<UInt64>, ablations: Set<Ablation> = [], toward: Ablation? = nil, lanes: Int = Lanes.available,
         stopsAfter enough: Int
     ) -> [Outcome] {
-        let results = Results()
+        let outcomes = Collected<[Outcome]>([])
         Lanes.run(seeds, lanes: lanes) { seed in
-            results.add(run(Scenario(seed: seed, ablations: ablations, toward: toward))) < enough
+            let outcome = run(Scenario(seed: seed, ablations: ablations, toward: toward))
+            return outcomes.add {
+                $0.append(outcome)
+                return $0.count { $0.broken != nil }
+            } < enough
         }
-        return results.sorted
+        return outcomes.value.sorted { $0.scenario.seed < $1.scenario.seed }
     }
 
     /// The outcome of many histories, of which only the broken ones are kept.
@@ -77,44 +81,28 @@ package enum Campaign {
     package static func runShort(
         seeds: Range<UInt64>, ablations: Set<Ablation> = [], lanes: Int = Lanes.available, stopsAfter enough: Int
     ) -> Sum {
-        let sums = Sums()
-        Lanes.run(seeds, lanes: lanes) { seed in sums.add(run(Scenario(short: seed, ablations: ablations))) < enough }
-        return sums.sorted
+        let sum = Collected(Sum())
+        Lanes.run(seeds, lanes: lanes) { seed in
+            let outcome = run(Scenario(short: seed, ablations: ablations))
+            return sum.add {
+                $0.add(outcome)
+                return $0.broken.count
+            } < enough
+        }
+        var sorted = sum.value
+        sorted.broken.sort { $0.scenario.seed < $1.scenario.seed }
+        return sorted
     }
 
-    private final class Sums: Sendable {
-        private let sum = Mutex(Sum())
+    /// What the lanes have found so far.
+    private final class Collected<Value: Sendable>: Sendable {
+        private let found: Mutex<Value>
 
-        /// - Returns: The number of broken histories so far.
-        func add(_ outcome: Outcome) -> Int {
-            sum.withLock { sum in
-                sum.add(outcome)
-                return sum.broken.count
-            }
-        }
+        init(_ value: Value) { found = Mutex(value) }
 
-        var sorted: Sum {
-            sum.withLock { sum in
-                var sorted = sum
-                sorted.broken.sort { $0.scenario.seed < $1.scenario.seed }
-                return sorted
-            }
-        }
-    }
+        var value: Value { found.withLock { $0 } }
 
-    private final class Results: Sendable {
-        private let outcomes = Mutex<[Outcome]>([])
-
-        /// - Returns: The number of broken histories so far.
-        func add(_ outcome: Outcome) -> Int {
-            outcomes.withLock { outcomes in
-                outcomes.append(outcome)
-                return outcomes.count { $0.broken != nil }
-            }
-        }
-
-        var sorted: [Outcome] {
-            outcomes.withLock { $0.sorted { $0.scenario.seed < $1.scenario.seed } }
-        }
+        /// - Parameter body: Returns the number of broken histories so far.
+        func add(_ body: @Sendable (inout Value) -> Int) -> Int { found.withLock { body(&$0) } }
     }
 }
