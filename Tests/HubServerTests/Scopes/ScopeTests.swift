@@ -416,12 +416,15 @@ struct ScopeTests {
     func makesAndHandsAway() throws {
         let fleet = try ScopeBench()
         fleet.grant(one, "site", "s-1")
-        try fleet.publish("a", ["site": ["s-1", "s-2"], "note": "theirs"])
-        try fleet.publish("b", ["site": ["s-1", "s-2"]])
+        fleet.grant(two, "site", "s-1", "s-2")
+        for (seq, id) in [(Int64(1), "a"), (2, "b")] {
+            let theirs = Sent("o-\(seq)", seq: seq, .create, "work_orders", id: id, data: ["site": ["s-1", "s-2"], "note": "theirs"])
+            _ = try fleet.bench.verdict(theirs, device: two)
+        }
         let results = try fleet.bench.verdicts([
-            Sent("k-1", seq: 1, .create, "work_orders", id: "a", data: ["site": "s-2"]),
-            Sent("k-2", seq: 2, .update, "work_orders", id: "b", data: ["site": "s-2"], base: 2),
-            Sent("k-3", seq: 3, .create, "work_orders", id: "c", data: ["site": "s-1"]),
+            Sent("k-1", seq: 1, .create, "work_orders", id: "a", data: ["site": "s-2"], ms: 5_000),
+            Sent("k-2", seq: 2, .update, "work_orders", id: "b", data: ["site": "s-2"], base: 2, ms: 5_000),
+            Sent("k-3", seq: 3, .create, "work_orders", id: "c", data: ["site": "s-1"], ms: 5_000),
         ])
         #expect(results.map(\.verdict) == [3, 4, 5].map { .accepted(version: $0, serverID: nil, record: nil, merged: []) })
         #expect(results.map(\.notes.hasLeft) == [true, false, false])
