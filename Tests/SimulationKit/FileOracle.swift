@@ -18,6 +18,8 @@ struct FileOracle {
     private var reach: [String: Int64] = [:]
     /// The record that an upload named when it began, by its address. The device may know another one by its end.
     var recordsOfUploads: [String: RecordName] = [:]
+    /// Addresses of uploads that are whole.
+    private var whole: Set<String> = []
 
     // MARK: Records
 
@@ -76,6 +78,11 @@ struct FileOracle {
 
     func has(_ digest: BlobDigest) -> Bool { brought.values.contains { $0.contains(digest) } }
     func has(_ digest: BlobDigest, by device: DeviceID) -> Bool { brought[device]?.contains(digest) == true }
+
+    /// An upload is whole.
+    ///
+    /// - Returns: `false` if it was before. It answers so again, and changes nothing then.
+    mutating func end(_ upload: String) -> Bool { whole.insert(upload).inserted }
 
     /// A device has brought the file whole.
     ///

@@ -94,6 +94,7 @@ extension Simulation {
         guard reached == size, BlobDigest(field: found) == flight.digest else {
             throw Broken("the hub keeps the bytes that were sent", "\(place) has \(reached) of \(size) bytes, and is \(found)")
         }
+        guard oracle.files.end(place) else { return }
         let isKnown = oracle.files.has(flight.digest), isOwn = oracle.files.has(flight.digest, by: device)
         if isKnown, !isOwn { count("files brought again by another device") }
         let before = oracle
@@ -106,7 +107,6 @@ extension Simulation {
         let shown = oracle.files.showing(flight.digest)
         let waited = oracle.files.bring(flight.digest, by: device) { name in name == record && before.receives(name, device) }
         try recordArrived(device, bringing: flight.digest)
-        // An upload that is over answers so again, and changes nothing then.
         if !isOwn { try checkTold(flight.digest, in: waited + shown) }
     }
 
