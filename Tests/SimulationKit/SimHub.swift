@@ -133,6 +133,14 @@ final class SimHub {
         return versions.onWire(version, of: name)
     }
 
+    /// Gives each record's present version its number, as a database that counts versions by record has one whether a device was told of it
+    /// or not. Otherwise a restored copy would give out the number once more.
+    func countVersions(at now: Timestamp) throws(Broken) {
+        guard versions != nil else { return }
+        try observe(at: now)
+        for (name, record) in records { versions?.count(record.version, of: name) }
+    }
+
     /// The commit number of a version that agents see; -1 if no such version was sent.
     func commit(_ version: Int64, of name: RecordName) -> Int64 { versions?.atHub(version, of: name) ?? version }
 
@@ -254,15 +262,9 @@ final class SimHub {
 
     private func take(_ page: StreamPage) {
         for item in page.records {
-            let name = RecordName(page.entity, item.id)
-            records[name] = (item.record.version, item.record.data)
-            versions?.count(item.record.version, of: name)
+            records[RecordName(page.entity, item.id)] = (item.record.version, item.record.data)
         }
-        for item in page.deletions {
-            let name = RecordName(page.entity, item.id)
-            records[name] = nil
-            versions?.count(item.version, of: name)
-        }
+        for item in page.deletions { records[RecordName(page.entity, item.id)] = nil }
         cursors[page.entity] = page.cursor
     }
 }

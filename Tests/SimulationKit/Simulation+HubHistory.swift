@@ -20,8 +20,7 @@ extension Simulation {
         guard hub.isUp else { return }
         if hubImages.count == 4 { hubImages.remove(at: Int.random(in: 0..<4, using: &random)) }
         let copy = try Broken.none { try hub.hub.copy() }
-        // A database that counts versions by record has a number for each change, whether a device was told of it or not.
-        try hub.observe(at: hubTime)
+        try hub.countVersions(at: hubTime)
         hubImages.append(HubImage(copy: copy, oracle: oracle, applied: operations.map(\.applied), mark: hub.mark, versions: hub.versions))
         say("the hub is backed up")
     }

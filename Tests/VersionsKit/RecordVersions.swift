@@ -29,12 +29,18 @@ package struct RecordVersions: Sendable {
             start = digest[0].isMultiple(of: 2) ? 0 : 1 << 40 + Int64(digest[2])
         }
 
-        mutating func add(_ version: Int64) {
+        /// - Parameter room: Numbers to leave free before it, for older versions that come to light later.
+        mutating func add(_ version: Int64, leaving room: Int64 = 0) {
             let place = atHub.firstIndex { $0 >= version } ?? atHub.count
             if place < atHub.count, atHub[place] == version { return }
             let before = place > 0 ? onWire[place - 1] : start
-            // A version that comes to light after a newer one has no number of its own left; no hub tells of such.
-            let number = place == atHub.count ? before + 1 + Int64(place) % stride : max(before, 1)
+            let number: Int64
+            if place == atHub.count {
+                number = before + 1 + Int64(place) % stride + room
+            } else {
+                // Without room a version that comes to light after a newer one has no number of its own left; no hub tells of such.
+                number = before + 1 < onWire[place] ? before + 1 : max(before, 1)
+            }
             atHub.insert(version, at: place)
             onWire.insert(number, at: place)
         }
@@ -66,7 +72,7 @@ package struct RecordVersions: Sendable {
 
     /// Gives a version of the hub its number, whether a client was told of it or not.
     package mutating func count(_ version: Int64, of name: RecordName) {
-        if version > 0 { counters[name, default: Counter(name)].add(version) }
+        if version > 0 { counters[name, default: Counter(name)].add(version, leaving: 8) }
     }
 
     // MARK: - Requests
