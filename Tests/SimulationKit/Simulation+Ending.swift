@@ -40,19 +40,12 @@ extension Simulation {
     private func remind() throws(Broken) {
         (appliedWhenReminded, configsWhenReminded) = (oracle.appliedCount, configsTaken)
         for agent in agents {
-            if hub.isUnnoticed { try reconnect(agent) }
+            // A device that starts shows its receipt. A hub that does not know that its database went back may learn so by nothing else:
+            // another copy of the device has used the same numbers.
+            if hub.isUnnoticed { die(agent) }
             try feed(.requested(SyncRequest()), to: agent)
         }
         plan(.operatorLooks, in: .seconds(5))
-    }
-
-    /// A device that says hello shows its receipt. A hub that does not know that its database went back may learn so by nothing else: another
-    /// copy of the device has used the same numbers.
-    private func reconnect(_ agent: SimAgent) throws(Broken) {
-        for isUp in [false, true] {
-            agent.linkIsUp = isUp
-            try feed(.conditions(agent.conditions), to: agent)
-        }
     }
 
     /// The mutations that are unsent or unanswered.
