@@ -17,7 +17,8 @@ package struct HTTPProxy: Hashable, Sendable {
         self.exceptions = exceptions
     }
 
-    /// The finding of a 407, in words for people. ``HubFault`` recognises it by them, because the error of a request has no other place for it.
+    /// The finding of a 407, in words for people. ``HubFault`` recognises it by them, because the error of a request has no other place for
+    /// it.
     package enum Demand: String, Hashable, Sendable, CaseIterable {
         /// No credentials were shown to it.
         case credentials = "the proxy wants a user name and a password (407)"
