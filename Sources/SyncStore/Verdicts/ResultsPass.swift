@@ -56,7 +56,7 @@ struct ResultsPass {
     var returned: [Int64: Int64] = [:]
     /// Mutations whose record is shown again by the next verdict about that record.
     var shownAgain: Set<Int64> = []
-    /// Whether a record has left the share by the last verdict that says so or shows it.
+    /// Records that a verdict has shown, or has told to have left the share; `true`: the last of these verdicts tells that it has left.
     var hasLeft: [Int64: Bool] = [:]
     /// Records whose waiting mutations have not been rebased onto the hub's document yet.
     var unmet: [Int64: UnmetRemote] = [:]

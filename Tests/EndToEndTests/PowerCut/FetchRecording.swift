@@ -11,6 +11,7 @@ struct FetchRecording {
     private(set) var lives: [IOLog] = []
     /// The files that records show, with their sizes in bytes.
     private(set) var files: [BlobDigest: Int64] = [:]
+
     static let entities = """
               photos: { kind: record, files: ahead }
               audits: { kind: record }
@@ -18,14 +19,14 @@ struct FetchRecording {
 
     /// Large enough for several pieces, each of which is synced.
     private static let largeBytes = 3_000_000
-    /// What comes of such a file in the first life: the hub's answer is cut there.
+    /// The hub's answer with such a file is cut there in the first life.
     private static let partBytes = 2_000_000
 
     /// - Parameter stand: Its hub runs, and its agent has never run. A relay stands between them while it records.
     init(on stand: Stand) async throws {
         let neighbour = try await Neighbour("gw-2", on: stand)
         var small: [BlobDigest] = []
-        // Of the first one a part comes in the first life; the other one comes in the second life alone.
+        // The first life brings a part of the first one, and nothing of the other one.
         let cut: BlobDigest
         let whole: BlobDigest
         do {
