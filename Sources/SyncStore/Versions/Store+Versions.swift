@@ -119,15 +119,10 @@ extension Store {
 
     /// Marks the same of a document that comes with a verdict.
     func markLowered(by result: PushResult) throws(StoreError) {
-        guard let newer = result.notes.newerSchemas, let seq = try seq(of: result.key), let row = try outboxRow(seq) else { return }
-        let showsDocument: Bool =
-            switch result.verdict {
-            case .accepted(_, _, let record, _): record != nil
-            case .duplicate(_, let current), .conflict(_, let current): current.isRecord
-            case .rejected(_, let current): current?.isRecord ?? false
-            case .retry: false
-            }
-        if showsDocument { try markLowered(names.entity(row.eid), by: newer) }
+        guard result.showsRecord, let newer = result.notes.newerSchemas, let seq = try seq(of: result.key),
+            let row = try outboxRow(seq)
+        else { return }
+        try markLowered(names.entity(row.eid), by: newer)
     }
 }
 
@@ -140,11 +135,5 @@ extension StoreReads {
             WHERE e.name = ?
             """, .text(entity.text)
         ) { row throws(StoreError) in StoredSchema(Int(row.int(0)), settings: row.optionalText(1)) } ?? StoredSchema()
-    }
-}
-
-extension HubState {
-    fileprivate var isRecord: Bool {
-        if case .record = self { true } else { false }
     }
 }
