@@ -220,15 +220,9 @@ struct EngineShareTests {
     // cursor knew the record.
     @Test("Scopes that change once more in the middle of a pull make the share be listed anew, also after a crash")
     func lostWithinPull() {
-        var memory = EngineMemory(epoch: Rig.hub)
-        (memory.shareMark, memory.readUnder) = ("m1", "m1")
-        var rig = pulling([Rig.position(Rig.works, "c1")], hello: Self.marked(Rig.hello(), "m2"), memory: memory)
-        rig.answer(Self.marked(Rig.pull([Rig.page(Rig.works, cursor: "c2", hasMore: true)]), "m2"))
-        guard case .applyPull(let page)? = rig.command else {
-            Issue.record("the page was to be stored, not \(rig.asked ?? "nothing")")
-            return
-        }
-        #expect(page.writtenUnder == ["m2"])
+        let first = firstPage(under: "m2")
+        var rig = first.rig
+        #expect(first.page?.writtenUnder == ["m2"])
         rig.stored(.pullApplied(PullSummary()))
         rig.answer(Self.marked(Rig.pull([Rig.page(Rig.works, cursor: "c3")]), "m3"))
         guard case .restartShares([Rig.works])? = rig.command else {
@@ -238,16 +232,23 @@ struct EngineShareTests {
     }
 
     @Test("A pull in several pages under one mark stores nothing beside its pages, and needs no listing")
-    func pagesUnderOneMark() {
+    func pagesUnderOneMark() throws {
+        let (rig, page) = firstPage(under: "m1")
+        #expect(try #require(page).writtenUnder == nil && rig.engine.memory.writtenUnder == [])
+    }
+
+    /// A device whose last whole pull was under the scopes `m1`, and the first of several pages that it gets under others, as it is to be
+    /// stored.
+    private func firstPage(under mark: String) -> (rig: EngineRig, page: PullResponse?) {
         var memory = EngineMemory(epoch: Rig.hub)
         (memory.shareMark, memory.readUnder) = ("m1", "m1")
-        var rig = pulling([Rig.position(Rig.works, "c1")], hello: Self.marked(Rig.hello(), "m1"), memory: memory)
-        rig.answer(Self.marked(Rig.pull([Rig.page(Rig.works, cursor: "c2", hasMore: true)]), "m1"))
+        var rig = pulling([Rig.position(Rig.works, "c1")], hello: Self.marked(Rig.hello(), mark), memory: memory)
+        rig.answer(Self.marked(Rig.pull([Rig.page(Rig.works, cursor: "c2", hasMore: true)]), mark))
         guard case .applyPull(let page)? = rig.command else {
             Issue.record("the page was to be stored, not \(rig.asked ?? "nothing")")
-            return
+            return (rig, nil)
         }
-        #expect(page.writtenUnder == nil && rig.engine.memory.writtenUnder == [])
+        return (rig, page)
     }
 
     @Test("A pull under the scopes of the verdicts needs no listing, and later verdicts under the same scopes are not stored")
