@@ -34,8 +34,9 @@ extension Simulation {
         plan(.operatorLooks, in: .seconds(10))
     }
 
-    /// An agent that has not heard of the newest commit counts itself as caught up. In a short history a call may time out that late.
-    private func hasJustFailed(_ agent: SimAgent) -> Bool { scenario.isShort && agent.engine?.memory.lastError != nil }
+    /// An agent that has not heard of the newest commit counts itself as caught up. A call may time out that late, and after refused
+    /// credentials no request hastens the next attempt.
+    private func hasJustFailed(_ agent: SimAgent) -> Bool { agent.engine?.memory.lastError != nil }
 
     private func remind() throws(Broken) {
         (appliedWhenReminded, configsWhenReminded) = (oracle.appliedCount, configsTaken)
