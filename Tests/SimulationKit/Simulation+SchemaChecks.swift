@@ -69,8 +69,8 @@ extension Simulation {
             let value = shapes.document([member.name.text: member.value], from: written, to: version)[name]
             let arrived = mutation.content.data[name]
             // A device that has pulled a later value of another device does not send its own, whether or not the record is still there. A
-            // change that an earlier history of the hub had applied is offered as it was sent then.
-            if arrived == nil, oracle.rules.knows(mutation.record) || operation.wasApplied { continue }
+            // hub that went back may not know that value or the record any more.
+            if arrived == nil, hub.generation > 0 || oracle.rules.knows(mutation.record) { continue }
             guard arrived == value else {
                 throw Broken(
                     "work arrives as it was written",

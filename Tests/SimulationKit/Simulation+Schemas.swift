@@ -154,10 +154,11 @@ extension Simulation {
 
     func configAnswered(_ response: HTTPResponse?, _ agent: SimAgent, _ life: Int) throws(Broken) {
         guard agent.life == life else { return }
-        if scenario.toward == .newSchemasUnseen, !isHealed, agent.engine?.cycle == nil || agent.job == .none || agent.job == .store {
-            // In a history that is led there, the answer comes while a page is on its way.
-            return plan(.configAnswered(agent: agent.index, life: life, response), in: .milliseconds(40))
-        }
+        // A store does one thing after the other: the conversion comes after the command that was asked of it before.
+        let waits = agent.job == .store
+        // In a history that is led there, the answer comes while a page is on its way.
+        let isEarly = scenario.toward == .newSchemasUnseen && !isHealed && (agent.engine?.cycle == nil || agent.job == .none)
+        if waits || isEarly { return plan(.configAnswered(agent: agent.index, life: life, response), in: .milliseconds(40)) }
         agent.config.isFetching = false
         guard let response, response.status == 200, response.headers[HubHeader.version] != nil else { return }
         guard let (version, rules) = read(response.body) else {
