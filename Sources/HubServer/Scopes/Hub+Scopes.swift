@@ -57,8 +57,7 @@ extension Hub {
 
     private func areScopesCurrent() throws(DatabaseError) -> Bool {
         let indexes = try store.scopeIndexes()
-        let sources = try store.grantSources()
-        return sources == settings.access.sources
+        return try store.areGrants(of: settings.access.sources)
             && Set(indexes.keys).union(settings.scopedEntities).allSatisfy { indexes[$0]?.fields ?? [] == settings.scope(of: $0) }
     }
 
@@ -78,7 +77,7 @@ extension Hub {
             }
             try store.buildScopes(of: name, settings.rules[name] ?? EntityRules())
         }
-        if try store.grantSources() != settings.access.sources {
+        if try !store.areGrants(of: settings.access.sources) {
             try store.buildGrants(of: settings.access.sources)
             try store.keep(settings.access.sources)
         }
@@ -137,20 +136,36 @@ extension Hub.Settings {
 
 extension HubStore {
     /// The sources that the present grants of records were made from; none when the text is damaged: then the grants are made anew.
-    func grantSources() throws(DatabaseError) -> [GrantSource] {
+    func grantSources() throws(DatabaseError) -> [GrantSource] { try grantIndex().sources }
+
+    /// Returns whether the present grants of records were made from all of these sources.
+    func areGrants(of sources: [GrantSource]) throws(DatabaseError) -> Bool {
+        let index = try grantIndex()
+        return index.sources == sources && (index.isWhole || !HubStore.haveOneEntity(sources))
+    }
+
+    private func grantIndex() throws(DatabaseError) -> (sources: [GrantSource], isWhole: Bool) {
         try database.all("SELECT fields FROM scope_index WHERE entity = ''") { row in
-            ((try? JSONReader.read(row.text(0)))?.array ?? []).compactMap { HubStore.source($0) }  // The grants are made anew.
-        }.first ?? []
+            let parts = (try? JSONReader.read(row.text(0)))?.array ?? []  // The grants are made anew.
+            return (parts.compactMap { HubStore.source($0) }, parts.contains { $0.int == HubStore.wholeMark })
+        }.first ?? ([], false)
     }
 
     func keep(_ sources: [GrantSource]) throws(DatabaseError) {
-        let text = JSON.array(sources.map { JSON.list([$0.entity.text, $0.device, $0.scope]) }).json
+        let mark: [JSON] = HubStore.haveOneEntity(sources) ? [.int(HubStore.wholeMark)] : []
+        let text = JSON.array(sources.map { JSON.list([$0.entity.text, $0.device, $0.scope]) } + mark).json
         try database.run(
             """
             INSERT INTO scope_index(entity, fields, generation) VALUES('', ?1, 0)
             ON CONFLICT(entity) DO UPDATE SET fields = excluded.fields
             """, .text(text))
     }
+
+    /// Stands behind the sources where several have one entity. Earlier programs made the grants of the last of them alone; they did not
+    /// write the mark, and skip it.
+    private static let wholeMark: Int64 = 1
+
+    private static func haveOneEntity(_ sources: [GrantSource]) -> Bool { Set(sources.map(\.entity)).count < sources.count }
 
     private static func source(_ json: JSON) -> GrantSource? {
         let parts = (json.array ?? []).compactMap(\.text)

@@ -383,12 +383,15 @@ extension HubStore {
     /// Makes the grants of an entity's records anew.
     func buildGrants(of sources: [GrantSource]) throws(DatabaseError) {
         try database.run("DELETE FROM record_grant WHERE entity <> ''")
-        for source in sources {
+        // A write replaces all grants of a record, so those of all sources with its entity come together.
+        for (entity, sources) in Dictionary(grouping: sources, by: \.entity).sorted(by: { $0.key < $1.key }) {
             var after: RecordID?
             while true {
-                let page = try listing(source.entity, after: after, limit: HubStore.buildPage)
+                let page = try listing(entity, after: after, limit: HubStore.buildPage)
                 var grants: [RecordName: [(device: DeviceID, scope: Scope)]] = [:]
-                for row in page { grants[RecordName(source.entity, row.id)] = row.whole?.data.map { source.grants(of: $0) } ?? [] }
+                for row in page {
+                    grants[RecordName(entity, row.id)] = row.whole?.data.map { data in sources.flatMap { $0.grants(of: data) } } ?? []
+                }
                 try write(grants: grants)
                 guard page.count == HubStore.buildPage else { break }
                 after = page.last?.id

@@ -153,6 +153,39 @@ struct ScopeTests {
         #expect(told.count { $0 == .overGranted(one) } == 1, "once, however often it asks")
     }
 
+    // Fault: the grants of the last source replaced those of the others, and devices lost their sites.
+    @Test("An entity that is the source of several grants gives all of them after its grants are made anew")
+    func sourcesOfOneEntity() throws {
+        let rows = try HubRows()
+        var source = EntityRules()
+        source.declaredWrite = .nobody
+        let (rules, first) = Self.granting(by: source)
+        do {
+            let fleet = try ScopeBench(rules: rules, access: first, place: rows.place)
+            try fleet.bench.hub.publish("assignments/g", ["device": "gw-1", "site": "s-1", "assignee": "gw-7"], at: fleet.bench.now)
+            try fleet.publish("a", ["site": "s-1"])
+            try fleet.publish("b", ["assignee": "gw-7"])
+        }
+        var both = first
+        both.sources.append(GrantSource(entity: "assignments", device: "device", scope: "assignee"))
+        func ids() throws -> [String] {
+            let fleet = try ScopeBench(rules: rules, access: both, place: rows.place)
+            try fleet.pull(one)
+            return fleet.ids(one)
+        }
+        #expect(try ids() == ["a", "b"])
+        // The rows of an earlier hub.
+        let sources = #"[["assignments","device","site"],["assignments","device","assignee"]]"#
+        try rows.run("UPDATE scope_index SET fields = '\(sources)' WHERE entity = ''")
+        try rows.run("DELETE FROM record_grant WHERE field = 'site'")
+        #expect(try ids() == ["a", "b"])
+        // One source of the entity is made anew only when it changes.
+        try rows.run("UPDATE scope_index SET fields = '[[\"assignments\",\"device\",\"assignee\"]]' WHERE entity = ''")
+        both.sources.removeFirst()
+        try rows.run("DELETE FROM record_grant")
+        #expect(try ids().isEmpty)
+    }
+
     // Fault: a record that is made and deleted in one push is deleted in no scope, so its id is of use to no device any more.
     @Test("A deleted record keeps its last scopes, those of the same push included")
     func deletedAtOnce() throws {
