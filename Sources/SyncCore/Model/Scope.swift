@@ -129,10 +129,21 @@ package struct WriteDecision: Sendable {
         if rules.write == .nobody { return forbidden("only the hub changes records of this entity") }
         if let fault = scopeFault(new: new, scopesBefore: scopesBefore) { return fault }
         guard new != nil || !grantFields.isEmpty else { return nil }
-        for (field, right) in fieldRights.sorted(by: { $0.key < $1.key }) where old?[field] != new?[field] {
+        for (field, right) in fieldRights.sorted(by: { $0.key < $1.key }) where Self.differ(old, new, in: field[...]) {
             if let fault = fault(of: field, right, scopesBefore ?? new.map { rules.scopes(of: $0) } ?? []) { return fault }
         }
         return nil
+    }
+
+    /// Returns whether a field has another value. A dotted name is also that of a member of an object, such as `address.zip`.
+    private static func differ(_ old: JSONObject?, _ new: JSONObject?, in name: Substring) -> Bool {
+        if old == nil, new == nil { return false }
+        if old?[String(name)] != new?[String(name)] { return true }
+        return name.indices.contains { dot in
+            guard name[dot] == "." else { return false }
+            let field = String(name[..<dot])
+            return differ(old?[field]?.object, new?[field]?.object, in: name[name.index(after: dot)...])
+        }
     }
 
     private func scopeFault(new: JSONObject?, scopesBefore: [Scope]?) -> Problem? {
