@@ -23,9 +23,17 @@ extension Feed {
     /// Live records of the device's share, by id.
     private func rows(of entity: EntityName, after: RecordID?, limit: Int) throws(DatabaseError) -> [HubStore.RecordRow] {
         guard let scopes = scopes(of: entity) else { return try store.listing(entity, after: after, limit: limit) }
-        let ids = try store.scopeListing(entity, scopes.codes, after: after, limit: limit)
-        let found = try store.records(entity, ids)
-        return ids.compactMap { id in found[id].flatMap { isShown($0) ? $0 : nil } }
+        var rows: [HubStore.RecordRow] = []
+        var place = after
+        // Fewer rows than asked for would be the end of the listing, so records that only share a code are made up for.
+        while rows.count < limit {
+            let ids = try store.scopeListing(entity, scopes.codes, after: place, limit: limit)
+            let found = try store.records(entity, ids)
+            rows += ids.compactMap { id in found[id].flatMap { isShown($0) ? $0 : nil } }
+            guard ids.count == limit, let last = ids.last else { break }
+            place = last
+        }
+        return Array(rows.prefix(limit))
     }
 
     /// The rows of a page, and one more if it exists.
