@@ -58,7 +58,9 @@ extension Hub {
     private func areScopesCurrent() throws(DatabaseError) -> Bool {
         let indexes = try store.scopeIndexes()
         return try store.areGrants(of: settings.access.sources)
-            && Set(indexes.keys).union(settings.scopedEntities).allSatisfy { indexes[$0]?.fields ?? [] == settings.scope(of: $0) }
+            && Set(indexes.keys).union(settings.scopedEntities).allSatisfy {
+                indexes[$0]?.isCurrent(under: settings.rules[$0] ?? EntityRules()) ?? false
+            }
     }
 
     /// Makes the rows of scopes within the present transaction, where they were made under other rules.
@@ -66,16 +68,20 @@ extension Hub {
         if settings.scopesOfDatabase == .adopted { return try adoptScopes() }
         let indexes = try store.scopeIndexes()
         for name in Set(indexes.keys).union(settings.scopedEntities).sorted() {
-            let fields = settings.scope(of: name)
-            guard indexes[name]?.fields ?? [] != fields else { continue }
+            let rules = settings.rules[name] ?? EntityRules()
+            guard indexes[name]?.isCurrent(under: rules) != true else { continue }
+            if let index = indexes[name], index.fields == rules.scope {
+                try store.renewScopes(of: name, rules, from: index)
+                continue
+            }
             // A forgotten option must not hand the records of one customer to another.
-            guard !fields.isEmpty || settings.scopesOfDatabase == .dropped else {
+            guard rules.isScoped || settings.scopesOfDatabase == .dropped else {
                 throw DatabaseError(
                     rulesOf: name,
                     "the database shares its records out by \(indexes[name]?.fields.joined(separator: ", ") ?? ""), and the rules have no "
                         + "scope for it. Use an entities file that has it; --drop-scopes gives all records to all devices")
             }
-            try store.buildScopes(of: name, settings.rules[name] ?? EntityRules())
+            try store.buildScopes(of: name, rules)
         }
         if try !store.areGrants(of: settings.access.sources) {
             try store.buildGrants(of: settings.access.sources)
@@ -117,7 +123,6 @@ extension Hub {
 
 extension Hub.Settings {
     fileprivate var scopedEntities: [EntityName] { rules.entities.filter { $1.isScoped }.map(\.key) }
-    fileprivate func scope(of entity: EntityName) -> [String] { rules[entity]?.scope ?? [] }
 
     static func shareOut(_ rules: RuleBook) -> Bool {
         rules.entities.values.contains { $0.isScoped || $0.write != .scope || !$0.fieldRights.isEmpty }

@@ -320,7 +320,7 @@ extension HubStore {
     func scopeIndexes() throws(DatabaseError) -> [EntityName: ScopeIndex] {
         var found: [EntityName: ScopeIndex] = [:]
         try database.read("SELECT entity, fields, generation FROM scope_index WHERE entity <> ''", []) { row in
-            found[EntityName(trusted: row.text(0))] = ScopeIndex(fields: ScopeIndex.fields(row.text(1)), generation: row.int(2))
+            found[EntityName(trusted: row.text(0))] = ScopeIndex(row.text(1), generation: row.int(2))
             return true
         }
         return found
@@ -374,8 +374,16 @@ extension HubStore {
                 """
                 INSERT INTO scope_index(entity, fields, generation) VALUES(?1, ?2, ?3)
                 ON CONFLICT(entity) DO UPDATE SET fields = excluded.fields, generation = excluded.generation
-                """, .text(entity.text), .text(ScopeIndex.text(rules.scope)), .int(generation))
+                """, .text(entity.text), .text(ScopeIndex.text(of: rules)), .int(generation))
         }
+    }
+
+    /// Adapts the rows to the kind of their entity, whose scope fields are the same. Events have none.
+    func renewScopes(of entity: EntityName, _ rules: EntityRules, from index: ScopeIndex) throws(DatabaseError) {
+        if rules.kind != .event, index.form == .events { return try buildScopes(of: entity, rules) }
+        if rules.kind == .event { try database.run("DELETE FROM record_scope WHERE entity = ?", .text(entity.text)) }
+        try database.run(
+            "UPDATE scope_index SET fields = ? WHERE entity = ?", .text(ScopeIndex.text(of: rules)), .text(entity.text))
     }
 
     private static let buildPage = 1_000
@@ -405,13 +413,32 @@ struct ScopeIndex: Hashable, Sendable {
     var fields: [String]
     /// Changes whenever the rows are made anew.
     var generation: Int64
+    /// `nil`: an earlier program has made the rows.
+    var form: Form?
 
-    static func text(_ fields: [String]) -> String { JSON.list(fields).json }
+    /// The entities that the rows are for. Stands behind the fields as a number, which earlier programs skip.
+    enum Form: Int64 {
+        /// There are no rows.
+        case events = 0
+        case records = 1
 
-    /// Fields as they are stored; none when the text is damaged: then the rows are made anew.
-    static func fields(_ text: String) -> [String] {
-        ((try? JSONReader.read(text))?.array ?? []).compactMap(\.text)  // The rows are made anew.
+        init(of rules: EntityRules) { self = rules.kind == .event ? .events : .records }
     }
+
+    /// Without fields when the text is damaged: then the rows are made anew.
+    init(_ text: String, generation: Int64) {
+        let parts = (try? JSONReader.read(text))?.array ?? []  // The rows are made anew.
+        fields = parts.compactMap(\.text)
+        form = parts.last?.int.flatMap { Form(rawValue: $0) }
+        self.generation = generation
+    }
+
+    static func text(of rules: EntityRules) -> String {
+        JSON.array(rules.scope.map { .string($0) } + [.int(Form(of: rules).rawValue)]).json
+    }
+
+    /// Returns whether the rows are those of an entity with these rules.
+    func isCurrent(under rules: EntityRules) -> Bool { fields == rules.scope && form == Form(of: rules) }
 }
 
 /// The column `record.scopes`: an object of lists of values by field.

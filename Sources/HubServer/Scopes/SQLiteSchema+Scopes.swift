@@ -4,7 +4,7 @@ extension SQLiteSchema {
     /// - `record.scopes`: the present scopes of a record, and the last ones of a deleted record.
     /// - `record_scope.scope`: the code of a scope (``ScopeCodes``). `since` is the commit in which the record first entered it, `version`
     ///   that of the record's last change while it was there, or of its leaving. `state`: 0 present, 1 deleted, 2 has left the scope.
-    /// - `scope_index`: `fields` are the scope fields that the rows of an entity were made with.
+    /// - `scope_index`: `fields` are the scope fields that the rows of an entity were made with, and a number (``ScopeIndex/Form``).
     static let scopes = """
         ALTER TABLE record ADD COLUMN scopes TEXT;
         CREATE TABLE record_scope(

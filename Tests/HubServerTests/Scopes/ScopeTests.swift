@@ -234,6 +234,40 @@ struct ScopeTests {
         #expect(try fleet.push(one, .create, "a", ["site": "s-1"]).code == "accepted")
     }
 
+    // Fault: the index of scopes stayed that of events, which has no rows, so no device received what was there.
+    @Test("Events that become records reach the devices that they name, also where an earlier hub has made the index")
+    func changedKind() throws {
+        let rows = try HubRows()
+        func fleet(_ kind: EntityRules.Kind) throws -> ScopeBench {
+            var rules = ScopeBench.rules
+            rules.entities[ScopeBench.orders]?.kind = kind
+            let fleet = try ScopeBench(rules: rules, place: rows.place)
+            fleet.keys = Int(fleet.bench.hub.head)
+            return fleet
+        }
+        func make(_ id: String, _ kind: EntityRules.Kind) throws {
+            let fleet = try fleet(kind)
+            #expect(try fleet.push(one, .create, id, ["assignee": "gw-1"]).code == "accepted")
+        }
+        func received() throws -> [String] {
+            let fleet = try fleet(.record)
+            try fleet.pull(one)
+            return fleet.ids(one)
+        }
+        try make("a", .event)
+        #expect(try received() == ["a"])
+        try make("b", .event)
+        #expect(try received() == ["a", "b"])
+        try make("c", .event)
+        try rows.run("UPDATE scope_index SET fields = '[\"assignee\",\"site\"]' WHERE entity = 'work_orders'")
+        do { _ = try fleet(.event) }
+        #expect(try received() == ["a", "b", "c"])
+        // Rows of records that an earlier hub has left under events are not taken for those of today.
+        try rows.run("UPDATE scope_index SET fields = '[\"assignee\",\"site\"]' WHERE entity = 'work_orders'")
+        try make("d", .event)
+        #expect(try received() == ["a", "b", "c", "d"])
+    }
+
     @Test("Events are taken only from the device that they name")
     func events() throws {
         let fleet = try ScopeBench()
