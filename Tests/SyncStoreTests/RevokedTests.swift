@@ -402,6 +402,33 @@ struct RevokedTests {
         #expect(try agent.store.verify() == [])
     }
 
+    // Fault: an earlier form of a large document stays in pages that nothing uses, and everything stays in the log for up to a day.
+    @Test("After the commit nothing is left in free pages and in the log, as soon as no read is under way")
+    func wiped() throws {
+        let folder = try TemporaryFolder()
+        let agent = try TestAgent(in: folder)
+        let earlier = JSON.string(JSONString(String(repeating: "s", count: 20_000) + "hubs-earlier"))
+        try agent.pull([("a", 5, ["note": earlier]), ("b", 6, ["v": 1])])
+        try agent.pull([("a", 7, ["note": "hubs-present"])])
+        func found(in place: String) -> [String] {
+            ["hubs-earlier", "hubs-present"].filter { Data(folder.bytes(place)).range(of: Data($0.utf8)) != nil }
+        }
+        func freePages() throws -> Int64? { try agent.database.number("PRAGMA freelist_count") }
+        try agent.database.checkpoint(truncating: true)
+        #expect(try found(in: "") == ["hubs-earlier", "hubs-present"] && freePages() != 0)
+        let reader = try RawDatabase(folder.database)
+        try reader.rows("BEGIN")
+        try reader.rows("SELECT count(*) FROM record")
+        try agent.revoke("a")
+        try agent.store.tidy()
+        #expect(found(in: "") == ["hubs-earlier", "hubs-present"] && agent.store.isUntidy, "a reader sees them yet")
+        try reader.rows("COMMIT")
+        try agent.store.tidy()
+        #expect(found(in: "") == [] && !agent.store.isUntidy)
+        #expect(try folder.bytes("-wal").isEmpty && freePages() == 0)
+        #expect(try agent.view("b") == #"{"v":1}"# && agent.store.verify() == [])
+    }
+
     // MARK: - Listings
 
     private func page(_ ids: [String], hasMore: Bool = false) -> SnapshotPage {

@@ -273,6 +273,38 @@ struct WriterTests {
         try writer.close()
     }
 
+    // Fault: only housekeeping moves the log, and a device that waits for news has that once a day.
+    @Test("What was erased leaves the log without further work, as soon as no read delays it", arguments: [false, true])
+    func wipes(_ isDelayed: Bool) throws {
+        let folder = try TemporaryFolder()
+        let writer = try writer(folder, HeardIncidents(), Fault(), quietAfter: .zero)
+        func pull(_ page: PullResponse) throws {
+            try settled { writer.run({ store, now throws(StoreError) in _ = try store.applyPull(page, at: now) }, completion: $0) }.get()
+        }
+        func holdsSecret() -> Bool { ["", "-wal"].contains { Data(folder.bytes($0)).range(of: Data("hubs-secret".utf8)) != nil } }
+        try pull(TestAgent.page([("a", 5, ["v": "hubs-secret"])]))
+        let reader = try RawDatabase(folder.database)
+        if isDelayed {
+            try reader.rows("BEGIN")
+            try reader.rows("SELECT count(*) FROM record")
+        }
+        let left = StreamPage.Deletion(id: RecordID(trusted: "a"), version: 6, reason: Problem.revoked)
+        let page = StreamPage(entity: EntityName(trusted: "audit"), cursor: "r", hasMore: false, records: [], deletions: [left])
+        try pull(PullResponse(epoch: "e", head: 6, pages: [page]))
+        if isDelayed {
+            #expect(holdsSecret())
+            try reader.rows("COMMIT")
+        }
+        // The thread cuts the log after its answer, or when it has found no other work.
+        var looks = 0
+        while holdsSecret(), looks < 50_000 {
+            looks += 1
+            sched_yield()
+        }
+        #expect(!holdsSecret())
+        try writer.close()
+    }
+
     @Test("After it was closed, everything is refused")
     func closed() throws {
         let folder = try TemporaryFolder()

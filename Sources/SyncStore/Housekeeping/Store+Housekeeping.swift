@@ -13,6 +13,8 @@ struct HousekeepingSweep {
     var fetchedBlobs: Int64 = 0
     /// Returning free pages to the file system works.
     var vacuums = true
+    /// Content that was erased (``Store/erasing(_:)``) may still be in free pages, or in the log.
+    var leavesTraces = false
 }
 
 /// Work that the last slice of housekeeping left for after its transaction.
@@ -59,25 +61,46 @@ extension Store {
         return more
     }
 
-    /// Does the work that housekeeping cannot do inside a transaction: return free pages to the file system, and move the WAL into the
-    /// database. The caller that opened the transaction calls it after the commit.
+    /// Something is left to do after a transaction.
+    var isUntidy: Bool { database.path != nil && (tidiness != .done || sweep.leavesTraces) }
+
+    /// Does the work that cannot be done inside a transaction: return free pages to the file system, and move the WAL into the database. The
+    /// caller that opened the transaction calls it after the commit.
     package func tidy() throws(StoreError) {
         precondition(transaction == nil, "tidying is not part of a transaction")
         defer { tidiness = .done }
-        guard tidiness != .done, database.path != nil else { return }
-        if try isVacuumDue() {
-            // A step that fails once would be tried again and again.
-            sweep.vacuums = false
-            // One step frees one page, so the statement has to run to its end.
-            try database.execute("PRAGMA incremental_vacuum(\(Self.vacuumPages))")
-            sweep.vacuums = true
-        }
+        guard isUntidy else { return }
+        if sweep.leavesTraces { try wipe() }
+        guard tidiness != .done else { return }
+        if try isVacuumDue() { try vacuum() }
         if tidiness == .idle {
             if database.walPages > 0 { try database.checkpoint(truncating: true) }
             database.releaseMemory()
         } else if database.walPages >= Self.checkpointPages {
             try database.checkpoint(truncating: false)
         }
+    }
+
+    /// Removes what is left of erased content outside of the rows. Free pages may hold earlier forms of a document, or rows that SQLite has
+    /// moved since. The file and the log hold what the erasing transaction has overwritten, until the log is moved into the file.
+    ///
+    /// Very many free pages take several calls, and a read that is under way delays the log.
+    private func wipe() throws(StoreError) {
+        // A step that fails once would be tried again and again. Housekeeping moves the log as well.
+        sweep.leavesTraces = false
+        let before = try freePages()
+        if sweep.vacuums, before > 0 { try vacuum() }
+        let after = try freePages()
+        let isCut = try database.checkpoint(truncating: true)
+        sweep.leavesTraces = !isCut || (after > 0 && after < before)
+    }
+
+    private func vacuum() throws(StoreError) {
+        // A step that fails once would be tried again and again.
+        sweep.vacuums = false
+        // One step frees one page, so the statement has to run to its end.
+        try database.execute("PRAGMA incremental_vacuum(\(Self.vacuumPages))")
+        sweep.vacuums = true
     }
 
     /// Stores the age clock, so that a power cut loses at most an hour of it.
@@ -172,8 +195,10 @@ extension Store {
     /// Returns whether there are enough free pages to return them to the file system.
     private func isVacuumDue() throws(StoreError) -> Bool {
         guard sweep.vacuums, database.path != nil else { return false }
-        let free = try database.number("PRAGMA freelist_count") ?? 0
+        let free = try freePages()
         let pages = try database.number("PRAGMA page_count") ?? 0
         return free > 1_000 || (free > Int64(Self.vacuumPages) && free * 10 > pages)
     }
+
+    private func freePages() throws(StoreError) -> Int64 { try database.number("PRAGMA freelist_count") ?? 0 }
 }

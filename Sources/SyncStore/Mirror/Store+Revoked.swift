@@ -63,10 +63,9 @@ extension Store {
     // MARK: - Traces
 
     /// Runs statements whose removed content SQLite overwrites with zeros, whatever that writes. `FAST`, the setting for all other
-    /// statements, overwrites only inside of pages that are written anyway. So earlier versions of a document are gone already, unless they
-    /// were larger than a page or SQLite has moved rows between pages since.
-    ///
-    /// The log has the old pages until it is cut, which happens when there is nothing to do.
+    /// statements, overwrites only inside of pages that are written anyway. So earlier versions of a document may be in free pages, if they
+    /// were larger than a page or SQLite has moved rows between pages since. After the commit ``tidy()`` gives these pages back and cuts the
+    /// log, which has the old pages as well.
     func erasing(_ body: () throws(StoreError) -> Void) throws(StoreError) {
         try database.execute("PRAGMA secure_delete = ON")
         do throws(StoreError) {
@@ -77,6 +76,7 @@ extension Store {
             throw error
         }
         try database.execute("PRAGMA secure_delete = FAST")
+        sweep.leavesTraces = true
     }
 
     /// Erases the hub's values of these records outside of the mirror: those of conflicts, lost values, and values kept for an undo. Each

@@ -111,6 +111,11 @@ final class StoreLoop {
         }
         if goesOnAt != nil { return goOn(store) }
         quietAt = nil
+        // A read that was under way has delayed it.
+        if store.isUntidy {
+            keepSmall(store)
+            if store.isUntidy { quietAt = MonotonicTime.now() + quietAfter.nanoseconds }
+        }
         store.database.release()
     }
 
@@ -266,7 +271,7 @@ final class StoreLoop {
     private func keepSmall(_ store: Store) {
         guard store.database.path != nil else { return }
         // Neither changes stored data, so a failure loses nothing; the next commit meets a broken medium itself.
-        if store.tidiness != .done { try? store.tidy() }
+        if store.isUntidy { try? store.tidy() }
         if store.database.walPages >= Store.checkpointPages { _ = try? store.database.checkpoint(truncating: false) }
     }
 
