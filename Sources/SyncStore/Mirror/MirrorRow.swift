@@ -203,7 +203,8 @@ struct MirrorRow {
         isDamaged = false
     }
 
-    /// Drops the document and keeps a stub of it. For apps nothing has changed, so the etag stays.
+    /// Drops the document and keeps a stub of it. For apps nothing has changed, so the whole etag stays: an app that asks with it has the
+    /// document, and gets 304.
     ///
     /// The row is removed, and ``save(to:)`` makes it anew: SQLite joins pages where rows go, and not where they get shorter. An update
     /// would leave nearly empty pages, and no byte of the file would be free.
@@ -212,6 +213,8 @@ struct MirrorRow {
     mutating func dropDocument(in database: Database) throws(StoreError) {
         stub = Stub(of: base)
         (base, view, isDeleted) = (nil, nil, true)
+        // Saving the row counts as a change of it.
+        rev -= 1
         try database.run("DELETE FROM record WHERE rid = ?", .int(rid))
         isNew = true
     }
