@@ -35,7 +35,13 @@ extension EntitySettings {
             }
         }
         checkValues(settings.access, root, &reading)
+        checkScopes(settings.rules, root, &reading)
         for (index, source) in settings.access.sources.enumerated() {
+            if source.scope.isEmpty {
+                reading.object(
+                    root.deepest(["grants_from", "\(index)"]).position, below: "grants_from[\(index)].scope", problem: "is missing",
+                    expected: "the name of the scope field that the records grant, such as site")
+            }
             // A device that changes such a record could grant itself every scope.
             let rules = settings.rules.entities[source.entity] ?? EntityRules()
             guard let field = source.openFields(under: rules).first else { continue }
@@ -45,6 +51,16 @@ extension EntitySettings {
                 problem: "devices may change the field \(field) of \(source.entity), \(right), and could grant themselves every scope",
                 expected: "an entity with write: nobody or kind: reference, or write: nobody or a role for the fields \(source.device) and "
                     + source.scope)
+        }
+    }
+
+    /// Refuses a key `scope` without a field. Without scopes every device receives all records, and a forgotten value must not lead there.
+    private static func checkScopes(_ rules: RuleBook, _ root: YAMLNode, _ reading: inout Reading) {
+        for name in rules.entities.keys.sorted() {
+            guard let node = root["entities"]?[name.text]?["scope"], rules.entities[name]?.isScoped == false else { continue }
+            reading.object(
+                node.position, below: "entities.\(keyText(name.text)).scope", problem: "names no field, so every device would get all records",
+                expected: "names of fields such as [site], or no such line")
         }
     }
 

@@ -21,8 +21,8 @@ package struct YAMLDocument: Sendable {
             return
         }
         guard bytes.count <= YAMLDocument.maxBytes else {
-            let problem = "the file has \(bytes.count) bytes"
-            errors = [ConfigurationError(at: start, problem: problem, expected: "at most \(YAMLDocument.maxBytes)")]
+            // The reader of a file stops after the limit, so the size of the file is not known here.
+            errors = [ConfigurationError(at: start, problem: "the file is too large", expected: "at most \(YAMLDocument.maxBytes) bytes")]
             return
         }
         let text = bytes.starts(with: [0xEF, 0xBB, 0xBF]) ? bytes[3...] : bytes[...]

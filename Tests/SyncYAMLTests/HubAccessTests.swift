@@ -89,6 +89,25 @@ struct HubAccessTests {
         #expect(Self.errors(text) == ["devices.tablet.site: \(problem)", "groups.north.site: \(problem)"])
     }
 
+    // Fault: an entity whose key `scope` had lost its value went to every device.
+    @Test("A key scope without a field is refused for new settings", arguments: ["[]", "", "~"])
+    func emptyScope(_ value: String) throws {
+        let text = "entities:\n  orders:\n    scope: \(value)\n"
+        #expect(Self.errors(text) == ["entities.orders.scope: names no field, so every device would get all records"])
+        let (settings, objections) = try EntitySettings.readHub(inForce: Self.file(text))
+        #expect(settings.rules.entities[EntityName(trusted: "orders")]?.isScoped == false && objections.count == 1)
+        #expect(Self.errors("entities:\n  orders: {}\n").isEmpty)
+    }
+
+    // Fault: such a source was accepted, and its records granted nothing.
+    @Test("A source of grants without a scope is refused for new settings; without a device it is the field device")
+    func sourceWithoutScope() throws {
+        func text(_ source: String) -> String { "entities: { moves: { kind: reference } }\ngrants_from:\n  - { \(source) }\n" }
+        #expect(Self.errors(text("entity: moves, device: tablet")) == ["grants_from[0].scope: is missing"])
+        #expect(try EntitySettings.readHub(inForce: Self.file(text("entity: moves"))).objections.map(\.key) == ["grants_from[0].scope"])
+        #expect(Self.errors(text("entity: moves, scope: site")).isEmpty)
+    }
+
     @Test("Settings that are in force are read with what new ones may not have; other errors are errors there, too")
     func inForce() throws {
         let (settings, objections) = try EntitySettings.readHub(inForce: Self.file(Self.rights("own", "own")))

@@ -86,7 +86,7 @@ struct YAMLDocumentTests {
     @Test("A file above one megabyte and a file of endless values are refused")
     func tooLarge() {
         let long = YAMLDocument([UInt8](repeating: UInt8(ascii: "#"), count: 1_000_001), file: "f.yaml")
-        #expect(long.errors.map(\.description) == ["f.yaml:1:1: the file has 1000001 bytes, expected at most 1000000"])
+        #expect(long.errors.map(\.description) == ["f.yaml:1:1: the file is too large, expected at most 1000000 bytes"])
         let longest = YAMLDocument([UInt8](repeating: UInt8(ascii: "#"), count: 1_000_000), file: "f.yaml")
         #expect(longest.errors.isEmpty && longest.root != nil)
         let many = YAMLDocument(Array("[".utf8) + Array(String(repeating: "1,", count: 400_000).utf8), file: "f.yaml")
