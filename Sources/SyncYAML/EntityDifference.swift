@@ -6,6 +6,8 @@ package struct EntityDifference: Hashable, Sendable {
     package private(set) var lines: [String] = []
     /// Agents get another configuration, with their next pull.
     package let isForDevices: Bool
+    /// Entities that lose their scope. A hub refuses that unless it is told to do so.
+    package private(set) var unscoped: [EntityName] = []
 
     package typealias Settings = (rules: RuleBook, access: AccessBook)
 
@@ -36,10 +38,12 @@ package struct EntityDifference: Hashable, Sendable {
     private mutating func compareEntities(_ before: RuleBook, _ after: RuleBook) {
         for name in Set(before.entities.keys).union(after.entities.keys).sorted() {
             switch (before.entities[name], after.entities[name]) {
-            case (nil, let rules?): lines.append("+ \(name): new, of the kind \(rules.kind.rawValue)")
-            case (_?, nil):
+            case (nil, let rules?):
+                let scope = rules.isScoped ? ", with the scope \(rules.scope.joined(separator: ", "))" : ""
+                lines.append("+ \(name): new, of the kind \(rules.kind.rawValue)\(scope)\(consequence(of: rules, after: nil, name))")
+            case (let rules?, nil):
                 let then = after.isStrict ? "its changes are refused, because strict_entities is true" : "the usual rules hold for it"
-                lines.append("- \(name): removed; \(then)")
+                lines.append("- \(name): removed; \(then)\(consequence(of: EntityRules(), after: rules, name))")
             case (let old?, let new?): if old != new { compare(name, old, new) }
             case (nil, nil): break
             }
@@ -55,7 +59,7 @@ package struct EntityDifference: Hashable, Sendable {
             switch key {
             case "scope":
                 let change = "\(Self.shown(was)) -> \(Self.shown(member.value))"
-                lines.append("~ \(name).scope: \(change). The hub makes the shares of all its records anew, and devices list it anew")
+                lines.append("~ \(name).scope: \(change)\(consequence(of: new, after: old, name))")
             case "keep" where new.keepEvents != nil:
                 let change = "\(Self.shown(was)) -> \(Self.shown(member.value))"
                 lines.append("~ \(name).keep: \(change). The hub removes its events for good that were accepted longer ago than that")
@@ -67,6 +71,17 @@ package struct EntityDifference: Hashable, Sendable {
                 }
             }
         }
+    }
+
+    /// The effect of other scopes on the records of devices, as a further sentence. Records may exist before the settings name their
+    /// entity. No device receives events.
+    private mutating func consequence(of new: EntityRules, after old: EntityRules?, _ name: EntityName) -> String {
+        if old?.scope ?? [] == new.scope { return "" }
+        if !new.isScoped { unscoped.append(name) }
+        if (old ?? new).kind == .event { return "" }
+        return new.isScoped
+            ? ". The hub assigns its records to devices anew, and a device keeps and gets only those of its own scopes"
+            : ". Every device gets all its records"
     }
 
     /// The keys of one entity with all their values.
@@ -162,5 +177,19 @@ package struct EntityDifference: Hashable, Sendable {
         ]
         let words = parts.filter { !$0.1.isEmpty }.map { "\($0.0): \(Self.joined($0.1))" }
         lines.append("\(key): \(words.joined(separator: "; ")). Devices get and lose records with their next pull")
+        for name in parts[2].1.prefix(Self.shownMax) { compare("\(key).\(keyText(name))", old[name] ?? Grants(), new[name] ?? Grants()) }
+    }
+
+    private mutating func compare(_ place: String, _ old: Grants, _ new: Grants) {
+        func compare(_ key: String, _ before: [String], _ after: [String]) {
+            let (gained, lost) = (after.filter { !before.contains($0) }, before.filter { !after.contains($0) })
+            let words = [("gains", gained), ("loses", lost)].filter { !$0.1.isEmpty }.map { "\($0.0) \(Self.joined($0.1))" }
+            if !words.isEmpty { lines.append("~ \(place).\(keyText(key)): \(words.joined(separator: "; "))") }
+        }
+        for field in Set(old.scopes.keys).union(new.scopes.keys).sorted(by: { precedesInBytes($0, $1) }) {
+            compare(field, old.scopes[field] ?? [], new.scopes[field] ?? [])
+        }
+        compare("roles", old.roles, new.roles)
+        compare("groups", old.groups, new.groups)
     }
 }

@@ -59,7 +59,8 @@ extension EntitySettings {
         for name in rules.entities.keys.sorted() {
             guard let node = root["entities"]?[name.text]?["scope"], rules.entities[name]?.isScoped == false else { continue }
             reading.object(
-                node.position, below: "entities.\(keyText(name.text)).scope", problem: "names no field, so every device would get all records",
+                node.position, below: "entities.\(keyText(name.text)).scope",
+                problem: "names no field, so every device would get all records",
                 expected: "names of fields such as [site], or no such line")
         }
     }

@@ -76,10 +76,11 @@ extension Hub {
             }
             // A forgotten option must not hand the records of one customer to another.
             guard rules.isScoped || settings.scopesOfDatabase == .dropped else {
+                let scope = indexes[name]?.fields.joined(separator: ", ") ?? ""
                 throw DatabaseError(
                     rulesOf: name,
-                    "the database shares its records out by \(indexes[name]?.fields.joined(separator: ", ") ?? ""), and the rules have no "
-                        + "scope for it. Use an entities file that has it; --drop-scopes gives all records to all devices")
+                    "these settings have no scope for it, and its records are shared out by \(scope). To keep the scope, add "
+                        + "scope: [\(scope)] to the entity; to end it and give all records to all devices, use --drop-scopes")
             }
             try store.buildScopes(of: name, rules)
         }

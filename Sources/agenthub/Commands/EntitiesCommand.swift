@@ -151,7 +151,12 @@ struct RollBackEntities: ParsableCommand {
         do {
             let newest = try inspector.entityHistory().first?.number ?? 0
             guard let wanted = generation ?? (newest > 1 ? newest - 1 : nil) else {
-                throw Failure(66, "there are no earlier settings; agenthub entities history lists those that there are")
+                throw Failure(
+                    66,
+                    newest == 0
+                        ? "no settings were ever applied; see: agenthub entities apply --help"
+                        : "generation \(newest) is the first one, so there are no earlier settings. To change them: agenthub entities apply FILE"
+                )
             }
             return try EntityChange.generation(wanted, of: inspector)
         } catch let error as HubError {
@@ -168,7 +173,9 @@ private struct EntityChange {
 
     static func generation(_ number: Int64, of inspector: HubInspector) throws(HubError) -> EntityGeneration {
         guard let row = try inspector.entities(number) else {
-            throw HubError(.badEntities, doing: "find generation \(number)", detail: "it is not kept; agenthub entities history lists them")
+            throw HubError(
+                .badEntities, doing: "find generation \(number)",
+                detail: "it is not kept. To list those that are: agenthub entities history")
         }
         return row
     }
@@ -177,8 +184,15 @@ private struct EntityChange {
         do {
             if isDry {
                 let newest = folder.lacksHub ? nil : try folder.inspector().entities()
-                try show(newest, wanted)
-                return try refuse(wanted, over: newest)
+                let unscoped = try show(newest, wanted)
+                try refuse(wanted, over: newest)
+                if let first = unscoped.first, !dropsScopes {
+                    throw Failure(
+                        78,
+                        "a hub refuses these settings: they have no scope for \(first), and the settings in force have one. To keep the "
+                            + "scope, add it to the file; to end it, use --drop-scopes")
+                }
+                return
             }
             // A folder gets no database for settings that it would not take.
             if folder.lacksHub { try refuse(wanted, over: nil) }
@@ -201,19 +215,27 @@ private struct EntityChange {
         throw Failure(78, "a hub refuses these settings: \(objection.detail)")
     }
 
-    private func show(_ newest: EntityGeneration?, _ wanted: EntityText) throws(Failure) {
+    /// - Returns: The entities that lose their scope.
+    @discardableResult
+    private func show(_ newest: EntityGeneration?, _ wanted: EntityText) throws(Failure) -> [EntityName] {
         let difference: EntityDifference
         do throws(ConfigurationErrors) {
             difference = try EntitiesFile.difference(from: newest, to: wanted)
         } catch {
             // Settings that cannot be read may be replaced; the wanted ones are checked when they are applied.
-            return Say.error("the difference is not known, because this program cannot read the settings: \(error)")
+            Say.error("the difference is not known, because this program cannot read the settings: \(error)")
+            return []
         }
         for line in difference.lines { try Say.result(line) }
-        if difference.lines.isEmpty { return try Say.result("the settings are the same") }
+        if difference.lines.isEmpty {
+            try Say.result("the settings are the same")
+            return []
+        }
         try Say.result(
             difference.isForDevices
-                ? "devices get other settings with their next pull" : "devices get no other settings: only the hub's change")
+                ? "devices get other settings with their next pull"
+                : "the settings of the devices stay as they are, because only those of the hub change")
+        return difference.unscoped
     }
 }
 
