@@ -8,12 +8,15 @@ package struct EntityDifference: Hashable, Sendable {
     package let isForDevices: Bool
     /// Entities that lose their scope. A hub refuses that unless it is told to do so.
     package private(set) var unscoped: [EntityName] = []
+    /// Sentences about grants of the new settings that have no effect (``GrantHints``).
+    package let hints: [String]
 
     package typealias Settings = (rules: RuleBook, access: AccessBook)
 
     /// - Parameter old: `nil`: there were none.
     package init(from old: Settings?, to new: Settings) {
         let before = old ?? (RuleBook(), AccessBook())
+        hints = GrantHints(new).ofSettings
         isForDevices = old == nil || EntitySettings.written(before.rules) != EntitySettings.written(new.rules)
         if before.rules.isStrict != new.rules.isStrict {
             lines.append(

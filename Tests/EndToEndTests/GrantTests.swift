@@ -53,12 +53,14 @@ extension EndToEnd {
         func grants() async throws {
             try await Stand.with(hubEntities: Self.entities, agent: false) { stand in
                 let user = Self.user
-                #expect(try await grants(["tablet-9"], stand).talk.hasPrefix("agenthub: tablet-9 has no grants\n"))
+                #expect(
+                    try await grants(["tablet-9"], stand).talk.hasPrefix(
+                        "agenthub: tablet-9 has no grants. To list all devices with grants: agenthub grants\n"))
                 let given = try await hub(["grant", "tablet-9", "site=s-1", "role=inspector", "group=north", "group=south"], stand)
                 #expect(given.status == 0, "\(given.talk)")
                 #expect(given.text == "granted site=s-1, role=inspector, group=north, group=south to tablet-9\n")
                 let again = try await hub(["grant", "tablet-9", "site=s-1"], stand)
-                #expect(again.status == 0 && again.text.isEmpty && again.talk == "agenthub: tablet-9 had one of them before\n")
+                #expect(again.status == 0 && again.text.isEmpty && again.talk == "agenthub: tablet-9 had site=s-1 before\n")
                 #expect(try await hub(["grant", "tablet-9"], stand).status == 64)
                 // The id of a device is no site, whether the settings name it or it has a token. Then none of the grants is given.
                 #expect(try await hub(["token", "add", "pump-18"], stand).status == 0)
@@ -121,6 +123,43 @@ extension EndToEnd {
                 await stand.stopHub()
                 let all = try await grants([], stand)
                 #expect(all.status == 0 && all.text == ofFile + past + rest, "\(all.text) \(all.talk)")
+            }
+        }
+
+        // Fault: a mistyped name was granted without a word, and the device got no records.
+        @Test("A grant without an effect is told with the name that was probably meant, and so is a device without a token")
+        func hints() async throws {
+            try await Stand.with(hubEntities: Self.entities, agent: false) { stand in
+                let unknown = "agenthub: tablet-8 has no token yet. To make one: agenthub token enrol tablet-8\n"
+                let first = try await hub(["grant", "tablet-8", "site=s-1"], stand)
+                #expect(first.status == 0 && first.text == "granted site=s-1 to tablet-8\n" && first.talk == unknown)
+                let none = ", so such a grant has no effect\n"
+                for (grant, talk) in [
+                    ("sites=s-1", "no entity has the scope field sites (did you mean site?)" + none),
+                    ("roles=office", "no entity has the scope field roles (did you mean role?)" + none),
+                    ("group=nort", "the settings have no group nort (did you mean north?)" + none),
+                    ("site=s-1,s-2", "s-1,s-2 is one value. Several values are given as several arguments, such as site=s-3 site=s-4\n"),
+                ] {
+                    let given = try await hub(["grant", "tablet-8", grant], stand)
+                    #expect(given.status == 0 && given.text == "granted \(grant) to tablet-8\n" && given.talk == "agenthub: " + talk)
+                }
+                let list = try await grants(["tablet-8"], stand)
+                #expect(list.text.contains("tablet-8  sites=s-1 (no entity has this scope field)  granted T by "), "\(list.text)")
+                // A grant that is named twice is one.
+                let twice = try await hub(["grant", "tablet-8", "site=s-2", "site=s-2"], stand)
+                #expect(twice.status == 0 && twice.text == "granted site=s-2 to tablet-8\n" && twice.talk.isEmpty, "\(twice.talk)")
+                let back = try await hub(["revoke", "tablet-8", "site=s-2", "site=s-2"], stand)
+                #expect(back.status == 0 && back.text == "took site=s-2 back from tablet-8\n" && back.talk.isEmpty, "\(back.talk)")
+                let path = "\(stand.folder)/mistyped.yaml"
+                try Stand.write("entities: { audits: { scope: [site] } }\ndevices: { pump-17: { group: [north] } }\n", to: path)
+                let warning = "devices.pump-17.group: no entity has the scope field group (did you mean groups?)" + none
+                let check = try await Child.run([Programs.agenthub, "entities", "check", path], in: stand.folder)
+                #expect(check.status == 0 && check.text == "good: audits\n" && check.talk == "agenthub: warning: \(path): " + warning)
+                let dry = try await hub(["entities", "apply", path, "--dry-run"], stand)
+                #expect(dry.talk.hasPrefix("agenthub: warning: " + warning), "\(dry.talk)")
+                // A mistyped folder is no hub without grants.
+                let elsewhere = try await Child.run([Programs.agenthub, "grants", "--data", "\(stand.folder)/nowhere"], in: stand.folder)
+                #expect(elsewhere.status == 66 && elsewhere.talk == "agenthub: there is no hub in \(stand.folder)/nowhere\n")
             }
         }
 

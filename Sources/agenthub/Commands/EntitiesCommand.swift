@@ -27,10 +27,12 @@ struct CheckEntities: ParsableCommand {
 
     func run() throws {
         do throws(ConfigurationErrors) {
-            let names = try EntitySettings.readHub(file: file).rules.entities.keys.map(\.text).sorted()
+            let settings = try EntitySettings.readHub(file: file)
+            let names = settings.rules.entities.keys.map(\.text).sorted()
             try say(
                 ["good": true, "entities": .list(names), "errors": []],
                 "good: " + (names.isEmpty ? "no entities" : names.joined(separator: ", ")))
+            for hint in GrantHints(settings).ofSettings { Say.error("warning: \(file): \(hint)") }
         } catch {
             // A caller that does not read the output gets the exit status.
             if json { try? Say.result(JSON.object(["good": false, "errors": .array(error.errors.map(Self.json))]).json) }
@@ -227,6 +229,7 @@ private struct EntityChange {
             return []
         }
         for line in difference.lines { try Say.result(line) }
+        for hint in difference.hints { Say.error("warning: \(hint)") }
         if difference.lines.isEmpty {
             try Say.result("the settings are the same")
             return []

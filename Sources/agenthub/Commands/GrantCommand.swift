@@ -1,4 +1,5 @@
 import ArgumentParser
+import Glibc
 import HubServer
 import SyncCore
 import SyncLinux
@@ -13,7 +14,7 @@ struct GrantCommand: ParsableCommand {
             + "pull. Values that are the id of the device are its own without a grant.")
 
     @Argument(help: "The id of the device.") var device: DeviceID
-    @Argument(help: ArgumentHelp("Such as site=s-3, role=inspector, group=north.", valueName: "name=value")) var grants: [GrantArgument]
+    @Argument(help: GrantArgument.help) var grants: [GrantArgument]
     @OptionGroup var folder: DataFolder
 
     func validate() throws {
@@ -23,13 +24,17 @@ struct GrantCommand: ParsableCommand {
     func run() throws {
         let (now, user) = (SystemClocks().now().wall, operatorName())
         let hub = try folder.sharedHub()
-        let named = namedDevices(by: hub)
-        var given: [GrantArgument] = []
+        let settings = settings(by: hub)
+        let named = namedDevices(settings)
+        let wanted = grants.distinct
+        var (given, there): ([GrantArgument], [GrantArgument]) = ([], [])
         var fault: Failure?
+        var isKnown = settings?.access.devices[device] != nil
         try folder.updateTokens(by: hub) { book in
-            (given, fault) = ([], nil)
+            (given, there, fault) = ([], [], nil)
             let before = book
-            for grant in grants {
+            if book.entries.contains(where: { $0.device == device }) { isKnown = true }
+            for grant in wanted {
                 if case .scope(let scope) = grant.kind, scope.value != device.text,
                     named.contains(scope.value) || book.entries.contains(where: { $0.device.text == scope.value })
                 {
@@ -38,7 +43,7 @@ struct GrantCommand: ParsableCommand {
                 }
                 switch book.grant(grant.kind, to: device, by: user, at: now) {
                 case .given: given.append(grant)
-                case .hadBefore: break
+                case .hadBefore: there.append(grant)
                 case .refused:
                     fault = Failure(
                         64,
@@ -50,20 +55,41 @@ struct GrantCommand: ParsableCommand {
             if fault != nil { book = before }
         }
         if let fault { throw fault }
-        let there = grants.count - given.count
-        if !given.isEmpty { try Say.result("granted \(given.map(\.text).joined(separator: ", ")) to \(device)") }
-        if there > 0 { Say.error("\(device) had \(there == 1 ? "one" : "\(there)") of them before") }
+        if !given.isEmpty { try Say.result("granted \(given.texts) to \(device)") }
+        if !there.isEmpty { Say.error("\(device) had \(there.texts) before") }
+        for hint in settings.map({ wanted.hints($0) }) ?? [] { Say.error(hint) }
+        if !isKnown, !hasConnected(at: now) {
+            Say.error("\(device) has no token yet. To make one: agenthub token enrol \(device)")
+        }
     }
 
-    /// The granted values that the entity settings name as devices, which may have no token yet. A device must get its grants also where
-    /// the settings or their database cannot be read, so that is no failure.
-    private func namedDevices(by hub: Hub?) -> Set<String> {
-        let values = grants.compactMap { grant -> String? in
+    /// A device must get its grants also where the settings or their database cannot be read, so that is no failure. An operator is told
+    /// only where the values are not compared with the ids of devices.
+    private func settings(by hub: Hub?) -> EntityDifference.Settings? {
+        if values.isEmpty {
+            // Only the hints about names are left out then.
+            return try? folder.settingsInForce(by: hub)
+        }
+        return folder.settingsIfReadable(by: hub, without: "the values were not compared with the devices of the entity settings")
+    }
+
+    private var values: [String] {
+        grants.compactMap { grant in
             if case .scope(let scope) = grant.kind, scope.value != device.text { scope.value } else { nil }
         }
-        if values.isEmpty { return [] }
-        let access = folder.accessIfReadable(by: hub, without: "the values were not compared with the devices of the entity settings")
-        return Set(values.filter { value in DeviceID(value).map { access.devices[$0] != nil } ?? false })
+    }
+
+    /// The granted values that the entity settings name as devices, which may have no token yet.
+    private func namedDevices(_ settings: EntityDifference.Settings?) -> Set<String> {
+        Set(values.filter { value in DeviceID(value).map { settings?.access.devices[$0] != nil } ?? false })
+    }
+
+    /// A device may have connected without a token, by a certificate. Where the database cannot be read, it counts as one that has.
+    private func hasConnected(at now: Timestamp) -> Bool {
+        if folder.lacksHub { return false }
+        // The answer decides about a hint only.
+        let found = try? folder.inspector().devices(device, at: now)
+        return found.map { $0.contains { $0.lastSeen != nil } } ?? true
     }
 }
 
@@ -76,7 +102,7 @@ struct RevokeCommand: ParsableCommand {
             + "agenthub token revoke shuts a device out altogether.")
 
     @Argument(help: "The id of the device.") var device: DeviceID
-    @Argument(help: ArgumentHelp("Such as site=s-3, role=inspector, group=north.", valueName: "name=value")) var grants: [GrantArgument]
+    @Argument(help: GrantArgument.help) var grants: [GrantArgument]
     @OptionGroup var folder: DataFolder
 
     func validate() throws {
@@ -86,18 +112,19 @@ struct RevokeCommand: ParsableCommand {
     func run() throws {
         let (now, user) = (SystemClocks().now().wall, operatorName())
         var (taken, missing): ([GrantArgument], [GrantArgument]) = ([], [])
+        let wanted = grants.distinct
         try folder.updateTokens { book in
             (taken, missing) = ([], [])
-            for grant in grants {
+            for grant in wanted {
                 if book.takeBack(grant.kind, from: device, by: user, at: now) { taken.append(grant) } else { missing.append(grant) }
             }
         }
-        if !taken.isEmpty { try Say.result("took \(taken.map(\.text).joined(separator: ", ")) back from \(device)") }
+        if !taken.isEmpty { try Say.result("took \(taken.texts) back from \(device)") }
         guard missing.isEmpty else {
             throw Failure(
                 66,
-                "\(device) has no grant \(missing.map(\.text).joined(separator: ", ")) by a command; one of the entities file or of a "
-                    + "record ends there. See: agenthub grants \(device)")
+                "\(device) has no grant \(missing.texts) by a command. A grant of the entities file ends when a file without it is applied, "
+                    + "and a grant by a record ends with the record. To see where each grant comes from: agenthub grants \(device)")
         }
     }
 }
@@ -123,10 +150,15 @@ struct GrantsCommand: ParsableCommand {
     @Flag(help: "Print JSON.") var json = false
 
     func run() throws {
+        // The grants of a hub that was never started are in the file of its tokens. The inspector says what is wrong with a folder without.
+        if entities == nil, folder.lacksHub, access(folder.tokens, F_OK) != 0 { _ = try folder.inspector() }
         let book = try folder.readTokens()
         do {
             let (settings, records) = try entities.map { (try read($0), recordsIfReadable()) } ?? inForce()
-            let rows = fileRows(settings) + records.map { GrantRow($0) } + commandRows(book, settings.access)
+            var rows = fileRows(settings) + records.map { GrantRow($0) } + commandRows(book, settings.access)
+            for index in rows.indices {
+                rows[index].isIdle = rows[index].field.map { settings.hints?.hint(field: $0, in: .file) != nil } ?? false
+            }
             if json {
                 try Say.result(JSON.array(rows.map(\.json)).json)
             } else {
@@ -144,6 +176,7 @@ struct GrantsCommand: ParsableCommand {
     /// The settings whose grants are listed.
     private struct Settings {
         var access = AccessBook()
+        var hints: GrantHints?
         /// For people, such as `generation 7 of the settings`.
         var name = ""
         /// `nil`: they are those of a file, or there are none.
@@ -152,7 +185,8 @@ struct GrantsCommand: ParsableCommand {
 
     /// A file may be in force that this version would refuse as a new one, and then its grants count.
     private func read(_ path: String) throws(ConfigurationErrors) -> Settings {
-        Settings(access: try EntitySettings.readHub(inForce: .read(path)).settings.access, name: path)
+        let settings = try EntitySettings.readHub(inForce: .read(path)).settings
+        return Settings(access: settings.access, hints: GrantHints(settings), name: path)
     }
 
     private func inForce() throws -> (Settings, [RecordGrant]) {
@@ -160,8 +194,9 @@ struct GrantsCommand: ParsableCommand {
         let hub = try folder.inspector()
         let records = try hub.recordGrants(of: device)
         guard let newest = try hub.entities() else { return (Settings(), records) }
+        let inForce = try EntitiesFile.settings(of: newest)
         let settings = Settings(
-            access: try EntitiesFile.settings(of: newest).access, name: "generation \(newest.number) of the settings",
+            access: inForce.access, hints: GrantHints(inForce), name: "generation \(newest.number) of the settings",
             generation: newest.number)
         return (settings, records)
     }
@@ -198,7 +233,11 @@ struct GrantsCommand: ParsableCommand {
 
     /// Says where the past of grants is that have none here.
     private func tellPast(_ rows: [GrantRow], _ settings: Settings) {
-        if rows.isEmpty { Say.error(device.map { "\($0) has no grants" } ?? "no device has a grant; see: agenthub grant --help") }
+        if rows.isEmpty {
+            Say.error(
+                device.map { "\($0) has no grants. To list all devices with grants: agenthub grants" }
+                    ?? "no device has a grant; see: agenthub grant --help")
+        }
         guard settings.generation != nil, rows.isEmpty || rows.contains(where: \.isOfFile) else { return }
         Say.error("grants of the settings have no times of their own; to see who applied which settings when: agenthub entities history")
     }
@@ -230,6 +269,10 @@ private struct GrantRow {
     var source: Source
     /// The scopes and roles of a group that is in force and that the settings have; `nil` for all else.
     var includes: [String]?
+    /// No entity has the field of the granted scope.
+    var isIdle = false
+
+    var field: String? { if case .scope(let scope) = kind { scope.field } else { nil } }
 
     var isOfFile: Bool { if case .file = source { true } else { false } }
 
@@ -238,6 +281,7 @@ private struct GrantRow {
     private var values: String {
         if let includes { return " (\(includes.joined(separator: ", ")))" }
         if case .group = kind, isInForce { return " (no group of the settings)" }
+        if isIdle, isInForce { return " (no entity has this scope field)" }
         return ""
     }
 
@@ -290,31 +334,32 @@ extension GrantRow {
 }
 
 extension DataFolder {
-    /// The grants of the entity settings that count; none where no settings were ever applied.
+    /// The entity settings that count; empty ones where none were ever applied.
     ///
     /// - Parameter hub: One that ``sharedHub(_:)`` has opened.
     /// - Throws: `ConfigurationErrors` when this program cannot read the settings, otherwise an error of the database.
-    func accessInForce(by hub: Hub?) throws -> AccessBook {
+    func settingsInForce(by hub: Hub?) throws -> EntityDifference.Settings {
         let newest = if let hub { try hub.newestEntities() } else { lacksHub ? nil : try inspector().entities() }
-        return try newest.map { try EntitiesFile.settings(of: $0).access } ?? AccessBook()
+        return try newest.map { try EntitiesFile.settings(of: $0) } ?? (RuleBook(), AccessBook())
     }
 
-    /// The same for a command that works also where the settings cannot be read: the operator is told what it left out, and there are no
-    /// grants then.
+    /// The same for a command that works also where the settings cannot be read: the operator is told what it left out.
     ///
     /// - Parameter omission: The comparison that was not made, as a clause.
-    func accessIfReadable(by hub: Hub?, without omission: String) -> AccessBook {
+    func settingsIfReadable(by hub: Hub?, without omission: String) -> EntityDifference.Settings? {
         do {
-            return try accessInForce(by: hub)
+            return try settingsInForce(by: hub)
         } catch {
             Say.error("\(omission): \(error)")
-            return AccessBook()
+            return nil
         }
     }
 }
 
 /// A grant as an operator writes it.
 struct GrantArgument: ExpressibleByArgument {
+    static let help = ArgumentHelp("One value each, such as: site=s-3 site=s-4 role=inspector group=north", valueName: "name=value")
+
     var kind: TokenBook.Grant.Kind
     var text: String { kind.description }
 
@@ -324,7 +369,41 @@ struct GrantArgument: ExpressibleByArgument {
     }
 }
 
+extension [GrantArgument] {
+    /// Each grant once, in the order of the command line.
+    fileprivate var distinct: [GrantArgument] {
+        var seen: Set<TokenBook.Grant.Kind> = []
+        return filter { seen.insert($0.kind).inserted }
+    }
+
+    fileprivate var texts: String { map(\.text).joined(separator: ", ") }
+
+    /// Sentences about grants that have no effect, each once.
+    fileprivate func hints(_ settings: EntityDifference.Settings) -> [String] {
+        let hints = GrantHints(settings)
+        var found: [String] = []
+        for grant in self {
+            var texts = [grant.kind.hint(hints)]
+            if case .scope(let scope) = grant.kind, scope.value.contains(",") {
+                texts.append(
+                    "\(PlainText.safe(scope.value)) is one value. Several values are given as several arguments, such as site=s-3 site=s-4")
+            }
+            for case let text? in texts where !found.contains(text) { found.append(text) }
+        }
+        return found
+    }
+}
+
 extension TokenBook.Grant.Kind {
+    /// A sentence for an operator if the grant has no effect.
+    fileprivate func hint(_ hints: GrantHints) -> String? {
+        switch self {
+        case .scope(let scope): hints.hint(field: scope.field, in: .command)
+        case .role(let role): hints.hint(role: role)
+        case .group(let group): hints.hint(group: group)
+        }
+    }
+
     /// The scopes and roles that a group stands for; `nil` where it is no group of the settings.
     fileprivate func includes(in access: AccessBook) -> [String]? {
         guard case .group(let group) = self else { return nil }

@@ -79,7 +79,7 @@ extension DataFolder {
 
     /// A device must get its token also where the settings or their database cannot be read, so that is no failure.
     private func holderInSettings(of device: DeviceID, by hub: Hub?) -> String? {
-        accessIfReadable(by: hub, without: "the id was not compared with the grants of the entity settings").holder(
+        settingsIfReadable(by: hub, without: "the id was not compared with the grants of the entity settings")?.access.holder(
             of: device.text, besides: device)
     }
 }
