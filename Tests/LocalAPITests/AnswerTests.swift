@@ -61,6 +61,29 @@ import Testing
         #expect(try JSONReader.read(RecordAnswer.answer(snapshot()).body).object?["base"] == nil)
     }
 
+    // Fault: a record whose creation was refused, or was not sent yet, was called deleted by this device.
+    @Test(
+        "A record without a document says why it has none",
+        arguments: [
+            (7, "synced", [], RecordView.merged, "was deleted at 2026-11-20T21:05:00.000Z (version 7)"),
+            (
+                0, "error", ["m-1"], .merged,
+                "does not exist, because its creation was refused. To see the refused changes: agentctl rejected"
+            ),
+            (
+                0, "error", ["m-1"], .server,
+                "does not exist, because its creation was refused. To see the refused changes: agentctl rejected"
+            ),
+            (7, "error", ["m-1"], .merged, "was deleted, and a change of it was refused. To see the refused changes: agentctl rejected"),
+            (0, "pending", ["m-1"], .server, "is not at the hub yet"),
+            (7, "pending", ["m-1"], .merged, "was deleted here at 2026-11-20T21:05:00.000Z; the hub has not confirmed it yet"),
+        ])
+    func absences(_ version: Int64, _ status: String, _ pending: [String], _ view: RecordView, _ text: String) throws {
+        var record = try #require(RecordAnswer(JSONReader.read(RecordAnswer.answer(snapshot()).body)))
+        (record.version, record.status, record.pending) = (version, status, pending)
+        #expect(record.absence(in: view) == "\(name) \(text)")
+    }
+
     @Test(
         "A reader that has the record already is told so, and nothing else",
         arguments: [

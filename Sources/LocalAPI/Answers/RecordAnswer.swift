@@ -96,6 +96,18 @@ package struct RecordAnswer: Hashable, Sendable {
         etag = reader.text("etag") ?? ""
     }
 
+    /// A sentence for people about a record without a document in this view.
+    package func absence(in view: RecordView) -> String {
+        let when = updatedAt.map { " at \($0)" } ?? ""
+        if pending.isEmpty { return "\(name) was deleted\(when) (version \(version))" }
+        if status == RecordSnapshot.SyncStatus.error.name {
+            let cause = version == 0 ? "does not exist, because its creation was refused" : "was deleted, and a change of it was refused"
+            return "\(name) \(cause). To see the refused changes: agentctl rejected"
+        }
+        if version == 0, view == .server { return "\(name) is not at the hub yet" }
+        return "\(name) was deleted here\(when); the hub has not confirmed it yet"
+    }
+
     /// Returns whether the header matches the tag (RFC 9110, section 13.1.2): a list of tags with weak comparison, or `*`.
     static func matches(_ header: String, _ etag: String) -> Bool {
         func opaque(_ tag: Substring) -> Substring {

@@ -44,12 +44,7 @@ struct GetCommand: AgentCommand {
             return isGone ? 1 : 0
         }
         guard !isGone else {
-            let when = record.updatedAt.map { " at \($0)" } ?? ""
-            let text =
-                record.pending.isEmpty
-                ? "\(record.name) was deleted\(when) (version \(record.version))"
-                : "\(record.name) was deleted here\(when); the hub has not confirmed it yet"
-            Output.note("agentctl: " + PlainText.safe(text))
+            Output.note("agentctl: " + PlainText.safe(record.absence(in: view)))
             return 1
         }
         let pending = record.pending.isEmpty ? "" : ", open changes: \(record.pending.count)"
