@@ -35,7 +35,7 @@ struct ServiceLimitTests {
     func slow(_ bytes: String) async throws {
         // Short where only the hub waits, and long where this test itself must be in time: between connecting and its first byte.
         let limits: ServiceTests.ChangeLimits = {
-            $0.headTime = .seconds(1); $0.bodyIdleTime = .milliseconds(100); $0.lingerTime = .milliseconds(100)
+            $0.firstHeadTime = .seconds(1); $0.bodyIdleTime = .milliseconds(100); $0.lingerTime = .milliseconds(100)
         }
         try await ServiceTests.running(limits: limits) { running in
             let client = try RawClient(port: running.service.port)

@@ -248,7 +248,7 @@ struct TLSTests {
             "", "GET /healthz HTTP/1.1\r\nHost: hub\r\n\r\n", "\u{16}\u{3}\u{1}",
         ])
     func noHandshake(_ bytes: String) async throws {
-        try await ServiceTests.running(tls: Self.hub(), limits: { $0.headTime = .milliseconds(200) }) { running in
+        try await ServiceTests.running(tls: Self.hub(), limits: { $0.firstHeadTime = .seconds(1) }) { running in
             let client = try RawClient(port: running.service.port)
             try client.send(bytes)
             let text = try client.rest()
