@@ -162,9 +162,9 @@ let package = Package(
         .testTarget(name: "SyncThreadsTests", dependencies: ["SyncThreads"], swiftSettings: strict),
         .testTarget(name: "SyncSQLiteTests", dependencies: ["SyncSQLite", "CSQLite"], swiftSettings: strict),
         .testTarget(
-            name: "SyncStoreTests", dependencies: ["SyncStore", "SyncCore", "ExampleKit", "StoreKit", "CSQLite"],
+            name: "SyncStoreTests", dependencies: ["SyncStore", "SyncCore", "ExampleKit", "StoreKit", "ProcessStand", "CSQLite"],
             swiftSettings: strict + ablations),
-        // Starts programs of others.
+        // Starts programs of others, and finds ports and folders for tests.
         .target(name: "ProcessStand", path: "Tests/ProcessStand", swiftSettings: strict),
         // A PostgreSQL server of the tests' own.
         .target(name: "PostgresStand", dependencies: ["CPostgres", "ProcessStand"], path: "Tests/PostgresStand", swiftSettings: strict),

@@ -22,6 +22,10 @@ package final class PostgresServer: Sendable {
     private let lifeline: Int32
     private let count = Atomic<Int>(0)
 
+    /// Bytes that must be free in memory: 2.4 MB for each of more than a thousand schemas, twice, because two runs of tests go beside each
+    /// other, and the logs of both.
+    private static let room: UInt64 = 6_000_000_000
+
     /// Newest first: `/usr/lib/postgresql/15/bin`.
     private static let programs: String? = {
         let root = "/usr/lib/postgresql"
@@ -39,7 +43,7 @@ package final class PostgresServer: Sendable {
         guard let programs = Self.programs else { throw Failure(description: "no PostgreSQL server program here") }
         self.programs = programs
         // Short: the path of a socket has 107 bytes.
-        folder = FileManager.default.temporaryDirectory.appendingPathComponent("pg-\(UUID().uuidString.prefix(8))").path
+        folder = QuickFolder.folder(free: Self.room) + "/pg-\(UUID().uuidString.prefix(8))"
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
         if geteuid() == 0 { chown(folder, Self.nobody, Self.nobody) }
         try Self.run(
@@ -47,11 +51,13 @@ package final class PostgresServer: Sendable {
                 "\(programs)/initdb", "--pgdata", "\(folder)/data", "--username", "hub", "--auth", "trust", "--encoding", "UTF8",
                 "--locale", "C.UTF-8", "--locale-provider", "icu", "--icu-locale", "en-US", "--no-sync", "--no-instructions",
             ])
-        // The tests cut no power under this server, so it need not sync. Its behaviour after a kill is the same without.
+        // The tests cut no power under this server, so it need not sync, nor be on a disk, where a schema costs twice as much of the
+        // processor: it has more than two hundred files. Its behaviour after a kill is the same without. Its log is memory as well.
         let settings = """
             listen_addresses = ''
             unix_socket_directories = '\(folder)'
             fsync = off
+            max_wal_size = 256MB
             max_connections = 100
             deadlock_timeout = 200ms
             log_min_messages = fatal

@@ -1,5 +1,6 @@
 import CSQLite
 import Foundation
+import ProcessStand
 import StoreKit
 import SyncCore
 import SyncStore
