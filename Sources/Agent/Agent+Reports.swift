@@ -131,8 +131,14 @@ extension Agent {
         case .schemasOffered where outcome.error == nil && offers.isFetching: interruptedCycles.append(outcome)
         case .schemasOffered, nil: answerCycleWaiters(outcome)
         }
-        // A caller that asked during this cycle waits for the next one, and with refused credentials there is none.
-        if engine.reachability == .auth { answerHeldWaiters() }
+        // A caller that asked during this cycle waits for the next one. With refused credentials there is none. Where this cycle has met
+        // a portal, or no hub, a probe decides, and it comes at once, as for a caller that asks now: the next planned one may come after
+        // minutes.
+        if engine.reachability == .auth {
+            answerHeldWaiters()
+        } else if cycleWaiters.hasCallersWithoutCycle {
+            feed(.wanted)
+        }
         // An existing backend issues no tokens and accepts no diagnostics.
         if outcome.error == nil, backend == nil {
             refreshTokenIfDue()

@@ -42,6 +42,9 @@ package struct CycleWaiters<Caller> {
     /// - Returns: The callers that the ended cycle has served; they no longer wait.
     package mutating func ended(_ session: String) -> [Caller] { remove(session) }
 
+    /// Callers wait for a cycle that has not begun.
+    package var hasCallersWithoutCycle: Bool { waiters.contains { $0.session == nil } }
+
     /// - Returns: The callers for which no cycle has begun; they no longer wait.
     package mutating func leaveWithoutCycle() -> [Caller] { remove(nil) }
 
