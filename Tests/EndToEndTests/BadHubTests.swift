@@ -113,7 +113,7 @@ extension EndToEnd {
                 let settled = try await stand.settle()
                 #expect(settled.outbox.count(.done) == 1)
                 // When the change had gone before, the settling cycle may still meet a state that the bad answer has left.
-                for _ in 0..<50 where try await stand.sync() != "ok" {}
+                for _ in 0..<50 { if try await stand.sync() == "ok" { break } }
                 #expect(try await stand.client.mutation(key).value.state == "done")
                 // Ours and the other device's: whatever the agent had to ask again took effect once.
                 #expect(try await stand.hubApplied() == 2)

@@ -25,7 +25,10 @@ extension EndToEnd {
                 let orders = try file((1...2_500).map { Self.order($0) }, stand)
                 let output = try await hub(["publish", "work_orders", orders], stand)
                 #expect(output.status == 0 && output.text == "2,500 records of work_orders\n", "\(output.talk)")
-                for _ in 0..<50 where try await stand.agentctl("get", "work_orders", "w-2500").status != 0 { _ = try await stand.sync() }
+                for _ in 0..<50 {
+                    if try await stand.agentctl("get", "work_orders", "w-2500").status == 0 { break }
+                    _ = try await stand.sync()
+                }
                 #expect(try await stand.agentctl("get", "work_orders", "w-2500").status == 0)
                 // A command without a hub sees the records that were published over the hub's socket.
                 await stand.stopHub()
@@ -121,7 +124,7 @@ extension EndToEnd {
                 #expect(try await accepts("b", "a-8") == false)
                 try Stand.write("entities:\n\(Self.audits("c"))\n", to: "\(stand.folder)/entities.yaml")
                 kill(try #require(await stand.hubProcess), SIGHUP)
-                for _ in 0..<500 where try await generations().first != 4 {}
+                for _ in 0..<500 { if try await generations().first == 4 { break } }
                 #expect(try await generations() == [4, 3, 2, 1])
                 #expect(try await accepts("c", "a-9"))
                 #expect(try await accepts("a", "a-10") == false)

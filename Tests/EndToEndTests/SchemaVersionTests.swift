@@ -99,7 +99,10 @@ extension EndToEnd {
                 try await peer.create("audits", "b-1", #"{"site":"s-1"}"#, at: await stand.hubURL)
                 #expect(try await stand.agentctl("enqueue", "audits", "a-1", "--data", #"{"site":"s-9"}"#).status == 0)
                 try await stand.settle()
-                for _ in 0..<50 where try await stand.agentctl("get", "audits", "b-1").status != 0 { _ = try await stand.sync() }
+                for _ in 0..<50 {
+                    if try await stand.agentctl("get", "audits", "b-1").status == 0 { break }
+                    _ = try await stand.sync()
+                }
                 #expect(try await stand.agentctl("get", "audits", "b-1").text.contains("s-1"))
                 #expect(try await stand.hubRecords("audits").map(\.data).allSatisfy { $0["inspector"] == "unknown" })
             }

@@ -119,7 +119,10 @@ extension EndToEnd {
                 let published = try await Child.run(
                     [Programs.agenthub, "publish", "forms", forms, "--data", "\(stand.folder)/hub"], in: stand.folder)
                 #expect(published.status == 0, "\(published.talk)")
-                for _ in 0..<50 where try await stand.agentctl("get", "forms", "doors").status != 0 { _ = try await stand.sync() }
+                for _ in 0..<50 {
+                    if try await stand.agentctl("get", "forms", "doors").status == 0 { break }
+                    _ = try await stand.sync()
+                }
                 // Each example is run twice, as it stands in the manual.
                 for (name, (_, text)) in Self.manual {
                     for _ in 0..<2 {
