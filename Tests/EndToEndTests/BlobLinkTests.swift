@@ -84,9 +84,7 @@ extension FieldStand {
         }
         var left = bytes
         while left > 0 {
-            var piece: [UInt8] = []
-            while piece.count < min(left, 1 << 20) { withUnsafeBytes(of: random.next()) { piece.append(contentsOf: $0) } }
-            piece.removeLast(piece.count - min(left, 1 << 20))
+            let piece = random.bytes(min(left, 1 << 20))
             hash.update(piece)
             try file.write(contentsOf: Data(piece))
             left -= piece.count

@@ -166,10 +166,7 @@ extension Stand {
     /// A file with bytes that nothing else has.
     nonisolated func file(_ name: String, bytes: Int) throws -> (path: String, digest: BlobDigest) {
         var random = SeededGenerator(seed: UInt64(bytes) &+ UInt64(name.utf8.reduce(0) { $0 &* 31 &+ Int($1) }))
-        var content: [UInt8] = []
-        content.reserveCapacity(bytes + 8)
-        while content.count < bytes { withUnsafeBytes(of: random.next()) { content.append(contentsOf: $0) } }
-        content.removeLast(content.count - bytes)
+        let content = random.bytes(bytes)
         let path = "\(folder)/\(name)"
         guard FileManager.default.createFile(atPath: path, contents: Data(content)) else { throw StandError("cannot write \(path)") }
         let hash = FileHash()

@@ -127,6 +127,14 @@ struct SeededGenerator: RandomNumberGenerator {
         mixed = (mixed ^ (mixed >> 27)) &* 0x94d0_49bb_1331_11eb
         return mixed ^ (mixed >> 31)
     }
+
+    /// Whole words are put down, and copied once: tests are not optimised, and an append for each number took ten seconds of a large file.
+    mutating func bytes(_ count: Int) -> [UInt8] {
+        var words: [UInt64] = []
+        words.reserveCapacity(count / 8 + 1)
+        while words.count * 8 < count { words.append(next()) }
+        return words.withUnsafeBytes { Array(UnsafeRawBufferPointer(rebasing: $0.prefix(count))) }
+    }
 }
 
 /// Shifts a fault within the work that goes on around it. Never used to wait for anything.

@@ -31,11 +31,10 @@ extension EndToEnd {
 
         private static func work(through program: ReverseProxy.Program, _ stand: Stand) async throws {
             // The work is more than nginx accepts in one request, also when it is compressed.
-            let digits = Array("0123456789abcdef".utf8)
             for number in 1...60 {
-                let noise = String(decoding: (0..<60_000).map { _ in digits.randomElement() ?? 0x30 }, as: UTF8.self)
                 let reading = NewMutation(
-                    .create, EntityName(trusted: "readings"), nil, data: ["n": .int(Int64(number)), "noise": .string(noise)])
+                    .create, EntityName(trusted: "readings"), nil,
+                    data: ["n": .int(Int64(number)), "noise": .string(Noise.hexadecimal(60_000))])
                 #expect(try await stand.client.enqueue(reading).status == 201)
             }
             let (path, digest) = try stand.file("rail.jpg", bytes: 3_500_000)

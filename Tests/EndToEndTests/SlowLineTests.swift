@@ -78,8 +78,7 @@ extension FieldStand {
     fileprivate func publish(_ count: Int, to entity: String, padding: Int, _ body: () async throws -> Void) async throws {
         await stopHub()
         let lines = (0..<count).map { number in
-            let noise = String(decoding: (0..<padding).map { _ in Array("0123456789abcdef".utf8).randomElement() ?? 0x30 }, as: UTF8.self)
-            return #"{"id":"w-\#(number)","data":{"noise":"\#(noise)"}}"#
+            #"{"id":"w-\#(number)","data":{"noise":"\#(Noise.hexadecimal(padding))"}}"#
         }
         let file = "\(folder)/published"
         try lines.joined(separator: "\n").write(toFile: file, atomically: false, encoding: .utf8)

@@ -220,14 +220,10 @@ actor FieldStand {
         _ number: Int, _ priority: Priority = .normal, padding: Int = 0, entity: String = "readings"
     ) async throws -> String {
         var data: JSONObject = ["n": .int(number)]
-        if padding > 0 {
-            data["noise"] = .string(String(decoding: (0..<padding).map { _ in Self.digits.randomElement() ?? 0x30 }, as: UTF8.self))
-        }
+        if padding > 0 { data["noise"] = .string(Noise.hexadecimal(padding)) }
         let mutation = NewMutation(.create, EntityName(trusted: entity), nil, data: data, priority: priority)
         return try await client.enqueue(mutation).value.id.text
     }
-
-    private static let digits = Array("0123456789abcdef".utf8)
 
     func agentctl(_ arguments: String...) async throws -> Output {
         try await Child.run([Programs.agentctl] + arguments, environment: ["AGENTD_SOCKET": "\(folder)/agent.sock"], in: folder)
