@@ -8,8 +8,9 @@ import HubServer
 /// removes something raises `oldest_reader`, one release after its last use. Three steps are exceptions, because no older program may write
 /// beside them: 13 moves the newest commit number, 14 the place of new keys, and 16 numbers the rows of devices.
 ///
-/// The tables are those of SQLite (``HubServer``'s `SQLiteSchema`, where they are explained), those of ``PostgresKeys``, and two more:
+/// The tables are those of SQLite (``HubServer``'s `SQLiteSchema`, where they are explained), those of ``PostgresKeys``, and three more:
 /// - `commit_log`: the newest commit number, and the counters (``CommitLog``).
+/// - `file_folder`: the id of the folder that has the files (`FolderStanding`); no row before a hub with a folder has served.
 /// - `token`: the book of tokens, one row an entry; `entry` is NULL when it was removed. `changed` is the version of the book.
 ///
 /// Names and identifiers are ordered by their bytes (`COLLATE "C"`), as everywhere in the protocol: a listing in the order of the
@@ -286,6 +287,13 @@ enum PostgresSchema {
         PostgresKeys.step,
         PostgresKeys.order,
         numberedRows,
+        // An older program does not ask for it, and may run beside this one.
+        [
+            """
+            CREATE TABLE IF NOT EXISTS file_folder(
+              one BIGINT PRIMARY KEY CHECK (one = 1), id TEXT NOT NULL CHECK (id ~ '^[0-9a-f]{16}$'))
+            """
+        ],
     ]
 
     private static let numbers =

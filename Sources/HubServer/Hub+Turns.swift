@@ -118,6 +118,7 @@ extension Hub {
         for damage in store.takeDamage() { report?(damage) }
         markShownTokens(at: now)
         recordKeeping(at: now)
+        claimFolder()
         for (request, response) in zip(requests, responses) { traffic.count(request, response) }
         return Turn(responses: responses)
     }

@@ -19,7 +19,7 @@ struct AgentHubCommand: ParsableCommand {
         subcommands: [
             ServeCommand.self, TokenCommand.self, GrantCommand.self, RevokeCommand.self, GrantsCommand.self, DevicesCommand.self,
             StatsCommand.self, LostCommand.self, DiagnosticsCommand.self, EntitiesCommand.self, ExportCommand.self, PublishCommand.self,
-            BackupCommand.self, RestoreCommand.self,
+            FilesCommand.self, BackupCommand.self, RestoreCommand.self,
             ConformanceCommand.self,
         ])
 

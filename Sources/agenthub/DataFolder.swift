@@ -2,6 +2,7 @@ import ArgumentParser
 import Glibc
 import HubPostgres
 import HubServer
+import Logging
 import SyncCore
 import SyncLinux
 
@@ -117,6 +118,29 @@ struct DataFolder: ParsableArguments {
         try DurableFiles(calls: LinuxFileCalls()).removeLeftovers(of: data + "/mark", owner: geteuid())
     }
 
+    // MARK: Files
+
+    /// The folder of files of a server's database, which is used while it is the one that the database knows.
+    func shared(_ files: BlobFiles, _ log: Logger) -> SharedFolder {
+        let place = data ?? ""
+        var random = SeededRandom(seed: systemRandomSeed())
+        return SharedFolder(files, candidate: FolderID(using: &random)) { change in
+            switch change {
+            case .wrong(let detail):
+                log.warning(
+                    "the folder of files is not that of the database; requests for files are answered 503 until it is",
+                    metadata: [
+                        "folder": "\(place)/blobs", "detail": "\(detail)",
+                        "hint": """
+                        mount the file system with the files, or, if this is their folder now: \
+                        agenthub files adopt --data \(place) --database …
+                        """,
+                    ])
+            case .right: log.notice("the folder of files is that of the database again", metadata: ["folder": "\(place)/blobs"])
+            }
+        }
+    }
+
     // MARK: Tokens
 
     /// The present tokens, from wherever they are stored.
@@ -155,7 +179,7 @@ struct DataFolder: ParsableArguments {
     }
 
     /// Prevents root from writing files into another user's folder, which that user's hub could not read.
-    private func checkOwner() throws(Failure) {
+    func checkOwner() throws(Failure) {
         var facts = stat()
         guard stat(folder, &facts) == 0, facts.st_uid != geteuid() else { return }
         let name = getpwuid(facts.st_uid).map { String(cString: $0.pointee.pw_name) } ?? "#\(facts.st_uid)"

@@ -8,6 +8,8 @@ extension Hub {
         _ endpoint: Endpoint, _ request: HubRequest, _ caller: HubGate.Caller, at now: Timestamp
     ) throws(HubRefusal) -> HubResponse {
         guard let uploads = settings.uploads else { throw HubRefusal(Hub.notFound) }
+        // An operator may have adopted a folder since the last request.
+        if let folder = uploads.folder { folder.expect(try querying { () throws(DatabaseError) in try store.folderFacts() }) }
         if endpoint == .blob { return try blob(request, caller, uploads, at: now) }
         var response: HubResponse
         do throws(HubRefusal) {

@@ -13,8 +13,9 @@ extension Hub {
             let reasons = notReady
             guard reasons.isEmpty else { return HubResponse(text: reasons.joined(separator: "\n") + "\n", status: 503) }
             // Without its store of files a hub syncs all the same, so a balancer should keep sending devices here.
-            let isWhole = settings.uploads?.storage.isReachable ?? true
-            return HubResponse(text: isWhole ? "ready\n" : "ready, but the store of files does not answer\n")
+            guard let uploads = settings.uploads, uploads.storage.isReachable == false else { return HubResponse(text: "ready\n") }
+            let cause = uploads.folder == nil ? "the store of files does not answer" : "the folder of files is not that of the database"
+            return HubResponse(text: "ready, but \(cause)\n")
         case .metrics:
             // On a shared database this look may be the first with the rules of another hub, so it comes before the decision.
             let counted = countedFigures(at: now)
@@ -110,10 +111,12 @@ extension Hub {
         if let free = settings.freeBytes?() {
             page.family("agenthub_disk_free_bytes", .gauge, "Free bytes on the disk of the database.", [([:], free)])
         }
-        if let isReachable = settings.uploads?.storage.isReachable {
-            page.family(
-                "agenthub_object_store_up", .gauge, "Whether the object store with the files answered the last time.",
-                [([:], isReachable ? 1 : 0)])
+        if let uploads = settings.uploads, let isReachable = uploads.storage.isReachable {
+            let (name, help) =
+                uploads.folder == nil
+                ? ("agenthub_object_store_up", "Whether the object store with the files answered the last time.")
+                : ("agenthub_file_folder_up", "Whether the folder of files was the one of the database the last time.")
+            page.family(name, .gauge, help, [([:], isReachable ? 1 : 0)])
         }
         addHousekeeping(to: &page)
         var response = HubResponse(text: page.text)

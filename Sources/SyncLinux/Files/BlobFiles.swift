@@ -8,7 +8,7 @@ import Synchronization
 /// The steps that end an intake have an order in which a crash is harmless after each of them: bytes, `fsync`, `rename`, `fsync` of the
 /// folder, answer to the caller. A crash before the rename leaves a file in `incoming/` that nothing refers to.
 package final class BlobFiles: BlobFolder {
-    private let path: String
+    let path: String
     /// Folders whose names are known to be on the medium, because this object has synced them.
     private let durableFolders = Mutex<Set<String>>([])
     /// See ``prepare()``.
@@ -189,7 +189,7 @@ package final class BlobFiles: BlobFolder {
         }
     }
 
-    fileprivate static func syncFolder(_ path: String) throws(BlobError) {
+    static func syncFolder(_ path: String) throws(BlobError) {
         let descriptor = Glibc.open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
         guard descriptor >= 0 else { throw BlobError.system("open the folder \(path)") }
         defer { close(descriptor) }
@@ -450,7 +450,7 @@ extension BlobError {
     /// The error for the call that has just failed, from `errno`.
     ///
     /// - Parameter always: The code to use for every value of `errno`.
-    fileprivate static func system(_ doing: String, _ always: Code? = nil) -> BlobError {
+    static func system(_ doing: String, _ always: Code? = nil) -> BlobError {
         let number = errno
         let code: Code =
             switch number {

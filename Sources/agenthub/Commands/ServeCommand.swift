@@ -301,7 +301,8 @@ struct ServeCommand: ParsableCommand {
             } catch {
                 log.error("files cannot be stored yet; each upload tries again", metadata: ["error": "\(error)"])
             }
-            hub.settings.uploads = HubUploads(files, limits: limits)
+            hub.settings.uploads = HubUploads(place == nil ? files : folder.shared(files, log), limits: limits)
+            try hub.settleFolder()
         } else {
             log.notice(
                 "uploads of files are refused, because no storage for them is configured",

@@ -116,7 +116,7 @@ struct KeyMoveFailureTests {
             let isWhole = try openAndMove(wire.url(of: bench.url))
             let isHit = wire.endFault()
             #expect(isHit != isWhole, "round trip \(trip)")
-            let isChanged = try bench.server.query("SELECT version FROM hub_schema", schema: bench.schema) == [["16"]]
+            let isChanged = try bench.server.query("SELECT version FROM hub_schema", schema: bench.schema) == [["17"]]
             if let before { try check(before, bench, "a hub of before, after round trip \(trip)") }
             let next = try bench.hub(seed: UInt64(trip + 2))
             try check(next, bench, "ended before round trip \(trip)")

@@ -83,13 +83,14 @@ struct PostgresPlanTests {
     /// Statements that walk through a table on purpose: once for a hub whose own row is gone, for the `total` of a first page, for the
     /// comparison of a whole entity, once when the scope fields of an entity have changed, and once a day for the texts of old rejections.
     /// The commits of a device are asked for when it has lost scopes: an entry of their index stands for 128 pages, so the server rightly
-    /// walks through a part that is as small as here, and `KeyTableTests` holds that each part has the index.
+    /// walks through a part that is as small as here, and `KeyTableTests` holds that each part has the index. Some files are asked for
+    /// until the database has the id of its folder; here there are none, and with statistics the server rightly walks.
     private static func isRare(_ statement: String) -> Bool {
         statement.hasPrefix("SELECT coalesce(max(n), 0) FROM (SELECT max(version)") || statement.hasPrefix("SELECT count(*) FROM record")
             || statement.hasPrefix(comparison)
             || statement.hasPrefix("DELETE FROM record_scope WHERE entity = ") && !statement.contains("scope = ")
             || statement.hasPrefix("UPDATE mutation_key") || statement.hasPrefix("SELECT version FROM mutation_key WHERE device = ")
-            || isOfStart(statement)
+            || isOfStart(statement) || statement.hasPrefix("SELECT digest FROM blob ORDER BY digest LIMIT")
     }
 
     private static let comparison = "SELECT id, version FROM record WHERE entity = "
@@ -249,7 +250,9 @@ struct PostgresPlanTests {
         let hub = try HubBench(rules: Self.rules, place: .shared(watched))
         let reader = try #require(try hub.hub.reader())
         let files = try StorageKind.folder.make()
-        hub.hub.settings.uploads = HubUploads(try files.storage())
+        let folder = try #require(try files.storage() as? any IdentifiedFolder)
+        var random = SeededRandom(seed: 1)
+        hub.hub.settings.uploads = HubUploads(SharedFolder(folder, candidate: FolderID(using: &random)) { _ in })
         try Self.use(hub, reader, "empty", from: 100)
         if isAnalyzed {
             // An operator does so each night. Over a table of one page the server rightly walks, and keeps the plan.
@@ -373,6 +376,6 @@ struct PostgresPlanTests {
             """, schema: bench.schema)
         #expect(indexes.contains { $0[0] == "record_by_commit" && $0[1] == "t" && $0[2]?.contains("version, id") == true }, "\(indexes)")
         #expect(!indexes.contains { $0[0] == "record_feed" }, "\(indexes)")
-        #expect(try bench.server.query("SELECT version FROM hub_schema", schema: bench.schema) == [["16"]])
+        #expect(try bench.server.query("SELECT version FROM hub_schema", schema: bench.schema) == [["17"]])
     }
 }

@@ -77,7 +77,7 @@ struct PostgresSchemaTests {
         #expect(try bench.hub().verdict(Sent("k-1", .create)).word == "accepted")
         try KeysBefore.goBackToOrder(bench)
         #expect(try bench.hub(seed: 2).verdict(Sent("k-1", .create)).word == "duplicate")
-        #expect(try bench.server.query("SELECT version FROM hub_schema", schema: bench.schema) == [["16"]])
+        #expect(try bench.server.query("SELECT version FROM hub_schema", schema: bench.schema) == [["17"]])
         let taken = try ReplicaBench(schema: "EdgeHub.v2")
         try taken.server.query("CREATE TABLE record(mine TEXT)", schema: taken.schema)
         let error = #expect(throws: HubError.self) { try taken.hub() }

@@ -55,6 +55,24 @@ struct BlobFilesTests {
         }
     }
 
+    @Test("The id of a folder is that of the first process that gives it one, until it is replaced; a folder that is not there has none")
+    func folderID() throws {
+        let (one, two) = (try #require(FolderID("00112233445566aa")), try #require(FolderID("ffeeddccbbaa9988")))
+        #expect(try files.folderID() == nil)
+        #expect(try BlobFiles(at: folder.path + "/none/blobs").folderID() == nil)
+        try files.setFolderID(one, replacing: false)
+        try files.setFolderID(two, replacing: false)
+        #expect(try BlobFiles(at: folder.path + "/blobs").folderID() == one)
+        try files.setFolderID(two, replacing: true)
+        #expect(try files.folderID() == two)
+        #expect(try FileManager.default.contentsOfDirectory(atPath: folder.path + "/blobs").sorted() == ["files.id", "incoming"])
+        var facts = stat()
+        #expect(stat(folder.path + "/blobs/files.id", &facts) == 0 && facts.st_mode & 0o777 == 0o600)
+        #expect(try files.kept() == [] && files.incoming().isEmpty)
+        try Data("none of them\n".utf8).write(to: URL(fileURLWithPath: folder.path + "/blobs/files.id"))
+        #expect { try files.folderID() } throws: { ($0 as? BlobError)?.code == .damaged }
+    }
+
     @Test("A file that is taken up again goes on at the offset that was said, whatever lies beyond it")
     func resume() throws {
         let bytes = (0..<1_000).map { UInt8(truncatingIfNeeded: $0) }
