@@ -30,8 +30,8 @@ package struct GrantHints: Sendable {
         access = settings.access
     }
 
-    /// - Returns: A sentence about the field of a granted scope. `nil` when an entity has it, or while no entity has scopes: grants may come
-    ///   before them.
+    /// - Returns: A sentence about the field of a granted scope. `nil` when an entity has it, or while no entity has scopes: grants may
+    /// come before them.
     package func hint(field: String, in form: Form) -> String? {
         if fields.isEmpty || fields.contains(field) { return nil }
         return "no entity has the scope field \(printable(field))\(meant(field, form.words + fields)), so such a grant has no effect"
@@ -46,8 +46,8 @@ package struct GrantHints: Sendable {
     /// - Returns: A sentence about a group that the settings do not have. `nil` while they have neither groups nor scopes.
     package func hint(group: String) -> String? {
         if access.groups[group] != nil || fields.isEmpty && access.groups.isEmpty { return nil }
-        return
-            "the settings have no group \(printable(group))\(meant(group, Array(access.groups.keys).sorted())), so such a grant has no effect"
+        let guess = meant(group, Array(access.groups.keys).sorted())
+        return "the settings have no group \(printable(group))\(guess), so such a grant has no effect"
     }
 
     /// Sentences about the grants of the settings themselves, each with the first place in the order of the file's names.

@@ -67,7 +67,8 @@ struct GrantHintsTests {
         #expect(
             try Self.hints(text).ofSettings == [
                 "groups.south.sites: no entity has the scope field sites (did you mean site?), so such a grant has no effect",
-                "devices.pump-1.group and 1 more: no entity has the scope field group (did you mean groups?), so such a grant has no effect",
+                "devices.pump-1.group and 1 more: no entity has the scope field group (did you mean groups?), so such a grant has no "
+                    + "effect",
                 "devices.pump-2.role: no entity has the scope field role (did you mean roles?), so such a grant has no effect",
                 "devices.pump-3.roles: no rule names the role offce (did you mean office?)",
             ])

@@ -4,8 +4,8 @@ import Synchronization
 /// The folder of files of a hub on a server's database. It is used only while it is the one that the database knows
 /// (``FolderStanding``); otherwise every call fails as if the storage were away.
 ///
-/// The thread of the database tells what it knows (``expect(_:)``). The threads of files look at the folder at each call: that is the read of
-/// a small file, beside calls that open, write and sync others.
+/// The thread of the database tells what it knows (``expect(_:)``). The threads of files look at the folder at each call: that is the read
+/// of a small file, beside calls that open, write and sync others.
 package final class SharedFolder: BlobStorage {
     package enum Change: Sendable {
         /// It is another folder, or its id cannot be read; with the details.

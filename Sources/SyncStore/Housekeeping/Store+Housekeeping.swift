@@ -64,8 +64,8 @@ extension Store {
     /// Something is left to do after a transaction.
     var isUntidy: Bool { database.path != nil && (tidiness != .done || sweep.leavesTraces) }
 
-    /// Does the work that cannot be done inside a transaction: return free pages to the file system, and move the WAL into the database. The
-    /// caller that opened the transaction calls it after the commit.
+    /// Does the work that cannot be done inside a transaction: return free pages to the file system, and move the WAL into the database.
+    /// The caller that opened the transaction calls it after the commit.
     package func tidy() throws(StoreError) {
         precondition(transaction == nil, "tidying is not part of a transaction")
         defer { tidiness = .done }

@@ -64,8 +64,8 @@ extension Store {
 
     /// Runs statements whose removed content SQLite overwrites with zeros, whatever that writes. `FAST`, the setting for all other
     /// statements, overwrites only inside of pages that are written anyway. So earlier versions of a document may be in free pages, if they
-    /// were larger than a page or SQLite has moved rows between pages since. After the commit ``tidy()`` gives these pages back and cuts the
-    /// log, which has the old pages as well.
+    /// were larger than a page or SQLite has moved rows between pages since. After the commit ``tidy()`` gives these pages back and cuts
+    /// the log, which has the old pages as well.
     func erasing(_ body: () throws(StoreError) -> Void) throws(StoreError) {
         try database.execute("PRAGMA secure_delete = ON")
         do throws(StoreError) {

@@ -123,8 +123,9 @@ struct RevokeCommand: ParsableCommand {
         guard missing.isEmpty else {
             throw Failure(
                 66,
-                "\(device) has no grant \(missing.texts) by a command. A grant of the entities file ends when a file without it is applied, "
-                    + "and a grant by a record ends with the record. To see where each grant comes from: agenthub grants \(device)")
+                "\(device) has no grant \(missing.texts) by a command. A grant of the entities file ends when a file without it is "
+                    + "applied, and a grant by a record ends with the record. To see where each grant comes from: agenthub grants "
+                    + "\(device)")
         }
     }
 }

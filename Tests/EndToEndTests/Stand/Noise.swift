@@ -1,6 +1,7 @@
 /// Text that no gzip makes smaller than half.
 enum Noise {
-    /// - Returns: So many digits of random numbers. One number gives sixteen of them, because one for each digit asks the kernel every time.
+    /// - Returns: So many digits of random numbers. One number gives sixteen of them, because one for each digit asks the kernel every
+    /// time.
     static func hexadecimal(_ count: Int) -> String {
         var text = ""
         while text.utf8.count < count {

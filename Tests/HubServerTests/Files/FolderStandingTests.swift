@@ -34,7 +34,8 @@ struct FolderStandingTests {
         Case(database: nil, folder: nil, sample: 16, found: 8, standing: .unclaimed),
         Case(database: nil, folder: two, sample: 1, found: 1, standing: .unclaimed),
         Case(
-            database: nil, folder: nil, sample: 16, found: 7, standing: .wrong("it has 7 of 16 files of the database that were looked for")),
+            database: nil, folder: nil, sample: 16, found: 7,
+            standing: .wrong("it has 7 of 16 files of the database that were looked for")),
         Case(database: nil, folder: two, sample: 1, found: 0, standing: .wrong("it has 0 of 1 files of the database that were looked for")),
     ]
 
