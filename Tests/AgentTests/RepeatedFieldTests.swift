@@ -14,11 +14,9 @@ struct RepeatedFieldTests {
         let stand = try await AgentStand.start()
         let body = #"{"entity":"audits","record_id":"a-1","action":"create","data":{"n":1}}"#
         let type = name.lowercased() == "content-type" ? "" : "Content-Type: application/json\r\n"
-        let connection = try RawConnection(stand.socket)
-        try connection.send(
-            "POST /v1/mutations HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\(type)\(name): \(first)\r\n\(name): \(second)\r\n"
-                + "Content-Length: \(body.utf8.count)\r\n\r\n\(body)")
-        let answer = connection.rest()
+        let answer = try Self.answer(
+            to: "POST /v1/mutations HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\(type)\(name): \(first)\r\n\(name): \(second)\r\n"
+                + "Content-Length: \(body.utf8.count)\r\n\r\n\(body)", at: stand)
         #expect(answer.hasPrefix("HTTP/1.1 400 ") && answer.contains("\(name.lowercased()) came more than once"), "\(answer)")
         let status = try #require(try await stand.send(.get, "/v1/status").json.flatMap { StatusDocument($0) })
         #expect(status.outbox.enqueued == 0)
@@ -33,9 +31,16 @@ struct RepeatedFieldTests {
         ])
     func otherRoutesRefuseRepeatedFields(path: String, name: String, first: String, second: String) async throws {
         let stand = try await AgentStand.start()
-        let connection = try RawConnection(stand.socket)
-        try connection.send("GET \(path) HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\(name): \(first)\r\n\(name): \(second)\r\n\r\n")
-        #expect(connection.rest().hasPrefix("HTTP/1.1 400 "))
+        let answer = try Self.answer(
+            to: "GET \(path) HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\(name): \(first)\r\n\(name): \(second)\r\n\r\n", at: stand)
+        #expect(answer.hasPrefix("HTTP/1.1 400 "), "\(answer)")
         try await stand.stop()
+    }
+
+    /// The connection is closed when this returns. The agent waits two seconds for the end of one that it has refused, also when it stops.
+    private static func answer(to request: String, at stand: AgentStand) throws -> String {
+        let connection = try RawConnection(stand.socket)
+        try connection.send(request)
+        return connection.rest()
     }
 }
