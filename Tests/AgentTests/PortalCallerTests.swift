@@ -100,6 +100,8 @@ struct PortalCallerTests {
         // The link counts only after a moment.
         while try await stand.sync()["result"] != "ok" {}
         let before = forced.count
+        // Without work a cycle may ask the hub for nothing.
+        _ = try await stand.enqueue(#"{"entity":"audits","record_id":"a-1","action":"create","data":{}}"#)
         hub.weather = .says(HTTPResponse(status: 200, headers: ["Content-Type": "text/html"], body: Array("<h1>Log in</h1>".utf8)))
         // The agent would look again after half a minute of this clock.
         clock.stop()
