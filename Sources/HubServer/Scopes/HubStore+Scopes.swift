@@ -380,10 +380,40 @@ extension HubStore {
 
     /// Adapts the rows to the kind of their entity, whose scope fields are the same. Events have none.
     func renewScopes(of entity: EntityName, _ rules: EntityRules, from index: ScopeIndex) throws(DatabaseError) {
-        if rules.kind != .event, index.form == .events { return try buildScopes(of: entity, rules) }
-        if rules.kind == .event { try database.run("DELETE FROM record_scope WHERE entity = ?", .text(entity.text)) }
+        if rules.kind == .event {
+            try database.run("DELETE FROM record_scope WHERE entity = ?", .text(entity.text))
+        } else {
+            var areWrong = index.form == .events
+            if !areWrong { areWrong = try hasWrongCodes(entity) }
+            if areWrong { return try buildScopes(of: entity, rules) }
+        }
         try database.run(
             "UPDATE scope_index SET fields = ? WHERE entity = ?", .text(ScopeIndex.text(of: rules)), .text(entity.text))
+    }
+
+    /// Returns whether rows have the code of another scope. Earlier programs took canonically equivalent values for one scope or for two,
+    /// by what they had in memory. Each code has the right number of rows, or some are wrong.
+    private func hasWrongCodes(_ entity: EntityName) throws(DatabaseError) -> Bool {
+        var expected: [Int64: Int64] = [:]
+        try database.stream(
+            "SELECT scopes FROM record WHERE entity = ? AND data IS NOT NULL AND scopes IS NOT NULL", [.text(entity.text)]
+        ) { row in
+            let text = row.text(0)
+            if text.utf8.allSatisfy({ $0 < 0x80 }) { return true }
+            // A damaged text names no scope, as in the rows that are made anew.
+            for scope in (try? ScopesColumn.scopes(text)) ?? [] where !scope.value.utf8.allSatisfy({ $0 < 0x80 }) {
+                expected[scopeCodes.code(scope), default: 0] += 1
+            }
+            return true
+        }
+        for (code, count) in expected.sorted(by: { $0.key < $1.key }) {
+            let found = try database.first(
+                "SELECT count(*) FROM record_scope WHERE entity = ? AND scope = ? AND \(ScopeState.isPresentInSQL)", .text(entity.text),
+                .int(code)
+            ) { $0.int(0) }
+            if found != count { return true }
+        }
+        return false
     }
 
     private static let buildPage = 1_000

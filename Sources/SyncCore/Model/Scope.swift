@@ -20,7 +20,15 @@ package struct Scope: Hashable, Sendable, Comparable, CustomStringConvertible {
 
     package var description: String { field + "=" + value }
 
-    package static func < (a: Scope, b: Scope) -> Bool { a.field == b.field ? a.value < b.value : a.field < b.field }
+    /// By bytes, as in the codes and rows of the hub. Canonically equivalent values name two scopes.
+    package static func == (a: Scope, b: Scope) -> Bool { sameBytes(a.value, b.value) && sameBytes(a.field, b.field) }
+
+    package static func < (a: Scope, b: Scope) -> Bool {
+        sameBytes(a.field, b.field) ? precedesInBytes(a.value, b.value) : precedesInBytes(a.field, b.field)
+    }
+
+    /// Returns whether the value is the id of a device.
+    package func isOwn(of device: DeviceID) -> Bool { sameBytes(value, device.text) }
 }
 
 extension EntityRules {
@@ -64,8 +72,8 @@ extension JSON {
 /// The scopes and roles that an operator has granted to a device, and the scopes of its own.
 package struct DeviceAccess: Hashable, Sendable {
     package var device: DeviceID
-    /// Granted values by the name of the scope field.
-    package private(set) var granted: [String: Set<String>] = [:]
+    /// Granted scopes by the name of their field.
+    package private(set) var granted: [String: Set<Scope>] = [:]
     package private(set) var roles: Set<String> = []
 
     init(_ device: DeviceID) {
@@ -75,27 +83,26 @@ package struct DeviceAccess: Hashable, Sendable {
     /// Largest number of granted values of one device; the hub refuses a grant beyond it.
     package static let grantsMax = 1_000
 
-    package mutating func grant(_ scope: Scope) { granted[scope.field, default: []].insert(scope.value) }
+    package mutating func grant(_ scope: Scope) { granted[scope.field, default: []].insert(scope) }
     package mutating func grant(role: String) { roles.insert(role) }
 
     /// The share that the device is told: the grants, without the scopes that are its own by its id.
     package var told: DeviceShare {
         DeviceShare(
-            scopes: granted.sorted { $0.key < $1.key }.map { DeviceShare.Scope($0.key, $0.value.sorted()) }, roles: roles.sorted())
+            scopes: granted.sorted { $0.key < $1.key }.map { DeviceShare.Scope($0.key, $0.value.sorted().map(\.value)) },
+            roles: roles.sorted())
     }
 
     /// Returns whether a scope is the device's: by a grant, or because its value is the device's own id.
     package func includes(_ scope: Scope) -> Bool {
-        scope.value == device.text || granted[scope.field]?.contains(scope.value) == true
+        scope.isOwn(of: device) || granted[scope.field]?.contains(scope) == true
     }
 
     package func includesAny(of scopes: [Scope]) -> Bool { scopes.contains { includes($0) } }
 
     /// The scopes of the device in an entity, in order.
     package func scopes(under rules: EntityRules) -> [Scope] {
-        rules.scope.flatMap { field in
-            (granted[field] ?? []).union([device.text]).map { Scope(field, $0) }
-        }.sorted()
+        rules.scope.flatMap { field in (granted[field] ?? []).union([Scope(field, device.text)]) }.sorted()
     }
 }
 
@@ -166,7 +173,7 @@ package struct WriteDecision: Sendable {
     }
 
     private func isWritable(_ scopes: [Scope]) -> Bool {
-        rules.write == .own ? scopes.contains { $0.value == share.device.text } : share.includesAny(of: scopes)
+        rules.write == .own ? scopes.contains { $0.isOwn(of: share.device) } : share.includesAny(of: scopes)
     }
 
     private func fault(of field: String, _ right: FieldRight, _ scopes: [Scope]) -> Problem? {
@@ -174,7 +181,7 @@ package struct WriteDecision: Sendable {
             switch right {
             case .everybody, .scope: true
             case .nobody: false
-            case .own: scopes.contains { $0.value == share.device.text }
+            case .own: scopes.contains { $0.isOwn(of: share.device) }
             case .role(let role): share.roles.contains(role)
             }
         return isAllowed ? nil : forbidden("only \(right.holder) may change the field \(field)")

@@ -47,7 +47,7 @@ package struct EntityShare: Hashable, Sendable {
 
     package var json: JSON {
         var values: [String: [String]] = [:]
-        for scope in scopes { values[scope.field, default: []].append(scope.value) }
-        return .object(fields.reduce(into: JSONObject()) { $0[$1] = JSON.list((values[$1] ?? []).sorted()) })
+        for scope in scopes.sorted() { values[scope.field, default: []].append(scope.value) }
+        return .object(fields.reduce(into: JSONObject()) { $0[$1] = JSON.list(values[$1] ?? []) })
     }
 }
