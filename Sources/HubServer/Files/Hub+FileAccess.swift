@@ -34,7 +34,8 @@ extension Hub {
             (range, status) = (part, 206)
             headers["Content-Range"] = "bytes \(part.lowerBound)-\(part.upperBound - 1)/\(found.size)"
         }
-        headers["Content-Type"] = found.type
+        // The stored type is that of the first upload, perhaps of a device that shares no record with this one.
+        headers["Content-Type"] = settings.sharesOut ? "application/octet-stream" : found.type
         // Keeps a browser from guessing another content type.
         headers["X-Content-Type-Options"] = "nosniff"
         var response = HubResponse(status: status, headers: headers)

@@ -28,13 +28,13 @@ final class FileStand {
     // MARK: Devices
 
     /// - Parameter record: The record that the upload names.
-    func upload(_ bytes: [UInt8], by device: DeviceID, for record: String? = nil) throws {
+    func upload(_ bytes: [UInt8], by device: DeviceID, for record: String? = nil, type: String = "image/jpeg") throws {
         func send(_ method: String, _ target: String, _ fields: [(String, String)], _ body: [UInt8] = []) -> HubResponse {
             var headers: HTTPHeaders = [Tus.resumable: Tus.version, HubHeader.device: device.text]
             for (name, value) in fields { headers[name] = value }
             return hub.handle(HubRequest(method, target, headers: headers, body: body), at: fleet.bench.now)
         }
-        var metadata = [("sha256", try Self.digest(bytes).hex), ("filetype", "image/jpeg")]
+        var metadata = [("sha256", try Self.digest(bytes).hex), ("filetype", type)]
         if let record { metadata += [("entity", "work_orders"), ("record", record), ("field", "photo")] }
         let made = send("POST", "/v1/files", [(Tus.length, "\(bytes.count)"), (Tus.metadata, Tus.metadata(metadata))])
         let target = try #require(made.headers["Location"])
