@@ -120,6 +120,11 @@ extension EntitySettings {
                     reading.report(node.position, below: "entity", problem: "is missing", expected: "the name of an entity")
                     return nil
                 }
+                if draft.scope.isEmpty {
+                    // Earlier versions took such a source, which grants nothing.
+                    reading.object(
+                        node.position, below: "scope", problem: "is missing", expected: "the field whose values the records grant")
+                }
                 return GrantSource(entity: entity, device: draft.device, scope: draft.scope)
             }, back: { GrantSourceDraft(entity: $0.entity, device: $0.device, scope: $0.scope) })
     }
