@@ -103,6 +103,33 @@ struct EngineShareTests {
         #expect(held == ["works false the scopes of this device have changed again"])
     }
 
+    // Fault: a scope that is lost, granted again and lost once more looks like a feed that leads in a circle. The device keeps what it has
+    // lost for half a minute, and a person is alarmed.
+    @Test("Reads that come to the same cursor once more are no circle, if each of them has come to its end")
+    func backAndForth() {
+        var rig = Rig()
+        rig.start()
+        for cursor in ["of one", "of both", "of one", "of both", "of one"] {
+            rig.begin()
+            if rig.asked == "hello" { rig.answer(Rig.hello()) }
+            for _ in 0..<2 where rig.asked == "loadInFlight" { rig.stored(.batch(nil, retryAt: nil)) }
+            rig.stored(.streams([Rig.position(Rig.works, "before")]))
+            rig.answer(Rig.pull([Rig.page(Rig.works, cursor: cursor, hasMore: true)]))
+            guard case .applyPull(let response)? = rig.command else {
+                Issue.record("the page was to be stored, not \(rig.asked ?? "nothing")")
+                return
+            }
+            #expect(response.pages.map(\.cursor) == [cursor])
+            rig.stored(.pullApplied(PullSummary()))
+            // Nothing has changed behind it, so the hub leaves the stream out.
+            rig.answer(Rig.pull())
+            rig.stored(.pullApplied(PullSummary()))
+            rig.stored(.batch(nil, retryAt: nil))
+            rig.keepHouse()
+        }
+        #expect(!rig.reports.contains { if case .streamHeld = $0 { true } else { false } })
+    }
+
     // MARK: Hello
 
     // Fault: status and doctor tell scopes of another day.

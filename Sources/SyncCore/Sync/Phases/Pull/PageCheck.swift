@@ -48,8 +48,12 @@ struct PageCheck: Hashable, Sendable {
                 state.release(page.entity, by: page.hasMore ? .page : .end)
             }
         }
-        // A stream that is not in the answer has nothing new: it was read to its end.
-        for position in requested where !seen.contains(position.entity) { state.release(position.entity, by: .end) }
+        // A stream that is not in the answer has nothing new: it was read to its end. A later read may pass the same places, where scopes
+        // were lost, granted again and lost once more.
+        for position in requested where !seen.contains(position.entity) {
+            state.readings.circles[position.entity] = nil
+            state.release(position.entity, by: .end)
+        }
         stuckAnswers = stuck >= Self.stuckMax ? 0 : stuck
         return (usable, Self.expired(in: response.errors, cursors, &reads, &state))
     }
