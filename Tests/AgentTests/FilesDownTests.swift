@@ -182,6 +182,8 @@ struct FilesDownTests {
         let all = try await stand.send(.get, "/v1/blobs")
         let item = try #require(all["items"]?.array?.first?.object, "\(all.text)")
         #expect(item["kept"] == false && item["pinned"] == false, "\(all.text)")
+        let why = try await stand.send(.get, "/v1/why/\(item["id"]?.text ?? "")")
+        #expect(why["sentence"] == "it was here, and was removed: no record on this device shows the file any more", "\(why.text)")
         try await stand.stop(keepingFolder: true)
 
         let part = try files.openFile(incoming: "crashed", at: 0)

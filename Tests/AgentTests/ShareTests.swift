@@ -69,6 +69,39 @@ struct ShareTests {
         try await stand.stop()
     }
 
+    // Fault: the hub is said to have refused what was never sent, without a way out, or with a command that is refused.
+    @Test("Changes that fell with unsent work are explained by it, and the commands bring them back with it")
+    func fellWithIt() async throws {
+        let stand = try await AgentStand.start("entities: { audits: { kind: record } }\n")
+        for id in ["a-1", "a-2"] { try stand.hub.publish("audits", id, ["note": "n"]) }
+        try await stand.sync()
+        func update(_ id: String, _ more: String = "") -> String {
+            #"{"entity":"audits","record_id":"\#(id)","action":"update","data":{"note":"m"}\#(more)}"#
+        }
+        let first = try await stand.enqueue(update("a-1"))
+        let later = try await stand.enqueue(update("a-2", #","depends_on":["\#(first)"]"#))
+        let made = try await stand.send(.post, "/v1/mutations", #"{"atomic":true,"mutations":[\#(update("a-1")),\#(update("a-2"))]}"#)
+        let list = made["results"]?.array?.compactMap { $0.object?["id"]?.text } ?? []
+        stand.hub.weather = Self.revoking("a-1")
+        try await stand.sync()
+        stand.hub.weather = .fine
+        func why(_ id: String) async throws -> [String] {
+            let answer = try await stand.send(.get, "/v1/why/\(id)")
+            return [answer["reason"]?.text ?? "", answer["sentence"]?.text ?? "", answer["command"]?.text ?? ""]
+        }
+        try #require(list.count == 2, "\(made.text)")
+        let parked = "its record left the share of this device before it was sent, so it is kept here with its content"
+        #expect(try await why(first) == ["revoked", parked, "agentctl mutations retry \(first)"])
+        #expect(try await why(list[0]) == ["revoked", parked, "agentctl mutations retry \(list[0]) --cascade"])
+        let rest = "it goes with the rest of its atomic list or not at all: another mutation of its atomic list was rejected"
+        #expect(try await why(list[1]) == ["group-rejected", rest, "agentctl mutations retry \(list[1]) --cascade"])
+        let after =
+            "it was to go after another change, which did not go: the mutation \(first), which has to come first, "
+            + "was set aside, because its record left the share of this device"
+        #expect(try await why(later) == ["parent-rejected", after, "agentctl why \(first)"])
+        try await stand.stop()
+    }
+
     // Fault: the records of the lost site stay on the device until a person accepts a mass deletion.
     @Test(
         "A device that lists everything anew after it has lost a site forgets its records, and raises no alarm", arguments: [true, false])

@@ -241,7 +241,8 @@ extension Agent {
         }
         switch fetch {
         case .fetched:
-            return answer(.settled, row.hasFile ? "it is here, and its digest is right" : "it was here, and was removed to make room")
+            if row.hasFile { return answer(.settled, "it is here, and its digest is right") }
+            return answer(.settled, "it was here, and was removed" + (row.progress.error.map { ": \($0)" } ?? " to make room"))
         case .failed:
             return answer(
                 .parked, "it was set aside: " + (row.progress.error ?? "the hub did not give it"),

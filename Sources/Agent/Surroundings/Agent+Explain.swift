@@ -131,6 +131,8 @@ extension WhyAnswer {
             let problem = mutation.problem.map { ": \($0.detail.isEmpty ? $0.code : $0.detail)" } ?? ""
             let sentence: String
             var (relief, command): ([String], String?) = ([], nil)
+            // A member of an atomic list goes with the others or not at all.
+            let retry = "agentctl mutations retry \(id)" + (mutation.group == nil ? "" : " --cascade")
             switch mutation.state {
             case .inFlight: sentence = "the agent has tried to send it, and the hub has not answered; the next cycle asks about it first"
             case .done: sentence = "it is at the hub"
@@ -141,11 +143,19 @@ extension WhyAnswer {
             case .rejected where mutation.problem?.code == Problem.revoked:
                 sentence = "its record left the share of this device before it was sent, so it is kept here with its content"
                 relief = ["when the record is in the share again, by a new grant at the server, and the change is retried"]
-                command = "agentctl mutations retry \(id)"
+                command = retry
             case .rejected where mutation.problem?.code == Problem.forbidden:
                 sentence = "the hub refused it because this device may not make this change\(problem)"
                 relief = ["when an operator of the server has given this device the right, and the change is retried"]
-                command = "agentctl mutations retry \(id)"
+                command = retry
+            case .rejected where mutation.problem?.code == Problem.groupRejected:
+                sentence = "it goes with the rest of its atomic list or not at all\(problem)"
+                relief = ["when the whole list is retried"]
+                command = retry
+            case .rejected where mutation.problem?.members["parent"]?.text != nil:
+                sentence = "it was to go after another change, which did not go\(problem)"
+                relief = ["when that change is retried with --cascade, or this one after it"]
+                command = mutation.problem?.members["parent"]?.text.map { "agentctl why \($0)" }
             case .rejected: sentence = "the hub refused it\(problem)"
             case .failed: sentence = "it was set aside because it keeps failing alone\(problem)"
             case .held: sentence = "it was set aside until a person decides\(problem)"

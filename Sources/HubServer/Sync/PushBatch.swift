@@ -125,7 +125,7 @@ struct PushBatch {
             var verdict = result.verdict
             switch verdict {
             case .accepted where isFinal:
-                let problem = Problem("group-rejected", status: 409, detail: "another mutation of the group was rejected")
+                let problem = Problem(Problem.groupRejected, status: 409, detail: "another mutation of the group was rejected")
                 verdict = .rejected(problem, current: nil)
             case .accepted:
                 let problem = Problem("blocked-by-earlier", status: 409, detail: "another mutation of the group waits")

@@ -59,6 +59,8 @@ package struct Problem: Error, Hashable, Sendable {
     package static let forbidden = "forbidden"
     /// Code of a change whose record has left the share of this device; also the reason of such a deletion.
     package static let revoked = "revoked"
+    /// Code of a member of an atomic list that fell with another one.
+    package static let groupRejected = "group-rejected"
     /// Code of a cursor that was made under other scopes: the hub cannot tell what the device gained and lost since.
     package static let scopeChanged = "scope-changed"
     /// Code of a stream or a listing that takes records back from an agent which would keep them.

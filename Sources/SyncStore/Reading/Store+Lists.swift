@@ -53,7 +53,7 @@ extension Store {
     }
 
     static let groupRejected = Problem(
-        "group-rejected", status: 409, detail: "another mutation of its atomic list was rejected")
+        Problem.groupRejected, status: 409, detail: "another mutation of its atomic list was rejected")
 
     /// Gives up a whole atomic list, with the mutations that depend on it.
     ///
