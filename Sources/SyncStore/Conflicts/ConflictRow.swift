@@ -96,6 +96,9 @@ struct ConflictRow {
         if history.count > ConflictRow.historyMax { history.remove(at: 1) }
     }
 
+    /// The version that the author of the mutation had seen; `nil` in conflicts of earlier programs.
+    var seenVersion: Int64? { history.first?.object?["base_version"]?.int }
+
     /// Forgets the hub's side and the value that both sides had seen.
     mutating func forgetRemote() {
         for index in sides.indices {

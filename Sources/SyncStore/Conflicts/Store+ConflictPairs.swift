@@ -43,6 +43,6 @@ extension Store {
         var fields = said.filter { $0 != HubMerge.wholeRecord }
         if fields.isEmpty { fields = kind == .deleteUpdate ? data?.names ?? [] : content.fields }
         let sides = sides(kind, fields, payload, content, known: data, remote, isKnown: false)
-        try openConflict(row, kind, sides, remoteVersion: version)
+        try openConflict(row, kind, sides, remoteVersion: version, seen: payload.baseVersion)
     }
 }

@@ -214,7 +214,7 @@ extension Store {
             if options.ablations.contains(.conflictLosesLocal) { return try finalize(row, as: .superseded) }
             let sides = sides(kind, fields, payload, content, known: known, remote)
             try rewrite(payload, outcome.content, restingOn: remote.version)
-            try openConflict(row, kind, sides, remoteVersion: remote.version)
+            try openConflict(row, kind, sides, remoteVersion: remote.version, seen: payload.baseVersion)
             if let group = row.group { try refreshReadiness(ofGroup: group) }
         }
     }
@@ -260,13 +260,15 @@ extension Store {
     }
 
     /// Sets a mutation aside for a person to decide.
+    ///
+    /// - Parameter seen: The version that its author had seen; the mutation itself rests on the hub's version from now on.
     func openConflict(
-        _ row: OutboxRow, _ kind: ConflictKind, _ sides: [ConflictSide], remoteVersion: Int64
+        _ row: OutboxRow, _ kind: ConflictKind, _ sides: [ConflictSide], remoteVersion: Int64, seen: Int64
     ) throws(StoreError) {
         guard let rid = row.rid else { return }
         var row = row
         var conflict = ConflictRow(of: row, rid, kind, sides, remoteVersion: remoteVersion, at: now.wall)
-        conflict.addEvent("opened", at: now.wall, ["remote_version": .int(remoteVersion)])
+        conflict.addEvent("opened", at: now.wall, ["remote_version": .int(remoteVersion), "base_version": .int(seen)])
         row.problem =
             Problem(
                 "conflict", status: 409, detail: "the hub has other values in: \(conflict.fieldWords)",

@@ -50,7 +50,8 @@ extension Store {
         for list in lists.sorted(by: { $0.lowerBound < $1.lowerBound }) { try rejectRest(of: list, &records) }
     }
 
-    /// Closes the conflict of a mutation: one of its sides is gone.
+    /// Closes the conflict of a mutation: one of its sides is gone. The mutation rests on what its author had seen again, because no person
+    /// has decided: a retry is to find the dispute once more.
     private func endDispute(of seq: Int64) throws(StoreError) {
         guard var conflict = try openConflict(ofSeq: seq) else { return }
         conflict.state = .moot
@@ -58,6 +59,9 @@ extension Store {
         conflict.addEvent(Problem.revoked, at: now.wall)
         try conflict.update(in: database)
         addToJournal(conflict)
+        guard let seen = conflict.seenVersion, var payload = try payload(seq), payload.baseVersion > seen else { return }
+        payload.baseVersion = seen
+        try rewrite(payload)
     }
 
     // MARK: - Traces

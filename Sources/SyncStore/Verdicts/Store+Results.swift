@@ -356,7 +356,7 @@ extension Store {
         }
         let sides = sides(kind, disputed, payload, content, known: hubSide.known, remote, isKnown: hubSide.isKnown)
         try rewrite(payload, outcome.content, restingOn: remote.version)
-        try openConflict(row, kind, sides, remoteVersion: remote.version)
+        try openConflict(row, kind, sides, remoteVersion: remote.version, seen: payload.baseVersion)
     }
 
     /// The document that the author of a mutation saw, where an earlier verdict of the same answer has put the hub's document in the place
