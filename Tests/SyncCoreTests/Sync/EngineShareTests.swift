@@ -130,6 +130,34 @@ struct EngineShareTests {
         #expect(!rig.reports.contains { if case .streamHeld = $0 { true } else { false } })
     }
 
+    // Fault: a change of the scopes after a listing without news counted as one during that listing. The cycle failed, and the log warned.
+    @Test("Scopes that change again after a pull without news are listed at once")
+    func againLater() {
+        var rig = pulling([Rig.position(Rig.works, "c1")])
+        rig.answer(Rig.pull(errors: [Self.rescoped(Rig.works)]))
+        rig.stored(.pullApplied(PullSummary()))
+        rig.stored(.done)
+        rig.stored(.streams([Rig.listing(Rig.works)]))
+        rig.answer(Rig.snapshot(Rig.works, [], start: "n1"))
+        rig.stored(.snapshotApplied(PullSummary(), Rig.position(Rig.works, "n1")))
+        rig.idleCycle()
+        rig.handle(.requested(SyncRequest(isForced: true)))
+        rig.begin()
+        for _ in 0..<6 where rig.asked != "pull" {
+            switch rig.asked {
+            case "hello": rig.answer(Rig.hello())
+            case "loadStreams": rig.stored(.streams([Rig.position(Rig.works, "n1")]))
+            default: rig.stored(.batch(nil, retryAt: nil))
+            }
+        }
+        rig.answer(Rig.pull(errors: [Self.rescoped(Rig.works)]))
+        rig.stored(.pullApplied(PullSummary()))
+        guard case .restartShares([Rig.works])? = rig.command else {
+            Issue.record("the share was to be listed, not \(rig.asked ?? "nothing")")
+            return
+        }
+    }
+
     // MARK: Hello
 
     // Fault: status and doctor tell scopes of another day.

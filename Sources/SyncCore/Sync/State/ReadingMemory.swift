@@ -6,7 +6,7 @@ struct ReadingMemory: Hashable, Sendable {
     var uncompared = StreamQuarantine()
     /// Detectors for feeds that are read over several pages.
     var circles: [EntityName: CircleDetector] = [:]
-    /// Feeds that were started again because their cursor had expired, and that brought no page since.
+    /// Feeds that were started again because their cursor had expired, and of which no pull was answered since.
     var restarted: Set<EntityName> = []
     /// Entities whose cursor was made under other scopes, until they are listed again.
     var rescoped: Set<EntityName> = []

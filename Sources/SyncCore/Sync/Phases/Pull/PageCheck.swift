@@ -52,6 +52,7 @@ struct PageCheck: Hashable, Sendable {
         // were lost, granted again and lost once more.
         for position in requested where !seen.contains(position.entity) {
             state.readings.circles[position.entity] = nil
+            state.readings.restarted.remove(position.entity)
             state.release(position.entity, by: .end)
         }
         stuckAnswers = stuck >= Self.stuckMax ? 0 : stuck
