@@ -144,7 +144,7 @@ struct ShareTests {
         let why = try await stand.send(.get, "/v1/why/\(id)")
         #expect(why["verdict"] == "parked" && why["reason"] == "forbidden")
         #expect(why["sentence"]?.text?.contains("this device may not make this change") == true)
-        #expect(why["command"] == .string("agentctl mutations retry \(id)") && why["would_change"]?.array?.count == 1)
+        #expect(why["command"] == .string("agentctl mutations retry \(id)") && why["would_change"]?.array?.count == 2)
         try await stand.stop()
     }
 

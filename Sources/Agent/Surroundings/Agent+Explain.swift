@@ -146,7 +146,10 @@ extension WhyAnswer {
                 command = retry
             case .rejected where mutation.problem?.code == Problem.forbidden:
                 sentence = "the hub refused it because this device may not make this change\(problem)"
-                relief = ["when an operator of the server has given this device the right, and the change is retried"]
+                relief = [
+                    "when an operator of the server has given this device the right, and the change is retried",
+                    "when it is retried with values that this device may write (--data)",
+                ]
                 command = retry
             case .rejected where mutation.problem?.code == Problem.groupRejected:
                 sentence = "it goes with the rest of its atomic list or not at all\(problem)"

@@ -13,8 +13,9 @@ extension Feed {
 
     static let agentTooOld = Problem(
         Problem.agentTooOld, status: 409,
-        detail: "the agentd of this device keeps records that leave its share when they are many, and such records have left it; "
-            + "nothing is lost, and changes are still taken; update agentd on this device")
+        // Agents cut long texts in their status, so the advice comes early.
+        detail: "this agentd would keep records that have left its share, so update agentd on this device. Nothing is lost, and changes "
+            + "are still taken")
 
     /// The number of rows to read for a page.
     func rowsLookedAt(_ entity: EntityName, _ room: Room) -> Int {

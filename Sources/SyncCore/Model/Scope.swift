@@ -163,7 +163,7 @@ package struct WriteDecision: Sendable {
         let after = rules.scopes(of: new)
         let added = after.filter { scopesBefore?.contains($0) != true }
         if let foreign = added.first(where: { !share.includes($0) }) {
-            return forbidden("this device may not move a record into \(foreign)")
+            return forbidden("this device may not put a record into \(foreign)")
         }
         if after.isEmpty || scopesBefore == nil && !isWritable(after) {
             return scopesBefore == nil && new.isEmpty
