@@ -171,6 +171,23 @@ import Testing
         #expect(none.last?.contains("agenthub grant ") == true)
     }
 
+    // Fault: over a metered link the row went on with the scopes of the last hello, while the records of others were on the device.
+    @Test("The row of the scopes says that the hub has changed them since", arguments: [["s-3"], []])
+    func oldScopes(_ values: [String]) {
+        var document = StatusSamples.settled
+        document.sync.server?.share = DeviceShare(scopes: [.init("site", values)])
+        document.sync.server?.isShareOld = true
+        let read = (try? JSONReader.read(document.answer.body)).flatMap { StatusDocument($0) }
+        #expect(read?.sync.server == document.sync.server, "the answer has it, too")
+        let lines = StatusScreen.render(document, now: StatusSamples.now, color: false)
+        let row = lines.firstIndex { $0.hasPrefix("SCOPES") }.map { lines[$0...].prefix(2) } ?? []
+        #expect(
+            Array(row) == [
+                "SCOPES    \(values.isEmpty ? "none" : "site s-3")",
+                "          the hub has changed them since; to see them: agentctl sync --force",
+            ])
+    }
+
     @Test("Records whose documents are not kept are counted beside those that are here")
     func notKept() throws {
         var document = StatusSamples.fresh

@@ -147,6 +147,7 @@ extension Agent {
             sync.clock = .init(offset: .zero, error: .zero, state: alarms[.clockSuspect] == nil ? "unsynced" : "suspect")
         }
         if let epoch = memory.epoch { sync.server = .init(epoch: epoch, head: engine.seenHead, syncVersion: 1, share: memory.share) }
+        sync.server?.isShareOld = engine.isShareOld
         return sync
     }
 

@@ -107,6 +107,8 @@ extension StatusDocument {
         package var syncVersion: Int64?
         /// The scopes and roles of this device; `nil`: the hub knows no scopes.
         package var share: DeviceShare?
+        /// The hub has changed them since the hello that told them.
+        package var isShareOld = false
 
         package init(epoch: String? = nil, head: Int64? = nil, syncVersion: Int64? = nil, share: DeviceShare? = nil) {
             self.epoch = epoch

@@ -38,6 +38,7 @@ extension StatusDocument.Sync {
                 writer.member("head", server.head)
                 writer.member("sync_version", server.syncVersion)
                 server.share?.write(to: &writer)
+                if server.isShareOld { writer.member("scopes_changed", true) }
             }
         }
         writer.member("bad_replies", badReplies)
@@ -76,6 +77,7 @@ extension StatusDocument.Sync {
             self.server = StatusDocument.Server(
                 epoch: server.text("epoch"), head: server.int("head"), syncVersion: server.int("sync_version"),
                 share: DeviceShare(server.object))
+            self.server?.isShareOld = server.bool("scopes_changed") ?? false
         }
     }
 }

@@ -283,9 +283,11 @@ struct StatusRows {
     }
 
     private var scopes: StatusRow? {
-        guard let share = document.sync.server?.share else { return nil }
-        guard share.isEmpty else { return StatusRow("SCOPES", [share.words], wrapsTo: 2) }
+        guard let server = document.sync.server, let share = server.share else { return nil }
+        let since = server.isShareOld ? ["the hub has changed them since; to see them: agentctl sync --force"] : []
+        guard share.isEmpty else { return StatusRow("SCOPES", [share.words] + since, wrapsTo: 2) }
         let text = "none: the hub gives this device no record that belongs to a scope"
+        if server.isShareOld { return StatusRow("SCOPES", ["none"] + since, wrapsTo: 2) }
         return StatusRow("SCOPES", [text, "at the hub: agenthub grant \(document.agent.device) SCOPE=VALUE"], .warning)
     }
 

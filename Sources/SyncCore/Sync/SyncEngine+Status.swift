@@ -68,6 +68,9 @@ extension SyncEngine {
     /// Newest commit number that the hub has named.
     package var seenHead: Int64? { state.hub.head }
 
+    /// The scopes of this device have changed at the hub since the last hello. Over a metered link the next one comes with the next cycle.
+    package var isShareOld: Bool { state.share.isDue }
+
     /// Number of databases that use our name in turns, as the hub last said; 1 is only this one.
     package var twins: Int64 { state.hub.clones }
 
