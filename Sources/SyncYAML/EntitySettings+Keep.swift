@@ -39,7 +39,7 @@ extension EntitySettings {
         switch setting {
         case .events:
             guard rules.kind != .event else { return }
-            refuse(["keep"], "a mapping with the keys days, when: only events go at the hub by their age")
+            refuse(["keep"], "a mapping with the keys days, when: the hub removes only events by their age")
         case .documents(let keep):
             guard rules.kind != .event else {
                 return refuse(["keep"], "\(eventsExpected): no device reads events, and the hub removes them by their age")

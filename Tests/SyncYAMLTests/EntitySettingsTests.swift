@@ -123,11 +123,11 @@ struct EntitySettingsTests {
             ),
             (
                 "a: {keep: 400d}",
-                "2:13: entities.a.keep: 400d is not accepted, expected a mapping with the keys days, when: only events go at the hub by their age"
+                "2:13: entities.a.keep: 400d is not accepted, expected a mapping with the keys days, when: the hub removes only events by their age"
             ),
             (
                 "a: {kind: reference, keep: 400d}",
-                "2:30: entities.a.keep: 400d is not accepted, expected a mapping with the keys days, when: only events go at the hub by their age"
+                "2:30: entities.a.keep: 400d is not accepted, expected a mapping with the keys days, when: the hub removes only events by their age"
             ),
             (
                 "a: {kind: event, keep: 6d}",
