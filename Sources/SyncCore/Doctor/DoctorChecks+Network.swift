@@ -133,7 +133,8 @@ extension Doctor {
             if facts.configuration?.weaknesses != nil { return .ok("an existing backend decides itself what it lists") }
             guard let hub = facts.hub else { return .unknown(noAgent) }
             guard let share = hub.share else {
-                return hub.syncVersion == nil ? .unknown("it has not answered since the start") : .ok("the hub knows none")
+                return hub.syncVersion == nil
+                    ? .unknown("it has not answered since the start") : .ok("the hub has no scopes, so each device gets all records")
             }
             guard share.isEmpty else { return .ok(share.words) }
             return .warn(
@@ -249,7 +250,9 @@ extension Doctor {
             let found = [(work.conflicted, "in conflict"), (work.rejected, "rejected"), (work.parked, "set aside")].filter { $0.0 > 0 }
             guard !found.isEmpty else { return .ok("nothing waits for a person") }
             let text = found.map { "\($0.0) \($0.1)" }.joined(separator: ", ")
-            return .warn(text, fix: "agentctl conflicts list; agentctl rejected list")
+            let isRefused = work.rejected > 0 || work.parked > 0
+            let commands = [(work.conflicted > 0, "agentctl conflicts list"), (isRefused, "agentctl rejected list")]
+            return .warn(text, fix: commands.filter(\.0).map(\.1).joined(separator: "; "))
         },
     ]
 }

@@ -165,7 +165,8 @@ struct MutationsCommand: ParsableCommand {
             }
             Output.note(
                 count == 0
-                    ? "no rejected change matches" : "\(count - failed) of \(count) \(dryRun ? "would be retried" : "retried")")
+                    ? "no rejected change matches. To list them with their codes: agentctl rejected"
+                    : "\(count - failed) of \(count) \(dryRun ? "would be retried" : "retried")")
             return failed == 0 ? 0 : 1
         }
 

@@ -298,6 +298,21 @@ struct DoctorTests {
         }
     }
 
+    // Fault: a device with refused changes alone was sent to its conflicts first.
+    @Test(
+        "The fix of open decisions names the lists that have some",
+        arguments: [
+            (1, 0, 0, "agentctl rejected list"), (0, 1, 0, "agentctl rejected list"), (0, 0, 1, "agentctl conflicts list"),
+            (1, 1, 1, "agentctl conflicts list; agentctl rejected list"),
+        ] as [(Int64, Int64, Int64, String)])
+    func decisions(_ rejected: Int64, _ parked: Int64, _ conflicted: Int64, _ fix: String) {
+        var facts = Healthy.facts
+        facts.work?.rejected = rejected
+        facts.work?.parked = parked
+        facts.work?.conflicted = conflicted
+        #expect(Doctor.examine(facts).first { $0.id == "decisions" }?.fix == fix)
+    }
+
     @Test("On a healthy machine every check is made and is fine")
     func healthy() {
         for finding in Doctor.examine(Healthy.facts) { #expect(finding.severity == .ok, "\(finding.id): \(finding.detail)") }
