@@ -37,11 +37,6 @@ extension EntitySettings {
         checkValues(settings.access, root, &reading)
         checkScopes(settings.rules, root, &reading)
         for (index, source) in settings.access.sources.enumerated() {
-            if source.scope.isEmpty {
-                reading.object(
-                    root.deepest(["grants_from", "\(index)"]).position, below: "grants_from[\(index)].scope", problem: "is missing",
-                    expected: "the name of the scope field that the records grant, such as site")
-            }
             // A device that changes such a record could grant itself every scope.
             let rules = settings.rules.entities[source.entity] ?? EntityRules()
             guard let field = source.openFields(under: rules).first else { continue }

@@ -51,16 +51,6 @@ struct HubAccessTests {
                 == "an entity with write: nobody or kind: reference, or write: nobody or a role for the fields device and site")
     }
 
-    // Fault: the file was called good, and no record granted anything.
-    @Test("A source of grants names the field with the scopes; one in force without it stays")
-    func sourceWithoutScope() throws {
-        let text = Self.source("{ kind: reference }").replacing(", scope: site", with: "")
-        #expect(Self.errors(text) == ["grants_from[0].scope: is missing"])
-        let (settings, objections) = try EntitySettings.readHub(inForce: Self.file(text))
-        #expect(settings.access.sources.map(\.scope) == [""])
-        #expect(objections.map(\.key) == ["grants_from[0].scope"])
-    }
-
     @Test("The right on the entity guards a source only if no device has it", arguments: EntityRules.WriteRight.allCases)
     func entityRights(_ right: EntityRules.WriteRight) {
         let text = Self.source("{ scope: [device], write: \(right.rawValue) }")
