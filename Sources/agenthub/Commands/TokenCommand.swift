@@ -50,7 +50,7 @@ struct EnrolToken: ParsableCommand {
 
 extension DataFolder {
     /// Makes a token. A new device may not have the name of a scope that others were granted: a value that is its id is its own scope, so
-    /// it would receive their records.
+    /// it would receive their records. Nor may it have the name of the hub as a writer: its changes would count as those of the hub.
     ///
     /// - Throws: 64 for such a name. A device that has a token already keeps its name, and gets a warning.
     fileprivate func addToken(_ device: DeviceID, _ use: TokenBook.Entry.Use, life: Duration?) throws -> String {
@@ -60,16 +60,18 @@ extension DataFolder {
         var (token, warning, fault): (String, String?, Failure?) = ("", nil, nil)
         try updateTokens(by: hub) { book in
             (token, warning, fault) = ("", nil, nil)
-            if let holder = holder ?? book.holder(ofNameOf: device).map({ "\($0)" }) {
+            if device == .hub {
+                warning = "\(device) is the name of the hub as a writer, so what this device writes counts as written by the hub"
+                fault = Failure(64, "\(device) is the name of the hub as a writer; give the device another id")
+            } else if let holder = holder ?? book.holder(ofNameOf: device).map({ "\($0)" }) {
                 let text =
                     "\(device) is a value that was granted to \(holder). A value that is the id of a device is its own scope, so the "
                     + "device receives such records without a grant"
-                guard book.hasToken(device) else {
-                    fault = Failure(64, text + "; give the device another id, or take the grant back")
-                    return
-                }
                 warning = text
+                fault = Failure(64, text + "; give the device another id, or take the grant back")
             }
+            if fault != nil, !book.hasToken(device) { return }
+            fault = nil
             token = book.add(device, use, life: life, at: SystemClocks().now().wall, using: &random)
         }
         if let fault { throw fault }
