@@ -141,6 +141,22 @@ struct HistoryTests {
         #expect(try agent.store.verify() == [])
     }
 
+    // Fault: an update that was not sent before went with the number that its record had in an older history. The new one may have given
+    // it to another version, which then counted as seen.
+    @Test("A mutation that was not sent rests on no version of an older history either, until the new one shows its record")
+    func unsentRestsOnNothing() throws {
+        let agent = try TestAgent()
+        try agent.pull([("a", 10, ["n": 5]), ("b", 11, ["n": 5])], head: 11)
+        try agent.update("a", ["n": 6])
+        try agent.update("b", ["n": 6])
+        #expect(try !agent.store.forgetHistory(at: agent.now))
+        let rows = [StreamPage.Record(id: RecordID(trusted: "a"), record: HubRecord(version: 3, data: ["n": 5]))]
+        let page = SnapshotPage(entity: Self.audit, startCursor: "s", startVersion: 5, records: rows, after: rows[0].id, hasMore: true)
+        _ = try agent.store.applySnapshot(page, at: agent.now)
+        #expect(try agent.claim().map(\.baseVersion) == [3, 0])
+        #expect(try agent.store.verify() == [])
+    }
+
     @Test("A mutation without a verdict goes before a forgotten one of the same record, as it was made before")
     func unansweredFirst() throws {
         let agent = try TestAgent()

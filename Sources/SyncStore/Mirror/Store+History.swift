@@ -115,11 +115,12 @@ extension Store {
         try forgetBases(of: rid)
     }
 
-    /// Drops the base version of sent mutations. They go unchanged except for that: the new history may have reached the same number with
-    /// other changes, and the hub would take those for seen.
+    /// Drops the base version of open mutations. Those that were sent go unchanged except for that: the new history may have reached the
+    /// same number with other changes, and the hub would take those for seen. The others get the version of the new history with its
+    /// record. If it has no such record, they go without a version as well.
     private func forgetBases(of rid: Int64) throws(StoreError) {
         try eachOpenMutation(of: rid) { open throws(StoreError) in
-            guard open.row.isSent || open.row.state == .inFlight, var payload = open.payload, payload.baseVersion > 0 else { return true }
+            guard var payload = open.payload, payload.baseVersion > 0 else { return true }
             payload.baseVersion = 0
             try rewrite(payload)
             return true
