@@ -1,5 +1,4 @@
 import Agent
-import Logging
 import SyncCore
 import SyncLinux
 import Synchronization
@@ -66,40 +65,21 @@ struct PortalCallerTests {
         func stop() { stopped.withLock { $0 = SystemClocks().now() } }
     }
 
-    /// Counts the lines of the log about forced syncs: the agent writes one while it takes such a request.
-    private final class ForcedSyncs: Sendable {
-        private let number = Mutex(0)
-
-        var count: Int { number.withLock { $0 } }
-        func add() { number.withLock { $0 += 1 } }
-    }
-
-    private struct Handler: LogHandler {
-        let forced: ForcedSyncs
-        var metadata: Logger.Metadata = [:]
-        var logLevel = Logger.Level.notice
-
-        subscript(metadataKey key: String) -> Logger.Metadata.Value? {
-            get { metadata[key] }
-            set { metadata[key] = newValue }
-        }
-
-        func log(event: LogEvent) { if "\(event.message)" == "forced sync" { forced.add() } }
-    }
-
     @Test("The caller is told of the portal at once, and not when the agent looks by itself whether it is gone")
     func told() async throws {
         let hub = try LoopbackHub()
-        let (gate, clock, forced) = (Gate(hub), Clock(), ForcedSyncs())
+        let (gate, clock, log) = (Gate(hub), Clock(), HeardLog())
         let stand = try await AgentStand.start(hub: hub) { environment in
             environment.transport = gate
             environment.time = clock
             environment.links = FixedSurroundings()
-            environment.log = Logger(label: "test", factory: { _ in Handler(forced: forced) })
+            environment.log = log.logger
         }
         // The link counts only after a moment.
         while try await stand.sync()["result"] != "ok" {}
-        let before = forced.count
+        // The agent writes this line while it takes such a request.
+        func forcedSyncs() -> Int { log.messages.count { $0 == "forced sync" } }
+        let before = forcedSyncs()
         // Without work a cycle may ask the hub for nothing.
         _ = try await stand.enqueue(#"{"entity":"audits","record_id":"a-1","action":"create","data":{}}"#)
         // The agent would look again after half a minute of this clock.
@@ -109,7 +89,7 @@ struct PortalCallerTests {
         while gate.held == 0 { await Task.yield() }
         hub.weather = .says(HTTPResponse(status: 200, headers: ["Content-Type": "text/html"], body: Array("<h1>Log in</h1>".utf8)))
         async let second = stand.sync()
-        while forced.count < before + 2 { await Task.yield() }
+        while forcedSyncs() < before + 2 { await Task.yield() }
         gate.open()
         #expect(try await first["result"] != "ok")
         let outcome = try await second

@@ -48,13 +48,12 @@ extension Hub {
         _ files: any IdentifiedFolder, as id: FolderID, mayLack: Bool
     ) throws(HubError) -> FolderAdoption {
         let (known, sample) = try transact(.reading) { () throws(DatabaseError) in
-            (try store.folderFacts().id, try store.sampleOfFiles())
+            (try store.folderID(), try store.sampleOfFiles())
         }
         do throws(BlobError) {
             // An id that cannot be read is replaced.
             if let known, (try? files.folderID()) == known { return .known(known) }
-            var found = 0
-            for digest in sample where try files.size(of: digest) != nil { found += 1 }
+            let found = try files.count(of: sample)
             guard mayLack || FolderStanding.has(found, of: sample) else { return .incomplete(found: found, sample: sample.count) }
             try files.setFolderID(id, replacing: true)
         } catch {
@@ -68,9 +67,11 @@ extension Hub {
 /// Statements about the table `file_folder`, which only a server's database has.
 extension HubStore {
     func folderFacts() throws(DatabaseError) -> FolderFacts {
-        let id = try database.text("SELECT id FROM file_folder")
-        return FolderFacts(id: FolderID(id), sample: id.isEmpty ? try sampleOfFiles() : [])
+        let id = try folderID()
+        return FolderFacts(id: id, sample: id == nil ? try sampleOfFiles() : [])
     }
+
+    func folderID() throws(DatabaseError) -> FolderID? { FolderID(try database.text("SELECT id FROM file_folder")) }
 
     func sampleOfFiles() throws(DatabaseError) -> [BlobDigest] {
         try database.all("SELECT digest FROM blob ORDER BY digest LIMIT \(FolderFacts.sampleMax)") { BlobDigest(hex: $0.text(0)) }

@@ -76,7 +76,7 @@ package final class SharedFolder: BlobStorage {
         guard let facts else { return (nil, "the database was not asked yet") }
         do throws(BlobError) {
             var id = try files.folderID()
-            let found = facts.id == nil ? try count(facts.sample) : 0
+            let found = facts.id == nil ? try files.count(of: facts.sample) : 0
             switch FolderStanding(facts, folder: id, found: found) {
             case .right: return (nil, nil)
             case .wrong(let detail): return (nil, detail)
@@ -91,12 +91,6 @@ package final class SharedFolder: BlobStorage {
         } catch {
             return (nil, error.description)
         }
-    }
-
-    private func count(_ sample: [BlobDigest]) throws(BlobError) -> Int {
-        var found = 0
-        for digest in sample where try files.size(of: digest) != nil { found += 1 }
-        return found
     }
 
     // MARK: Storage
@@ -168,4 +162,13 @@ private final class GuardedIncoming: IncomingBlob {
     }
 
     func discard() { file.discard() }
+}
+
+extension IdentifiedFolder {
+    /// Number of files of a sample that are in the folder.
+    func count(of sample: [BlobDigest]) throws(BlobError) -> Int {
+        var found = 0
+        for digest in sample where try size(of: digest) != nil { found += 1 }
+        return found
+    }
 }

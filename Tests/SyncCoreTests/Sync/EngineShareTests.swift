@@ -85,9 +85,8 @@ struct EngineShareTests {
         }
     }
 
-    // Fault: the share is listed without end, or a person is alarmed over an ordinary act of an operator.
-    @Test("Scopes that change once more during the listing make the stream wait, without an alarm")
-    func again() {
+    /// An engine whose scopes have changed, and which has listed its share, an empty one, and pulls behind it.
+    private func listedAnew() -> Rig {
         var rig = pulling([Rig.position(Rig.works, "c1")])
         rig.answer(Rig.pull(errors: [Self.rescoped(Rig.works)]))
         rig.stored(.pullApplied(PullSummary()))
@@ -95,6 +94,13 @@ struct EngineShareTests {
         rig.stored(.streams([Rig.listing(Rig.works)]))
         rig.answer(Rig.snapshot(Rig.works, [], start: "n1"))
         rig.stored(.snapshotApplied(PullSummary(), Rig.position(Rig.works, "n1")))
+        return rig
+    }
+
+    // Fault: the share is listed without end, or a person is alarmed over an ordinary act of an operator.
+    @Test("Scopes that change once more during the listing make the stream wait, without an alarm")
+    func again() {
+        var rig = listedAnew()
         rig.answer(Rig.pull(errors: [Self.rescoped(Rig.works)]))
         rig.goOnWithoutIt()
         let held = rig.reports.compactMap { report -> String? in
@@ -133,13 +139,7 @@ struct EngineShareTests {
     // Fault: a change of the scopes after a listing without news counted as one during that listing. The cycle failed, and the log warned.
     @Test("Scopes that change again after a pull without news are listed at once")
     func againLater() {
-        var rig = pulling([Rig.position(Rig.works, "c1")])
-        rig.answer(Rig.pull(errors: [Self.rescoped(Rig.works)]))
-        rig.stored(.pullApplied(PullSummary()))
-        rig.stored(.done)
-        rig.stored(.streams([Rig.listing(Rig.works)]))
-        rig.answer(Rig.snapshot(Rig.works, [], start: "n1"))
-        rig.stored(.snapshotApplied(PullSummary(), Rig.position(Rig.works, "n1")))
+        var rig = listedAnew()
         rig.idleCycle()
         rig.handle(.requested(SyncRequest(isForced: true)))
         rig.begin()
