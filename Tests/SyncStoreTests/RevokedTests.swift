@@ -330,7 +330,7 @@ struct RevokedTests {
         try agent.pull([("a", 7, ["finding": "flagged"])])
         let again = try agent.retry(key)
         #expect(again.state == .pending)
-        // No one has decided, so the hub is to find the dispute: on version 7 the value would overwrite the hub's without a word.
+        // No person has decided, so the hub is to find the dispute: on version 7 the value would overwrite the hub's without a word.
         #expect(try agent.claim().map(\.baseVersion) == [5])
         try agent.answer(.conflict(again.key, ["finding"], .record(HubRecord(version: 7, data: ["finding": "flagged"]))))
         #expect(try agent.state(again.key) == .conflicted && agent.store.reads.openConflicts() == 1)

@@ -112,8 +112,8 @@ struct CycleReads: Hashable, Sendable {
         state.report(.streamHeld(entity, detail: now.detail, isAlarm: isAlarm))
     }
 
-    /// Selects the streams with an expired cursor that are started again. One that was restarted a moment ago and has not been answered since
-    /// would be listed without end.
+    /// Selects the streams with an expired cursor that are started again. One that was restarted a moment ago and has not been answered
+    /// since would be listed without end.
     mutating func startAgain(_ expired: [EntityName], _ state: inout SyncState) -> [EntityName] {
         var again: [EntityName] = []
         for entity in expired {
