@@ -59,11 +59,10 @@ struct WriteHoldTests {
 
     @Test("A lock on the hub's row holds up pushes and no pull; the push that waits goes through when it is gone", .needsPostgres)
     func service() async throws {
-        let place = try PostgresPlace(try PostgresServer.shared.get().newURL())
-        try await ServiceTests.running(place: .shared(place)) { running in
+        let bench = try ReplicaBench()
+        try await ServiceTests.running(place: .shared(try PostgresPlace(bench.url))) { running in
             _ = try await running.push([Sent("k-1", .create, id: "a-1")])
-            let other = try place.open()
-            try other.begin(.writing)
+            let other = try bench.session(.writing)
             try other.waitForWrites()
             async let late = running.push([Sent("k-2", seq: 2, .create, id: "a-2")])
             // The hub waits for the row, as the server sees it.

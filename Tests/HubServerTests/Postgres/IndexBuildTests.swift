@@ -21,19 +21,9 @@ struct IndexBuildTests {
             try KeysBefore.goBackToOrder(bench)
         }
 
-        /// A session of another hub, in the middle of its transaction.
-        func session(_ purpose: TransactionPurpose) throws -> any HubDatabase {
-            var place = try PostgresPlace(bench.url)
-            place.patience.idleMilliseconds = 0
-            // Opened for writing, it would make the step.
-            let database = try place.openForReading(mayLag: false)
-            try database.begin(purpose)
-            return database
-        }
-
         /// As a push that has written keys of this part, and waits for its commit.
         func writer(of part: Int) throws -> any HubDatabase {
-            let session = try session(.removing)
+            let session = try bench.session(.removing)
             try session.execute("LOCK TABLE mutation_key_p\(part) IN ROW EXCLUSIVE MODE")
             try session.waitForWrites()
             return session
@@ -81,7 +71,7 @@ struct IndexBuildTests {
             try stand.waitForBuild(of: part, Self.beforeBuild)
             var reader: (any HubDatabase)?
             if isAtEnd {
-                reader = try stand.session(.reading)
+                reader = try stand.bench.session(.reading)
                 _ = try reader?.number("SELECT count(*) FROM hub")
                 try writer.rollback()
                 try stand.waitForBuild(of: part, Self.snapshots)
@@ -138,7 +128,7 @@ struct IndexBuildTests {
         try bench.server.query("CREATE INDEX mutation_key_p\(part)_by_key ON mutation_key_p\(part)(device)", schema: bench.schema)
         try bench.server.query(
             "UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'mutation_key_p\(part)_by_key'::regclass", schema: bench.schema)
-        let backup = try stand.session(.reading)
+        let backup = try stand.bench.session(.reading)
         _ = try backup.number("SELECT count(*) FROM mutation_key_p\(part)")
         let opening = stand.start(2)
         try bench.server.wait(

@@ -221,9 +221,8 @@ struct KeyMoveFailureTests {
             DELETE FROM device WHERE id = 'gw-2'
             """, schema: bench.schema)
         let hub = try bench.hub()
-        let database = try PostgresPlace(bench.url).open()
+        let database = try bench.session(.removing)
         let move = try #require(database.spelling.keys.move)
-        try database.begin(.removing)
         // All rows of the other device are locked, so that the numbers are looked for among them.
         let moved = try database.first(move.slice, 0, 1, 100) { $0.int(0) }
         #expect(moved == Int64(Self.numbers.count + 2))

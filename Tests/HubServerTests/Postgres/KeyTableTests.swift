@@ -174,9 +174,8 @@ struct KeyTableTests {
         do { try Self.fill(try bench.hub(), 1...6) }
         try KeysBefore.goBack(bench)
         let hub = try bench.hub()
-        let database = try PostgresPlace(bench.url).open()
+        let database = try bench.session(.removing)
         let move = try #require(database.spelling.keys.move)
-        try database.begin(.removing)
         let moved = try database.first(move.slice, 0, 1, 5) { $0.int(0) }
         #expect(moved == 5)
         try Self.check(hub, 1...6, "under way")
@@ -195,8 +194,7 @@ struct KeyTableTests {
         do { try Self.fill(try bench.hub(), 1...6) }
         try KeysBefore.goBack(bench)
         let hub = try bench.hub()
-        let reader = try PostgresPlace(bench.url).open()
-        try reader.begin(.removing)
+        let reader = try bench.session(.removing)
         #expect(try reader.number("SELECT count(*) FROM mutation_key_13") > 0)
         try hub.hub.housekeep(at: hub.now)
         #expect(try bench.server.query("SELECT count(*) FROM mutation_key_13", schema: bench.schema) == [["0"]])

@@ -1,4 +1,3 @@
-import HubPostgres
 import PostgresStand
 import SyncCore
 import Testing
@@ -24,8 +23,7 @@ struct OpenSnapshotTests {
         let of = "FROM replica WHERE device = 'gw-1' AND id = 'r-1'"
         _ = try hub.verdict(Sent("k-0", seq: 1, .create, id: "a-0"))
         let before = try Self.pages(bench, "SELECT max_seq \(of)\(newest)")
-        let backup = try PostgresPlace(bench.url).open()
-        try backup.begin(.reading)
+        let backup = try bench.session(.reading)
         #expect(try backup.number("SELECT max_seq \(of)") == 1)
         for number in 1...800 { _ = try hub.verdict(Sent("k-\(number)", seq: Int64(number + 1), .create, id: "a-\(number)")) }
         let rows = try bench.server.query(

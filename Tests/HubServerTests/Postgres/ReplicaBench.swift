@@ -30,6 +30,17 @@ struct ReplicaBench {
         change(&place)
         return try HubBench(tokens: tokens, seed: seed, place: .shared(place))
     }
+
+    /// A session in the middle of a transaction that the test ends. The hub's limit for a silent one is a time of the clock, which a busy
+    /// machine uses up, so it has none.
+    func session(_ purpose: TransactionPurpose) throws -> any HubDatabase {
+        var place = try PostgresPlace(url)
+        place.patience.idleMilliseconds = 0
+        // Opened for writing, it would change an earlier schema.
+        let database = try place.openForReading(mayLag: false)
+        try database.begin(purpose)
+        return database
+    }
 }
 
 /// Work on a thread of its own, which may block.

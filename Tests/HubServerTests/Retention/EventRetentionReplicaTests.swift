@@ -39,8 +39,7 @@ struct EventRetentionReplicaTests {
         var run = try hub.hub.beginHousekeeping(at: hub.now)
         run.eventsMax = 7
         while !run.isOver, !Self.removesEvents(run) { try hub.hub.housekeep(&run) }
-        let writer = try PostgresPlace(bench.url).open()
-        try writer.begin(.writing)
+        let writer = try bench.session(.writing)
         while !run.isOver { try hub.hub.housekeep(&run) }
         try writer.rollback()
         #expect(hub.hub.housekept.events == 20)
