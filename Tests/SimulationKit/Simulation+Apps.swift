@@ -189,7 +189,8 @@ extension Simulation {
         try checkView(request, answers)
         if answers.last?.isRepeat == false {
             try checkHoles(request, expectsHoles, refused: nil)
-            if let number = request.operations.last { try checkApp(number, agent) }
+            // A change that falls with a refused one is not seen.
+            if let number = request.operations.last, answers.last?.state != .rejected { try checkApp(number, agent) }
         }
         try feed(
             .enqueued(

@@ -121,7 +121,9 @@ struct ValueOracle {
             default: break
             }
         }
-        try recordChange(content, of: name, base: base, version: version, device: device, existed: existed, &record)
+        // The hub's value stays beside one that is restored unchanged.
+        let isChange = !isBroughtBack("m") || record.disputed.last?.value == content.data["m"]
+        if isChange { try recordChange(content, of: name, base: base, version: version, device: device, existed: existed, &record) }
         records[name] = record
     }
 

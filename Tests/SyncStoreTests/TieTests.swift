@@ -500,6 +500,33 @@ struct TieTests {
         #expect(try agent.store.verify() == [])
     }
 
+    @Test("An atomic list that depends on a refused mutation is answered as rejected, with its records as they are without it")
+    func fallenList() throws {
+        let agent = try agent()
+        let other = try site(agent, "o")
+        _ = try agent.claim()
+        try agent.answer(.accepted(other, 1))
+        let parent = try site(agent)
+        _ = try agent.claim()
+        try agent.answer(.rejected(parent))
+        let list = [
+            TestAgent.mutation(.update, "o", ["x": 1], entity: "site"),
+            TestAgent.mutation(.create, "v", ["site": "s"], entity: "visit"),
+            TestAgent.mutation(.create, "r", ["site": "o"], entity: "reading"),
+        ]
+        let appKey = AppKey(key: "k", fingerprint: [UInt8](repeating: 1, count: 16))
+        for isRepeat in [false, true] {
+            let answers = try agent.store.enqueue(list, isAtomic: true, by: agent.app, appKey: appKey, at: agent.now)
+            #expect(answers.map(\.state) == [.rejected, .rejected, .rejected])
+            #expect(answers.map(\.isRepeat) == [isRepeat, isRepeat, isRepeat])
+            #expect(answers[0].record?.view == "{}")
+            #expect(answers[0].record == (try agent.record("o", "site")))
+            #expect(answers[1].record == (try agent.record("v", "visit")) && answers[1].record?.view == nil)
+            #expect(answers[2].record == nil)
+        }
+        #expect(try agent.store.verify() == [])
+    }
+
     @Test("With cascade, what fell with a parent is asked for again with it", arguments: [true, false])
     func cascade(_ cascades: Bool) throws {
         let agent = try agent()

@@ -90,8 +90,21 @@ extension Store {
         if let group {
             try meetChildren(ofGroup: group.seqs)
             try refreshReadiness(ofGroup: group.seqs)
+            if transaction?.tieEnds.isEmpty == false {
+                // A member depends on a refused mutation, so the list falls now, and its answer says so.
+                try endTies()
+                for index in answers.indices { try renew(&answers[index]) }
+            }
         }
         return answers
+    }
+
+    private func renew(_ answer: inout Enqueued) throws(StoreError) {
+        guard let row = try outboxRow(answer.seq), row.state != answer.state else { return }
+        answer.state = row.state
+        guard let rid = row.rid else { return }
+        let (name, pending) = (answer.recordName, try openKeys(of: rid))
+        answer.record = try MirrorRow.find(database, rid: rid).map { RecordSnapshot($0, name, pending: pending) }
     }
 
     /// - Precondition: A group's members are accepted one after the other, with nothing between them.
