@@ -99,6 +99,7 @@ package final class Store {
         markAllDoubtful()
         try loadAnchor(at: now)
         isFalling = try !fallingTies().isEmpty
+        sweep.leavesTraces = try MetaTable(database).text(MetaTable.traces) == "1"
         try markInUse(at: now)
     }
 

@@ -408,8 +408,10 @@ struct RevokedTests {
     }
 
     // Fault: an earlier form of a large document stays in pages that nothing uses, and everything stays in the log for up to a day.
-    @Test("After the commit nothing is left in free pages and in the log, as soon as no read is under way")
-    func wiped() throws {
+    @Test(
+        "After the commit nothing is left in free pages and in the log, as soon as no read is under way, or after a crash",
+        arguments: [false, true])
+    func wiped(_ dies: Bool) throws {
         let folder = try TemporaryFolder()
         let agent = try TestAgent(in: folder)
         let earlier = JSON.string(JSONString(String(repeating: "s", count: 20_000) + "hubs-earlier"))
@@ -427,10 +429,18 @@ struct RevokedTests {
         try agent.revoke("a")
         try agent.store.tidy()
         #expect(found(in: "") == ["hubs-earlier", "hubs-present"] && agent.store.isUntidy, "a reader sees them yet")
+        if dies { try agent.crash() }
         try reader.rows("COMMIT")
         try agent.store.tidy()
         #expect(found(in: "") == [] && !agent.store.isUntidy)
         #expect(try folder.bytes("-wal").isEmpty && freePages() == 0)
+        // Nothing is left to do for a later process, from the next housekeeping on.
+        try agent.crash()
+        #expect(agent.store.isUntidy)
+        try agent.store.tidy()
+        while try agent.store.housekeep(at: agent.now) {}
+        try agent.crash()
+        #expect(!agent.store.isUntidy)
         #expect(try agent.view("b") == #"{"v":1}"# && agent.store.verify() == [])
     }
 

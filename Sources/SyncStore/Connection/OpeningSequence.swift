@@ -236,6 +236,8 @@ struct MetaTable {
     static let sealed = "sealed"
     /// The highest `seq` that was in use when the database was rescued.
     static let salvagedSeq = "salvaged_seq"
+    /// `1`: erased content may still be in free pages, or in the log (``Store/erasing(_:)``).
+    static let traces = "traces"
 
     func text(_ name: String) throws(StoreError) -> String? {
         try database.first("SELECT v FROM meta WHERE k = ?", .text(name)) { row throws(StoreError) in row.text(0) }

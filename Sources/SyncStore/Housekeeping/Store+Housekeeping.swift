@@ -44,6 +44,7 @@ extension Store {
         let more = try transact(at: now) { () throws(StoreError) in
             try prepareForChange()
             try keepTime()
+            if !sweep.leavesTraces { try forgetTraces() }
             try wakeDue()
             var more = isFalling
             if try expireOverdue() == Self.sliceRows { more = true }
@@ -93,6 +94,11 @@ extension Store {
         let after = try freePages()
         let isCut = try database.checkpoint(truncating: true)
         sweep.leavesTraces = !isCut || (after > 0 && after < before)
+    }
+
+    private func forgetTraces() throws(StoreError) {
+        let meta = MetaTable(database)
+        if try meta.text(MetaTable.traces) == "1" { try meta.set(MetaTable.traces, "0") }
     }
 
     private func vacuum() throws(StoreError) {

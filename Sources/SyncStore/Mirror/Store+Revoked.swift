@@ -74,6 +74,8 @@ extension Store {
         try database.execute("PRAGMA secure_delete = ON")
         do throws(StoreError) {
             try body()
+            // If the process dies before the pages are given back, the next one does it.
+            try MetaTable(database).set(MetaTable.traces, "1")
         } catch {
             // The error of the body is the one to report. If the setting stays, later statements write a little more.
             try? database.execute("PRAGMA secure_delete = FAST")
