@@ -45,8 +45,14 @@ extension EntitySettings {
                 root.deepest(["grants_from"]).position, below: "grants_from[\(index)].entity",
                 problem: "devices may change the field \(field) of \(source.entity), \(right), and could grant themselves every scope",
                 expected: "an entity with write: nobody or kind: reference, or write: nobody or a role for the fields \(source.device) and "
-                    + source.scope)
+                    + source.scope, nearest: nearestEntity(to: source.entity, in: settings.rules))
         }
+    }
+
+    /// - Returns: `nil` when the entity is in the file.
+    private static func nearestEntity(to name: EntityName, in rules: RuleBook) -> String? {
+        if rules.entities[name] != nil { return nil }
+        return nearestName(to: name.text, among: rules.entities.keys.map(\.text).sorted())
     }
 
     /// Refuses a key `scope` without a field. Without scopes every device receives all records, and a forgotten value must not lead there.

@@ -18,11 +18,13 @@ package struct GrantHints: Sendable {
         }
     }
 
+    private let rules: RuleBook
     private let fields: [String]
     private let roles: [String]
     private let access: AccessBook
 
     package init(_ settings: EntityDifference.Settings) {
+        self.rules = settings.rules
         let rules = settings.rules.entities.values
         fields = Set(rules.flatMap(\.scope)).sorted { precedesInBytes($0, $1) }
         let rights = rules.flatMap(\.fieldRights.values)
@@ -50,6 +52,18 @@ package struct GrantHints: Sendable {
         return "the settings have no group \(printable(group))\(guess), so such a grant has no effect"
     }
 
+    /// - Returns: A sentence about a scope field that one form of grants cannot name, because its name is a word of that form.
+    private func hint(scopeField field: String) -> String? {
+        let kinds = field.hasPrefix("role") ? "roles" : "groups"
+        if Form.command.words.contains(field) {
+            return "agenthub grant cannot grant the scope field \(field), because \(field)=… names \(kinds) there. "
+                + "The devices and groups of this file can, and so can records (grants_from)"
+        }
+        guard Form.file.words.contains(field) else { return nil }
+        return "the devices and groups of this file cannot grant the scope field \(field), because \(field): names \(kinds) there. "
+            + "agenthub grant can, and so can records (grants_from)"
+    }
+
     /// Sentences about the grants of the settings themselves, each with the first place in the order of the file's names.
     package var ofSettings: [String] {
         var found: [(place: String, more: Int, text: String)] = []
@@ -61,6 +75,11 @@ package struct GrantHints: Sendable {
                 return found.append((place, 0, text))
             }
             found[index].more += 1
+        }
+        for name in rules.entities.keys.sorted() {
+            for field in rules.entities[name]?.scope ?? [] {
+                add("scope " + field, "entities.\(keyText(name.text)).scope", hint(scopeField: field))
+            }
         }
         func add(_ grants: Grants, _ place: String) {
             for field in grants.scopes.keys.sorted(by: { precedesInBytes($0, $1) }) {

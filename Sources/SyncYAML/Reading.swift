@@ -56,8 +56,10 @@ package struct Reading: Sendable {
     }
 
     /// Reports an error of new settings (``objections``), at the present key or below it.
-    package mutating func object(_ position: YAMLPosition, below: String? = nil, problem: String, expected: String? = nil) {
-        objections.append(ConfigurationError(at: position, key: key(below), problem: problem, expected: expected))
+    package mutating func object(
+        _ position: YAMLPosition, below: String? = nil, problem: String, expected: String? = nil, nearest: String? = nil
+    ) {
+        objections.append(ConfigurationError(at: position, key: key(below), problem: problem, expected: expected, nearest: nearest))
     }
 
     private func key(_ below: String?) -> String {

@@ -68,6 +68,14 @@ struct DataFolder: ParsableArguments {
         }
     }
 
+    /// Refuses a folder that no hub has used, and that no command has prepared for one: its name is mistyped. Nothing is made there.
+    ///
+    /// - Throws: 66.
+    func requireTokens() throws {
+        // The inspector says what is wrong with the folder.
+        if lacksHub, access(tokens, F_OK) != 0 { _ = try inspector() }
+    }
+
     // MARK: Damage
 
     /// `true` when there is no `hub.db`, or an empty one.

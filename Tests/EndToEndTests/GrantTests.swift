@@ -157,9 +157,16 @@ extension EndToEnd {
                 #expect(check.status == 0 && check.text == "good: audits\n" && check.talk == "agenthub: warning: \(path): " + warning)
                 let dry = try await hub(["entities", "apply", path, "--dry-run"], stand)
                 #expect(dry.talk.hasPrefix("agenthub: warning: " + warning), "\(dry.talk)")
-                // A mistyped folder is no hub without grants.
-                let elsewhere = try await Child.run([Programs.agenthub, "grants", "--data", "\(stand.folder)/nowhere"], in: stand.folder)
-                #expect(elsewhere.status == 66 && elsewhere.talk == "agenthub: there is no hub in \(stand.folder)/nowhere\n")
+                // A mistyped folder is no hub without grants, and no command that takes something away makes it.
+                let nowhere = "\(stand.folder)/nowhere"
+                for command in [
+                    ["grants"], ["revoke", "tablet-8", "site=s-1"], ["token", "list"], ["token", "revoke", "tablet-8"],
+                    ["token", "readmit", "tablet-8"],
+                ] {
+                    let elsewhere = try await Child.run([Programs.agenthub] + command + ["--data", nowhere], in: stand.folder)
+                    #expect(elsewhere.status == 66 && elsewhere.talk == "agenthub: there is no hub in \(nowhere)\n", "\(command)")
+                    #expect(!FileManager.default.fileExists(atPath: nowhere), "\(command)")
+                }
             }
         }
 
@@ -204,6 +211,15 @@ extension EndToEnd {
                 #expect(!given.talk.contains("Failure("), "\(given.talk)")
                 let role = try await hub(["grant", "tablet-9", "role=inspector"], stand)
                 #expect(role.status == 0 && role.talk.isEmpty, "\(role.talk)")
+            }
+        }
+
+        // Fault: only the commands told it, and a hub that starts with a file of its own said nothing.
+        @Test("The log of a hub tells at the start which grants of its settings have no effect")
+        func hintsInLog() async throws {
+            try await Stand.with(hubEntities: "  audits: { scope: [site] }\ndevices: { gw-7: { sites: [s-1] } }", agent: false) { stand in
+                let log = try String(contentsOfFile: "\(stand.folder)/hub.log", encoding: .utf8)
+                #expect(log.contains("devices.gw-7.sites: no entity has the scope field sites (did you mean site?)"), "\(log)")
             }
         }
 

@@ -52,6 +52,19 @@ struct GrantHintsTests {
         #expect(try Self.hints("entities: { orders: {} }").hint(group: "south") == nil)
     }
 
+    // Fault: a command granted a role or a group where the operator meant a scope of that name, and an entities file the other two.
+    @Test("A scope field whose name is a word of grants is told, with the ways that can grant it")
+    func words() throws {
+        let text = "entities: { orders: { scope: [role, site] }, trips: { scope: [groups] }, visits: { scope: [role] } }\n"
+        #expect(
+            try Self.hints(text).ofSettings == [
+                "entities.orders.scope and 1 more: agenthub grant cannot grant the scope field role, because role=… names roles there. "
+                    + "The devices and groups of this file can, and so can records (grants_from)",
+                "entities.trips.scope: the devices and groups of this file cannot grant the scope field groups, because groups: names "
+                    + "groups there. agenthub grant can, and so can records (grants_from)",
+            ])
+    }
+
     // Fault: `group` and `role` below a device were fields like others, and the file was good.
     @Test("A file gets one hint for each name, with the first place")
     func files() throws {

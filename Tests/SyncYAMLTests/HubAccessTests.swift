@@ -51,6 +51,17 @@ struct HubAccessTests {
                 == "an entity with write: nobody or kind: reference, or write: nobody or a role for the fields device and site")
     }
 
+    @Test("A source that is almost an entity of the file is told with its name")
+    func mistypedSource() throws {
+        let text = Self.source("{ write: nobody }").replacing("{ entity: assignments,", with: "{ entity: asignments,")
+        let error = #expect(throws: ConfigurationErrors.self) { try EntitySettings.readHub(Self.file(text)) }
+        #expect(error?.errors.map(\.nearest) == ["assignments"])
+        let other = #expect(throws: ConfigurationErrors.self) {
+            try EntitySettings.readHub(Self.file(Self.source("{ write: everybody }")))
+        }
+        #expect(other?.errors.map(\.nearest) == [nil], "an entity of the file is not mistyped")
+    }
+
     @Test("The right on the entity guards a source only if no device has it", arguments: EntityRules.WriteRight.allCases)
     func entityRights(_ right: EntityRules.WriteRight) {
         let text = Self.source("{ scope: [device], write: \(right.rawValue) }")

@@ -1,5 +1,4 @@
 import ArgumentParser
-import Glibc
 import HubServer
 import SyncCore
 import SyncLinux
@@ -110,6 +109,7 @@ struct RevokeCommand: ParsableCommand {
     }
 
     func run() throws {
+        try folder.requireTokens()
         let (now, user) = (SystemClocks().now().wall, operatorName())
         var (taken, missing): ([GrantArgument], [GrantArgument]) = ([], [])
         let wanted = grants.distinct
@@ -151,8 +151,8 @@ struct GrantsCommand: ParsableCommand {
     @Flag(help: "Print JSON.") var json = false
 
     func run() throws {
-        // The grants of a hub that was never started are in the file of its tokens. The inspector says what is wrong with a folder without.
-        if entities == nil, folder.lacksHub, access(folder.tokens, F_OK) != 0 { _ = try folder.inspector() }
+        // The grants of a hub that was never started are in the file of its tokens.
+        if entities == nil { try folder.requireTokens() }
         let book = try folder.readTokens()
         do {
             let (settings, records) = try entities.map { (try read($0), recordsIfReadable()) } ?? inForce()

@@ -283,12 +283,18 @@ struct ServeCommand: ParsableCommand {
                 metadata: ["generation": "\(newest.number)", "applied_at": "\(newest.appliedAt)", "applied_by": "\(newest.appliedBy)"])
         }
         // Settings that cannot be read have ended the start.
-        if let newest = try hub.newestEntities(), case .success(let read) = EntitiesFile.reader(newest.text, "generation \(newest.number)"),
-            let objection = read.objection
+        if let newest = try hub.newestEntities(),
+            case .success(let read) = EntitiesFile.reader(newest.text, "generation \(newest.number)")
         {
-            log.warning(
-                "the entity settings in force are such that this version would refuse them as new ones",
-                metadata: ["detail": "\(objection.detail)", "hint": "agenthub entities check FILE, then agenthub entities apply FILE"])
+            let hint: Logger.Metadata.Value = "agenthub entities check FILE, then agenthub entities apply FILE"
+            if let objection = read.objection {
+                log.warning(
+                    "the entity settings in force are such that this version would refuse them as new ones",
+                    metadata: ["detail": "\(objection.detail)", "hint": hint])
+            }
+            for detail in GrantHints((read.rules, read.access)).ofSettings {
+                log.warning("a part of the entity settings may not do what it is meant to", metadata: ["detail": "\(detail)", "hint": hint])
+            }
         }
         var limits = HubUploads.Limits()
         limits.expiry = .seconds(86_400) * keepUploads

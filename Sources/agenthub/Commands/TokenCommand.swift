@@ -93,6 +93,7 @@ struct ListTokens: ParsableCommand {
     @Flag(help: "Print JSON.") var json = false
 
     func run() throws {
+        try folder.requireTokens()
         let now = SystemClocks().now().wall
         let entries = try folder.readTokens().entries.filter(\.isToken).sorted { ($0.device, $0.createdAt) < ($1.device, $1.createdAt) }
         if json {
@@ -121,6 +122,7 @@ struct RevokeToken: ParsableCommand {
     @OptionGroup var folder: DataFolder
 
     func run() throws {
+        try folder.requireTokens()
         var count = 0
         try folder.updateTokens { book in count = book.revoke(device, at: SystemClocks().now().wall) }
         guard count > 0 else { throw Failure(66, "\(device) has no valid token") }
@@ -144,6 +146,7 @@ struct ReadmitDevice: ParsableCommand {
     }
 
     func run() throws {
+        try folder.requireTokens()
         var isKnown = false
         let now = SystemClocks().now().wall
         try folder.updateTokens { book in isKnown = book.readmit(device, until: now.advanced(by: .seconds(86_400) * days), at: now) }
