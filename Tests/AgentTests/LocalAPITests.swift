@@ -327,9 +327,12 @@ extension AgentStand {
     /// Enqueues one mutation, lets a cycle send it, and returns the answer of `?wait=acked`.
     fileprivate func acked(_ body: String) async throws -> Answer {
         async let answer = send(.post, "/v1/mutations?wait=acked&timeout=300", body)
-        // The cycle must begin after the mutation was stored.
+        // The cycle must begin after the mutation was stored. On a busy machine these requests are more than an app may send in a second.
         var waiting: [JSON] = []
-        while waiting.isEmpty { waiting = try #require(try await send(.get, "/v1/mutations?state=pending")["items"]?.array) }
+        while waiting.isEmpty {
+            let list = try await send(.get, "/v1/mutations?state=pending")
+            if list.status != 429 { waiting = try #require(list["items"]?.array, "\(list.text)") }
+        }
         try await sync()
         return try await answer
     }
