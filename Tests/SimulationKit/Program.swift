@@ -51,6 +51,10 @@ package struct Program: Sendable, CustomStringConvertible {
     /// A device with a new link pulls before it pushes.
     package var pullsFirst: Bool
 
+    /// Both devices delete the record at the end, and a deletion gives way to changes that its device had not seen. A change that became
+    /// one with the deletion behind it is not there to give way to.
+    package var deletesOnBothSides: Bool { rules.onDeleted == .updateWins && steps.allSatisfy { $0.last?.act == .delete } }
+
     package var description: String {
         let devices = steps.enumerated().map { "\($0.offset): \($0.element.map { "\($0.act) at \($0.at)" }.joined(separator: ", "))" }
         return

@@ -122,7 +122,8 @@ package struct VersionedRecord: Hashable, Sendable {
         return all
     }
 
-    /// The record as devices see it. Only fields whose stamp differs from the record's are listed.
+    /// The record as devices see it. The stamps of fields are listed where they differ from the record's, and of removed fields always:
+    /// without a stamp a device takes an absent field for one that was never written.
     ///
     /// - Parameter named: Selects the fields whose last writer is named, where that differs from the record's last writer.
     /// - Returns: `nil` for a tombstone.
@@ -133,7 +134,7 @@ package struct VersionedRecord: Hashable, Sendable {
         let exceptions = exceptions.sorted { precedesInBytes($0.key.text, $1.key.text) }
         for (name, its) in exceptions {
             let field = name.text
-            if its.hlc != stamp.hlc { fields[field] = .string(its.hlc.description) }
+            if its.hlc != stamp.hlc || data[field] == nil { fields[field] = .string(its.hlc.description) }
             if (its.writer, its.author) != (stamp.writer, stamp.author), named(field) { origins[field] = its.origin }
         }
         return HubRecord(

@@ -113,6 +113,22 @@ struct StampTests {
         }
     }
 
+    // Fault: the stamp was left out where the removal was the record's last write. A device took the field for one that was never written,
+    // kept the value of an earlier creation over the removal, and dropped its own later value.
+    @Test("A removed field has its stamp in what devices get, so they decide about it as the hub does", arguments: [90, 900])
+    func removed(_ ms: UInt64) throws {
+        let removal = Sent(Self.a, MutationContent(.update, unset: ["f"]), at: 800)
+        let creation = MutationContent(.create, data: ["f": 2, "h": 2])
+        let held = try Self.record(["f": 1, "g": 1], after: [removal]).hubRecord()
+        #expect(held?.data == ["g": 1] && held?.fieldHLC?["f"]?.text == MergeCase.stamp(800, Self.a).description)
+        let local = Rebase.Local(
+            record: MergeCase.name, content: creation, hlc: MergeCase.stamp(ms, Self.b), signature: FieldContestTests.signature)
+        let rebased = Rebase.decide(local, against: .init(known: nil, record: held), rules: Self.rules)
+        let hub = try Self.record(["f": 1, "g": 1], after: [removal, Sent(Self.b, creation, at: ms, base: 0)])
+        #expect(rebased.content.data["h"] == 2 && hub.data?["h"] == 2)
+        #expect(rebased.content.data["f"] == (ms > 800 ? 2 : nil) && hub.data?["f"] == (ms > 800 ? 2 : nil))
+    }
+
     @Test("A deletion has not seen what its own device has written over without having seen it")
     func deletionAfterReplacing() throws {
         var rules = EntityRules()
