@@ -326,28 +326,34 @@ extension HubStore {
         return found
     }
 
-    /// Makes the rows of an entity's scopes anew from its records.
+    /// Makes the rows of an entity's scopes anew from its records. A deleted record without a document keeps those of its last scopes whose
+    /// fields are still scope fields: changes of it are told that it is deleted, and not that it never was the device's.
     ///
-    /// - Parameter fields: The scope fields; empty: the entity has no scopes any more.
-    func buildScopes(of entity: EntityName, _ rules: EntityRules) throws(DatabaseError) {
+    /// - Parameters:
+    ///   - rules: Without scope fields the entity has no scopes any more.
+    ///   - converted: Fields whose values a step of the schema has changed, so the last scopes of deleted records have the former ones.
+    func buildScopes(of entity: EntityName, _ rules: EntityRules, converted: Set<String> = []) throws(DatabaseError) {
         let generation = try database.number("SELECT coalesce(max(generation), 0) + 1 FROM scope_index")
         try database.run("DELETE FROM record_scope WHERE entity = ?", .text(entity.text))
         var after = ""
         while true {
             let page = try database.all(
-                "SELECT id, version, data, kept, updated_at_ms FROM record WHERE entity = ? AND id > ? ORDER BY id LIMIT ?",
+                "SELECT id, version, data, kept, updated_at_ms, scopes FROM record WHERE entity = ? AND id > ? ORDER BY id LIMIT ?",
                 .text(entity.text), .text(after), .int(Int64(HubStore.buildPage))
             ) {
                 (
                     id: RecordID(trusted: $0.text(0)), version: $0.int(1), data: $0.optionalText(2), kept: $0.optionalText(3),
-                    at: $0.int(4)
+                    at: $0.int(4), scopes: $0.optionalText(5)
                 )
             }
             var rows: [[DatabaseValue]] = []
             for record in page {
                 // A damaged document names no scope: no device receives it until it is restored.
                 let document = (record.data ?? record.kept).flatMap { try? JSONReader.read($0, limits: .stored).object }
-                let scopes = document.map { rules.scopes(of: $0) } ?? []
+                var scopes = document.map { rules.scopes(of: $0) } ?? []
+                if record.data == nil, record.kept == nil, let text = record.scopes {
+                    scopes = HubStore.lastScopes(text, under: rules, converted)
+                }
                 try database.run(
                     "UPDATE record SET scopes = ? WHERE entity = ? AND id = ?", DatabaseValue(ScopesColumn.text(scopes)),
                     .text(entity.text), .text(record.id.text))
@@ -375,6 +381,14 @@ extension HubStore {
                 INSERT INTO scope_index(entity, fields, generation) VALUES(?1, ?2, ?3)
                 ON CONFLICT(entity) DO UPDATE SET fields = excluded.fields, generation = excluded.generation
                 """, .text(entity.text), .text(ScopeIndex.text(of: rules)), .int(generation))
+        }
+    }
+
+    private static func lastScopes(_ text: String, under rules: EntityRules, _ converted: Set<String>) -> [Scope] {
+        // A damaged text names no scope.
+        let scopes = (try? ScopesColumn.scopes(text)) ?? []
+        return scopes.filter { scope in
+            !converted.contains(scope.field) && rules.scope.contains { sameBytes($0, scope.field) }
         }
     }
 

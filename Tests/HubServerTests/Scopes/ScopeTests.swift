@@ -234,6 +234,41 @@ struct ScopeTests {
         #expect(try fleet.push(one, .create, "a", ["site": "s-1"]).code == "accepted")
     }
 
+    // Fault: rows that were made anew for other scope fields lost the scopes of deleted records. A device that had not heard of the
+    // deletion was told that the record was never its own. Its deletion of the record was refused, with the atomic list that it was in.
+    @Test("A deleted record keeps those of its last scopes whose fields stay, when its entity gets other scope fields")
+    func deletedBeforeOtherFields() throws {
+        let rows = try HubRows()
+        var keys = 0
+        /// The verdicts on changes of the device, under other scope fields.
+        func codes(_ fields: [String], _ changes: [(action: MutationAction, id: String)]) throws -> [String] {
+            var rules = ScopeBench.rules
+            rules.entities[ScopeBench.orders]?.declaredScope = fields
+            let fleet = try ScopeBench(rules: rules, place: rows.place)
+            fleet.keys = keys
+            keys += changes.count
+            fleet.grant(one, "site", "s-1")
+            return try changes.map { change in
+                try fleet.push(one, change.action, change.id, change.action == .update ? ["title": "late"] : nil, base: 1).code
+            }
+        }
+        do {
+            var rules = ScopeBench.rules
+            rules.entities[ScopeBench.orders]?.declaredScope = ["site"]
+            let fleet = try ScopeBench(rules: rules, place: rows.place)
+            for (id, site) in [("a", "s-1"), ("b", "s-1"), ("c", "s-2")] as [(String, JSON)] {
+                try fleet.publish(id, ["site": site, "assignee": "gw-1"])
+            }
+            for id in ["a", "b", "c"] { try fleet.publish(id, nil) }
+        }
+        #expect(
+            try codes(["assignee", "site"], [(.update, "a"), (.delete, "b"), (.update, "c")]) == ["deleted", "accepted", "forbidden"],
+            "c was of others")
+        // Nobody knows who was the assignee of a deleted record. So it is of no device any more, and its site is forgotten as well.
+        #expect(try codes(["assignee"], [(.update, "a")]) == ["forbidden"])
+        #expect(try codes(["site"], [(.update, "a")]) == ["forbidden"])
+    }
+
     // Fault: the index of scopes stayed that of events, which has no rows, so no device received what was there.
     @Test("Events that become records reach the devices that they name, also where an earlier hub has made the index")
     func changedKind() throws {
