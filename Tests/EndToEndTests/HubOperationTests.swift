@@ -158,6 +158,42 @@ extension EndToEnd {
             }
         }
 
+        // Fault: such a restore handed the records of every customer to all devices, and said nothing.
+        @Test("A backup of before the scopes is refused; --drop-scopes restores it and tells the settings, which can be applied again")
+        func backupWithoutScopes() async throws {
+            try await Stand.with(agent: false) { stand in
+                let data = "\(stand.folder)/hub", copy = "\(stand.folder)/backup", file = "\(stand.folder)/scoped.yaml"
+                #expect(try await hub(["backup", copy, "--data", data], stand).status == 0)
+                try Stand.write("entities:\n  work_orders: { scope: [site] }\n", to: file)
+                let applied = try await hub(["entities", "apply", file, "--data", data], stand)
+                #expect(applied.text.contains("generation 2 is in force"), "\(applied.talk)")
+                await stand.stopHub()
+                let before = FileManager.default.contents(atPath: data + "/hub.db")
+                let restore = ["restore", copy, "--replace", "--data", data]
+                let refused = try await hub(restore, stand)
+                #expect(refused.status == 78 && refused.talk.contains("the backup has no scope for work_orders"), "\(refused.talk)")
+                #expect(refused.talk.contains("agenthub entities history 2 --data \(data) > kept.yaml"), "\(refused.talk)")
+                #expect(FileManager.default.contents(atPath: data + "/hub.db") == before)
+                #expect(!FileManager.default.fileExists(atPath: data + "/restore.partial"))
+                let kept = try await hub(["entities", "history", "2", "--data", data], stand)
+                #expect(kept.text == "entities:\n  work_orders: { scope: [site] }\n")
+                let restored = try await hub(restore + ["--drop-scopes"], stand)
+                #expect(restored.status == 0, "\(restored.talk)")
+                #expect(restored.text.contains("the settings of entities are those of the backup: generation 1 of "), "\(restored.text)")
+                #expect(restored.text.contains("agenthub entities history 2 --data \(data)/replaced-"), "\(restored.text)")
+                // The backup has the settings of the hub that it replaces now, so there is nothing to tell.
+                let again = try await hub(restore, stand)
+                #expect(again.status == 0 && !again.text.contains("settings"), "\(again.talk)")
+                let reapplied = try await hub(["entities", "apply", file, "--data", data], stand)
+                #expect(reapplied.text.contains("generation 2 is in force"), "\(reapplied.talk)")
+                let present = try #require(FileManager.default.contents(atPath: data + "/hub.db"))
+                // A database that cannot be read says nothing of its scopes, and must not keep the hub from coming back.
+                try Data(repeating: 0x5A, count: present.count).write(to: URL(fileURLWithPath: data + "/hub.db"))
+                let damaged = try await hub(restore, stand)
+                #expect(damaged.status == 0 && damaged.text.contains("not compared with those of the replaced hub"), "\(damaged.talk)")
+            }
+        }
+
         @Test(
             "A database that is gone, empty or damaged is told with its path and the way back; an empty hub is served only when asked for")
         func databaseGone() async throws {

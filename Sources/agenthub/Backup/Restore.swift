@@ -21,10 +21,47 @@ struct Restore {
         var keptTokens: Bool
         /// `false` when there was no room to add the checksums of the pages.
         var isSealed: Bool
+        var settings: Settings
+        var replaced: Replaced
     }
 
+    /// The settings of entities of a hub that is restored or replaced.
+    struct Settings {
+        /// `nil`: none were ever applied.
+        var generation: EntityGeneration?
+        /// The entities whose records are shared out.
+        var scoped: [EntityName]
+
+        fileprivate init(_ file: String) throws(HubError) {
+            let hub = try HubInspector(file: file)
+            generation = try hub.entities()
+            scoped = try hub.scopedEntities()
+        }
+    }
+
+    /// The settings of the hub that is replaced.
+    enum Replaced {
+        case none
+        case known(Settings)
+        /// Its database is damaged, or of another version of the program.
+        case unreadable(HubError)
+
+        fileprivate init(_ file: String) {
+            guard BackupFiles.exists(file) else {
+                self = .none
+                return
+            }
+            do throws(HubError) { self = .known(try Settings(file)) } catch { self = .unreadable(error) }
+        }
+
+        var generation: EntityGeneration? { if case .known(let settings) = self { settings.generation } else { nil } }
+    }
+
+    /// - Parameter droppingScopes: Restores the backup also if all devices then get all records of an entity that has a scope now.
     /// - Precondition: The folder is locked: no hub serves it.
-    func run(_ backup: BackupFolder, _ manifest: BackupFolder.Manifest, at now: Timestamp) throws -> Outcome {
+    func run(
+        _ backup: BackupFolder, _ manifest: BackupFolder.Manifest, droppingScopes: Bool, at now: Timestamp
+    ) throws -> Outcome {
         try BackupFiles.removeTree(partial)
         try BackupFiles.makeFolder(partial)
         let database = partial + "/hub.db"
@@ -43,6 +80,8 @@ struct Restore {
         } catch {
             throw Failure(error)
         }
+        let (settings, replaced) = (try restoredSettings(database), Replaced(folder + "/hub.db"))
+        if !droppingScopes { try refuseLostScopes(settings, replaced) }
         // Copied before the backup counts: files without rows do no harm.
         if manifest.hasFiles { _ = try BlobCopy.copy(facts.blobs, from: backup.path + "/blobs", to: folder + "/blobs") }
         // Tokens in the hub's folder are newer: some were refreshed since, and others revoked, which must stay so.
@@ -60,7 +99,28 @@ struct Restore {
         try BackupFiles.rename(partial, to: ready)
         try BackupFiles.syncFolder(folder)
         try finish()
-        return Outcome(mark: mark, aside: aside.map { "\(folder)/\($0)" }, keptTokens: keptTokens, isSealed: isSealed)
+        return Outcome(
+            mark: mark, aside: aside.map { "\(folder)/\($0)" }, keptTokens: keptTokens, isSealed: isSealed, settings: settings,
+            replaced: replaced)
+    }
+
+    private func restoredSettings(_ database: String) throws(Failure) -> Settings {
+        do throws(HubError) { return try Settings(database) } catch { throw Failure(error) }
+    }
+
+    /// A backup of before the scopes must not hand the records of one customer to another, as a file without them must not.
+    private func refuseLostScopes(_ settings: Settings, _ replaced: Replaced) throws(Failure) {
+        guard case .known(let present) = replaced, let lost = present.scoped.first(where: { !settings.scoped.contains($0) }) else { return }
+        try BackupFiles.removeTree(partial)
+        let keeping =
+            present.generation.map {
+                "keep the present settings (agenthub entities history \($0.number) --data \(folder) > kept.yaml), restore with "
+                    + "--drop-scopes, and apply them before you start the hub (agenthub entities apply kept.yaml --data \(folder))"
+            } ?? "restore with --drop-scopes, and apply settings with the scope before you start the hub"
+        throw Failure(
+            78,
+            "the backup has no scope for \(lost), and the hub that it replaces has one, so every device would get all records. To restore "
+                + "it all the same, \(keeping)")
     }
 
     /// Continues a restore that counts already.

@@ -52,12 +52,15 @@ struct RestoreCommand: ParsableCommand {
         commandName: "restore", abstract: "Replace the hub of a folder with a backup, as a new history. No hub may be serving the folder.",
         discussion: """
             The devices then download everything again, and send again what the backup lacks. Each change takes effect once. \
-            Existing tokens stay, because they are newer. An existing database is moved into a folder that the command names in \
-            the end. A power cut leaves either the old hub or the new one.
+            Existing tokens stay, because they are newer. The settings of entities become those of the backup. An existing \
+            database is moved into a folder that the command names in the end. A power cut leaves either the old hub or the new \
+            one.
             """)
 
     @Argument(help: ArgumentHelp("A folder that `agenthub backup` made.", valueName: "folder")) var source: String
     @Flag(help: "Replace a hub that exists already.") var replace = false
+    @Flag(help: "Restore it also if it has no scope for an entity that has one now, so that all devices get all its records.")
+    var dropScopes = false
     @OptionGroup var folder: DataFolder
     @Flag(help: "Print JSON.") var json = false
 
@@ -77,18 +80,36 @@ struct RestoreCommand: ParsableCommand {
         guard replace || !BackupFiles.exists(folder.file) else {
             throw Failure(73, "\(folder.folder) has a hub already. To replace it with the backup and keep it aside, add --replace")
         }
-        let outcome = try restore.run(backup, manifest, at: SystemClocks().now().wall)
+        let outcome = try restore.run(backup, manifest, droppingScopes: dropScopes, at: SystemClocks().now().wall)
         if json {
             return try Say.result(
                 JSON.object([
                     "epoch": .string(outcome.mark.epoch), "head": .int(outcome.mark.head), "backup_at": .string(manifest.at.description),
                     "aside": outcome.aside.map { .string($0) } ?? .null, "kept_tokens": .bool(outcome.keptTokens),
+                    "generation": outcome.settings.generation.map { .int($0.number) } ?? .null,
+                    "replaced_generation": outcome.replaced.generation.map { .int($0.number) } ?? .null,
                 ]).json)
         }
         var text = "restored the hub of \(manifest.at): head \(outcome.mark.head), now epoch \(outcome.mark.epoch)"
         if let aside = outcome.aside { text += "\nthe replaced hub is in \(aside). Remove that folder when the new hub works" }
-        if outcome.keptTokens { text += "\nthe existing tokens stay valid" }
+        if outcome.keptTokens { text += "\nthe existing tokens and the grants of commands stay valid" }
+        if let words = settingsWords(outcome) { text += "\n\(words)" }
         if !outcome.isSealed { text += "\nits pages have no checksums, because there was no room to rewrite it" }
         try Say.result(text)
+    }
+
+    /// - Returns: `nil` when the backup has the settings of the replaced hub, or when no hub was replaced.
+    private func settingsWords(_ outcome: Restore.Outcome) -> String? {
+        func name(_ generation: EntityGeneration?) -> String { generation.map { "generation \($0.number) of \($0.appliedAt)" } ?? "none" }
+        let restored = "the settings of entities are those of the backup: \(name(outcome.settings.generation))"
+        switch outcome.replaced {
+        case .none: return nil
+        case .unreadable(let error): return "\(restored). They were not compared with those of the replaced hub: \(error)"
+        case .known(let settings):
+            if settings.generation?.digest == outcome.settings.generation?.digest { return nil }
+            guard let present = settings.generation, let aside = outcome.aside else { return "\(restored). The replaced hub had none" }
+            let command = "agenthub entities history \(present.number) --data \(aside)"
+            return "\(restored). The replaced hub had \(name(present)); to see it: \(command)"
+        }
     }
 }

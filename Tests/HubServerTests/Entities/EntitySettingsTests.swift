@@ -160,8 +160,10 @@ struct EntitySettingsTests {
         let bench = try HubBench(file: T.audits("a", scope: "region"), place: rows.place)
         #expect(bench.hub.fileOutcome == .applied(generation: 2) && bench.hub.scopeIndexes["audits"]?.fields == ["region"])
         #expect(bench.hub.settings.rules["audits"]?.scope == ["region"])
+        #expect(try rows.inspector().scopedEntities() == ["audits"])
         #expect(throws: HubError.self) { try HubBench(file: T.audits("b"), place: rows.place) }
         #expect(try HubBench(file: T.audits("b"), scopes: .dropped, place: rows.place).hub.scopeIndexes.isEmpty)
+        #expect(try rows.inspector().scopedEntities() == [])
     }
 
     @Test("A command beside the hubs works by the settings of the database, and may change them")
