@@ -90,6 +90,9 @@ package final class HTTPServer: Sendable {
                 return HTTPServer(Address(of: channel), Door(listener: channel), context, loops)
             } catch let error as IOError where error.errnoCode == EADDRINUSE {
                 throw HTTPServerError(.addressInUse, doing: doing, detail: "another process listens there")
+            } catch let error as IOError {
+                let next = error.errnoCode == EADDRNOTAVAIL ? "; the addresses of this machine: ip -brief address" : ""
+                throw HTTPServerError(.system, doing: doing, detail: String(cString: strerror(error.errnoCode)) + next)
             } catch let error as SocketAddressError.UnknownHost {
                 throw HTTPServerError(.unresolved, doing: doing, detail: error.errorDescription)
             } catch {

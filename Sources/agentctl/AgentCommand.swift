@@ -75,10 +75,15 @@ struct CommandFailure: Error, Sendable {
     /// The socket exists but may not be opened: exit 77.
     static func notAllowed(socket: String) -> CommandFailure {
         let detail =
-            if let group = Environment.group(thatMayOpen: socket) {
+            switch Environment.group(thatMayOpen: socket) {
+            case "root":
+                // A member of the group root may read far more than this socket.
+                "\(Environment.user) may not open \(socket). Only root and its owner may. To let others in, name "
+                    + "a group of theirs in agentd.yaml (socket.group), and restart agentd"
+            case let group?:
                 "\(Environment.user) may not open \(socket). Only root and the members of the group \(group) may. To add "
                     + "\(Environment.user) to the group: sudo usermod -aG \(group) \(Environment.user), then log in again"
-            } else {
+            case nil:
                 "\(Environment.user) may not open \(socket). Only root and its owner may (socket.mode, socket.group)"
             }
         return CommandFailure(exitStatus: 77, problem: Problem("forbidden", status: 0, detail: detail))

@@ -132,6 +132,14 @@ import Testing
         #expect(error?.code == .unreachable)
         #expect(error?.exitStatus == 2)
         #expect(error?.detail == "no agent answers at /run/x.sock: No such file or directory")
+        // libcurl refuses such a path without a message of the system, as it reports a full queue.
+        let path = "/run/" + String(repeating: "x", count: 103)
+        let tooLong = await #expect(throws: AgentError.self) {
+            try await AgentClient(
+                transport: FakeAgent(.init(TransportError(.unreachable, doing: "connect", detail: "no route"))), socketPath: path
+            ).status()
+        }
+        #expect(tooLong?.detail == "no agent answers at \(path): its path has 108 bytes, and that of a socket has at most 107")
     }
 
     @Test(

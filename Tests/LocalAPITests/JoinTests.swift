@@ -71,7 +71,9 @@ struct JoinTests {
         .success(HTTPResponse(status: status, headers: ["Sync-Version": "1"], body: JSON.object(["detail": .string(detail)]).bytes))
     }
 
-    private static func failed(_ code: TransportError.Code) -> Hub.Answer { .failure(TransportError(code, doing: "connect", detail: "no")) }
+    private static func failed(_ code: TransportError.Code, _ detail: String = "no") -> Hub.Answer {
+        .failure(TransportError(code, doing: "connect", detail: detail))
+    }
 
     private func ask(_ hub: Hub, token: String = "est_1", isNamed: Bool = false, ca: String? = nil) async throws -> JoinTrial.Welcome {
         try await JoinTrial(
@@ -109,6 +111,11 @@ struct JoinTests {
             (["v1/probe": failed(.unreachable)], nil, "look at the URL, and at the network"),
             (["v1/probe": failed(.untrusted)], nil, "--ca FILE"),
             (["v1/probe": failed(.untrusted)], "ca.pem", "the authority in the file of --ca must have signed it"),
+            (
+                ["v1/probe": failed(.untrusted, "OpenSSL/3.0.19: error:0A00010B:SSL routines::wrong version number")], nil,
+                "does not speak TLS; look at the port of the URL"
+            ),
+            (["v1/probe": failed(.untrusted, "error setting certificate file: ca.pem")], "ca.pem", "-----BEGIN CERTIFICATE-----"),
             (["v1/probe": failed(.untrustedDate)], nil, "look at the clock of this machine"),
             (["v1/probe": failed(.clientCertificate)], nil, "hub.client_cert_file"),
             (["v1/probe": .success(HTTPResponse(status: 200))], nil, "is no hub (200, without Sync-Version)"),

@@ -314,6 +314,16 @@ struct SocketFileTests {
         }
     }
 
+    @Test("An address that this machine does not have is told in the words of the system")
+    func foreignAddress() async throws {
+        // 203.0.113.0/24 is for documents alone (RFC 5737).
+        let configuration = HTTPServerConfiguration(endpoint: .tcp(host: "203.0.113.7", port: 0), problemBody: { _ in [] })
+        let error = await #expect(throws: HTTPServerError.self) { _ = try await withOneServer(configuration) }
+        #expect(
+            error?.description == "listen on 203.0.113.7:0: Cannot assign requested address; the addresses of this machine: "
+                + "ip -brief address")
+    }
+
     private func withOneServer(_ configuration: HTTPServerConfiguration) async throws {
         try await withLoop { loops in
             _ = try await HTTPServer.start(configuration, on: loops, handler: ClosureHandler(closure: echo))

@@ -30,7 +30,7 @@ package struct AgentError: Error, Hashable, Sendable, CustomStringConvertible {
         let isAbsent = error.code == .unreachable || error.code == .unresolved
         let code: Code = isAbsent ? .unreachable : .badAnswer
         let detail =
-            isAbsent ? "no agent answers at \(socket): \(reason(error.detail))" : "\(error.doing): \(error.detail)"
+            isAbsent ? "no agent answers at \(socket): \(reason(error.detail, socket))" : "\(error.doing): \(error.detail)"
         return AgentError(
             code: code, doing: doing, detail: detail, problem: Problem(code.rawValue, status: 0, detail: detail),
             isRetryable: isAbsent || error.code == .broken || error.code == .timedOut)
@@ -38,11 +38,16 @@ package struct AgentError: Error, Hashable, Sendable, CustomStringConvertible {
 
     /// The system's own message, which the transport puts in brackets at the end. The text before it names a host and a port, which a Unix
     /// socket does not have.
-    private static func reason(_ detail: String) -> Substring {
+    private static func reason(_ detail: String, _ socket: String) -> String {
+        let length = socket.utf8.count
+        guard length <= socketPathMax else { return "its path has \(length) bytes, and that of a socket has at most \(socketPathMax)" }
         // Without such a message the queue of connections is full: the system accepts no more, and reports no error for that.
         guard detail.hasSuffix(")"), let open = detail.lastIndex(of: "(") else { return "more callers wait there than the system lets in" }
-        return detail[open...].dropFirst().dropLast()
+        return String(detail[open...].dropFirst().dropLast())
     }
+
+    /// Longest path of a socket, bytes: `sun_path` without its final NUL.
+    private static let socketPathMax = 107
 
     static func badAnswer(_ doing: String, _ detail: String) -> AgentError {
         AgentError(
@@ -53,7 +58,7 @@ package struct AgentError: Error, Hashable, Sendable, CustomStringConvertible {
     /// The possible action.
     package var hint: String {
         switch code {
-        case .unreachable: "is agentd running? --socket or AGENTD_SOCKET points elsewhere"
+        case .unreachable: "is agentd running? If its socket has another path: --socket PATH, or AGENTD_SOCKET"
         case .refused: LocalProblem.hint(problem)
         case .badAnswer: "is it an agent of another version at that socket?"
         }

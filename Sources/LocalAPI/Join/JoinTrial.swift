@@ -107,17 +107,23 @@ package struct JoinTrial: Sendable {
         do throws(TransportError) {
             return try await transport.send(request)
         } catch {
-            throw Self.refusal("\(error.doing): \(error.detail); \(next(after: error.code))")
+            throw Self.refusal("\(error.doing): \(error.detail); \(next(after: error))")
         }
     }
 
-    private func next(after code: TransportError.Code) -> String {
+    private func next(after error: TransportError) -> String {
+        let code = error.code
         if proxy != nil, [.unresolved, .unreachable, .timedOut, .broken].contains(code) {
             return "look at --proxy and --proxy-credentials, and at the network: ip -brief address"
         }
         return switch code {
         case .unresolved: "look at the name in the URL, and at /etc/resolv.conf; behind a company's proxy: --proxy http://HOST:PORT"
         case .unreachable, .timedOut, .broken: "look at the URL, and at the network: ip -brief address"
+        // OpenSSL's words for an answer that is no TLS, and libcurl's for a file without a certificate.
+        case .untrusted where error.detail.contains("wrong version number"):
+            "the server at this port does not speak TLS; look at the port of the URL"
+        case .untrusted where error.detail.contains("error setting certificate file"):
+            "the file of --ca must hold certificates in PEM, each beginning with -----BEGIN CERTIFICATE-----"
         case .untrusted where tls.caFile == nil: "name the file of the authority that signed the hub's certificate: --ca FILE"
         case .untrusted: "the hub's certificate must name the host of the URL, and the authority in the file of --ca must have signed it"
         case .untrustedDate: "look at the clock of this machine (date), then at the hub's certificate"
