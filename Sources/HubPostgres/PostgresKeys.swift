@@ -179,7 +179,8 @@ enum PostgresKeys {
     /// - Precondition: The table has no rows.
     static let removal = [
         """
-        CREATE OR REPLACE VIEW mutation_key_earlier AS SELECT CAST(NULL AS TEXT) COLLATE "C" AS device, CAST(NULL AS TEXT) COLLATE "C" AS key,
+        CREATE OR REPLACE VIEW mutation_key_earlier AS SELECT \
+        CAST(NULL AS TEXT) COLLATE "C" AS device, CAST(NULL AS TEXT) COLLATE "C" AS key,
         CAST(NULL AS BYTEA) AS fingerprint, CAST(NULL AS BIGINT) AS seq, CAST(NULL AS SMALLINT) AS status, CAST(NULL AS BIGINT) AS version,
         CAST(NULL AS TEXT) AS payload WHERE false
         """,
@@ -206,7 +207,8 @@ enum PostgresKeys {
               status, version, payload, CASE WHEN payload IS NULL THEN NULL ELSE at_ms END FROM named WHERE is_uuid
               ON CONFLICT DO NOTHING),
             other AS (INSERT INTO mutation_key_text(device, key, fingerprint, seq, status, version, payload, at_ms)
-              SELECT number, key, CAST(encode(fingerprint, 'hex') AS UUID), seq, status, version, payload, at_ms FROM named WHERE NOT is_uuid
+              SELECT number, key, CAST(encode(fingerprint, 'hex') AS UUID), seq, status, version, payload, at_ms \
+            FROM named WHERE NOT is_uuid
               ON CONFLICT DO NOTHING)
             SELECT count(*), coalesce(max(CAST(split_part(ltrim(CAST(place AS TEXT), '('), ',', 1) AS BIGINT)), 0) FROM page
             """,

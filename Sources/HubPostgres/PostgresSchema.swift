@@ -214,7 +214,10 @@ enum PostgresSchema {
             // As `record_by_commit`, it cannot be mistaken for the way to one record.
             "CREATE INDEX IF NOT EXISTS record_scope_by_commit ON record_scope((entity || ''), scope, version, id)",
             "CREATE INDEX IF NOT EXISTS record_scope_past ON record_scope(at_ms) WHERE state <> 0",
-            "CREATE TABLE IF NOT EXISTS scope_index(entity TEXT COLLATE \"C\" PRIMARY KEY, fields TEXT NOT NULL, generation BIGINT NOT NULL)",
+            """
+            CREATE TABLE IF NOT EXISTS scope_index(\
+            entity TEXT COLLATE "C" PRIMARY KEY, fields TEXT NOT NULL, generation BIGINT NOT NULL)
+            """,
             """
             CREATE TABLE IF NOT EXISTS record_grant(
               entity TEXT COLLATE "C" NOT NULL,

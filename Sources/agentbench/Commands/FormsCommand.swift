@@ -170,8 +170,8 @@ private enum BenchForms {
             }
             return #"{"id":"s\#(section)","title":"Section \#(section)","fields":[\#(fields.joined(separator: ","))]}"#
         }
-        return
-            #"{"title":"Form \#(number)","version":1,"schema":{"title":"Form \#(number)","sections":[\#(sections.joined(separator: ","))]}}"#
+        let title = "Form \(number)"
+        return #"{"title":"\#(title)","version":1,"schema":{"title":"\#(title)","sections":[\#(sections.joined(separator: ","))]}}"#
     }
 
     /// 100 answers.

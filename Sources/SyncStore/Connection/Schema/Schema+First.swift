@@ -13,7 +13,8 @@ extension Schema {
         question.reset()
         let before = "seq, state, priority, eid, aid, rid"
         let after =
-            "ready, sent, attempts, retries, alone, claim, first_seq, last_seq, next_age, ttl_age, prune_age, first_sent_ms, into_seq, problem"
+            "ready, sent, attempts, retries, alone, claim, first_seq, last_seq, next_age, ttl_age, prune_age, first_sent_ms, "
+            + "into_seq, problem"
         func columns(_ names: String) -> String { names.split(separator: ", ").map { "m." + $0 }.joined(separator: ", ") }
         let indexes = ["ready", "flight", "record", "parked", "delayed", "settled"].map { "DROP INDEX mutation_\($0);" }.joined(
             separator: " ")
