@@ -1,7 +1,7 @@
 package import LocalAPI
 package import SyncCore
 
-/// The present alarms, and the past events that no person has acknowledged.
+/// The present alarms, and the past events that no person has acknowledged. The list of all alarms is ``AlarmCode``.
 package struct Alarms: Hashable, Sendable {
     /// The present alarms by code, with the newest sentence of each.
     package private(set) var present: [AlarmCode: String] = [:]
