@@ -9,11 +9,14 @@ struct CapacityTests {
     func reserve() throws {
         let agent = try TestAgent(capacity: TestAgent.capacity(20))
         for number in 0..<18 { try agent.create("r\(number)") }
-        #expect(agent.refusal(TestAgent.mutation(.create, "x"))?.code == "queue-full")
+        let refused = agent.refusal(TestAgent.mutation(.create, "x"))
+        #expect(refused?.code == "queue-full")
+        #expect(refused?.detail == "18 mutations are open, the limit is 20, and its last tenth is for critical mutations")
         #expect(agent.refusal(TestAgent.mutation(.create, nil, entity: "reading"))?.status == 507)
         try agent.create("c1", priority: .critical)
         try agent.create("c2", priority: .critical)
-        #expect(agent.refusal(TestAgent.mutation(.create, "c3", priority: .critical))?.code == "queue-full")
+        let full = agent.refusal(TestAgent.mutation(.create, "c3", priority: .critical))
+        #expect(full?.code == "queue-full" && full?.detail == "20 mutations are open, the limit is 20")
         // Settled mutations make room again.
         try agent.drain()
         try agent.create("x")

@@ -22,14 +22,17 @@ extension Store {
         let open = aid.flatMap { ledger.openByApp[$0] } ?? 0
         let ownExcess = intent.requester.quotaMutations.map { open + 1 - Int64($0) } ?? 0
         guard excess > 0 || ownExcess > 0 else { return [] }
+        let rest = isCritical ? "" : ", and its last tenth is for critical mutations"
         let refusal =
             if let quota = intent.requester.quotaMutations, ownExcess > 0 {
                 StoreProblem.queueFull(
                     "\(open) mutations of \(intent.requester.app) are open, its limit is \(quota)", raise: "access[].quota_mutations")
             } else if surplus > 0 {
-                StoreProblem.queueFull("\(ledger.open) mutations are open", raise: "store.max_mutations")
+                StoreProblem.queueFull(
+                    "\(ledger.open) mutations are open, the limit is \(capacity.mutations)\(rest)", raise: "store.max_mutations")
             } else {
-                StoreProblem.queueFull("the store has \(used) bytes", raise: "store.max_size")
+                StoreProblem.queueFull(
+                    "the store has \(used) bytes, the limit is \(capacity.bytes)\(rest)", raise: "store.max_size")
             }
         guard intent.isEvent, intent.rules.whenFull == .dropOldest, let eid else { throw refusal }
         // A lowered limit is approached in steps: one new event does not drop all surplus ones.
