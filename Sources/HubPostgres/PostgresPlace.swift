@@ -61,7 +61,8 @@ package struct PostgresPlace: HubDatabasePlace {
             // libpq quotes the part that it does not understand, which may be the password.
             PQfreemem(message)
             throw HubError(
-                .database, doing: "read the database's URL", detail: "it does not read; expected postgres://user@host:port/name?…")
+                .database, doing: "read the database's URL",
+                detail: "libpq cannot read it; expected postgres://user@host:port/name?…")
         }
         defer { PQconninfoFree(options) }
         var values: [String: String] = [:]

@@ -105,7 +105,7 @@ package struct Errno: Error, Sendable, Hashable, CustomStringConvertible {
 extension LinuxError.Code {
     fileprivate var words: String {
         switch self {
-        case .missing: "is not there"
+        case .missing: "it is not there"
         case .exists: "it is there already"
         case .denied: "not allowed"
         case .readOnly: "read-only"

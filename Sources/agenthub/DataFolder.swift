@@ -56,16 +56,18 @@ struct DataFolder: ParsableArguments {
         do {
             if let place = try place() { return try HubInspector(place) }
             guard access(file, F_OK) == 0 else {
-                if errno == EACCES {
-                    throw Failure(
-                        77, "this user may not open \(folder). Run the command as the hub's user: runuser -u agenthub -- agenthub …")
-                }
+                if errno == EACCES { throw notAllowed }
                 throw Failure(66, "there is no hub in \(folder)")
             }
             return try HubInspector(file: file)
         } catch let error as HubError {
             throw Failure(error)
         }
+    }
+
+    /// The refusal of a folder whose files are for another user.
+    private var notAllowed: Failure {
+        Failure(77, "this user may not open \(folder). Run the command as the hub's user: runuser -u agenthub -- agenthub …")
     }
 
     /// Refuses a folder that no hub has used, and that no command has prepared for one: its name is mistyped. Nothing is made there.
@@ -153,7 +155,10 @@ struct DataFolder: ParsableArguments {
 
     /// The present tokens, from wherever they are stored.
     func readTokens() throws -> TokenBook {
-        guard let hub = try sharedHub() else { return try TokenFile(path: tokens).read() }
+        guard let hub = try sharedHub() else {
+            if access(tokens, R_OK) != 0, errno == EACCES { throw notAllowed }
+            return try TokenFile(path: tokens).read()
+        }
         do throws(HubError) { return try hub.tokens() } catch { throw Failure(error) }
     }
 

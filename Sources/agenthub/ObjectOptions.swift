@@ -41,7 +41,7 @@ struct ObjectOptions: ParsableArguments {
         do throws(HubError) {
             return try ObjectStorePlace(blobs, endpoint: s3Endpoint, region: s3Region ?? "us-east-1")
         } catch {
-            throw ValidationError("--blobs, --s3-endpoint, --s3-region: \(error.detail)")
+            throw ValidationError("the object store (--blobs, --s3-endpoint, --s3-region): \(error.detail)")
         }
     }
 

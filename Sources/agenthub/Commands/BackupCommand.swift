@@ -53,7 +53,7 @@ struct RestoreCommand: ParsableCommand {
         discussion: """
             The devices then download everything again, and send again what the backup lacks. Each change takes effect once. \
             Existing tokens stay, because they are newer. The settings of entities become those of the backup. An existing \
-            database is moved into a folder that the command names in the end. A power cut leaves either the old hub or the new \
+            database is moved into a folder that the command names at the end. A power cut leaves either the old hub or the new \
             one.
             """)
 

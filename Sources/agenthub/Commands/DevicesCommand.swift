@@ -54,7 +54,7 @@ struct DevicesCommand: ParsableCommand {
         }
         let known = devices.count
         devices = chosen(devices, now)
-        if let device, devices.isEmpty { throw Failure(66, "this hub does not know \(device)") }
+        if let device, devices.isEmpty { throw Failure(66, "this hub does not know \(device). To list the devices: agenthub devices") }
         let offer = try SettingsOffer(inspector)
         let views = devices.map { DeviceView($0, TokenState(tokens[$0.id] ?? [], at: now), offer, at: now) }
         if json { return try Say.result((device == nil ? JSON.array(views.map(\.json)) : views[0].json).json) }

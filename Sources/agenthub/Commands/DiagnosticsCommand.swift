@@ -44,14 +44,15 @@ struct ShowReports: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "show", abstract: "Print a device's latest report as the device sent it.")
 
-    @Argument(help: "The id of the device.") var device: DeviceID
+    @Argument(help: "The id of the device: 1 to 64 characters out of A-Z a-z 0-9 . _ : -.") var device: DeviceID
     @Option(help: "Number of another report than the latest.") var number: Int64?
     @OptionGroup var folder: DataFolder
 
     func run() throws {
         let reports = try folder.reports(of: device)
         guard let report = number.map({ wanted in reports.first { $0.number == wanted } }) ?? reports.last else {
-            throw Failure(66, "\(device) has sent no report\(number.map { " with the number \($0)" } ?? "")")
+            let wanted = number.map { " with the number \($0)" } ?? ""
+            throw Failure(66, "\(device) has sent no report\(wanted). To list the reports: agenthub diagnostics list")
         }
         // Every line is JSON, which has no control characters in it.
         var lines = report.lines[...]

@@ -157,8 +157,8 @@ struct RollBackEntities: ParsableCommand {
                     66,
                     newest == 0
                         ? "no settings were ever applied; see: agenthub entities apply --help"
-                        : "generation \(newest) is the first one, so there are no earlier settings. To change them: agenthub entities apply "
-                            + "FILE"
+                        : "generation \(newest) is the first one, so there are no earlier settings. To change them: "
+                            + "agenthub entities apply FILE"
                 )
             }
             return try EntityChange.generation(wanted, of: inspector)

@@ -293,7 +293,8 @@ struct ServeCommand: ParsableCommand {
                     metadata: ["detail": "\(objection.detail)", "hint": hint])
             }
             for detail in GrantHints((read.rules, read.access)).ofSettings {
-                log.warning("a part of the entity settings may not do what it is meant to", metadata: ["detail": "\(detail)", "hint": hint])
+                log.warning(
+                    "a part of the entity settings may not do what it is meant to", metadata: ["detail": "\(detail)", "hint": hint])
             }
         }
         var limits = HubUploads.Limits()
