@@ -252,6 +252,12 @@ extension EndToEnd {
                 let members = try await Child.run(nobody, in: "/tmp")
                 #expect(members.status == 77 && members.talk.contains("the members of the group daemon"), "\(members.talk)")
                 #expect(members.talk.contains("sudo usermod -aG daemon nobody, then log in again"), "\(members.talk)")
+                for words in [["token", "list"], ["grants"], ["stats"]] {
+                    let refused = try await Child.run(
+                        Array(nobody.prefix(6)) + [Programs.agenthub] + words + ["--data", "\(stand.folder)/hub"], in: "/tmp")
+                    #expect(
+                        refused.status == 77 && refused.talk.contains("Run the command as the hub's user"), "\(words): \(refused.talk)")
+                }
             }
         }
 
@@ -259,6 +265,7 @@ extension EndToEnd {
             "A slip on the command line is a usage error",
             arguments: [
                 ["--no-such-flag"], ["enqueue"], ["status", "--watch=maybe"], ["import", "readings", "series.txt"],
+                ["sync", "--scope", "push", "--full"], ["pause", "--for", "0s"],
             ])
         func usage(arguments: [String]) async throws {
             let output = try await Child.run([Programs.agentctl] + arguments, in: "/tmp")

@@ -72,7 +72,7 @@ import Testing
         #expect(result.lines.map { $0.object?["record_id"]?.text } == ["r1", "r5"])
         #expect(result.lines.map { $0.object?["ref"] } == [2, 6])
         #expect(result.failures.map { String($0.prefix(2)) } == ["3:", "4:", "5:"])
-        #expect(result.failures.first == "3: the row has 1 fields, the header 2")
+        #expect(result.failures.first == "3: the row has 1 field, the header 2")
     }
 
     @Test(
@@ -118,6 +118,11 @@ import Testing
         #expect(result.lines.count == 2)
         #expect(result.failures.count == 1)
         #expect(result.failures.first?.hasPrefix("2:") == true)
+    }
+
+    @Test("A line that is no JSON is told as a line, with the place in it")
+    func noJSON() {
+        #expect(encode(plan(.ndjson), "{\"a\":1}\nnope\n").failures == ["2: the line is not valid JSON at byte 0: expected null"])
     }
 
     @Test("An id that cannot be one fails its row")

@@ -76,7 +76,7 @@ package enum LocalProblem: String, Sendable, CaseIterable {
         case .malformed, .unknownMember: "correct the request; nothing was changed by it"
         case .forbidden: "ask for a higher role under `access` in the agent's configuration"
         case .entityNotAllowed: "the access rules do not give this app that entity, or it is read only"
-        case .notFound: "check the name; `agentctl mutations list` and `agentctl query` list the existing ones"
+        case .notFound: "check the name; `agentctl mutations list` and `agentctl query ENTITY` list the existing ones"
         case .methodNotAllowed: "use one of the methods in `allow`"
         case .timeout: "send the whole request without pauses"
         case .exists: "use the action `update` or `upsert`"

@@ -69,13 +69,14 @@ struct BodyFaults {
 
 /// The first step for every body: from bytes to JSON.
 package enum BodyText {
+    /// - Parameter name: The text for people: the body of a request, a line of a file, or an option.
     /// - Throws: 400 `malformed` with the byte `offset`.
-    package static func json(_ bytes: [UInt8]) throws(Problem) -> JSON {
+    package static func json(_ bytes: [UInt8], named name: String = "the body") throws(Problem) -> JSON {
         do throws(JSONError) {
             return try JSONReader.read(bytes, limits: .message)
         } catch {
             throw LocalProblem.malformed.problem(
-                "the body is not valid JSON at byte \(error.offset): expected \(error.expected)",
+                "\(name) is not valid JSON at byte \(error.offset): expected \(error.expected)",
                 members: ["offset": .int(error.offset)])
         }
     }

@@ -111,7 +111,7 @@ package struct ImportEncoder: Sendable {
             documents += 1
             do throws(Problem) {
                 guard let bytes = line.bytes else { throw BulkLine.tooLong }
-                let json = try BodyText.json(bytes)
+                let json = try BodyText.json(bytes, named: "the line")
                 guard let document = json.object else { throw MutationBody.notAnObject(json, at: "") }
                 output += try encode(line: line.number, document)
             } catch {
@@ -171,7 +171,7 @@ package struct ImportEncoder: Sendable {
 
     private static func document(_ columns: [String], _ fields: [CSVReader.Field]) throws(Problem) -> JSONObject {
         guard columns.count == fields.count else {
-            throw fault("the row has \(fields.count) fields, the header \(columns.count)")
+            throw fault("the row has \(PlainText.count(fields.count, "field")), the header \(columns.count)")
         }
         var document: JSONObject = [:]
         for (name, field) in zip(columns, fields) { document[name] = try value(field) }

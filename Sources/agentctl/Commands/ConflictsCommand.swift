@@ -81,7 +81,7 @@ struct ConflictsCommand: ParsableCommand {
         @Flag(help: "Keep the values of the hub, for all disputed fields.") var remote = false
         @Flag(help: "With --remote: drop all changes of its atomic list.") var whole = false
         @Option(help: "Side for a field, FIELD=local or FIELD=remote; may be repeated.") var field: [String] = []
-        @Option(help: "Value for a field instead of both sides, FIELD=JSON; may be repeated.") var value: [String] = []
+        @Option(help: "Another value for a field, in place of both sides, FIELD=JSON; may be repeated.") var value: [String] = []
         @Option(help: "Reason, kept in the history.") var comment: String?
         @Option(help: "Person who decides, kept with the change.") var author: String?
         @Option(help: "Version of the hub on which the decision is based. If the hub has a newer one, nothing is resolved.")

@@ -27,7 +27,11 @@ struct DiagnoseCommand: AgentCommand {
         if let output { name = output } else { name = try await usualName(session) }
         // It never overwrites a file, and only the owner may read it.
         let descriptor = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600)
-        guard descriptor >= 0 else { throw CommandFailure.failed("file", "cannot write \(name): " + String(cString: strerror(errno))) }
+        guard descriptor >= 0 else {
+            let number = errno
+            let next = number == EEXIST ? ". It is not overwritten; name a new file: --output FILE" : ""
+            throw CommandFailure.failed("file", "cannot write \(name): " + String(cString: strerror(number)) + next)
+        }
         defer { close(descriptor) }
         var rest = bytes[...]
         while !rest.isEmpty {

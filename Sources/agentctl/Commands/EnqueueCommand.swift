@@ -17,22 +17,23 @@ struct EnqueueCommand: AgentCommand {
     )
 
     @OptionGroup var global: GlobalOptions
-    @Argument(help: "The entity.") var entity: EntityName
-    @Argument(help: "The record's id. Without it the agent makes one (create only).") var id: RecordID?
+    @Argument(help: "The entity, by its name: 1 to 64 characters out of A-Z a-z 0-9 . _ : -.") var entity: EntityName
+    @Argument(help: "The record's id: 1 to 64 characters out of A-Z a-z 0-9 . _ : -. Without it the agent makes one (create only).")
+    var id: RecordID?
     @Option(help: "create, update, upsert or delete. Default: upsert with an id, create without.")
     var action: NewMutation.Action?
     @Option(help: ArgumentHelp("The fields: a JSON object, @FILE, or - for standard input.", valueName: "json|@file|-"))
     var data: String?
     @Option(help: "critical, normal or bulk. Default: the entity's.") var priority: Priority?
-    @Option(help: "Drop it if it is still unsent after this time, such as 2h or 14d.") var ttl: DurationArgument?
+    @Option(help: "Drop the change if it is still unsent after this time, such as 2h or 14d.") var ttl: DurationArgument?
     @Option(help: ArgumentHelp("Wait until the hub has accepted this change; may be repeated.", valueName: "id"))
     var dependsOn: [MutationKey] = []
-    @Option(help: ArgumentHelp("Only if the record still has this etag, which `agentctl get` shows.", valueName: "etag"))
+    @Option(help: ArgumentHelp("Change the record only if it still has this etag, which `agentctl get` shows.", valueName: "etag"))
     var ifMatch: String?
     @Option(help: "Name of the author, shown to people.") var author: String?
     @Option(help: "Idempotency key. The same change with the same key is accepted once.") var key: String?
     @Flag(help: "Wait for the hub's verdict.") var wait = false
-    @Option(help: "Longest wait of --wait.") var timeout: DurationArgument?
+    @Option(help: "Longest wait of --wait, such as 90s; at most 5m. Default: 20s.") var timeout: DurationArgument?
 
     func validate() throws {
         if timeout != nil, !wait { throw ValidationError("--timeout needs --wait.") }
@@ -105,8 +106,8 @@ struct EnqueueCommand: AgentCommand {
             bytes = Array(data.utf8)
         }
         do throws(Problem) {
-            guard let object = try BodyText.json(bytes).object else {
-                throw LocalProblem.malformed.problem("--data must be a JSON object")
+            guard let object = try BodyText.json(bytes, named: "--data").object else {
+                throw LocalProblem.malformed.problem("--data must be a JSON object, such as {\"status\":\"done\"}")
             }
             return object
         } catch {

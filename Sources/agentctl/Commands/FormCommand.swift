@@ -5,7 +5,7 @@ import SyncCore
 struct FormCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "form",
-        abstract: "Try a form with sample answers, and show how far a record is by its form.",
+        abstract: "Check a form with sample answers, and show what a record still lacks by its form.",
         subcommands: [Progress.self, Check.self])
 
     struct Progress: AgentCommand {
@@ -20,7 +20,7 @@ struct FormCommand: ParsableCommand {
                 """)
 
         @OptionGroup var global: GlobalOptions
-        @Argument(help: "The entity.") var entity: EntityName
+        @Argument(help: "The entity, by its name: 1 to 64 characters out of A-Z a-z 0-9 . _ : -.") var entity: EntityName
         @Argument(help: "The record's id.") var id: RecordID
 
         func run(_ session: Session) async throws -> Int32 {

@@ -18,7 +18,7 @@ struct ImportCommand: AgentCommand {
             """)
 
     @OptionGroup var global: GlobalOptions
-    @Argument(help: "The entity.") var entity: EntityName
+    @Argument(help: "The entity, by its name: 1 to 64 characters out of A-Z a-z 0-9 . _ : -.") var entity: EntityName
     @Argument(help: "FILE.csv, FILE.ndjson, or - for standard input.") var file: String
     @Option(help: "csv or ndjson. Default: by the file's name; ndjson for standard input.") var format: ImportPlan.Format?
     @Option(help: "create, update, upsert or delete.") var action: NewMutation.Action = .create
@@ -77,7 +77,7 @@ struct ImportCommand: AgentCommand {
         } else if let stop = report.stop {
             Output.note(
                 PlainText.safe(
-                    "stopped at line \(stop.line), which was not accepted: \(stop.problem.detail). \(LocalProblem.hint(stop.problem))"))
+                    "stopped at line \(stop.line), which was not accepted: \(stop.problem.detail); \(LocalProblem.hint(stop.problem))"))
             // Answers come in the order of the lines: all lines before that one have theirs.
             let rest =
                 if keyPrefix != nil {

@@ -33,8 +33,8 @@ struct LinksCommand: ParsableCommand {
 
         @OptionGroup var global: GlobalOptions
         @Argument(help: "The interface, such as wwan0.") var interface: LinkName
-        @Flag(help: "Whether its bytes cost money.") var metered: Metered?
-        @Flag(help: "Whether its modem is abroad.") var roaming: Roaming?
+        @Flag(help: "Its bytes cost money, or do not.") var metered: Metered?
+        @Flag(help: "Its modem is abroad, or at home.") var roaming: Roaming?
         @Option(help: "Life of the hint, such as 1h; at most 7d.") var ttl: DurationArgument?
         @Flag(help: "Remove the hint.") var clear = false
 

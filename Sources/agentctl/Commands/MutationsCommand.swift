@@ -49,7 +49,7 @@ struct MutationsCommand: ParsableCommand {
                 The retry is a new change with a new id, which resolves the old one. It is merged against the version that its author \
                 had seen, with all later changes of others.
 
-                Without an id the command retries all rejected changes of that code and entity whose data fulfil each --where. With \
+                Without an id the command retries all rejected changes that --code, --entity and each --where select. With \
                 --dry-run it only prints them. --where reason=CODE is another way to say --code CODE, and --where reason=schema means \
                 validation: what a schema or a form has refused.
 
@@ -72,7 +72,8 @@ struct MutationsCommand: ParsableCommand {
         @Option(
             name: .customLong("where"),
             help: ArgumentHelp(
-                "Changes whose data fulfil this condition; may be repeated. Or changes that were rejected for a reason.",
+                "Changes whose data fulfil this condition, such as status:eq:open, or that were rejected for this reason; may be "
+                    + "repeated.",
                 valueName: "field:op:value|reason=code"))
         var conditions: [RetryCondition] = []
         @Option(
@@ -197,7 +198,7 @@ struct MutationsCommand: ParsableCommand {
 
     struct Cancel: AgentCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Cancel a change that was not sent yet.",
+            abstract: "Cancel a change that has not been sent yet.",
             discussion:
                 "Its atomic list is cancelled with it, and later changes of a record that it would create. All of them are printed.")
 

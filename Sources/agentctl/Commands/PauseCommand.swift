@@ -20,6 +20,7 @@ struct PauseCommand: AgentCommand {
 
     func validate() throws {
         if length != nil, until != nil { throw ValidationError("--for and --until exclude each other.") }
+        if let length, length.duration < .seconds(1) { throw ValidationError("--for must be at least 1s.") }
     }
 
     func run(_ session: Session) async throws -> Int32 {

@@ -14,9 +14,12 @@ struct QueryCommand: AgentCommand {
             """)
 
     @OptionGroup var global: GlobalOptions
-    @Argument(help: "The entity.") var entity: EntityName
+    @Argument(help: "The entity, by its name: 1 to 64 characters out of A-Z a-z 0-9 . _ : -.") var entity: EntityName
     @Option(
-        name: .customLong("where"), help: ArgumentHelp("A condition; may be repeated.", valueName: "field:op:value"))
+        name: .customLong("where"),
+        help: ArgumentHelp(
+            "Condition, such as status:eq:open; may be repeated. Operators: eq ne lt le gt ge in prefix exists.",
+            valueName: "field:op:value"))
     var conditions: [Condition] = []
     @Option(parsing: .unconditionalSingleValue, help: "Field to sort by, -field for descending order; may be repeated.")
     var sort: [SortArgument] = []

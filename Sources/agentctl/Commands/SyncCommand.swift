@@ -21,6 +21,12 @@ struct SyncCommand: AgentCommand {
     var acceptDeletions = false
     @Flag(help: "Return when the cycle has ended; exit 1 if it failed.") var wait = false
 
+    func validate() throws {
+        if full, scope == .push || scope == .pull {
+            throw ValidationError("--full is --scope full. It excludes --scope \(scope.rawValue).")
+        }
+    }
+
     func run(_ session: Session) async throws -> Int32 {
         let reply = try await session.client.sync(
             SyncBody(

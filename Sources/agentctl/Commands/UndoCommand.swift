@@ -11,7 +11,7 @@ struct UndoCommand: AgentCommand {
             them.
 
             A created record is deleted, and a counter is counted back. For everything else the agent must have the earlier values, \
-            which it keeps for entities with undo: true. For a change that was not sent yet: agentctl mutations cancel ID
+            which it keeps for entities with undo: true. For a change that has not been sent yet: agentctl mutations cancel ID
             """)
 
     @OptionGroup var global: GlobalOptions

@@ -1,5 +1,6 @@
 import Glibc
 import LocalAPI
+import SyncCore
 
 /// A file, or standard input for `-`, which is read in pieces.
 final class InputFile: Sendable {
@@ -54,7 +55,7 @@ final class InputFile: Sendable {
             case .failed: throw failure("read", path)
             }
             guard contents.count <= max else {
-                throw CommandFailure.failed("too-large", "\(path) is larger than \(max) bytes")
+                throw CommandFailure.failed("too-large", "\(path) is larger than \(SizeText.exact(Int64(max)))")
             }
         }
     }
