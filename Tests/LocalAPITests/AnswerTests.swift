@@ -325,12 +325,32 @@ import Testing
         "A request that comes too late is told what has happened before it",
         arguments: [
             ("in_flight", "on its way"), ("done", "at the hub"), ("discarded", "nothing is left to do"),
-            ("resolved", "nothing is left to do"),
+            ("resolved", "another change has taken its place"),
             ("pending", "cancel"), ("rejected", "rejected show"), ("conflicted", "conflicts"), ("of a newer agent", "on its way"),
         ])
     func tooLate(_ state: String, _ says: String) throws {
         let problem = LocalProblem.alreadySent.problem("x", members: ["state": .string(state)])
         #expect(LocalProblem.hint(Problem(try JSONReader.read(problem.localAnswer.body))).contains(says))
+    }
+
+    @Test(
+        "The way to have an undone change again depends on where the undo is",
+        arguments: [
+            ("pending", "`agentctl mutations cancel k-2` before it is sent"), ("in_flight", "`agentctl undo k-2` once the hub has it"),
+            ("done", "again: `agentctl undo k-2`"), ("failed", "it is failed: `agentctl mutations show k-2`"),
+            ("of an older agent", "again: `agentctl undo k-2`"),
+        ])
+    func undone(_ state: String, _ says: String) {
+        let problem = LocalProblem.alreadyUndone.problem("x", members: ["by": "k-2", "state": .string(state)])
+        #expect(LocalProblem.hint(problem).contains(says))
+    }
+
+    @Test("The report of an undo that falls at once says so")
+    func fallenUndo() throws {
+        let made = #"{"id": "0199c3f2-0000-7000-8000-00000000beef", "state": "rejected"}"#
+        let json = #"{"entity": "visit", "id": "w", "fields": [], "left": [], "mutation": \#(made)}"#
+        let report = try #require(try UndoReport(JSONReader.read(json)))
+        #expect(report.lines.count == 1 && report.lines[0].contains("was to take back the record visit/w, and is rejected"))
     }
 
     @Test("A caller that is refused for want of room is told the setting of the limit")

@@ -433,6 +433,44 @@ struct ConflictTests {
         #expect(try agent.store.verify() == [])
     }
 
+    @Test("A decision that is taken back or given up ends its conflict, and the history does not say that it arrived")
+    func decisionThatDidNotArrive() throws {
+        func lastEvent(_ agent: TestAgent) throws -> JSON? { try agent.store.reads.conflict(1)?.history.last?.object?["event"] }
+        let (agent, _) = try Self.disputed()
+        _ = try agent.store.cancel(try #require(try Self.resolve(agent, .all(.local)).mutation), at: agent.now)
+        #expect(try agent.store.reads.conflict(1)?.state == "resolved" && lastEvent(agent) == "cancelled")
+
+        let (other, _) = try Self.disputed()
+        let decision = try #require(try Self.resolve(other, .all(.local)).mutation)
+        _ = try other.claim()
+        try other.answer(.rejected(decision))
+        #expect(try other.store.reads.conflict(1)?.state == "resolving")
+        // Its retry carries the decision.
+        let again = try other.store.retry(decision, by: other.app, at: other.now).key
+        #expect(try other.store.reads.conflict(1)?.state == "resolving" && other.store.reads.conflict(1)?.into == again)
+        _ = try other.claim()
+        try other.answer(.rejected(again))
+        try other.store.discard(again, reason: "", uid: 0, at: other.now)
+        #expect(try other.store.reads.conflict(1)?.state == "resolved" && lastEvent(other) == "discarded")
+        #expect(try agent.store.verify() == [] && other.store.verify() == [])
+    }
+
+    @Test("The retry of a decision that arrives ends its conflict as arrived")
+    func retriedDecision() throws {
+        let (agent, _) = try Self.disputed()
+        let decision = try #require(try Self.resolve(agent, .all(.local)).mutation)
+        _ = try agent.claim()
+        try agent.answer(.rejected(decision))
+        let again = try agent.store.retry(decision, by: agent.app, at: agent.now).key
+        try agent.answer()
+        #expect(try agent.store.reads.conflict(1)?.state == "resolving")
+        _ = try agent.claim()
+        try agent.answer(.accepted(again, 9))
+        let closed = try #require(try agent.store.reads.conflict(1))
+        #expect(closed.state == "resolved" && closed.into == again && closed.history.last?.object?["event"] == "arrived")
+        #expect(try agent.store.verify() == [])
+    }
+
     @Test("The decision also carries the mutation's undisputed changes", arguments: [ConflictDecision.Choice.local, .remote])
     func decisionCarriesTheUndisputedChanges(_ choice: ConflictDecision.Choice) throws {
         let (agent, _) = try Self.disputed(["finding": "fail", "note": "new", "visits": 4])

@@ -197,6 +197,37 @@ struct ListDisputeTests {
         #expect(try agent.store.verify() == [])
     }
 
+    @Test("A decision that depends on a refused change falls with its list, and the answer says so")
+    func fallen() throws {
+        var book = ConflictTests.rules
+        book.entities[EntityName(trusted: "audit")]?.refs = ["place": EntityName(trusted: "site")]
+        let agent = try TestAgent(rules: book)
+        try agent.pull([("a", 1, ["finding": "pass"]), ("b", 2, ["n": 0])])
+        let keys = try agent.list([
+            TestAgent.mutation(.update, "a", ["finding": "fail", "place": "s"]), TestAgent.mutation(.update, "b", ["n": 1]),
+        ]).map(\.key)
+        try agent.pull([("a", 10, ["finding": "flagged"])])
+        let parent = try agent.enqueue(TestAgent.mutation(.create, "s", entity: "site")).key
+        #expect(try agent.claim().map(\.key) == [parent])
+        try agent.answer(.rejected(parent))
+        let decision = try ConflictTests.resolve(agent, .all(.local))
+        #expect(decision.list == AtomicListFate(goOn: 0, wait: 2, letGo: 0, waitsFor: []))
+        #expect(try agent.states([#require(decision.mutation), keys[1]]) == ["rejected", "rejected"])
+        #expect(try agent.store.verify() == [])
+    }
+
+    @Test("To let go of the whole list also ends what was decided about another of its members, and the history says so")
+    func wholeAfterDecision() throws {
+        let (agent, _) = try agent(["a", "b"])
+        let decision = try #require(try ConflictTests.resolve(agent, .all(.local), id: 1).mutation)
+        _ = try agent.store.resolve(
+            2, ConflictDecision(.all(.remote), letsGoOfList: true), by: ConflictTests.ines, at: agent.now)
+        #expect(try agent.state(decision) == .discarded)
+        for id: Int64 in [1, 2] { #expect(try agent.store.reads.conflict(id)?.state == "resolved") }
+        #expect(try agent.store.reads.conflict(1)?.history.last?.object?["event"] == "discarded")
+        #expect(try agent.store.verify() == [])
+    }
+
     @Test("A decision that is taken back takes its list along")
     func isTakenBackWhole() throws {
         let (agent, keys) = try agent(["a", "b"])

@@ -38,6 +38,7 @@ struct StoreUndoTests {
         // It is told once, and by what.
         #expect(refusal(agent, update)?.code == "already-undone")
         #expect(refusal(agent, update)?.members["by"]?.text == undone.made?.key.text)
+        #expect(refusal(agent, update)?.members["state"]?.text == "pending")
         let made = try #require(undone.made)
         let again = try agent.store.undo(done(agent, made, from: 200), by: agent.app, at: agent.now)
         #expect(try agent.view("a") == #"{"v":2,"w":1,"x":1}"#)
@@ -79,9 +80,11 @@ struct StoreUndoTests {
         func edit(_ data: JSONObject) throws -> Enqueued { try agent.enqueue(TestAgent.mutation(.update, "a", data, coalesces: true)) }
         let first = try edit(["v": 2]), second = try edit(["v": 3, "w": 3])
         #expect(second.state == .coalesced)
+        #expect(refusal(agent, second.key)?.detail.hasSuffix("agentctl mutations cancel \(first.key) takes both back") == true)
         let key = try done(agent, first)
         let problem = try #require(refusal(agent, second.key))
         #expect(problem.code == "not-accepted" && problem.members["into"]?.text == key.text)
+        #expect(problem.detail.hasSuffix("agentctl undo \(key) takes both back"))
         _ = try agent.store.undo(key, by: agent.app, at: agent.now)
         #expect(try agent.view("a") == #"{"v":1,"w":1}"#)
     }
@@ -100,6 +103,18 @@ struct StoreUndoTests {
         _ = try agent.claim()
         try agent.answer(.rejected(refused))
         #expect(refusal(agent, refused)?.members["state"]?.text == "rejected")
+        #expect(refusal(agent, refused)?.detail.hasSuffix("is rejected, so it changed nothing at the hub that could be taken back") == true)
+        // The retry took its place, and the way back depends on where that is.
+        let again = try agent.store.retry(refused, by: agent.app, at: agent.now).key
+        #expect(refusal(agent, refused)?.members["into"]?.text == again.text)
+        #expect(refusal(agent, refused)?.detail.hasSuffix("agentctl mutations cancel \(again) takes it back") == true)
+        _ = try agent.claim()
+        let wait = "and the hub has not answered yet: agentctl undo \(again) takes it back once the hub has accepted it"
+        #expect(refusal(agent, refused)?.detail.hasSuffix(wait) == true && refusal(agent, again)?.detail.hasSuffix(wait) == true)
+        // Once sent, it cannot be cancelled.
+        try agent.answer(.retry(again, after: .seconds(10)))
+        #expect(try agent.state(again) == .pending)
+        #expect(refusal(agent, again)?.detail.hasSuffix(wait) == true)
     }
 
     @Test("Without the setting nothing is kept: counters and creations are taken back all the same")

@@ -527,6 +527,26 @@ struct TieTests {
         #expect(try agent.store.verify() == [])
     }
 
+    @Test("The retry of an atomic list that still depends on a refused mutation is answered as rejected")
+    func fallenRetry() throws {
+        let agent = try agent()
+        let other = try site(agent, "o")
+        _ = try agent.claim()
+        try agent.answer(.accepted(other, 1))
+        let parent = try site(agent)
+        _ = try agent.claim()
+        try agent.answer(.rejected(parent))
+        let list = try agent.list([
+            TestAgent.mutation(.update, "o", ["x": 1], entity: "site"),
+            TestAgent.mutation(.create, "v", ["site": "s"], entity: "visit"),
+        ]).map(\.key)
+        let again = try agent.store.retry(list[0], cascades: true, by: agent.app, at: agent.now)
+        #expect(again.state == .rejected && again.record?.view == "{}")
+        #expect(again.record == (try agent.record("o", "site")))
+        #expect(try agent.states([again.key] + list) == ["rejected", "resolved", "resolved"])
+        #expect(try agent.store.verify() == [])
+    }
+
     @Test("With cascade, what fell with a parent is asked for again with it", arguments: [true, false])
     func cascade(_ cascades: Bool) throws {
         let agent = try agent()

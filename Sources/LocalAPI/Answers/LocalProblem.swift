@@ -118,7 +118,7 @@ package enum LocalProblem: String, Sendable, CaseIterable {
             return "`agentctl get --fetch \(PlainText.safe(entity)) \(PlainText.safe(id))` brings it back from the hub"
         }
         if known == .alreadyUndone, let by = problem.members["by"]?.text {
-            return "to have the change again: `agentctl undo \(PlainText.safe(by))`"
+            return again(PlainText.safe(by), problem.members["state"]?.text.flatMap { MutationState(name: $0) } ?? .done)
         }
         if known == .queueFull, let setting = problem.members["setting"]?.text { return known.hint + ", or raise " + setting }
         if known == .linked, let blob = problem.members["blob"]?.text {
@@ -136,7 +136,23 @@ package enum LocalProblem: String, Sendable, CaseIterable {
         case .conflicted: return "`agentctl conflicts` lists the decisions that wait"
         case .rejected, .failed, .held: return "`agentctl rejected show` lists the possible decisions"
         case .coalesced, .superseded: return "it is part of another change by now: `agentctl mutations show` names it"
-        case .cancelled, .discarded, .resolved, .expired: return "it is settled and nothing is left to do"
+        case .resolved: return "another change has taken its place: `agentctl mutations show` names it"
+        case .cancelled, .discarded, .expired: return "it is settled and nothing is left to do"
+        }
+    }
+
+    /// The way to have a change again that another one takes back.
+    ///
+    /// - Parameters:
+    ///   - by: The id of that one, safe for a terminal.
+    ///   - state: Its state. An older agent does not tell it.
+    private static func again(_ by: String, _ state: MutationState) -> String {
+        switch state {
+        case .pending, .inFlight:
+            "to have the change again: `agentctl mutations cancel \(by)` before it is sent, or `agentctl undo \(by)` once the hub has it"
+        case .done: "to have the change again: `agentctl undo \(by)`"
+        case .conflicted, .rejected, .failed, .held, .resolved, .discarded, .coalesced, .cancelled, .superseded, .expired:
+            "it is \(state.name): `agentctl mutations show \(by)` shows it"
         }
     }
 

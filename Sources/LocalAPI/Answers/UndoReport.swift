@@ -23,7 +23,7 @@ package struct UndoReport: Hashable, Sendable {
         }
     }
 
-    init?(_ json: JSON) {
+    package init?(_ json: JSON) {
         let reader = AnswerReader(json)
         guard let entity = reader.text("entity").flatMap({ EntityName($0) }), let id = reader.text("id").flatMap({ RecordID($0) }) else {
             return nil
@@ -36,9 +36,14 @@ package struct UndoReport: Hashable, Sendable {
 
     package var lines: [String] {
         let what = fields.isEmpty ? "the record \(record)" : "\(fields.joined(separator: ", ")) of \(record)"
-        var lines = [made.map { "\($0.id) takes back \(what)." } ?? "It would take back \(what)."]
+        var lines = [made.map { line($0, what) } ?? "It would take back \(what)."]
         lines += left.map { "\($0.field) stays: \($0.sentence)" }
         return lines
+    }
+
+    private func line(_ made: EnqueueAnswer, _ what: String) -> String {
+        guard MutationState(name: made.state) == .rejected else { return "\(made.id) takes back \(what)." }
+        return "\(made.id) was to take back \(what), and is rejected: agentctl rejected show \(made.id) lists the possible decisions."
     }
 }
 

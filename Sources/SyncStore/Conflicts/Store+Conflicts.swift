@@ -71,6 +71,9 @@ extension Store {
             if decision.letsGoOfList { try giveUpList(of: row, conflict, decision, uid: requester.uid) }
             var ending = ResolvedConflict(state: "resolved")
             if !decision.letsGoOfList { ending = try end(conflict, row, choices, "resolved", by: requester, decision) }
+            // A decision may depend on a refused change. Then it falls now with its list, and the answer says so.
+            try endTies()
+            try closeAnswered()
             ending.list = try row.group.map { group throws(StoreError) in try listFate(group) }
             var entry: JSONObject = ["conflict": .string(conflict.name), "mutation": ending.mutation.map { .string($0.text) } ?? .null]
             entry["choice"] = .object(choices.json)
@@ -370,7 +373,8 @@ extension Store {
         addToJournal(conflict)
     }
 
-    /// Closes conflicts whose decision the hub has accepted, or whose decision has ended in another way.
+    /// Closes conflicts whose decision the hub has accepted, or whose decision has ended in another way. The history says which. A decision
+    /// that was retried goes on under the key of the retry.
     func closeAnswered() throws(StoreError) {
         let answered = try database.all(
             """
@@ -380,13 +384,34 @@ extension Store {
         ) { row throws(StoreError) in ConflictRow(row) }
         for found in answered {
             var conflict = found
+            var end: OutboxRow?
+            if let into = found.into { end = try outboxRow(into) }
+            while let row = end, row.state == .resolved, let next = row.into, next > row.seq { end = try outboxRow(next) }
+            if let end, !end.state.isTerminal, end.state != .conflicted {
+                conflict.into = end.seq
+                try conflict.update(in: database)
+                continue
+            }
             conflict.state = .resolved
             conflict.closedAge = age
-            conflict.addEvent("arrived", at: now.wall)
+            conflict.addEvent(Self.closing(end?.state), at: now.wall)
             try conflict.update(in: database)
             addToJournal(conflict)
         }
     }
+
+    /// The end of a decision, for the history of its conflict.
+    ///
+    /// - Parameter state: `nil` when its row was pruned.
+    private static func closing(_ state: MutationState?) -> String {
+        guard let state else { return arrived }
+        switch state {
+        case .cancelled, .discarded, .expired, .superseded: return state.name
+        case .pending, .inFlight, .conflicted, .rejected, .failed, .held, .done, .resolved, .coalesced: return arrived
+        }
+    }
+
+    private static let arrived = "arrived"
 
     /// Updates the local side of open conflicts: it shows the value that apps see, also after later changes of the same field.
     func refreshLocalSides(of rid: Int64, _ document: String?) throws(StoreError) {

@@ -99,7 +99,8 @@ extension Store {
         return answers
     }
 
-    private func renew(_ answer: inout Enqueued) throws(StoreError) {
+    /// Shows the present state of a new mutation that has changed since it was accepted, and its record as it is now.
+    func renew(_ answer: inout Enqueued) throws(StoreError) {
         guard let row = try outboxRow(answer.seq), row.state != answer.state else { return }
         answer.state = row.state
         guard let rid = row.rid else { return }

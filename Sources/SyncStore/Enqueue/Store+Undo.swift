@@ -47,13 +47,12 @@ extension Store {
             try prepareForChange()
             let row = try known(key)
             guard row.state == .done else {
-                let other = try row.into.flatMap { seq throws(StoreError) in try self.key(ofSeq: seq) }
-                throw StoreProblem.notAccepted(key, row.state, into: other)
+                throw StoreProblem.notAccepted(key, row, carriedBy: try carrier(of: row))
             }
             guard let rid = row.rid else {
                 throw StoreProblem.nothingToUndo(key, "is an event, and events are never taken back", [])
             }
-            if let other = try undoing(row.seq) { throw StoreProblem.alreadyUndone(key, by: other) }
+            if let other = try undoing(row.seq) { throw StoreProblem.alreadyUndone(key, by: other.key, other.row) }
             let entity = names.entity(row.eid)
             let rules = rules[entity] ?? EntityRules()
             guard let payload = try payload(row.seq), let done = payload.content(under: rules) else {
@@ -86,41 +85,72 @@ extension Store {
         }
     }
 
-    /// The key of the mutation that undoes this one; `nil` if there is none, or it never took effect.
-    private func undoing(_ seq: Int64) throws(StoreError) -> String? {
+    /// The mutation that carries to the hub what this one asked for, because that was merged into it or retried with it.
+    private func carrier(of row: OutboxRow) throws(StoreError) -> (key: String, row: OutboxRow)? {
+        var found: (key: String, row: OutboxRow)?
+        var last = row
+        // Each points to an older one that it was merged into, or to a newer one that replaces it; no replaced one is pointed to twice.
+        while last.state == .coalesced || last.state == .resolved, let seq = last.into, let next = try outboxRow(seq),
+            let key = try key(ofSeq: seq)
+        {
+            found = (key, next)
+            last = next
+        }
+        return found
+    }
+
+    /// The mutation that undoes this one; `nil` if there is none, or it never took effect.
+    private func undoing(_ seq: Int64) throws(StoreError) -> (key: String, row: OutboxRow)? {
         let found = try database.number("SELECT undone_seq FROM undo_value WHERE seq = ? AND undone_seq IS NOT NULL", .int(seq))
         guard let other = found, let row = try outboxRow(other) else { return nil }
         // It never took effect.
         switch row.state {
         case .rejected, .cancelled, .discarded, .expired, .resolved: return nil
-        case .pending, .inFlight, .conflicted, .failed, .held, .done, .coalesced, .superseded: return try key(ofSeq: other)
+        case .pending, .inFlight, .conflicted, .failed, .held, .done, .coalesced, .superseded:
+            return try key(ofSeq: other).map { ($0, row) }
         }
     }
 }
 
 extension StoreProblem {
-    static func notAccepted(_ key: MutationKey, _ state: MutationState, into other: String?) -> StoreError {
-        var members: JSONObject = ["state": .string(state.name)]
+    /// - Parameter other: The mutation that carries what this one asked for.
+    static func notAccepted(_ key: MutationKey, _ row: OutboxRow, carriedBy other: (key: String, row: OutboxRow)?) -> StoreError {
+        var members: JSONObject = ["state": .string(row.state.name)]
         let detail: String
-        switch state {
-        case .pending:
+        if let other {
+            members["into"] = .string(other.key)
+            let (past, what) =
+                row.state == .coalesced ? ("went into \(other.key) before it was sent", "both") : ("was replaced by \(other.key)", "it")
+            detail = "the mutation \(key) \(past)" + takingBack(other.key, other.row, what)
+        } else if row.state == .pending, !row.isSent {
             detail =
                 "the hub does not have the mutation \(key) yet: to take it back before it is sent, "
                 + "run agentctl mutations cancel \(key)"
-        case .coalesced where other != nil:
-            detail = "the mutation \(key) went into \(other ?? "") before it was sent: agentctl undo \(other ?? "") takes back both"
-            members["into"] = other.map { .string($0) }
-        case .inFlight, .conflicted, .rejected, .failed, .held, .done, .resolved, .discarded, .coalesced, .cancelled, .superseded, .expired:
-            detail = "the mutation \(key) is \(state.name), so it changed nothing at the hub that could be taken back"
+        } else if row.state == .pending || row.state == .inFlight {
+            detail = "the mutation \(key) was sent" + takingBack(key.text, row, "it")
+        } else {
+            detail = "the mutation \(key) is \(row.state.name), so it changed nothing at the hub that could be taken back"
         }
         return .refused(Problem("not-accepted", status: 409, detail: detail, members: members))
     }
 
-    static func alreadyUndone(_ key: MutationKey, by other: String) -> StoreError {
+    /// The rest of a sentence about a mutation: how to take it back in its present state.
+    private static func takingBack(_ key: String, _ row: OutboxRow, _ what: String) -> String {
+        switch row.state {
+        case .done: ": agentctl undo \(key) takes \(what) back"
+        case .pending where !row.isSent: ", which the hub does not have yet: agentctl mutations cancel \(key) takes \(what) back"
+        case .pending, .inFlight: ", and the hub has not answered yet: agentctl undo \(key) takes \(what) back once the hub has accepted it"
+        case .conflicted, .rejected, .failed, .held, .resolved, .discarded, .coalesced, .cancelled, .superseded, .expired:
+            ", which is \(row.state.name), so it changed nothing at the hub that could be taken back"
+        }
+    }
+
+    /// - Parameter row: The mutation that takes this one back.
+    static func alreadyUndone(_ key: MutationKey, by other: String, _ row: OutboxRow) -> StoreError {
         .refused(
             Problem(
                 "already-undone", status: 409, detail: "the mutation \(other) takes back the mutation \(key) already",
-                members: ["by": .string(other)]))
+                members: ["by": .string(other), "state": .string(row.state.name)]))
     }
 
     static func nothingToUndo(_ key: MutationKey, _ why: String, _ left: [Undo.Left]) -> StoreError {

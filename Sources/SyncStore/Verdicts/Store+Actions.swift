@@ -19,7 +19,10 @@ extension Store {
             for member in try row.group.map(groupMembers) ?? [] where member.isSent && !member.state.isTerminal {
                 throw StoreProblem.alreadySent(key, member.state)
             }
-            return try keys(ofCancelled: withdraw(row))
+            let withdrawn = try withdraw(row)
+            // A decision of a conflict may be among them.
+            try closeAnswered()
+            return try keys(ofCancelled: withdrawn)
         }
     }
 
@@ -54,6 +57,7 @@ extension Store {
             try closeConflict(ofSeq: row.seq, "discarded", uid: uid)
             if let rid = row.rid { try restatus(rid, foldAgain: true) }
             if let group = row.group { try refreshReadiness(ofGroup: group) }
+            try closeAnswered()
             try audit("discard", key.text, uid: uid, ["reason": .string(reason)])
         }
     }

@@ -46,10 +46,15 @@ extension Store {
             try markReplaced(lists.flatMap { $0 })
             var answers: [Replaced] = []
             for list in lists { answers += try replace(list, correcting: row.seq, by: correction, requester) }
-            guard let answer = answers.first(where: { $0.old == key }) else {
+            guard var answer = answers.first(where: { $0.old == key })?.new else {
                 throw StoreProblem.notFound("mutation \(key)", list: "agentctl mutations list")
             }
-            return answer.new
+            // A list that depends on a change that is still refused falls again now, and the answer says so.
+            try endTies()
+            try renew(&answer)
+            // The retry of a refused decision carries that decision from now on.
+            try closeAnswered()
+            return answer
         }
     }
 
