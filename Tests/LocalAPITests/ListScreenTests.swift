@@ -63,7 +63,11 @@ import Testing
         let id = "01a20560-1556-7776-8588-b00000000003"
         #expect(
             MutationScreen.choices(Self.mutations[2])
-                == ["again: agentctl mutations retry \(id) [--data JSON]   drop it: agentctl rejected acknowledge \(id)"])
+                == ["again: agentctl mutations retry \(id) [--cascade] [--data JSON]   drop it: agentctl rejected acknowledge \(id)"])
+        let fell = Problem(Problem.groupRejected, status: 409, detail: "another mutation of the group was rejected")
+        #expect(
+            MutationScreen.choices(Self.item(3, "rejected", "orders/wo-3", problem: fell))[0]
+                .hasPrefix("again: agentctl mutations retry \(id) --cascade [--data JSON]"), "one of a list alone is refused")
         let gone = Problem("deleted", status: 410, detail: "orders/wo-3 does not exist any more")
         let lines = MutationScreen.choices(Self.item(3, "rejected", "orders/wo-3", problem: gone))
         #expect(lines.contains("  agentctl enqueue orders wo-3 --data JSON"))
@@ -71,7 +75,7 @@ import Testing
         #expect(!lines.joined().contains("retry"), "it is refused as long as the record is deleted")
         let left = Problem(Problem.revoked, status: 403, detail: "the record left the share of this device")
         let parked = MutationScreen.choices(Self.item(3, "rejected", "orders/wo-3", problem: left))
-        #expect(parked.count == 3 && parked[1] == "  agentctl mutations retry \(id)" && parked[0].contains("new grant"))
+        #expect(parked.count == 3 && parked[1] == "  agentctl mutations retry \(id) [--cascade]" && parked[0].contains("new grant"))
         #expect(MutationScreen.choices(Self.mutations[0]).isEmpty)
     }
 

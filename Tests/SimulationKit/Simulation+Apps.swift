@@ -251,8 +251,11 @@ extension Simulation {
             operations[number].answer = .acknowledged(answer.key)
             operations[number].acknowledgement = acknowledgements
             byKey[answer.key] = number
-            if answer.state == .coalesced {
-                operations[number].into = try? store.reads.mutation(answer.key, at: agent.moment(at: now))?.into
+            // The answer to a repeated request has the state of the older one already.
+            if answer.into != nil, let taken = try? store.reads.mutation(answer.key, at: agent.moment(at: now)),
+                taken.state == .coalesced
+            {
+                operations[number].into = taken.into
                 count("coalesced")
             }
             let operation = operations[number]

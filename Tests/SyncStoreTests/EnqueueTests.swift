@@ -271,6 +271,26 @@ struct EnqueueTests {
         #expect(try agent.store.verify() == [])
     }
 
+    @Test("A change of a record whose creation was refused is refused with the name of the creation, not because of a deletion")
+    func refusedCreation() throws {
+        let agent = try TestAgent()
+        let creation = try agent.create("a").key
+        _ = try agent.claim()
+        try agent.answer(.rejected(creation))
+        for action in [NewMutation.Action.update, .delete] {
+            let problem = try #require(agent.refusal(TestAgent.mutation(action, "a")))
+            #expect(problem.code == "deleted" && problem.members["mutation"]?.text == creation.text)
+            #expect(problem.detail == "there is no record audit/a: the mutation \(creation), which was to create it, is rejected")
+        }
+        // This one is deleted, though its first creation was refused.
+        let again = try agent.create("a").key
+        _ = try agent.claim()
+        try agent.answer(.accepted(again, 3))
+        try agent.delete("a")
+        let problem = try #require(agent.refusal(TestAgent.mutation(.update, "a", ["n": 2])))
+        #expect(problem.detail == "the record audit/a is deleted" && problem.members["mutation"] == nil)
+    }
+
     // MARK: - Keys of apps
 
     private func key(_ text: String = "insp-1", _ byte: UInt8 = 1) -> AppKey {
@@ -299,6 +319,36 @@ struct EnqueueTests {
         _ = try agent.store.housekeep(at: agent.now)
         #expect(try RawDatabase(folder.database).number("SELECT count(*) FROM app_key") == 0)
         #expect(try agent.store.reads.facts(at: agent.now).enqueued == 1)
+    }
+
+    @Test("The same key of an edit that was merged is answered with what has become of the mutation that it went into")
+    func sameKeyMerged() throws {
+        let agent = try TestAgent()
+        let older = try agent.enqueue(TestAgent.mutation(.create, "a", ["v": 1], coalesces: true))
+        let edit = TestAgent.mutation(.update, "a", ["v": 2], coalesces: true)
+        let first = try agent.enqueue(edit, appKey: key())
+        #expect(first.state == .coalesced && first.into == older.key)
+        for state in [MutationState.pending, .inFlight, .rejected] {
+            if state == .inFlight { _ = try agent.claim() }
+            if state == .rejected { try agent.answer(.rejected(older.key)) }
+            let again = try agent.enqueue(edit, appKey: key())
+            #expect(again.isRepeat && again.key == first.key && again.state == state && again.into == older.key)
+        }
+    }
+
+    @Test("The same key of a deletion that ended with its creation is answered as cancelled for as long as the key is kept")
+    func sameKeyCancelled() throws {
+        let agent = try TestAgent()
+        let made = try agent.enqueue(TestAgent.mutation(.create, nil, ["v": 1], coalesces: true))
+        let delete = TestAgent.mutation(.delete, made.recordName.id.text, coalesces: true)
+        let first = try agent.enqueue(delete, appKey: key())
+        #expect(first.state == .cancelled && first.into == made.key)
+        for days in [0, 8, 20] {
+            agent.wait(.seconds(days * 86_400))
+            while try agent.store.housekeep(at: agent.now) {}
+            let again = try agent.enqueue(delete, appKey: key())
+            #expect(again.isRepeat && again.key == first.key && again.state == .cancelled)
+        }
     }
 
     @Test("The same key with another body is refused; another app may use it")

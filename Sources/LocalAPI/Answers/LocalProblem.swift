@@ -117,6 +117,9 @@ package enum LocalProblem: String, Sendable, CaseIterable {
         if known == .notKept, let entity = problem.members["entity"]?.text, let id = problem.members["record_id"]?.text {
             return "`agentctl get --fetch \(PlainText.safe(entity)) \(PlainText.safe(id))` brings it back from the hub"
         }
+        if known == .deleted, let refused = problem.members["mutation"]?.text {
+            return "`agentctl rejected show \(PlainText.safe(refused))` lists the possible decisions; or create the record again"
+        }
         if known == .alreadyUndone, let by = problem.members["by"]?.text {
             return again(PlainText.safe(by), problem.members["state"]?.text.flatMap { MutationState(name: $0) } ?? .done)
         }

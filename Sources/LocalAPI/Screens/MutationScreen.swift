@@ -45,15 +45,17 @@ package enum MutationScreen {
     package static func choices(_ item: MutationItem) -> [String] {
         guard let state = MutationState(name: item.state), MutationListQuery.needingAttention.contains(state) else { return [] }
         let acknowledge = "drop it: agentctl rejected acknowledge \(item.id)"
+        // The rest of an atomic list is retried with it. The item does not say whether there is a list, but the reason may.
+        let cascade = item.problem?.code == Problem.groupRejected ? " --cascade" : " [--cascade]"
         if item.problem?.code == Problem.revoked {
             return [
                 "its record left the share of this device; when a new grant has brought it back:",
-                "  agentctl mutations retry \(item.id)", acknowledge,
+                "  agentctl mutations retry \(item.id)" + cascade, acknowledge,
             ].map(PlainText.safe)
         }
         // A change of a record that is gone is refused here as well, as long as it is gone.
         guard item.problem?.code == "deleted", item.action != NewMutation.Action.delete.rawValue else {
-            return ["again: agentctl mutations retry \(item.id) [--data JSON]   " + acknowledge]
+            return ["again: agentctl mutations retry \(item.id)\(cascade) [--data JSON]   " + acknowledge]
         }
         return [
             "its record is deleted; to bring it back, with all its fields:",

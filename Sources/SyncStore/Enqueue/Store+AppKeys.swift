@@ -48,13 +48,21 @@ extension Store {
         let name = RecordName(EntityName(trusted: entity), RecordID(trusted: id))
         // A missing narrow row at the end belongs to a new event. One that is missing earlier was settled and pruned, and only `done` is
         // pruned while an app key may still refer to it.
-        let state = try outboxRow(seq)?.state ?? (seq > ledger[.absorbedSeq] ? .pending : .done)
+        let row = try outboxRow(seq)
+        var state = row?.state ?? (seq > ledger[.absorbedSeq] ? .pending : .done)
+        var into: MutationKey?
+        if let older = row?.into, state == .coalesced || state == .cancelled {
+            into = try self.key(ofSeq: older).map { MutationKey(trusted: $0) }
+            // What was merged into an older one has become what that one has become.
+            if state == .coalesced { state = try outboxRow(older)?.state ?? .done }
+        }
         let isEvent = rules[name.entity]?.kind == .event
         var answer = Enqueued(
             key: MutationKey(trusted: key), seq: seq, state: state, record: isEvent ? nil : try reads.record(name),
             recordName: name, isRepeat: true,
             durability: object["durability"]?.text.flatMap { EntityRules.Durability(rawValue: $0) } ?? .flash)
         answer.kept = object["kept"]?.object ?? [:]
+        answer.into = into
         return answer
     }
 }

@@ -115,7 +115,10 @@ extension Store {
         row.state = state
         row.into = older.seq
         // The receipt stays until the older one is settled.
-        row.pruneAge = state == .coalesced ? .max : pruneAge(eid: payload.eid, keptFor: try keptFor(older))
+        var keptFor = try keptFor(older)
+        // Where the answer to a repeated request is not "done", it must come from the row.
+        if payload.appKey != nil { keptFor = max(keptFor, Self.appKeysKeptFor) }
+        row.pruneAge = state == .coalesced ? .max : pruneAge(eid: payload.eid, keptFor: keptFor)
         try row.insert(into: database)
         ledger.add(1, to: row.ledgerGroup)
         ledger[.enqueued] += 1

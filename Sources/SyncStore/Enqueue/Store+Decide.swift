@@ -250,11 +250,25 @@ extension Store {
         case .update, .delete:
             guard let name else { throw StoreProblem.validation("/record_id", "a record id is needed") }
             guard exists else {
-                if record?.isKnown == true { throw StoreProblem.deleted(name) }
+                if let record, record.isKnown { throw StoreProblem.deleted(name, refused: try refusedCreation(of: record)) }
                 throw StoreProblem.notFound("record \(name)")
             }
             return mutation.action == .update ? .update : .delete
         }
+    }
+
+    /// The key of the refused mutation that was to make this record, where nothing else has made it; `nil` if the record was deleted.
+    private func refusedCreation(of record: MirrorRow) throws(StoreError) -> String? {
+        guard !record.isFromHub else { return nil }
+        return try database.first(
+            """
+            SELECT p.key, p.action, m.state FROM mutation m JOIN payload p ON p.seq = m.seq
+            WHERE m.rid = ? AND m.state < 6 AND p.action <> ? ORDER BY m.seq DESC LIMIT 1
+            """, .int(record.rid), .int(Int64(MutationAction.update.number))
+        ) { row throws(StoreError) -> String? in
+            let isRefused = MutationState(rawValue: Int(clamping: row.int(2))) == .rejected
+            return isRefused && MutationAction(number: row.int(1)) == .create ? row.text(0) : nil
+        } ?? nil
     }
 
     /// The content of the app's request in the form that best expresses its intent: see ``WireForm``. A mutation that takes the place of

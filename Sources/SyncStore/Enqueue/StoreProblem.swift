@@ -20,8 +20,14 @@ enum StoreProblem {
         return .refused(Problem("not-found", status: 404, detail: "there is no \(what)", members: members))
     }
 
-    static func deleted(_ name: RecordName) -> StoreError {
-        .refused(Problem("deleted", status: 409, detail: "the record \(name) is deleted"))
+    /// - Parameter refused: The key of the refused mutation that was to make the record; `nil` if there was a record.
+    static func deleted(_ name: RecordName, refused: String?) -> StoreError {
+        guard let refused else { return .refused(Problem("deleted", status: 409, detail: "the record \(name) is deleted")) }
+        return .refused(
+            Problem(
+                "deleted", status: 409,
+                detail: "there is no record \(name): the mutation \(refused), which was to create it, is rejected",
+                members: ["mutation": .string(refused)]))
     }
 
     static func notKept(_ name: RecordName) -> StoreError { .refused(RecordSnapshot.notKept(name)) }
