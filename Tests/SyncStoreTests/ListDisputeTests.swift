@@ -228,6 +228,26 @@ struct ListDisputeTests {
         #expect(try agent.store.verify() == [])
     }
 
+    @Test("A decision whose list was sent before is not cancelled, and the refusal names the member that was sent")
+    func sentBefore() throws {
+        let agent = try TestAgent(rules: ConflictTests.rules)
+        try agent.pull([("a", 1, ["finding": "pass"]), ("b", 2, ["n": 0])])
+        let keys = try agent.list([
+            TestAgent.mutation(.update, "b", ["n": 1]), TestAgent.mutation(.update, "a", ["finding": "fail"]),
+        ]).map(\.key)
+        _ = try agent.claim()
+        try agent.answer(
+            .retry(keys[0], "blocked-by-earlier"),
+            .conflict(keys[1], ["finding"], .record(HubRecord(version: 9, data: ["finding": "flagged"]))))
+        let decision = try #require(try ConflictTests.resolve(agent, .all(.local)).mutation)
+        let kept = try #require(StoreError.problem { _ = try agent.store.cancel(decision, at: agent.now) })
+        #expect(kept.code == "already-sent" && kept.members["state"] == "pending")
+        #expect(kept.detail == "the mutation \(keys[0]) of the same atomic list was sent before, so the server may have it")
+        // Neither is that offered by the refusal of an undo.
+        let early = try #require(StoreError.problem { _ = try agent.store.undo(decision, by: agent.app, at: agent.now) })
+        #expect(early.detail.hasSuffix("and the hub has not accepted it yet: agentctl undo \(decision) takes it back when it has"))
+    }
+
     @Test("A decision that is taken back takes its list along")
     func isTakenBackWhole() throws {
         let (agent, keys) = try agent(["a", "b"])

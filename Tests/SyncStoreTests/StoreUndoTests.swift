@@ -109,7 +109,7 @@ struct StoreUndoTests {
         #expect(refusal(agent, refused)?.members["into"]?.text == again.text)
         #expect(refusal(agent, refused)?.detail.hasSuffix("agentctl mutations cancel \(again) takes it back") == true)
         _ = try agent.claim()
-        let wait = "and the hub has not answered yet: agentctl undo \(again) takes it back once the hub has accepted it"
+        let wait = "and the hub has not accepted it yet: agentctl undo \(again) takes it back when it has"
         #expect(refusal(agent, refused)?.detail.hasSuffix(wait) == true && refusal(agent, again)?.detail.hasSuffix(wait) == true)
         // Once sent, it cannot be cancelled.
         try agent.answer(.retry(again, after: .seconds(10)))

@@ -47,7 +47,8 @@ extension Store {
             try prepareForChange()
             let row = try known(key)
             guard row.state == .done else {
-                throw StoreProblem.notAccepted(key, row, carriedBy: try carrier(of: row))
+                let isSent = try sentMember(with: row) != nil
+                throw StoreProblem.notAccepted(key, row.state, isSent: isSent, carriedBy: try carrier(of: row))
             }
             guard let rid = row.rid else {
                 throw StoreProblem.nothingToUndo(key, "is an event, and events are never taken back", [])
@@ -86,17 +87,18 @@ extension Store {
     }
 
     /// The mutation that carries to the hub what this one asked for, because that was merged into it or retried with it.
-    private func carrier(of row: OutboxRow) throws(StoreError) -> (key: String, row: OutboxRow)? {
-        var found: (key: String, row: OutboxRow)?
+    private func carrier(of row: OutboxRow) throws(StoreError) -> StoreProblem.Carrier? {
         var last = row
+        var name: String?
         // Each points to an older one that it was merged into, or to a newer one that replaces it; no replaced one is pointed to twice.
         while last.state == .coalesced || last.state == .resolved, let seq = last.into, let next = try outboxRow(seq),
             let key = try key(ofSeq: seq)
         {
-            found = (key, next)
+            name = key
             last = next
         }
-        return found
+        guard let name else { return nil }
+        return StoreProblem.Carrier(key: name, state: last.state, isSent: try sentMember(with: last) != nil)
     }
 
     /// The mutation that undoes this one; `nil` if there is none, or it never took effect.
@@ -113,35 +115,44 @@ extension Store {
 }
 
 extension StoreProblem {
-    /// - Parameter other: The mutation that carries what this one asked for.
-    static func notAccepted(_ key: MutationKey, _ row: OutboxRow, carriedBy other: (key: String, row: OutboxRow)?) -> StoreError {
-        var members: JSONObject = ["state": .string(row.state.name)]
+    /// A mutation that carries to the hub what another one asked for.
+    struct Carrier {
+        var key: String
+        var state: MutationState
+        /// The hub may have it, or a part of its atomic list.
+        var isSent: Bool
+    }
+
+    /// - Parameter isSent: See ``Carrier/isSent``.
+    static func notAccepted(_ key: MutationKey, _ state: MutationState, isSent: Bool, carriedBy other: Carrier?) -> StoreError {
+        var members: JSONObject = ["state": .string(state.name)]
         let detail: String
         if let other {
             members["into"] = .string(other.key)
             let (past, what) =
-                row.state == .coalesced ? ("went into \(other.key) before it was sent", "both") : ("was replaced by \(other.key)", "it")
-            detail = "the mutation \(key) \(past)" + takingBack(other.key, other.row, what)
-        } else if row.state == .pending, !row.isSent {
+                state == .coalesced ? ("went into \(other.key) before it was sent", "both") : ("was replaced by \(other.key)", "it")
+            detail = "the mutation \(key) \(past)" + takingBack(other, what)
+        } else if state == .pending, !isSent {
             detail =
                 "the hub does not have the mutation \(key) yet: to take it back before it is sent, "
                 + "run agentctl mutations cancel \(key)"
-        } else if row.state == .pending || row.state == .inFlight {
-            detail = "the mutation \(key) was sent" + takingBack(key.text, row, "it")
+        } else if state == .pending || state == .inFlight {
+            detail = "the mutation \(key) is on its way" + takingBack(Carrier(key: key.text, state: state, isSent: true), "it")
         } else {
-            detail = "the mutation \(key) is \(row.state.name), so it changed nothing at the hub that could be taken back"
+            detail = "the mutation \(key) is \(state.name), so it changed nothing at the hub that could be taken back"
         }
         return .refused(Problem("not-accepted", status: 409, detail: detail, members: members))
     }
 
     /// The rest of a sentence about a mutation: how to take it back in its present state.
-    private static func takingBack(_ key: String, _ row: OutboxRow, _ what: String) -> String {
-        switch row.state {
+    private static func takingBack(_ carrier: Carrier, _ what: String) -> String {
+        let key = carrier.key
+        return switch carrier.state {
         case .done: ": agentctl undo \(key) takes \(what) back"
-        case .pending where !row.isSent: ", which the hub does not have yet: agentctl mutations cancel \(key) takes \(what) back"
-        case .pending, .inFlight: ", and the hub has not answered yet: agentctl undo \(key) takes \(what) back once the hub has accepted it"
+        case .pending where !carrier.isSent: ", which the hub does not have yet: agentctl mutations cancel \(key) takes \(what) back"
+        case .pending, .inFlight: ", and the hub has not accepted it yet: agentctl undo \(key) takes \(what) back when it has"
         case .conflicted, .rejected, .failed, .held, .resolved, .discarded, .coalesced, .cancelled, .superseded, .expired:
-            ", which is \(row.state.name), so it changed nothing at the hub that could be taken back"
+            ", which is \(carrier.state.name), so it changed nothing at the hub that could be taken back"
         }
     }
 

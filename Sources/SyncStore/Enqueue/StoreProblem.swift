@@ -78,6 +78,17 @@ enum StoreProblem {
                 members: ["state": .string(state.name)]))
     }
 
+    /// The refusal to cancel a mutation of which the hub may have a part.
+    ///
+    /// - Parameter sent: The key of the one that was sent: the mutation itself, or a member of its atomic list.
+    static func sentBefore(_ sent: String, of key: MutationKey, _ state: MutationState) -> StoreError {
+        let what = sent == key.text ? "the mutation \(key)" : "the mutation \(sent) of the same atomic list"
+        return .refused(
+            Problem(
+                "already-sent", status: 409, detail: what + " was sent before, so the server may have it",
+                members: ["state": .string(state.name)]))
+    }
+
     static func alreadyResolved(_ name: String, _ state: String) -> StoreError {
         .refused(
             Problem(

@@ -14,16 +14,22 @@ extension Store {
             try prepareForChange()
             let row = try known(key)
             if row.state == .cancelled { return [key] }
-            guard row.state == .pending, !row.isSent else { throw StoreProblem.alreadySent(key, row.state) }
-            // A decision that joined a list is new, and the rest of the list may have left before.
-            for member in try row.group.map(groupMembers) ?? [] where member.isSent && !member.state.isTerminal {
-                throw StoreProblem.alreadySent(key, member.state)
+            guard row.state == .pending else { throw StoreProblem.alreadySent(key, row.state) }
+            if let sent = try sentMember(with: row) {
+                throw StoreProblem.sentBefore(sent.seq == row.seq ? key.text : try self.key(ofSeq: sent.seq) ?? "", of: key, sent.state)
             }
             let withdrawn = try withdraw(row)
             // A decision of a conflict may be among them.
             try closeAnswered()
             return try keys(ofCancelled: withdrawn)
         }
+    }
+
+    /// The mutation that the hub may have, if it has this one or a part of its atomic list: a decision that joined a list is new, and the
+    /// rest of the list may have left before.
+    func sentMember(with row: OutboxRow) throws(StoreError) -> OutboxRow? {
+        if row.isSent { return row }
+        return try (row.group.map(groupMembers) ?? []).first { $0.isSent && !$0.state.isTerminal }
     }
 
     /// The keys of these mutations and, recursively, of the receipts that were merged into them.
