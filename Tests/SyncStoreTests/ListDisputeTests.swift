@@ -197,6 +197,26 @@ struct ListDisputeTests {
         #expect(try agent.store.verify() == [])
     }
 
+    @Test("A list behind another dispute over one of its records is told to wait for that")
+    func behindAnotherDispute() throws {
+        let agent = try TestAgent(rules: ConflictTests.rules)
+        try agent.pull([("a", 1, ["finding": "pass", "n": 0]), ("b", 2, ["finding": "pass"])])
+        let older = try agent.update("a", ["finding": "fail"]).key
+        let keys = try agent.list([
+            TestAgent.mutation(.update, "a", ["n": 1]), TestAgent.mutation(.update, "b", ["finding": "fail"]),
+        ]).map(\.key)
+        try agent.pull([("a", 10, ["finding": "flagged", "n": 0]), ("b", 11, ["finding": "flagged"])])
+        #expect(try agent.states([older] + keys) == ["conflicted", "pending", "conflicted"])
+        let ownID = try #require(try agent.conflicts().first { $0.mutation == keys[1] }?.number)
+        let otherID = try #require(try agent.conflicts().first { $0.mutation == older }?.number)
+        let answer = try ConflictTests.resolve(agent, .all(.local), id: ownID)
+        #expect(answer.list == AtomicListFate(goOn: 0, wait: 2, letGo: 0, waitsFor: ["c-\(otherID)"]))
+        #expect(try agent.claim().isEmpty)
+        try ConflictTests.resolve(agent, .all(.remote), id: otherID)
+        #expect(try agent.claim().map(\.key) == [keys[0], try #require(answer.mutation)])
+        #expect(try agent.store.verify() == [])
+    }
+
     @Test("A decision that depends on a refused change falls with its list, and the answer says so")
     func fallen() throws {
         var book = ConflictTests.rules

@@ -1,4 +1,5 @@
 import SyncCore
+import SyncSQLite
 
 // Keeps an atomic list together (PROTOCOL A4, D): all of it takes effect at the hub in one commit, or none. When members are in dispute,
 // the others wait until all disputes are decided. A decision is a new mutation with a new key and joins the list in the place of the
@@ -105,7 +106,9 @@ extension Store {
         var isHeldUp = false
         for member in try groupMembers(group) {
             switch member.state {
-            case .pending, .inFlight: open += 1
+            case .pending, .inFlight:
+                open += 1
+                for name in try disputes(before: member, of: group) where !fate.waitsFor.contains(name) { fate.waitsFor.append(name) }
             case .conflicted:
                 open += 1
                 isHeldUp = true
@@ -117,7 +120,15 @@ extension Store {
             case .done, .resolved, .coalesced, .cancelled, .superseded, .expired: break
             }
         }
-        if isHeldUp { fate.wait = open } else { fate.goOn = open }
+        if isHeldUp || !fate.waitsFor.isEmpty { fate.wait = open } else { fate.goOn = open }
         return fate
+    }
+
+    /// The open conflicts of older mutations of a member's record. The list waits for them as for its own.
+    private func disputes(before member: OutboxRow, of group: ClosedRange<Int64>) throws(StoreError) -> [String] {
+        guard let rid = member.rid, ledger.count(.conflicted) > 0 else { return [] }
+        return try database.all(
+            "SELECT * FROM conflict WHERE rid = ? AND state < 2 AND seq < ? ORDER BY cid", .int(rid), .int(group.lowerBound)
+        ) { row throws(StoreError) in ConflictRow(row).name }
     }
 }
