@@ -57,6 +57,29 @@ struct ListDisputeTests {
         #expect(try agent.store.verify() == [])
     }
 
+    // Fault: the decision took the change of the list in and went by itself, so the hub could refuse it and have the rest of the list.
+    @Test("A decision that brings a record back with a change of a later list goes with the rest of that list")
+    func carriedMember() throws {
+        let agent = try ConflictTests.agent()
+        try agent.update("a", ["finding": "fail"])
+        let keys = try agent.list([
+            TestAgent.mutation(.update, "a", ["note": "later"]), TestAgent.mutation(.create, "b", ["n": 1]),
+        ]).map(\.key)
+        try agent.pull([], deleted: [("a", 9)])
+        #expect(try agent.claim().isEmpty)
+        let answer = try ConflictTests.resolve(agent, .all(.local))
+        #expect(answer.list == AtomicListFate(goOn: 2, wait: 0, letGo: 0, waitsFor: []))
+        let batch = try agent.claim()
+        #expect(batch.map(\.key) == [try #require(answer.mutation), keys[1]] && batch.map(\.action) == [.create, .create])
+        #expect(Set(batch.map(\.group)).count == 1 && batch[0].group != nil)
+        #expect(try agent.store.verify() == [])
+        let refusal = Problem("group-rejected", status: 409, detail: "another mutation of its atomic list was rejected")
+        try agent.answer(
+            .rejected(batch[0].key), PushResult(key: batch[1].key, verdict: .rejected(refusal, current: nil)))
+        #expect(try agent.states([batch[0].key] + keys) == ["rejected", "coalesced", "rejected"])
+        #expect(try agent.view("b") == nil && agent.store.verify() == [])
+    }
+
     @Test("It waits until all of its disputes are decided, then all of it goes in one commit, each decision in its place")
     func waitsForAll() throws {
         let (agent, keys) = try agent(["a", "b"])

@@ -74,7 +74,10 @@ extension Store {
             // A decision may depend on a refused change. Then it falls now with its list, and the answer says so.
             try endTies()
             try closeAnswered()
-            ending.list = try row.group.map { group throws(StoreError) in try listFate(group) }
+            var list = row.group
+            // A decision may have joined the list of a later change.
+            if list == nil, let key = ending.mutation, let seq = try seq(of: key) { list = try outboxRow(seq)?.group }
+            ending.list = try list.map { list throws(StoreError) in try listFate(list) }
             var entry: JSONObject = ["conflict": .string(conflict.name), "mutation": ending.mutation.map { .string($0.text) } ?? .null]
             entry["choice"] = .object(choices.json)
             if decision.letsGoOfList { entry["whole"] = true }
@@ -166,7 +169,8 @@ extension Store {
             let action: NewMutation.Action =
                 content.action == .create ? .upsert : content.action == .delete ? .delete : .update
             let name = try recordID(of: row)
-            let list = try openList(of: row)
+            var list = try openList(of: row)
+            if list == nil { list = try openList(of: carried) }
             var mutation = NewMutation(
                 action, names.entity(row.eid), name, data: content.data, unset: content.unset, operations: content.operations,
                 priority: row.priority, dependsOn: try liveDependencies(of: payload), author: decision?.author ?? payload?.author)
@@ -298,6 +302,15 @@ extension Store {
             }
         }
         return carried
+    }
+
+    /// The atomic list of a change that a decision carries: the decision joins it, because the rest of the list must not go without the
+    /// change. Only the first one, if it carries changes of several lists.
+    private func openList(of carried: [Carried]) throws(StoreError) -> EnqueueGroup? {
+        for (seq, _) in carried {
+            if let row = try outboxRow(seq), let list = try openList(of: row) { return list }
+        }
+        return nil
     }
 
     /// Removes from the content the fields that later mutations change. The new mutation is sent after them, and their values must still be
