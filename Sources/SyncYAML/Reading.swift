@@ -40,10 +40,12 @@ package struct Reading: Sendable {
             return report(node.position, problem: "has no value", expected: expected + ", or no such line")
         }
         if hidesValue { return report(node.position, problem: "the value is not accepted", expected: expected) }
+        var shown = node.shown
+        // The whole file is one text. It may be a file of another kind, such as that of a token.
+        if path.isEmpty, case .scalar = node.content { shown = "a text" }
         errors.append(
             ConfigurationError(
-                at: node.position, key: path, value: node.shown, problem: "is not accepted", expected: expected,
-                nearest: nearest))
+                at: node.position, key: path, value: shown, problem: "is not accepted", expected: expected, nearest: nearest))
     }
 
     /// Reports an error of the present key, or of a key below it.

@@ -101,6 +101,8 @@ struct FormatTests {
                 "- 5\n",
                 "f:1:1: a list is not accepted, expected a mapping with the keys limit, count, word, secret, inner"
             ),
+            // The file of a token, where one of settings was meant.
+            ("est_5eCr3t\n", "f:1:1: a text is not accepted, expected a mapping with the keys limit, count, word, secret, inner"),
         ])
     func messages(text: String, message: String) {
         #expect(readSample(text).errors.map(\.description) == [message])
