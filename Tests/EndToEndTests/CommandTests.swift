@@ -252,11 +252,15 @@ extension EndToEnd {
                 let members = try await Child.run(nobody, in: "/tmp")
                 #expect(members.status == 77 && members.talk.contains("the members of the group daemon"), "\(members.talk)")
                 #expect(members.talk.contains("sudo usermod -aG daemon nobody, then log in again"), "\(members.talk)")
-                for words in [["token", "list"], ["grants"], ["stats"]] {
-                    let refused = try await Child.run(
-                        Array(nobody.prefix(6)) + [Programs.agenthub] + words + ["--data", "\(stand.folder)/hub"], in: "/tmp")
-                    #expect(
-                        refused.status == 77 && refused.talk.contains("Run the command as the hub's user"), "\(words): \(refused.talk)")
+                // The folder is open and the tokens are not, then the folder is as a hub makes it.
+                for (mode, commands) in [(0o755, [["token", "list"], ["grants"]]), (0o700, [["token", "list"], ["grants"], ["stats"]])] {
+                    chmod("\(stand.folder)/hub", mode_t(mode))
+                    for words in commands {
+                        let refused = try await Child.run(
+                            Array(nobody.prefix(6)) + [Programs.agenthub] + words + ["--data", "\(stand.folder)/hub"], in: "/tmp")
+                        #expect(refused.status == 77, "\(words) at \(String(mode, radix: 8)): \(refused.talk)")
+                        #expect(refused.talk.contains("Run the command as the hub's user"), "\(words): \(refused.talk)")
+                    }
                 }
             }
         }
