@@ -245,7 +245,7 @@ extension EndToEnd {
                 #expect(owners.status == 77 && owners.talk.contains("Only root and its owner may"), "\(owners.talk)")
                 chmod(stand.socketPath, 0o660)
                 let groups = try await Child.run(nobody, in: "/tmp")
-                // A member of the group root may read far more than the socket, so nobody is told to become one.
+                // A member of the group root may read far more than the socket, so no message tells a person to become one.
                 #expect(groups.status == 77 && groups.talk.contains("Only root and its owner may. To let others in"), "\(groups.talk)")
                 #expect(!groups.talk.contains("usermod"), "\(groups.talk)")
                 #expect(chown(stand.socketPath, 0, 1) == 0)
