@@ -53,7 +53,7 @@ extension Store {
         var into: MutationKey?
         if let older = row?.into, state == .coalesced || state == .cancelled {
             into = try self.key(ofSeq: older).map { MutationKey(trusted: $0) }
-            // What was merged into an older one has become what that one has become.
+            // A mutation that was merged into an older one has the state of that one.
             if state == .coalesced { state = try outboxRow(older)?.state ?? .done }
         }
         let isEvent = rules[name.entity]?.kind == .event
