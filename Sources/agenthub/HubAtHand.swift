@@ -72,13 +72,12 @@ extension HubAtHand {
     /// Publishes a set of records, all of it or nothing.
     ///
     /// - Parameter firstLine: The number of the first line in its file, for messages.
-    /// - Returns: The number of records.
-    func publish(_ lines: [UInt8], firstLine: Int, to entity: EntityName) throws(PublishFailure) -> Int {
+    func publish(_ lines: [UInt8], firstLine: Int, to entity: EntityName) throws(PublishFailure) -> Hub.Published {
         switch self {
         case .serving(let socket): return try Self.publish(lines, firstLine: firstLine, to: entity, by: socket)
         case .own(let hub, _):
             do throws(Hub.PublishFailure) {
-                return try hub.publish(PublishedLines(lines, firstLine: firstLine), to: entity, at: SystemClocks().now().wall).count
+                return try hub.publish(PublishedLines(lines, firstLine: firstLine), to: entity, at: SystemClocks().now().wall)
             } catch {
                 switch error {
                 case .line(let fault): throw PublishFailure(status: 65, line: fault.line, detail: fault.detail)
@@ -92,12 +91,13 @@ extension HubAtHand {
 
     private static func publish(
         _ lines: [UInt8], firstLine: Int, to entity: EntityName, by socket: HubSocket
-    ) throws(PublishFailure) -> Int {
+    ) throws(PublishFailure) -> Hub.Published {
         switch socket.post("/v1/operator/publish?entity=\(entity)&line=\(firstLine)", lines) {
         case .success(let answer):
             // A body that cannot be read is no count.
-            if answer.status == 200, let count = (try? JSONReader.read(answer.body))?.object?["published"]?.int {
-                return Int(clamping: count)
+            if answer.status == 200, let object = (try? JSONReader.read(answer.body))?.object, let count = object["published"]?.int {
+                let (unshared, head) = (object["unshared"]?.int ?? 0, object["head"]?.int ?? 0)
+                return Hub.Published(count: Int(clamping: count), unshared: Int(clamping: unshared), head: head)
             }
             let problem = Problem(answer)
             guard let line = problem.members["line"]?.int else { throw PublishFailure(status: 73, detail: problem.detail) }

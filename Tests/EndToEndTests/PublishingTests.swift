@@ -19,6 +19,24 @@ extension EndToEnd {
 
         private static func order(_ number: Int, _ title: String = "A") -> String { #"{"id":"w-\#(number)","data":{"title":"\#(title)"}}"# }
 
+        @Test("A record without a value in the scope fields is told, beside a running hub and without one")
+        func unshared() async throws {
+            try await Stand.with(hubEntities: "  work_orders: { scope: [site] }", agent: false) { stand in
+                let shared = #"{"id":"w-1","data":{"site":"s-1"}}"#
+                let no = "no value in the scope fields of work_orders, so no device receives"
+                let next = "To see the settings: agenthub entities history\n"
+                for _ in 0..<2 {
+                    let one = try await hub(["publish", "work_orders", try file([shared, Self.order(2)], stand)], stand)
+                    #expect(one.status == 0 && one.text == "2 records of work_orders\n", "\(one.talk)")
+                    #expect(one.talk == "agenthub: 1 record has \(no) it. \(next)")
+                    let two = try await hub(["publish", "work_orders", try file([Self.order(3), Self.order(4)], stand)], stand)
+                    #expect(two.talk == "agenthub: 2 records have \(no) them. \(next)")
+                    await stand.stopHub()
+                }
+                #expect(try await hub(["publish", "work_orders", try file([shared], stand)], stand).talk.isEmpty)
+            }
+        }
+
         @Test("Records are published beside a running hub, and are at the device with its next sync")
         func beside() async throws {
             try await Stand.with { stand in

@@ -149,7 +149,9 @@ final class OperatorHandler: HTTPHandler {
         answer(exchange) { hub, now in
             do throws(Hub.PublishFailure) {
                 let published = try hub.publish(lines, to: entity, at: now)
-                let object: JSONObject = ["published": .int(Int64(published.count)), "head": .int(published.head)]
+                let object: JSONObject = [
+                    "published": .int(Int64(published.count)), "unshared": .int(Int64(published.unshared)), "head": .int(published.head),
+                ]
                 return HubResponse(json: JSON.object(object).bytes)
             } catch {
                 return OperatorHandler.refusal(error)

@@ -6,8 +6,14 @@ extension Hub {
     package struct Published: Sendable, Hashable {
         /// Number of records.
         package var count: Int
+        /// Records among them that no device receives, because they have no value in the scope fields of their entity.
+        package var unshared = 0
         /// The newest commit number.
         package var head: Int64
+
+        package init(count: Int, unshared: Int = 0, head: Int64) {
+            (self.count, self.unshared, self.head) = (count, unshared, head)
+        }
     }
 
     /// The reason why nothing of a set was published.
@@ -34,7 +40,7 @@ extension Hub {
             return try transact(isReported: { fault == nil }) { () throws(DatabaseError) in
                 try openIfNeeded(at: now)
                 switch try publish(slices, to: entity, at: now) {
-                case .success(let count): return Published(count: count, head: state.head)
+                case .success(let published): return published
                 case .failure(let found):
                     fault = found
                     throw DatabaseError(.other, doing: "publish line \(found.line)", detail: found.detail)
@@ -46,18 +52,22 @@ extension Hub {
         }
     }
 
-    /// - Returns: The number of records.
     private func publish(
         _ slices: PublishedSlices, to entity: EntityName, at now: Timestamp
-    ) throws(DatabaseError) -> Result<Int, PublishedLines.Fault> {
+    ) throws(DatabaseError) -> Result<Published, PublishedLines.Fault> {
         // The transaction may be repeated, from the first slice on.
-        var (slices, count) = (slices, 0)
+        var (slices, published) = (slices, Published(count: 0, head: 0))
+        let rules = settings.rules[entity] ?? EntityRules()
         while !slices.present.isEmpty {
             if let fault = try publish(slices.present, to: entity, at: now) { return .failure(fault) }
-            count += slices.present.count
+            published.count += slices.present.count
+            if rules.isScoped {
+                published.unshared += slices.present.count { line in line.data.map { rules.scopes(of: $0).isEmpty } ?? false }
+            }
             do throws(PublishedLines.Fault) { try slices.advance() } catch { return .failure(error) }
         }
-        return .success(count)
+        published.head = state.head
+        return .success(published)
     }
 
     private func publish(

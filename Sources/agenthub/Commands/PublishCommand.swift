@@ -33,8 +33,14 @@ struct PublishCommand: ParsableCommand {
         do {
             let hub = try HubAtHand(folder)
             defer { hub.close() }
-            let records = try publish(source, with: hub)
-            try Say.result("\(PlainText.count(records, "record")) of \(entity)")
+            let published = try publish(source, with: hub)
+            try Say.result("\(PlainText.count(published.records, "record")) of \(entity)")
+            if published.unshared > 0 {
+                let (have, them) = published.unshared == 1 ? ("has", "it") : ("have", "them")
+                Say.error(
+                    "\(PlainText.count(published.unshared, "record")) \(have) no value in the scope fields of \(entity), so no device "
+                        + "receives \(them). To see the settings: agenthub entities history")
+            }
         } catch let error as HubError {
             throw Failure(error)
         }
@@ -51,8 +57,7 @@ struct PublishCommand: ParsableCommand {
         try source.rewind()
     }
 
-    /// - Returns: The number of records.
-    private func publish(_ source: PublishFile, with hub: HubAtHand) throws(Failure) -> Int {
+    private func publish(_ source: PublishFile, with hub: HubAtHand) throws(Failure) -> PublishProgress {
         var done = PublishProgress()
         func publish(_ piece: PublishFile.Piece) throws(Failure) {
             do throws(HubAtHand.PublishFailure) {
@@ -66,17 +71,20 @@ struct PublishCommand: ParsableCommand {
         } else {
             while let piece = try source.next() { try publish(piece) }
         }
-        return done.records
+        return done
     }
 }
 
 /// The part of a file that is published.
 struct PublishProgress {
     private(set) var records = 0
+    /// Records among them that no device receives.
+    private(set) var unshared = 0
     private var lastLine = 0
 
-    mutating func add(_ records: Int, upTo lastLine: Int) {
-        self.records += records
+    mutating func add(_ published: Hub.Published, upTo lastLine: Int) {
+        records += published.count
+        unshared += published.unshared
         self.lastLine = lastLine
     }
 

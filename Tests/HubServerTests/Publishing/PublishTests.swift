@@ -42,6 +42,20 @@ struct PublishTests {
         #expect(pages.flatMap(\.records).count == count && Set(pages.flatMap(\.records).map(\.record.version)).count == count)
     }
 
+    // Fault: the office took them for delivered, and no device got them.
+    @Test("Records without a value in the scope fields are counted, because no device receives them")
+    func unshared() throws {
+        var rules = EntityRules()
+        rules.declaredScope = ["site"]
+        let bench = try HubBench(rules: RuleBook([Self.forms: rules]))
+        let lines = [
+            #"{"id":"f-1","data":{"site":"s-1"}}"#, #"{"id":"f-2","data":{"title":"A"}}"#, #"{"id":"f-3","data":{"site":null}}"#,
+            #"{"id":"f-4"}"#,
+        ]
+        let published = try bench.hub.publish(Self.lines(lines), to: Self.forms, at: bench.now)
+        #expect(published == Hub.Published(count: 4, unshared: 2, head: 4))
+    }
+
     @Test("The later of two lines about one record counts; a line without data deletes; empty lines are skipped")
     func order() throws {
         let bench = try HubBench()
