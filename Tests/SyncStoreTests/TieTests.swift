@@ -500,8 +500,8 @@ struct TieTests {
         #expect(try agent.store.verify() == [])
     }
 
-    @Test("An atomic list that depends on a refused mutation is answered as rejected, with its records as they are without it")
-    func fallenList() throws {
+    /// The hub has accepted the site `o`, and refused the site `s`.
+    private func agentWithRefusedSite() throws -> TestAgent {
         let agent = try agent()
         let other = try site(agent, "o")
         _ = try agent.claim()
@@ -509,6 +509,12 @@ struct TieTests {
         let parent = try site(agent)
         _ = try agent.claim()
         try agent.answer(.rejected(parent))
+        return agent
+    }
+
+    @Test("An atomic list that depends on a refused mutation is answered as rejected, with its records as they are without it")
+    func fallenList() throws {
+        let agent = try agentWithRefusedSite()
         let list = [
             TestAgent.mutation(.update, "o", ["x": 1], entity: "site"),
             TestAgent.mutation(.create, "v", ["site": "s"], entity: "visit"),
@@ -529,13 +535,7 @@ struct TieTests {
 
     @Test("The retry of an atomic list that still depends on a refused mutation is answered as rejected")
     func fallenRetry() throws {
-        let agent = try agent()
-        let other = try site(agent, "o")
-        _ = try agent.claim()
-        try agent.answer(.accepted(other, 1))
-        let parent = try site(agent)
-        _ = try agent.claim()
-        try agent.answer(.rejected(parent))
+        let agent = try agentWithRefusedSite()
         let list = try agent.list([
             TestAgent.mutation(.update, "o", ["x": 1], entity: "site"),
             TestAgent.mutation(.create, "v", ["site": "s"], entity: "visit"),

@@ -17,7 +17,7 @@ struct EnqueueCommand: AgentCommand {
     )
 
     @OptionGroup var global: GlobalOptions
-    @Argument(help: "The entity, by its name: 1 to 64 characters out of A-Z a-z 0-9 . _ : -.") var entity: EntityName
+    @Argument(help: .entity) var entity: EntityName
     @Argument(help: "The record's id: 1 to 64 characters out of A-Z a-z 0-9 . _ : -. Without it the agent makes one (create only).")
     var id: RecordID?
     @Option(help: "create, update, upsert or delete. Default: upsert with an id, create without.")

@@ -20,7 +20,7 @@ struct FormCommand: ParsableCommand {
                 """)
 
         @OptionGroup var global: GlobalOptions
-        @Argument(help: "The entity, by its name: 1 to 64 characters out of A-Z a-z 0-9 . _ : -.") var entity: EntityName
+        @Argument(help: .entity) var entity: EntityName
         @Argument(help: "The record's id.") var id: RecordID
 
         func run(_ session: Session) async throws -> Int32 {

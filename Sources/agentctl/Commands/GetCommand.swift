@@ -20,7 +20,7 @@ struct GetCommand: AgentCommand {
     )
 
     @OptionGroup var global: GlobalOptions
-    @Argument(help: "The entity, by its name: 1 to 64 characters out of A-Z a-z 0-9 . _ : -.") var entity: EntityName
+    @Argument(help: .entity) var entity: EntityName
     @Argument(help: "The record's id.") var id: RecordID?
     @Option(help: "merged (with open changes), server (as the hub has it), or both.") var view: RecordView = .merged
     @Flag(help: "Ask the hub for the document if it is not kept on this device.") var fetch = false

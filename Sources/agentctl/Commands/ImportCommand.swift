@@ -18,7 +18,7 @@ struct ImportCommand: AgentCommand {
             """)
 
     @OptionGroup var global: GlobalOptions
-    @Argument(help: "The entity, by its name: 1 to 64 characters out of A-Z a-z 0-9 . _ : -.") var entity: EntityName
+    @Argument(help: .entity) var entity: EntityName
     @Argument(help: "FILE.csv, FILE.ndjson, or - for standard input.") var file: String
     @Option(help: "csv or ndjson. Default: by the file's name; ndjson for standard input.") var format: ImportPlan.Format?
     @Option(help: "create, update, upsert or delete.") var action: NewMutation.Action = .create

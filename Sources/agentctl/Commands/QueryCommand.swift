@@ -14,7 +14,7 @@ struct QueryCommand: AgentCommand {
             """)
 
     @OptionGroup var global: GlobalOptions
-    @Argument(help: "The entity, by its name: 1 to 64 characters out of A-Z a-z 0-9 . _ : -.") var entity: EntityName
+    @Argument(help: .entity) var entity: EntityName
     @Option(
         name: .customLong("where"),
         help: ArgumentHelp(

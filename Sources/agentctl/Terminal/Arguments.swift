@@ -4,6 +4,10 @@ import SyncCore
 
 // Values of the product as arguments. A value that cannot be read is a usage error, exit 64.
 
+extension ArgumentHelp {
+    static let entity: ArgumentHelp = "The entity, by its name: 1 to 64 characters out of A-Z a-z 0-9 . _ : -."
+}
+
 extension Identifier: ExpressibleByArgument {
     init?(argument: String) { self.init(argument) }
 }

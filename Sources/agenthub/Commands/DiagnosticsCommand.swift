@@ -44,7 +44,7 @@ struct ShowReports: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "show", abstract: "Print a device's latest report as the device sent it.")
 
-    @Argument(help: "The id of the device: 1 to 64 characters out of A-Z a-z 0-9 . _ : -.") var device: DeviceID
+    @Argument(help: .device) var device: DeviceID
     @Option(help: "Number of another report than the latest.") var number: Int64?
     @OptionGroup var folder: DataFolder
 

@@ -12,7 +12,7 @@ struct GrantCommand: ParsableCommand {
             "A device receives a record when one of the record's scopes is one of the device's. Records that exist already come with its "
             + "next pull. A scope whose value is the id of the device belongs to the device without a grant.")
 
-    @Argument(help: "The id of the device: 1 to 64 characters out of A-Z a-z 0-9 . _ : -.") var device: DeviceID
+    @Argument(help: .device) var device: DeviceID
     @Argument(help: GrantArgument.help) var grants: [GrantArgument]
     @OptionGroup var folder: DataFolder
 
@@ -100,7 +100,7 @@ struct RevokeCommand: ParsableCommand {
             "With its next pull the records of the scope leave the device. Its unsent changes of them stay on the device, parked. "
             + "agenthub token revoke shuts a device out altogether.")
 
-    @Argument(help: "The id of the device: 1 to 64 characters out of A-Z a-z 0-9 . _ : -.") var device: DeviceID
+    @Argument(help: .device) var device: DeviceID
     @Argument(help: GrantArgument.help) var grants: [GrantArgument]
     @OptionGroup var folder: DataFolder
 

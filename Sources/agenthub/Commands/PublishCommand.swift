@@ -19,7 +19,7 @@ struct PublishCommand: ParsableCommand {
             Beside a running hub the command uses hub.sock in the folder of --data, which is for root and the hub's own user.
             """)
 
-    @Argument(help: "The entity, by its name: 1 to 64 characters out of A-Z a-z 0-9 . _ : -.") var entity: EntityName
+    @Argument(help: .entity) var entity: EntityName
     @Argument(help: "NDJSON file.") var file: String
     @OptionGroup var folder: DataFolder
     @Flag(help: "Publish the whole file in one transaction, or nothing of it.") var atomic = false

@@ -15,7 +15,7 @@ struct AddToken: ParsableCommand {
         commandName: "add", abstract: "Make a token for a device and print it. It is shown only this once.",
         discussion: "A device may have several tokens, so that a new one can be put in place before the old one is revoked.")
 
-    @Argument(help: "The id of the device: 1 to 64 characters out of A-Z a-z 0-9 . _ : -.") var device: DeviceID
+    @Argument(help: .device) var device: DeviceID
     @Option(help: ArgumentHelp("Days until it expires; default: never.", valueName: "days")) var days: Int?
     @OptionGroup var folder: DataFolder
 
@@ -35,7 +35,7 @@ struct EnrolToken: ParsableCommand {
             "Put it into the token file of the device. At its first contact the device exchanges it for a token of its own, which it then "
             + "refreshes in time.")
 
-    @Argument(help: "The id of the device: 1 to 64 characters out of A-Z a-z 0-9 . _ : -.") var device: DeviceID
+    @Argument(help: .device) var device: DeviceID
     @Option(help: ArgumentHelp("Hours in which it can be used.", valueName: "hours")) var hours = 168
     @OptionGroup var folder: DataFolder
 
@@ -118,7 +118,7 @@ struct RevokeToken: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "revoke", abstract: "Revoke all present tokens of a device.")
 
-    @Argument(help: "The id of the device: 1 to 64 characters out of A-Z a-z 0-9 . _ : -.") var device: DeviceID
+    @Argument(help: .device) var device: DeviceID
     @OptionGroup var folder: DataFolder
 
     func run() throws {
@@ -137,7 +137,7 @@ struct ReadmitDevice: ParsableCommand {
             "At its next contact the device exchanges the expired token for the next one, so no visit is necessary. "
             + "agenthub serve --token-grace allows the same to all devices for a time.")
 
-    @Argument(help: "The id of the device: 1 to 64 characters out of A-Z a-z 0-9 . _ : -.") var device: DeviceID
+    @Argument(help: .device) var device: DeviceID
     @Option(help: ArgumentHelp("Days in which it may reconnect.", valueName: "days")) var days = 30
     @OptionGroup var folder: DataFolder
 
@@ -155,6 +155,11 @@ struct ReadmitDevice: ParsableCommand {
         }
         Say.error("\(device) may reconnect within \(PlainText.count(days, "day"))")
     }
+}
+
+extension ArgumentHelp {
+    static let device: ArgumentHelp = "The id of the device: 1 to 64 characters out of A-Z a-z 0-9 . _ : -."
+    static let entity: ArgumentHelp = "The entity, by its name: 1 to 64 characters out of A-Z a-z 0-9 . _ : -."
 }
 
 extension Identifier: ExpressibleByArgument {

@@ -264,7 +264,7 @@ struct ScopeTests {
         #expect(
             try codes(["assignee", "site"], [(.update, "a"), (.delete, "b"), (.update, "c")]) == ["deleted", "accepted", "forbidden"],
             "c was of others")
-        // Nobody knows who was the assignee of a deleted record. So it is of no device any more, and its site is forgotten as well.
+        // The assignee of a deleted record is not known any more. So it is of no device any more, and its site is forgotten as well.
         #expect(try codes(["assignee"], [(.update, "a")]) == ["forbidden"])
         #expect(try codes(["site"], [(.update, "a")]) == ["forbidden"])
     }
