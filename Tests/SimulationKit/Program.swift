@@ -9,6 +9,9 @@ package struct Program: Sendable, CustomStringConvertible {
         /// A device overwrites its own words in a text. Sent alone, the hub keeps the words as an addition; coalesced, they never reach
         /// it.
         package static let textsWrittenOver = false
+        /// A device adds an element that its record has, and another one has removed it and pulls before it pushes. The removal rests on
+        /// the pulled version then, so it takes away the addition that its person had not seen (PROTOCOL D2).
+        package static let elementsAddedAgain = false
     }
 
     package enum Act: Hashable, Sendable {
@@ -128,6 +131,10 @@ package struct Program: Sendable, CustomStringConvertible {
                 steps[device] = steps[device].enumerated().filter { place, step in
                     place == first || step.act != .rewrite && step.act != .line
                 }.map(\.element)
+            }
+            if !Allows.elementsAddedAgain, purpose == .order, isShared, pullsFirst {
+                let removal = steps[device].firstIndex { $0.act == .remove("red") || $0.act == .toggle("red") } ?? steps[device].count
+                steps[device] = steps[device].enumerated().filter { $0 > removal || $1.act != .add("red") }.map(\.element)
             }
         }
     }
