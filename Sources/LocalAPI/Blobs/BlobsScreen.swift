@@ -19,7 +19,9 @@ package enum BlobsScreen {
 
     private static func cells(_ item: BlobItem) -> [String] {
         let link = item.links.first.map { "\($0.record) \($0.field)" } ?? ""
-        return [item.id, way(item), state(item), "\(item.percent) %", SizeText.readable(item.size), item.type, item.filename, link]
+        // Bytes that came and left are told here: a person who sees `fetched` expects them. Bytes that were uploaded are safe at the hub.
+        let standing = state(item) + (item.state == FetchState.fetched.word && !item.isKept ? ", not kept" : "")
+        return [item.id, way(item), standing, "\(item.percent) %", SizeText.readable(item.size), item.type, item.filename, link]
     }
 
     package static func show(_ item: BlobItem, width: Int) -> [String] {
