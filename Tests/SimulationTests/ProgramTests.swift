@@ -5,10 +5,12 @@ import Testing
 /// Small programs of two devices on the real stores and the real hub: what must come to the same comes to the same.
 ///
 /// `SIMULATION_PROGRAMS` says how many of each kind, 400 of joined edits and 1,000 of orders if not said; `EDGE_SYNC_LONG` makes it 10,000.
+/// `SIMULATION_FIRST` is the first seed, 1 if not said.
 @Suite("Programs")
 struct ProgramTests {
     private static func seeds(_ count: UInt64) -> Range<UInt64> {
-        1..<1 + (Environment.number("SIMULATION_PROGRAMS") ?? (Environment.text("EDGE_SYNC_LONG") == nil ? count : 10_000))
+        let first = Environment.number("SIMULATION_FIRST") ?? 1
+        return first..<first + (Environment.number("SIMULATION_PROGRAMS") ?? (Environment.text("EDGE_SYNC_LONG") == nil ? count : 10_000))
     }
 
     @Test("Edits that become one end in the same record as edits that go alone")

@@ -55,6 +55,26 @@ struct PullTests {
         #expect(try agent.store.verify() == [])
     }
 
+    @Test(
+        "Of two edits of one field that wait, the later one is sent although the hub has its value: it follows the earlier one",
+        arguments: [false, true])
+    func backToTheHubsValue(isFirstUnderWay: Bool) throws {
+        let agent = try TestAgent()
+        try agent.pull([("a", 1, ["v": 1])])
+        let first = try agent.update("a", ["w": 2]).key
+        if isFirstUnderWay { #expect(try agent.claim(1).map(\.key) == [first]) }
+        let mutation = NewMutation(.update, EntityName(trusted: "audit"), RecordID(trusted: "a"), unset: ["w"], coalesces: false)
+        let second = try agent.enqueue(mutation).key
+        try agent.pull([("a", 2, ["v": 9])])
+        #expect(try agent.view("a") == #"{"v":9}"#)
+        if !isFirstUnderWay { #expect(try agent.claim(1).map(\.key) == [first]) }
+        try agent.answer(.accepted(first, 3))
+        #expect(try agent.claim().map(\.key) == [second])
+        try agent.answer(.accepted(second, 4))
+        #expect(try agent.view("a") == #"{"v":9}"#)
+        #expect(try agent.store.verify() == [])
+    }
+
     @Test("A record that is twice in a page ends as its newest")
     func twice() throws {
         let agent = try TestAgent()

@@ -31,7 +31,7 @@ extension Rebase.Pass {
             return drop(field)
         }
         if value == theirs, !isCount, !isMore(field, value) {
-            if !countsAgain(field, value, theirs) { drop(field) }
+            if !hub.overwritten.contains(JSONString(field)), !countsAgain(field, value, theirs) { drop(field) }
             return
         }
         // Members are compared by their own times, which only the hub knows. The members of a create apply to an empty object.

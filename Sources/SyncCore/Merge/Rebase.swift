@@ -39,6 +39,9 @@ package enum Rebase {
         package var fieldHLC: [String: HybridTime]
         /// Values that earlier mutations put there and that may be at the hub already; they are no news.
         package var expected: [String: Set<JSON?>] = [:]
+        /// Fields that earlier mutations write and that are not at the hub for certain. A later value is sent there even if it equals the
+        /// hub's: without it the earlier one would be the last.
+        package var overwritten: Set<JSONString> = []
         /// Values of the hub that people are asked about already. A later change of the same field does not ask again.
         package var asked: [String: Set<JSON?>] = [:]
         /// Elements of sets that earlier mutations put there and that may be at the hub already.

@@ -91,6 +91,8 @@ extension Store {
             for field in content.unset { hubSide.expected[field, default: []].insert(nil) }
             for operation in content.operations where operation.kind == .add { hubSide.expectedElements.insert(operation.elementName) }
         }
+        // What goes to the hub before a later mutation, unless people are asked about it.
+        func addOverwritten(by content: MutationContent) { hubSide.overwritten.formUnion(content.fields.map { JSONString($0) }) }
         addAsked(asked)
         for content in own { addExpected(by: content) }
         var hasDeleted = false
@@ -116,10 +118,15 @@ extension Store {
             } else if !isFree {
                 // Frozen: the hub decides about it. It may have it already, or is to find what its author had not seen.
                 addExpected(by: content)
+                addOverwritten(by: content)
             } else {
                 let outcome = Rebase.decide(local(payload, content), against: hubSide, rules: rules)
                 try apply(outcome, to: open.row, payload, content, known: known, remote, &records)
-                if case .isDisputed(_, let fields) = outcome.verdict { addAsked(fields) }
+                switch outcome.verdict {
+                case .stays: addOverwritten(by: outcome.content)
+                case .isDisputed(_, let fields): addAsked(fields)
+                case .isSuperseded, .isRejected: break
+                }
                 hasFallen = outcome.verdict.isRejected || outcome.verdict == .isSuperseded
                 // It brings the record back, or people will be asked about it; later mutations are based on it.
                 if remote.record == nil, outcome.content.action == .create, outcome.verdict != .isSuperseded,

@@ -31,6 +31,17 @@ struct RebaseTests {
         #expect(outcome == .init(verdict: .stays, content: Self.update(["f": 2])))
     }
 
+    @Test("A value that equals the hub's stays behind an earlier change of its field, and is dropped otherwise", arguments: [true, false])
+    func overwritten(isBehind: Bool) {
+        let content = MutationContent(.update, data: ["c": 3], unset: ["w"])
+        let outcome = Self.decide(content, known: ["c": 1], remote: ["c": 3], at: 400, fields: ["c": .client]) { _, hubSide in
+            hubSide.isTouched = true
+            if isBehind { hubSide.overwritten = [JSONString("c"), JSONString("w")] }
+        }
+        #expect(outcome.verdict == (isBehind ? .stays : .isSuperseded))
+        #expect(outcome.content.data == (isBehind ? ["c": 3] : [:]) && outcome.content.unset == (isBehind ? ["w"] : []))
+    }
+
     @Test("A create that brings a record back names the former values, whatever was learned while it was under way")
     func broughtBack() {
         let content = MutationContent(.create, data: ["n": 6, "a": ["x", "y"]], base: ["n": 1, "a": ["x"]])
