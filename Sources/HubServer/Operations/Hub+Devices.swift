@@ -61,21 +61,26 @@ package struct HubDevice: Hashable, Sendable {
 extension HubInspector {
     /// The devices that have connected, by id; or one of them.
     package func devices(_ wanted: DeviceID? = nil, at now: Timestamp) throws(HubError) -> [HubDevice] {
+        try reading { (_) throws(DatabaseError) in try store.devices(wanted, at: now) }
+    }
+}
+
+extension HubStore {
+    /// The devices that have connected, by id; or one of them.
+    func devices(_ wanted: DeviceID?, at now: Timestamp) throws(DatabaseError) -> [HubDevice] {
         let since = now.advanced(by: .zero - Hub.twinWindow).milliseconds
-        return try reading { (database) throws(DatabaseError) in
-            try database.all(
-                """
-                SELECT d.id, d.first_seen_ms, d.last_seen_ms, d.agent, d.platform, d.replica, d.waiting, d.waiting_at_ms,
-                  d.config_seen, d.applied, d.duplicates, d.conflicts, d.rejected, d.retried, c.max_seq, c.acked_seq,
-                  (SELECT count(*) FROM replica r WHERE r.device = d.id),
-                  (SELECT coalesce(sum(r.returns), 0) FROM replica r WHERE r.device = d.id),
-                  (SELECT count(*) FROM replica r
-                    WHERE r.device = d.id AND r.returns >= \(HubStore.ReplicaRow.returnsOfTwins) AND r.last_seen_ms >= ?2),
-                  (SELECT max(g.at_ms) FROM diagnostics g WHERE g.device = d.id), k.since_ms, k.entity
-                FROM device d LEFT JOIN replica c ON c.device = d.id AND c.id = d.replica LEFT JOIN device_keeping k ON k.device = d.id
-                WHERE CAST(?1 AS TEXT) IS NULL OR d.id = ?1 ORDER BY d.id
-                """, wanted.map { .text($0.text) } ?? .null, .int(since), read: HubInspector.device)
-        }
+        return try database.all(
+            """
+            SELECT d.id, d.first_seen_ms, d.last_seen_ms, d.agent, d.platform, d.replica, d.waiting, d.waiting_at_ms,
+              d.config_seen, d.applied, d.duplicates, d.conflicts, d.rejected, d.retried, c.max_seq, c.acked_seq,
+              (SELECT count(*) FROM replica r WHERE r.device = d.id),
+              (SELECT coalesce(sum(r.returns), 0) FROM replica r WHERE r.device = d.id),
+              (SELECT count(*) FROM replica r
+                WHERE r.device = d.id AND r.returns >= \(HubStore.ReplicaRow.returnsOfTwins) AND r.last_seen_ms >= ?2),
+              (SELECT max(g.at_ms) FROM diagnostics g WHERE g.device = d.id), k.since_ms, k.entity
+            FROM device d LEFT JOIN replica c ON c.device = d.id AND c.id = d.replica LEFT JOIN device_keeping k ON k.device = d.id
+            WHERE CAST(?1 AS TEXT) IS NULL OR d.id = ?1 ORDER BY d.id
+            """, wanted.map { .text($0.text) } ?? .null, .int(since), read: HubStore.device)
     }
 
     private static func device(_ row: any DatabaseRow) -> HubDevice {

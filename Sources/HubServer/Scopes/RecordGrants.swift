@@ -12,14 +12,21 @@ extension HubInspector {
     ///
     /// - Parameter device: `nil`: those of all devices.
     package func recordGrants(of device: DeviceID? = nil) throws(HubError) -> [RecordGrant] {
-        try reading { (database) throws(DatabaseError) in
-            let columns = "SELECT device, field, value, entity, id FROM record_grant"
-            guard let device else {
-                return try database.all("\(columns) ORDER BY device, field, value, entity, id", read: RecordGrant.init)
-            }
-            return try database.all(
-                "\(columns) WHERE device = ? ORDER BY field, value, entity, id", .text(device.text), read: RecordGrant.init)
+        try reading { (_) throws(DatabaseError) in try store.grantsByRecords(to: device) }
+    }
+}
+
+extension HubStore {
+    /// The grants that records give at present, by device, scope and record.
+    ///
+    /// - Parameter device: `nil`: those of all devices.
+    func grantsByRecords(to device: DeviceID?) throws(DatabaseError) -> [RecordGrant] {
+        let columns = "SELECT device, field, value, entity, id FROM record_grant"
+        guard let device else {
+            return try database.all("\(columns) ORDER BY device, field, value, entity, id", read: RecordGrant.init)
         }
+        return try database.all(
+            "\(columns) WHERE device = ? ORDER BY field, value, entity, id", .text(device.text), read: RecordGrant.init)
     }
 }
 

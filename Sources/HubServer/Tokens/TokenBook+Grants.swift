@@ -136,7 +136,7 @@ extension TokenBook.Grant.Kind: CustomStringConvertible {
 }
 
 extension Grants {
-    fileprivate init(_ kinds: [TokenBook.Grant.Kind]) {
+    init(_ kinds: [TokenBook.Grant.Kind]) {
         self.init()
         for kind in kinds {
             switch kind {
