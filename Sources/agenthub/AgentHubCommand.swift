@@ -17,9 +17,9 @@ struct AgentHubCommand: ParsableCommand {
             """,
         version: "agenthub \(ProductVersion.text)",
         subcommands: [
-            ServeCommand.self, TokenCommand.self, GrantCommand.self, RevokeCommand.self, GrantsCommand.self, DevicesCommand.self,
-            StatsCommand.self, LostCommand.self, DiagnosticsCommand.self, EntitiesCommand.self, ExportCommand.self, PublishCommand.self,
-            FilesCommand.self, BackupCommand.self, RestoreCommand.self,
+            ServeCommand.self, TokenCommand.self, GrantCommand.self, RevokeCommand.self, GrantsCommand.self, WhyCommand.self,
+            DevicesCommand.self, StatsCommand.self, LostCommand.self, DiagnosticsCommand.self, EntitiesCommand.self, ExportCommand.self,
+            PublishCommand.self, FilesCommand.self, BackupCommand.self, RestoreCommand.self,
             ConformanceCommand.self,
         ])
 

@@ -126,6 +126,54 @@ extension EndToEnd {
             }
         }
 
+        // Fault: no command told why a device lacks a record, so an operator compared scopes and grants by hand.
+        @Test("agenthub why names the reason for which a device lacks a record, and the grant after which the device has it")
+        func why() async throws {
+            try await Stand.with(entities: "  work_orders: { kind: record }", hubEntities: Self.entities) { stand in
+                let orders = "\(stand.folder)/orders.ndjson"
+                try Stand.write(#"{"id":"w-1","data":{"site":"s-3"}}"# + "\n" + #"{"id":"w-2","data":{"n":1}}"# + "\n", to: orders)
+                #expect(try await hub(["publish", "work_orders", orders], stand).status == 0)
+                let device = Stand.device
+                #expect(try await stand.agentctl("sync", "--wait").status == 0)
+                let lacking = try await hub(["why", device, "work_orders/w-1"], stand)
+                #expect(lacking.status == 0 && lacking.talk.isEmpty, "\(lacking.talk)")
+                let rows = lacking.text.replacing(/\d{4}-\d\d-\d\dT[\d:.]+Z/, with: "T")
+                #expect(
+                    rows == """
+                        record   work_orders/w-1, version 1, changed T by hub
+                        scopes   site=s-3
+                        device   \(device), last contact T
+                        has      assignee=\(device), site=\(device)  by its id
+                        verdict  \(device) does not receive it, because none of the record's scopes is one of the device's
+                        next     agenthub grant \(device) site=s-3  # \(device) then receives all records with site=s-3
+
+                        """)
+                // The proposed command does what it says.
+                let json = try JSONReader.read(try await hub(["why", device, "work_orders/w-1", "--json"], stand).text).object
+                #expect(json?["verdict"] == "scopes-differ" && json?["receives"] == false)
+                let command = try #require(json?["next"]?.array?.first?.object?["command"]?.text)
+                #expect(try await hub(command.split(separator: " ").dropFirst().map(String.init), stand).status == 0)
+                #expect(try await stand.agentctl("sync", "--wait").status == 0)
+                #expect(try await stand.agentctl("get", "work_orders", "w-1").status == 0)
+                let having = try await hub(["why", device, "work_orders/w-1"], stand)
+                #expect(having.text.contains("has      site=s-3  granted "), "\(having.text)")
+                #expect(having.text.contains("verdict  \(device) receives it, because the record and the device have site=s-3\n"))
+
+                let nowhere = try await hub(["why", device, "work_orders/w-2"], stand)
+                #expect(nowhere.text.contains("no device receives it, because the record has no value in assignee or site"))
+                // A mistyped name is a failure, and a word that is no record is wrong usage.
+                for (words, near) in [([device, "work_order/w-1"], "work_orders"), (["stant", "work_orders/w-1"], device)] {
+                    let mistyped = try await hub(["why"] + words, stand)
+                    #expect(mistyped.status == 66 && mistyped.text.contains("(did you mean \(near)?)"), "\(mistyped.text)")
+                }
+                #expect(try await hub(["why", device, "work_orders"], stand).status == 64)
+                // The answer needs no hub that runs.
+                await stand.stopHub()
+                let later = try await hub(["why", device, "work_orders/w-1"], stand)
+                #expect(later.status == 0 && later.text.contains("verdict  \(device) receives it"), "\(later.text) \(later.talk)")
+            }
+        }
+
         // Fault: a mistyped name was granted without a word, and the device got no records.
         @Test("A grant without an effect is told with the name that was probably meant, and so is a device without a token")
         func hints() async throws {
