@@ -1,5 +1,16 @@
 import SyncCore
 
+/// The dotted name of a key that was written at too high a level: `sync.pull_interval` for `pull_interval`.
+///
+/// - Returns: `nil` if no key below the mapping has this name, or more than one.
+private func place(of name: String, in known: [KnownKey]) -> String? {
+    let places = known.filter { key in
+        let parts = key.name.split(separator: ".")
+        return parts.count > 1 && parts.last.map { $0 == name } == true && !parts.contains { $0 == "*" || $0.hasSuffix("[]") }
+    }
+    return places.count == 1 ? places[0].name : nil
+}
+
 /// One key of a mapping: its property of the value, and its format.
 package struct MappingKey<Root: Sendable>: Sendable {
     package let name: String
@@ -51,12 +62,12 @@ extension Format {
     ) -> Format {
         let names = keys.map(\.name)
         let expected = "a mapping with the keys " + names.joined(separator: ", ")
+        let known = keys.flatMap { key in
+            key.keys.isEmpty ? [KnownKey(name: key.name, expected: key.expected)] : key.keys.map { $0.below(key.name) }
+        }
         return Format(
             expected: expected,
-            keys: keys.flatMap { key in
-                key.keys.isEmpty
-                    ? [KnownKey(name: key.name, expected: key.expected)] : key.keys.map { $0.below(key.name) }
-            },
+            keys: known,
             whenEmpty: .read,
             read: { node, reading in
                 guard let members = node.isNull ? [] : node.members else {
@@ -65,12 +76,18 @@ extension Format {
                 }
                 let errorsBefore = reading.errors.count
                 var value = initial
+                var areNamesListed = false
                 for member in members {
                     guard let key = keys.first(where: { $0.name.utf8.elementsEqual(member.key.utf8) }) else {
                         // A file with only unknown keys is another program's; suggestions for all of them would take seconds.
-                        let nearest = reading.errors.count < 100 ? nearestName(to: member.key, among: names) : nil
+                        let nearest =
+                            reading.errors.count < 100 ? nearestName(to: member.key, among: names) ?? place(of: member.key, in: known) : nil
+                        // The list is long, so it is shown once for a mapping.
+                        let isListing = nearest == nil && !areNamesListed
+                        if isListing { areNamesListed = true }
                         reading.report(
-                            member.position, below: keyText(member.key), problem: "unknown key", nearest: nearest)
+                            member.position, below: keyText(member.key), problem: "unknown key",
+                            expected: isListing ? "one of " + names.joined(separator: ", ") : nil, nearest: nearest)
                         continue
                     }
                     reading.inside(key: key.name) { key.read(member.value, &value, &$0) }

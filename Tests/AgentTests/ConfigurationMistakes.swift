@@ -12,7 +12,8 @@ enum ConfigurationMistakes {
                 messages: ["3:3: sync.pull_intervall: unknown key (did you mean pull_interval?)"]),
             Row(text: "snyc: {}", messages: ["2:1: snyc: unknown key (did you mean sync?)"]),
             Row(text: "hub: {}", messages: ["2:1: the key hub is given twice, expected it only in line 1"]),
-            Row(text: "insecure_dev: true", messages: ["2:1: insecure_dev: unknown key"]),
+            Row(text: "insecure_dev: true", messages: ["2:1: insecure_dev: unknown key, expected one of \(names)"]),
+            Row(text: "pull_interval: 60s", messages: ["2:1: pull_interval: unknown key (did you mean sync.pull_interval?)"]),
             Row(
                 text: "power: { low: 5, saver: 200%, margin: true }",
                 messages: [
@@ -22,6 +23,8 @@ enum ConfigurationMistakes {
                 ]),
         ]
 
+    private static let names =
+        "hub, adapter, rest, socket, access, store, entities, strict_entities, sync, probe, links, power, metered, blobs, log, locked"
     private static let duration = ", such as 500ms, 30s, 5m, 24h or 7d"
     private static let size = ", such as 64KB, 5MB or 10KiB"
 
@@ -343,7 +346,10 @@ enum ConfigurationMistakes {
             "access: [{ group: nogroup, role: read }]",
             "2:19: access[0].group: is the group 65534, which stands for every unknown group, expected another group"
         ),
-        ("access: [{ user: root, role: read, quota: 5 }]", "2:36: access[0].quota: unknown key"),
+        (
+            "access: [{ user: root, role: read, quota: 5 }]",
+            "2:36: access[0].quota: unknown key, expected one of user, group, role, entities, max_priority, app, rate, quota_mutations"
+        ),
         (
             "strict_entities: true\naccess: [{ user: root, role: read, entities: [x] }]",
             "3:46: access[0].entities: names x, expected configured entities, because strict_entities is true"
@@ -452,6 +458,9 @@ enum ConfigurationMistakes {
         ("[https://hub]", "a list is not accepted, expected https://HOST or https://HOST:PORT"),
     ]
 
+    private static let namesInHub =
+        "url, device, token_file, ca_file, client_cert_file, client_key_file, pin, proxy, proxy_credentials_file, no_proxy"
+
     /// A line below `hub`, and the message about it.
     static let hubKeys: [(String, String)] = [
         (
@@ -462,7 +471,7 @@ enum ConfigurationMistakes {
             "device: null",
             "3:11: hub.device: has no value, expected a name of 1 to 64 characters A-Z a-z 0-9 . _ : -, or no such line"
         ),
-        ("token: hunter2", "3:3: hub.token: unknown key"),
+        ("token: hunter2", "3:3: hub.token: unknown key, expected one of \(namesInHub)"),
         (
             "token_file: hunter2",
             "3:15: hub.token_file: the value is not accepted, expected an absolute path of at most 4095 bytes without . and .. in it"
@@ -485,7 +494,7 @@ enum ConfigurationMistakes {
             "pin: sha1//AAAA",
             "3:8: hub.pin: sha1//AAAA is not accepted, expected sha256//BASE64, several with ; between them"
         ),
-        ("verify: false", "3:3: hub.verify: unknown key"),
+        ("verify: false", "3:3: hub.verify: unknown key, expected one of \(namesInHub)"),
         (
             "proxy: https://p:3128",
             "3:10: hub.proxy: the value is not accepted, expected http://HOST:PORT, without a user name, a password or a path: credentials go into hub.proxy_credentials_file"

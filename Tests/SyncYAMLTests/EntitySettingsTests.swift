@@ -420,7 +420,7 @@ struct EntitySettingsTests {
             #expect(missing?.description == folder + "/none: no such file")
             try Data("entities: {}\nsync: {}\n".utf8).write(to: URL(fileURLWithPath: path))
             let unknown = #expect(throws: ConfigurationErrors.self) { try EntitySettings.readEntities(file: path) }
-            #expect(unknown?.description == path + ":2:1: sync: unknown key")
+            #expect(unknown?.description == path + ":2:1: sync: unknown key, expected one of entities, strict_entities")
         }
     }
 

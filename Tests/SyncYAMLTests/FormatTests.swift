@@ -91,8 +91,12 @@ struct FormatTests {
             ),
             ("limitt: 5s\n", "f:1:1: limitt: unknown key (did you mean limit?)"),
             ("Count: 5\n", "f:1:1: Count: unknown key (did you mean count?)"),
-            ("password: hunter2\n", "f:1:1: password: unknown key"),
-            ("\"a.b\\u202e\": 5\n", "f:1:1: \"a.b\\u{202e}\": unknown key"),
+            ("password: hunter2\n", "f:1:1: password: unknown key, expected one of limit, count, word, secret, inner"),
+            (
+                "\"a.b\\u202e\": 5\n",
+                "f:1:1: \"a.b\\u{202e}\": unknown key, expected one of limit, count, word, secret, inner"
+            ),
+            ("must: true\n", "f:1:1: must: unknown key (did you mean inner.must?)"),
             ("inner: 5\n", "f:1:8: inner: 5 is not accepted, expected a mapping with the keys must"),
             ("inner: {}\n", "f:1:8: inner.must: is missing, expected true or false"),
             ("inner:\n", "f:1:7: inner.must: is missing, expected true or false"),
@@ -114,6 +118,16 @@ struct FormatTests {
         #expect(value == nil)
         #expect(
             errors.map { "\($0.line) \($0.key)" } == ["1 limit", "2 cuont", "3 count", "4 inner.mus", "4 inner.must"])
+    }
+
+    @Test("The known keys of a mapping are listed once")
+    func keysOnce() {
+        let errors = readSample("password: a\nhost: b\ninner: {must: true, host: c}\n").errors.map(\.description)
+        #expect(
+            errors == [
+                "f:1:1: password: unknown key, expected one of limit, count, word, secret, inner", "f:2:1: host: unknown key",
+                "f:3:21: inner.host: unknown key, expected one of must",
+            ])
     }
 
     @Test("While one file of several is read for itself, nothing is missing in it")

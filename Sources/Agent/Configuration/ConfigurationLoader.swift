@@ -66,13 +66,13 @@ struct ConfigurationAttempt {
         var reading = Reading(isWhole: true)
         let value = format.read(whole, &reading)
         // An error of a single file appears again in the whole, at the same place.
-        func withoutGuess(_ error: ConfigurationError) -> ConfigurationError {
+        func withoutHelp(_ error: ConfigurationError) -> ConfigurationError {
             var error = error
-            error.nearest = nil
+            (error.expected, error.nearest) = (nil, nil)
             return error
         }
-        let known = Set(errors.map(withoutGuess))
-        errors += reading.errors.filter { !known.contains(withoutGuess($0)) }
+        let known = Set(errors.map(withoutHelp))
+        errors += reading.errors.filter { !known.contains(withoutHelp($0)) }
         lacksOnlyHub = errors.map(\.key) == ["hub.url"] && whole["hub"]?["url"] == nil
         guard let value, errors.isEmpty else { return }
         loaded = LoadedConfiguration(
