@@ -67,7 +67,12 @@ struct DataFolder: ParsableArguments {
 
     /// The refusal of a folder whose files are for another user.
     private var notAllowed: Failure {
-        Failure(77, "this user may not open \(folder). Run the command as the hub's user: runuser -u agenthub -- agenthub …")
+        Failure(77, "this user may not open \(folder). Run the command as the hub's user: \(Self.command(as: "agenthub"))")
+    }
+
+    /// The beginning of a command that another user runs. Only root may run `runuser`.
+    static func command(as user: String) -> String {
+        (geteuid() == 0 ? "" : "sudo ") + "runuser -u \(user) -- agenthub …"
     }
 
     /// Refuses a folder that no hub has used, and that no command has prepared for one: its name is mistyped. Nothing is made there.
@@ -196,7 +201,7 @@ struct DataFolder: ParsableArguments {
         var facts = stat()
         guard stat(folder, &facts) == 0, facts.st_uid != geteuid() else { return }
         let name = getpwuid(facts.st_uid).map { String(cString: $0.pointee.pw_name) } ?? "#\(facts.st_uid)"
-        throw Failure(77, "\(folder) belongs to \(name). Run the command as that user: runuser -u \(name) -- agenthub …")
+        throw Failure(77, "\(folder) belongs to \(name). Run the command as that user: \(Self.command(as: name))")
     }
 
     private func make() throws(Failure) {

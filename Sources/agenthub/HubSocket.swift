@@ -16,7 +16,7 @@ struct HubSocket {
         guard path.utf8.count <= longestPath else { return nil }
         guard access(path, R_OK | W_OK) == 0 else {
             guard errno == EACCES else { return nil }
-            throw Failure(77, "this user may not open \(path). Run the command as the hub's user: runuser -u agenthub -- agenthub …")
+            throw Failure(77, "this user may not open \(path). Run the command as the hub's user: \(DataFolder.command(as: "agenthub"))")
         }
         let transport: CurlTransport
         do throws(LinuxError) { transport = try CurlTransport(name: "hub", idleConnections: 1) } catch { throw Failure(error) }

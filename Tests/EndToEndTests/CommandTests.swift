@@ -131,6 +131,9 @@ extension EndToEnd {
                 let choice = ["mutations", "retry", "--where", "reason=schema", "--entity", "work_orders", "--map", steps]
                 let other = try await stand.agentctl("mutations", "retry", "--where", "reason=forbidden", "--dry-run")
                 #expect(other.talk.contains("no rejected change matches"), "\(other.talk)")
+                let unnamed = try await stand.agentctl("mutations", "retry", "--all", "--map", "severity")
+                #expect(unnamed.status == 1 && unnamed.talk.contains("cannot open severity: No such file"), "\(unnamed.talk)")
+                #expect(unnamed.talk.contains("--map severity=JSON"), "\(unnamed.talk)")
                 let contradiction = try await stand.agentctl(choice + ["--code", "forbidden", "--dry-run"])
                 #expect(contradiction.status == 64 && contradiction.talk.contains("A change has one reason"), "\(contradiction.talk)")
                 let trial = try await stand.agentctl(choice + ["--dry-run"])
@@ -259,7 +262,8 @@ extension EndToEnd {
                         let refused = try await Child.run(
                             Array(nobody.prefix(6)) + [Programs.agenthub] + words + ["--data", "\(stand.folder)/hub"], in: "/tmp")
                         #expect(refused.status == 77, "\(words) at \(String(mode, radix: 8)): \(refused.talk)")
-                        #expect(refused.talk.contains("Run the command as the hub's user"), "\(words): \(refused.talk)")
+                        let command = "Run the command as the hub's user: sudo runuser -u agenthub -- agenthub …"
+                        #expect(refused.talk.contains(command), "\(words): \(refused.talk)")
                     }
                 }
             }

@@ -172,7 +172,14 @@ struct MutationsCommand: ParsableCommand {
         }
 
         private static func steps(in path: String) throws(CommandFailure) -> FieldSteps {
-            let bytes = try InputFile.contents(of: path, max: FieldSteps.bytesMax)
+            let bytes: [UInt8]
+            do throws(CommandFailure) {
+                bytes = try InputFile.contents(of: path, max: FieldSteps.bytesMax)
+            } catch {
+                // The text may be the name of a field whose value was forgotten.
+                throw CommandFailure.failed(
+                    error.problem.code, error.problem.detail + "; --map takes a file of steps, or a field with its value: --map \(path)=JSON")
+            }
             do throws(FieldSteps.Failure) {
                 return try FieldSteps(reading: bytes)
             } catch {
