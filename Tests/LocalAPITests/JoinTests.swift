@@ -93,6 +93,24 @@ struct JoinTests {
         #expect(asked[1].headers["Sync-Device"] == "pump-3")
     }
 
+    @Test("A URL with /v1 at its end is refused with that reason, unless a hub answers there")
+    func version() async throws {
+        func trial(_ hub: Hub) throws -> JoinTrial {
+            JoinTrial(
+                hub, Clock(), url: try ServiceURL("https://hub/v1"), token: "est_1", device: DeviceID(trusted: "pump-3"), isNamed: false,
+                caFile: nil)
+        }
+        for answer in [Self.refused(404, "no such route"), .success(HTTPResponse(status: 404))] {
+            let hub = Hub(["v1/v1/probe": answer])
+            await #expect { try await trial(hub).ask() } throws: { error in
+                (error as? Problem)?.detail
+                    == "there is no hub at https://hub/v1 (404); leave out /v1 at the end of the URL, because agentd adds it"
+            }
+            #expect(hub.asked.withLock { $0.count } == 1)
+        }
+        #expect(try await trial(Hub(["v1/v1/probe": Self.probe()])).ask().device.text == "pump-3")
+    }
+
     @Test("A one-time token says whose it is, and is never shown as a bearer token")
     func oneTime() async throws {
         let grant = DeviceMessages.grant(TokenGrant(device: DeviceID(trusted: "pump-9"), token: "est_2", endsAt: nil))

@@ -120,6 +120,9 @@ package struct HubPlace: Hashable, Sendable {
 
     package init() {}
 
+    /// `true` when the URL has the beginning of each path of a hub already. It is right only behind a server that has such a path.
+    fileprivate var endsWithVersion: Bool { url.hasSuffix("/v1") }
+
     /// A command that asks the hub the way the agent does. curl alone would look for a proxy in the environment.
     package var curl: String { "curl -v \(proxy.map { "--proxy \($0)" } ?? "--noproxy '*'") \(url)/v1/probe" }
 
@@ -167,7 +170,8 @@ extension HubFault {
         case .blocked: return "ask the hub's operator why \(place.device) is shut out: agenthub token list"
         case .portal:
             return place.portal.map { "log in at \($0), from a browser in this network" } ?? "\(place.curl); ask who runs this network"
-        case .otherServer, .wrongAddress: return "\(place.curl); then look at hub.url"
+        case .otherServer, .wrongAddress:
+            return "\(place.curl); then look at hub.url" + (place.endsWithVersion ? ": leave out /v1 at its end, because agentd adds it" : "")
         case .incompatible: return "agentctl --version; update agentd, or the hub"
         case .overloaded: return "agentctl status shows the time of the next try; if it lasts, ask the hub's operator"
         case .failed, .nonsense: return "agentctl diagnose, and send the file to the hub's operator"

@@ -435,6 +435,17 @@ struct ReachabilityMachineTests {
         #expect(HubContact(HubReply.Refusal(kind, "x")) == contact)
     }
 
+    @Test("Where another server answers, the command tells that agentd adds /v1 to hub.url")
+    func version() {
+        var place = HubPlace()
+        for code in [HubFault.Code.otherServer, .wrongAddress] {
+            place.url = "https://hub.example.com"
+            #expect(HubFault(code, "x").command(at: place).hasSuffix("/v1/probe; then look at hub.url"))
+            place.url = "https://hub.example.com/v1"
+            #expect(HubFault(code, "x").command(at: place).hasSuffix("hub.url: leave out /v1 at its end, because agentd adds it"))
+        }
+    }
+
     @Test("An error that carries the hub's own headers is an answer; a cancelled call says nothing")
     func refusalsOfTheHub() {
         var facts = HubHeaders(reading: [:], now: Timestamp(milliseconds: 0))
