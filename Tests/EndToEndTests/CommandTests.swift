@@ -93,6 +93,10 @@ extension EndToEnd {
                 let wrong = try await stand.agentctl("form", "check", file)
                 #expect(wrong.status == 1 && wrong.talk.contains("did you mean visible_when?"), "\(wrong.talk)")
 
+                try Stand.write("title: Doors", to: file)
+                let text = try await stand.agentctl("form", "check", file)
+                #expect(text.status == 1 && text.talk.contains("doors.json is not valid JSON at byte 0"), "\(text.talk)")
+
                 try await stand.startHub()
                 try await stand.startAgent()
                 let draft = #"{"form_id":"doors","form_version":1,"q1":"fail"}"#
@@ -199,6 +203,11 @@ extension EndToEnd {
                     #expect(answer.status == 1 && answer.talk.contains("`\(list)` lists what is there"), "\(words): \(answer.talk)")
                     #expect(try await stand.agentctl(list.split(separator: " ").dropFirst().map(String.init)).status == 0)
                 }
+                // A file that is no YAML has no key to point at.
+                let broken = "\(stand.folder)/broken.yaml"
+                try Stand.write("hub: [", to: broken)
+                let checked = try await stand.agentctl("config", "check", broken)
+                #expect(checked.status == 1 && checked.talk.contains("\n  \(broken):"), "\(checked.talk)")
                 for words in [["plan", "--link", "wwan9"], ["links", "hint", "wwan9", "--metered"]] {
                     let answer = try await stand.agentctl(words)
                     #expect(answer.status == 0 && answer.talk.contains("there is no link wwan9 now"), "\(words): \(answer.talk)")

@@ -99,7 +99,7 @@ struct FormCommand: ParsableCommand {
             do throws(JSONError) {
                 return try JSONReader.read(bytes)
             } catch {
-                throw CommandFailure.failed("malformed", "\(file): \(error)")
+                throw CommandFailure.failed("malformed", "\(file) is not valid JSON at \(error)")
             }
         }
     }

@@ -46,7 +46,8 @@ enum Output {
         note("agentctl: " + PlainText.safe(error.detail))
         // The sentence above has named the first fault.
         for fault in error.problem.errors where !error.detail.contains("\(fault.pointer) \(fault.detail)") {
-            note("  " + PlainText.safe(fault.pointer + " " + fault.detail))
+            // The pointer of a whole document is empty.
+            note("  " + PlainText.safe(fault.pointer.isEmpty ? fault.detail : fault.pointer + " " + fault.detail))
         }
         if !error.hint.isEmpty { note("  " + error.hint) }
     }
