@@ -160,9 +160,9 @@ package enum Ablation: String, Sendable, CaseIterable {
     case forbiddenMembersSkipped
     /// A device may still read a file after the record that shows it has left the share of the device.
     case filesOfLeftShown
-    /// A record shows every file whose digest it names, whoever has written the digest there.
+    /// A record shows every file whose digest it names, without regard to the device that wrote the digest there.
     case digestsGiveFiles
-    /// An upload ends at once when the hub has the file already, whoever has brought it.
+    /// An upload ends at once when the hub has the file already, also from another device.
     case knownUploadsSkipped
     /// A refusal tells whether there is a file of others.
     case filesOfOthersTold

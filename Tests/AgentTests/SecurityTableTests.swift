@@ -52,7 +52,7 @@ struct SecurityTableTests {
                 "Failed enrolments: \(AttemptLimit.addressSize), then one every \(Int(1 / AttemptLimit.addressPerSecond)) s for an address; "
                     + "\(AttemptLimit.allSize), then \(Int(AttemptLimit.allPerSecond)) a second in all",
             ]),
-        Row(from: "whoever reaches the address of `--metrics`", phrases: ["hold \(MetricsHandler.connectionsMax) connections"]),
+        Row(from: "a caller of the address of `--metrics`", phrases: ["hold \(MetricsHandler.connectionsMax) connections"]),
         Row(
             from: "a local user without a role",
             phrases: [

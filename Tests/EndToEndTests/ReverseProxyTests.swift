@@ -3,7 +3,7 @@ import SyncCore
 import Testing
 
 extension EndToEnd {
-    /// The proxies before a hub in most data centres, with their default settings (the manual, *Its door*).
+    /// The proxies before a hub in most data centres, with their default settings (the manual, *Connection limits*).
     @Suite("Proxies before the hub")
     struct ReverseProxyTests {
         private static let entities = """

@@ -83,7 +83,7 @@ package final class SharedFolder: BlobStorage {
             case .unclaimed:
                 if id == nil {
                     try files.setFolderID(candidate, replacing: false)
-                    // That of another replica, if it was faster.
+                    // Another replica may have set its id before.
                     id = try files.folderID()
                 }
                 return (id, id == nil ? "its id is gone again" : nil)

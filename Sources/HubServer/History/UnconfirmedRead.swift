@@ -6,7 +6,7 @@ import Synchronization
 /// A server that commits to a standby, too, shows a commit when the standby has it. There are two exceptions. A server that shuts down ends
 /// the waits of its commits (PostgreSQL, `SyncRepWaitForLSN`), and shows them for some milliseconds before it has told all other sessions
 /// to end; and a person may cancel such a wait. The standby that takes over may lack these commits. A hub that has told a device of one
-/// would prove a loss with it, and begin a new history, although nobody was told that the commit succeeded.
+/// would prove a loss with it, and begin a new history, although no client was told that the commit succeeded.
 ///
 /// An answer of a hub therefore leaves only when its newest commit is confirmed: by the same or a later commit of this process that the
 /// server has acknowledged, or by a later look over the same connection (``HeldAnswers``). A look does not notice a wait that was

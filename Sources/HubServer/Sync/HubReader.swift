@@ -13,7 +13,7 @@ package final class HubReader: @unchecked Sendable {
     private let generation: HubGeneration
     private var opened: Int64
     private var reopening = Reopening()
-    /// What the latest answers show, if it may be undone.
+    /// Commits that the latest answers show and that may be undone; `nil`: none.
     private(set) var unconfirmed: UnconfirmedRead?
 
     /// - Throws: When the database cannot be opened a second time.

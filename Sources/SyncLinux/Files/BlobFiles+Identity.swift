@@ -31,7 +31,7 @@ extension BlobFiles: IdentifiedFolder {
             guard [EPERM, EOPNOTSUPP, ENOSYS].contains(errno) else { throw BlobError.system("give the folder of files an id") }
             return try write(id, to: idPath)
         }
-        // That of another process may not be on the medium yet either, and the database will have it.
+        // An id that another process has just written may not be on the medium yet, and the database is about to have it.
         try BlobFiles.syncFolder(path)
     }
 

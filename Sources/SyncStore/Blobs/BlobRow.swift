@@ -205,7 +205,7 @@ extension StoreReads {
                     state: statement.int(3), fetch: statement.optionalInt(19), hasFile: statement.bool(12))
             else { continue }
             var progress = UploadProgress()
-            // Of a file that was spared, the column says that nothing was brought; at the hub are all bytes.
+            // If the upload was spared, the column has 0 sent bytes, and yet the hub has all of them.
             progress.offset = state == .uploaded ? statement.int(2) : statement.int(7)
             progress.attempts = Int(clamping: statement.int(8))
             progress.restarts = Int(clamping: statement.int(9))

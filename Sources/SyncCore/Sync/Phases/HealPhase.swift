@@ -65,7 +65,7 @@ package struct HealPhase: Hashable, Sendable {
 
     private mutating func ask(about keys: [MutationKey], upTo seq: Int64, _ state: inout SyncState) -> NextPhase {
         var keys = keys
-        // Of a server that cannot be asked, accepted mutations count as known.
+        // A server that cannot be asked counts as one that knows all accepted mutations.
         if !state.settings.dialect.tellsKnown { keys = [] }
         if state.ablations.contains(.requeueSkipped) { keys = [] }
         if state.ablations.contains(.requeueAboveHighest) {
