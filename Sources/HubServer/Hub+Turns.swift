@@ -187,7 +187,7 @@ extension Hub {
         case .lost where !isCommitting && tries == 1:
             reopen(at: now)
             return !isDown
-        default: return false
+        case .busy, .lost, .full, .io, .corrupt, .readOnly, .cannotOpen, .foreign, .other: return false
         }
     }
 

@@ -141,12 +141,9 @@ extension Agent {
         memory.pause = pause
         store.perform(.remember(memory)) { [self] answer in
             assumeIsolated { agent in
-                switch answer {
-                case .failed(let detail):
-                    agent.log.error("the pause was not stored", metadata: ["error": "\(detail)"])
-                    call.refuse(LocalProblem.readOnly.problem("the pause is in force, but the disk refused to store it", retryAfter: 30))
-                default: call.answer(PauseAnswer(pause: pause).answer)
-                }
+                guard case .failed(let detail) = answer else { return call.answer(PauseAnswer(pause: pause).answer) }
+                agent.log.error("the pause was not stored", metadata: ["error": "\(detail)"])
+                call.refuse(LocalProblem.readOnly.problem("the pause is in force, but the disk refused to store it", retryAfter: 30))
             }
         }
     }

@@ -176,7 +176,11 @@ extension Route {
     fileprivate var asksEngine: Bool {
         switch self {
         case .status, .sync, .pause, .resume, .acknowledge, .addBlob: true
-        default: false
+        case .enqueue, .enqueueLines, .mutations, .mutation, .cancelMutation, .retryMutation, .discardMutation, .undoMutation, .conflicts,
+            .conflict, .resolveConflict, .record, .records, .progress, .query, .entities, .blobs, .blob, .blobContent, .fetchBlob, .pinBlob,
+            .unpinBlob, .retryBlob, .removeBlob, .welcome, .reference, .health, .ready, .metrics, .events, .config, .checkConfig,
+            .reloadConfig, .links, .hintLink, .clearLinkHint, .power, .ledger, .why, .plan, .audit, .checklist, .diagnose:
+            false
         }
     }
 }

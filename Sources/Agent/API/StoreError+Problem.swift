@@ -24,7 +24,9 @@ extension StoreError {
             // A fault in this program. The operation was rolled back, and the same request may succeed later.
             return LocalProblem.readOnly.problem(
                 "the agent refused to store this because its own check failed; the agent's log says which", retryAfter: 30)
-        default: return LocalProblem.readOnly.problem("the agent cannot write to its disk", retryAfter: 30)
+        case .refused, .ioError, .readOnly, .cannotOpen, .newerSchema, .foreignFile, .notDurable, .lostDatabase, .outOfMemory, .closed,
+            .stopped, .other:
+            return LocalProblem.readOnly.problem("the agent cannot write to its disk", retryAfter: 30)
         }
     }
 }

@@ -94,7 +94,7 @@ extension Agent {
             switch link.kind {
             case .loopback: link.name == connectivity.uplink?.name
             case .virtual: link.isUsable || link.name == connectivity.uplink?.name
-            default: true
+            case .ethernet, .wlan, .wwan, .ppp, .tunnel, .bluetooth, .usbTether, .bridge, .bond, .vlan, .other: true
             }
         }
     }

@@ -50,7 +50,9 @@ final class HubHandler: HTTPHandler {
                 whole.body = body
                 enrol(whole, exchange, mayLag: worker.keepsTokens)
             }
-        default: return viewing(endpoint, for: request, limit: 0)
+        // Only `readyz` comes to here: the others are admitted above.
+        case .readyz, .metrics, .hello, .pull, .push, .snapshot, .known, .config, .verify, .diagnostics, .token, .files, .file, .blob:
+            return viewing(endpoint, for: request, limit: 0)
         }
     }
 

@@ -38,7 +38,7 @@ final class HubReaders: Sendable {
     static func takes(_ request: HubRequest) -> Bool {
         switch Endpoint.find(request.path) {
         case .pull, .snapshot, .known, .verify, .config: true
-        default: false
+        case .hello, .push, .diagnostics, .enroll, .token, .files, .file, .blob, .probe, .healthz, .readyz, .metrics, nil: false
         }
     }
 

@@ -70,7 +70,7 @@ package enum Endpoint: String, CaseIterable, Sendable {
     var asksDatabase: Bool {
         switch self {
         case .probe, .healthz, .readyz, .metrics: false
-        default: true
+        case .hello, .pull, .push, .snapshot, .known, .config, .verify, .diagnostics, .enroll, .token, .files, .file, .blob: true
         }
     }
 

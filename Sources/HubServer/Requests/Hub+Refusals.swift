@@ -27,7 +27,8 @@ extension Hub {
         case .busy, .contended: Problem("overloaded", status: 503, detail: detail, retryAfter: 2)
         // A server that takes over from another one does so within seconds.
         case .lost: Problem("maintenance", status: 503, detail: detail, retryAfter: 5)
-        default: Problem("maintenance", status: 503, detail: detail, retryAfter: 30)
+        case .full, .io, .corrupt, .readOnly, .cannotOpen, .foreign, .other:
+            Problem("maintenance", status: 503, detail: detail, retryAfter: 30)
         }
     }
 }
