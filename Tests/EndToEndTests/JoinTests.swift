@@ -23,10 +23,16 @@ extension EndToEnd {
                 for (url, token, words) in [
                     (hub, "est_wrong", "the hub refuses the token"), (hub, "ese_wrong", "the hub refuses the token"),
                     ("http://127.0.0.1:1", "est_wrong", "look at the URL, and at the network"),
+                    (hub + "/v1", "est_wrong", "leave out /v1 at the end of the URL"),
                 ] {
                     let refused = try await stand.agentctl("join", url, token, "--root", place, "--device", "pump-3")
                     #expect(refused.status == 1 && refused.talk.contains(words), "\(refused.talk)")
                     #expect(refused.talk.contains("Nothing was changed") && files(place).isEmpty)
+                }
+                for (proxy, words) in [("10.0.0.1:3128", "http://HOST:PORT"), ("http://me:pw@10.0.0.1:3128", "(--proxy-credentials)")] {
+                    let refused = try await stand.agentctl("join", hub, "est_wrong", "--root", place, "--proxy", proxy)
+                    #expect(refused.status == 64 && refused.talk.contains(words), "\(refused.talk)")
+                    #expect(!refused.talk.contains("expected https://") && files(place).isEmpty)
                 }
                 let made = try await Child.run(
                     [Programs.agenthub, "token", "enrol", "pump-3", "--data", "\(stand.folder)/hub"], in: stand.folder)

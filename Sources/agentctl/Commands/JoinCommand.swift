@@ -23,8 +23,8 @@ struct JoinCommand: AgentCommand {
     @Argument(help: "Token that `agenthub token enrol DEVICE` (or add) printed. @FILE or - (standard input) hides it from others.")
     var token: String
     @Option(help: "Trusted issuers of the hub's certificate, PEM. Default: the system's.") var ca: String?
-    @Option(help: ArgumentHelp("Proxy on the way to the hub.", valueName: "http://host:port"), transform: JoinCommand.url) var proxy:
-        ServiceURL?
+    @Option(help: ArgumentHelp("Proxy on the way to the hub.", valueName: "http://host:port"), transform: JoinCommand.proxyURL)
+    var proxy: ServiceURL?
     @Option(help: ArgumentHelp("File with USER:PASSWORD for the proxy. No other user may be able to read it.", valueName: "file"))
     var proxyCredentials: String?
     @Option(help: "Name of this device. Default: the name in a one-time token, or one derived from the machine's id.")
@@ -47,6 +47,16 @@ struct JoinCommand: AgentCommand {
             return try ServiceURL(text)
         } catch {
             throw ValidationError("\(error.hidesValue ? "the address" : text): expected \(error.expected).")
+        }
+    }
+
+    private static func proxyURL(_ text: String) throws -> ServiceURL {
+        do throws(ServiceURL.Refusal) {
+            return try ServiceURL(text)
+        } catch where error.hidesValue {
+            throw ValidationError("the address: expected \(error.expected) (--proxy-credentials).")
+        } catch {
+            throw ValidationError("\(text): expected the address of a proxy, http://HOST:PORT.")
         }
     }
 
