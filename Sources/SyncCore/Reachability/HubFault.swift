@@ -171,7 +171,8 @@ extension HubFault {
         case .portal:
             return place.portal.map { "log in at \($0), from a browser in this network" } ?? "\(place.curl); ask who runs this network"
         case .otherServer, .wrongAddress:
-            return "\(place.curl); then look at hub.url" + (place.endsWithVersion ? ": leave out /v1 at its end, because agentd adds it" : "")
+            let advice = place.endsWithVersion ? ": leave out /v1 at its end, because agentd adds it" : ""
+            return "\(place.curl); then look at hub.url\(advice)"
         case .incompatible: return "agentctl --version; update agentd, or the hub"
         case .overloaded: return "agentctl status shows the time of the next try; if it lasts, ask the hub's operator"
         case .failed, .nonsense: return "agentctl diagnose, and send the file to the hub's operator"

@@ -178,7 +178,8 @@ struct MutationsCommand: ParsableCommand {
             } catch {
                 // The text may be the name of a field whose value was forgotten.
                 throw CommandFailure.failed(
-                    error.problem.code, error.problem.detail + "; --map takes a file of steps, or a field with its value: --map \(path)=JSON")
+                    error.problem.code,
+                    error.problem.detail + "; --map takes a file of steps, or a field with its value: --map \(path)=JSON")
             }
             do throws(FieldSteps.Failure) {
                 return try FieldSteps(reading: bytes)
