@@ -53,10 +53,11 @@ struct JoinCommand: AgentCommand {
     private static func proxyURL(_ text: String) throws -> ServiceURL {
         do throws(ServiceURL.Refusal) {
             return try ServiceURL(text)
-        } catch  where error.hidesValue {
-            throw ValidationError("the address: expected \(error.expected) (--proxy-credentials).")
         } catch {
-            throw ValidationError("\(text): expected the address of a proxy, http://HOST:PORT.")
+            throw ValidationError(
+                error.hidesValue
+                    ? "the address: expected \(error.expected) (--proxy-credentials)."
+                    : "\(text): expected the address of a proxy, http://HOST:PORT.")
         }
     }
 
