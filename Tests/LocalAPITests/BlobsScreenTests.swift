@@ -9,7 +9,7 @@ struct BlobsScreenTests {
         arguments: [
             (state: "fetched", isKept: true, shown: "b-1  down  fetched  100 %"),
             (state: "fetched", isKept: false, shown: "b-1  down  fetched, not kept  100 %"),
-            (state: "fetching", isKept: false, shown: "b-1  down  fetching  100 %"),
+            (state: "fetching", isKept: false, shown: "b-1  down  fetching  99 %"),
         ])
     func fetched(state: String, isKept: Bool, shown: String) {
         let item = BlobItem(
