@@ -64,16 +64,20 @@ struct HistoryTests {
     }
 
     @Test(
-        "A receipt beyond the head begins a new history before anything of its push is applied; greeting with it does the same",
-        arguments: [false, true])
-    func receipt(_ greets: Bool) throws {
+        "A receipt beyond the head begins a new history before anything of its push is applied; other requests with it do the same",
+        arguments: ["push", "hello", "pull", "snapshot?entity=audits"])
+    func receipt(_ request: String) throws {
         let aged = try Aged()
         let bench = try aged.putBack()
+        let shown = [(HubHeader.receipt, aged.receipt)]
         let answer =
-            greets
-            ? bench.send("POST", "/v1/sync/hello", [:], headers: [(HubHeader.receipt, aged.receipt)])
-            : push(bench, Sent("k-3", seq: 3, .create, id: "a-3"), epoch: aged.epoch, receipt: aged.receipt)
-        #expect(answer.status == (greets ? 200 : 410))
+            switch request {
+            case "push": push(bench, Sent("k-3", seq: 3, .create, id: "a-3"), epoch: aged.epoch, receipt: aged.receipt)
+            case "hello": bench.send("POST", "/v1/sync/hello", [:], headers: shown)
+            case "pull": bench.send("POST", "/v1/sync/pull", ["streams": []], headers: shown)
+            default: bench.send("GET", "/v1/sync/" + request, headers: shown)
+            }
+        #expect(answer.status == (request == "push" ? 410 : 200))
         #expect(answer.headers["Sync-Epoch"] == bench.hub.epoch && bench.hub.epoch != aged.epoch)
         #expect(bench.hub.head == 1)
         #expect(try bench.data("audits", "a-3") == nil)

@@ -10,7 +10,8 @@ package struct Program: Sendable, CustomStringConvertible {
         /// it.
         package static let textsWrittenOver = false
         /// A device adds an element that its record has, and another one has removed it and pulls before it pushes. The removal rests on
-        /// the pulled version then, so it takes away the addition that its person had not seen (PROTOCOL D2).
+        /// the pulled version then, so it takes away the addition that its person had not seen (PROTOCOL D2). Or the device deletes the
+        /// record after it: of an addition and a deletion that are joined, the deletion is left.
         package static let elementsAddedAgain = false
     }
 
@@ -132,7 +133,8 @@ package struct Program: Sendable, CustomStringConvertible {
                     place == first || step.act != .rewrite && step.act != .line
                 }.map(\.element)
             }
-            if !Allows.elementsAddedAgain, purpose == .order, isShared, pullsFirst {
+            let isJoinedAway = purpose == .coalescing && steps[device].last?.act == .delete
+            if !Allows.elementsAddedAgain, isShared, isJoinedAway || purpose == .order && pullsFirst {
                 let removal = steps[device].firstIndex { $0.act == .remove("red") || $0.act == .toggle("red") } ?? steps[device].count
                 steps[device] = steps[device].enumerated().filter { $0 > removal || $1.act != .add("red") }.map(\.element)
             }

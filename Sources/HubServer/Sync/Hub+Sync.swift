@@ -102,6 +102,13 @@ extension Hub {
         return Feed.resync("epoch-changed", "the hub's database was replaced by an older copy")
     }
 
+    /// The answer to a pull or a listing whose receipt proves that the hub's database went back; `nil`: it proves nothing.
+    private func loss(shownBy request: HubRequest, _ caller: HubGate.Caller) throws(DatabaseError) -> Problem? {
+        if request.hubHeaders.receipt == nil { return nil }
+        let row = try caller.replica.flatMap { (id) throws(DatabaseError) in try store.replica(caller.device, id) }
+        return evidence(request, caller, row).map { witnessed($0) }
+    }
+
     private static func regressed(maxSeq: Int64) -> Problem {
         Problem(
             "replica-regressed", status: 409,
@@ -115,6 +122,7 @@ extension Hub {
             request.method == "GET" ? try PullMessages.readQuery(request.query) : try PullMessages.readRequest(body)
         }
         return try querying { () throws(DatabaseError) in
+            if let problem = try loss(shownBy: request, caller) { return HubResponse(problem) }
             var feed = feed(for: caller)
             let pages = try feed.answer(pull)
             for error in pages.errors { try collectKeeping(error.problem, caller.device, error.entity) }
@@ -131,6 +139,7 @@ extension Hub {
     func snapshot(_ request: HubRequest, _ caller: HubGate.Caller) throws(HubRefusal) -> HubResponse {
         let wanted = try reading { () throws(Problem) in try SnapshotMessages.readQuery(request.query) }
         switch try querying({ () throws(DatabaseError) in
+            if let problem = try loss(shownBy: request, caller) { return .failure(problem) }
             var feed = feed(for: caller)
             let answer = try feed.answer(wanted, for: caller.device)
             if case .failure(let problem) = answer { try collectKeeping(problem, caller.device, wanted.entity) }

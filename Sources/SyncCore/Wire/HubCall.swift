@@ -23,7 +23,7 @@ package struct HubCall: Hashable, Sendable {
     /// For a push: the hub's history that it is meant for. Another history refuses it, so that the changes that the hub has forgotten come
     /// first.
     package var epoch: String?
-    /// For a hello and a push: the newest ``Receipt`` of the hub, which reveals that its database went back.
+    /// The ``Receipt`` of the hub that reveals that its database went back.
     package var receipt: String?
     /// The versions of the schemas in which this device writes and reads.
     package var schemas = SchemaNumbers()

@@ -44,8 +44,8 @@ struct EngineHistoryTests {
         #expect(rig.engine.memory.standing == standing)
     }
 
-    // Fault: an older copy of the hub, which a copy of this device brought to the same head, put its own receipt in the place of the proof.
-    @Test("The receipt of a page takes the place of one that the hub has seen again, and of no other")
+    // Fault: an older copy of the hub, which another device brought to the same head, put its own receipt in the place of the proof.
+    @Test("A pull shows a receipt that the hub has not seen again, and the one of its page takes that one's place; other pulls show none")
     func unseen() throws {
         func page(_ cursor: String, _ receipt: String, head: Int64) -> HTTPResponse {
             var response = Rig.pull([Rig.page(Rig.works, cursor: cursor, hasMore: true)], head: head)
@@ -56,15 +56,26 @@ struct EngineHistoryTests {
         rig.answer(Rig.hello())
         rig.stored(.batch(nil, retryAt: nil))
         rig.stored(.streams([Rig.position(Rig.works)]))
-        for (head, receipt) in [(Int64(11), "r1"), (12, "r2")] {
+        for (head, shown, receipt) in [(Int64(11), nil, "r1"), (12, "r1", "r2"), (13, "r2", "r3")] as [(Int64, String?, String)] {
+            #expect(rig.call?.kind == .pull && rig.call?.receipt == shown)
             rig.answer(page("c\(head)", receipt, head: head))
             guard case .applyPull(let stored)? = rig.command else {
                 Issue.record("the page was to be stored, not \(rig.asked ?? "nothing")")
                 return
             }
-            #expect(stored.standing?.head == head && stored.standing?.receipt == "r1")
+            #expect(stored.standing?.head == head && stored.standing?.receipt == receipt)
             rig.stored(.pullApplied(PullSummary()))
         }
+    }
+
+    // Fault: a device listed afresh after the hub had gone back, so its cursors were gone, and the receipt of its last page was unknown.
+    @Test("A listing shows the receipt, because its beginning has no cursor, also one that the hub has seen again")
+    func listing() throws {
+        var rig = Self.greeting(Self.memory(head: 10, seq: 0))
+        rig.answer(Rig.hello())
+        rig.stored(.batch(nil, retryAt: nil))
+        rig.stored(.streams([Rig.listing(Rig.works)]))
+        #expect(rig.call?.kind == .snapshot && rig.call?.receipt == "abc")
     }
 
     @Test(

@@ -254,10 +254,15 @@ struct DurableMemory: Hashable, Sendable {
 
     // MARK: The state that the hub may not fall behind
 
-    /// The receipt of this history that a hello and a push show.
-    var receipt: String? {
+    /// The receipt of this history that a request shows. The cursors of a pull prove as much as a receipt that the hub has seen again; the
+    /// beginning of a listing has no cursor.
+    func receipt(for kind: HubCall.Kind) -> String? {
         guard let standing = memory.standing, standing.epoch == memory.epoch else { return nil }
-        return standing.receipt
+        return switch kind {
+        case .hello, .settle, .push, .snapshot: standing.receipt
+        case .pull: standing.receipt == shownReceipt ? nil : standing.receipt
+        case .known, .verify: nil
+        }
     }
 
     /// Records the state of the hub by an answer whose content is stored with it.
@@ -271,8 +276,8 @@ struct DurableMemory: Hashable, Sendable {
         if let old = memory.standing, old.epoch == epoch {
             standing.head = max(standing.head, old.head)
             if old.replica == replica { standing.seq = max(standing.seq, old.seq) }
-            // A page brings a receipt to a request that shows none. In place of one that the hub has not seen again it would hide a loss:
-            // an older copy of the hub, which another device has brought to the same head, gives out the newer one.
+            // In place of one that the hub has not seen again, a newer one would hide a loss: an older copy of the hub, which another
+            // device has brought to the same head, gives out the newer one.
             if let kept = old.receipt, standing.receipt == nil || kept != shownReceipt { standing.receipt = kept }
         }
         guard standing != memory.standing else { return nil }

@@ -86,7 +86,7 @@ struct SyncState: Sendable {
         let answer = kind.isReading ? 2 * pace.down.bytes + Limits.documentBytes : 0
         call.timeLimit = LinkPace.timeLimit(for: content.body.count + answer, rate: kind.isReading ? pace.down.rate : pace.up.rate)
         if kind == .push || kind == .settle, !ablations.contains(.epochIgnored) { call.epoch = memory.epoch }
-        if kind == .push || kind == .settle || kind == .hello { call.receipt = durable.receipt }
+        call.receipt = durable.receipt(for: kind)
         calls.record(call)
         append(.send(call))
         return call.id
