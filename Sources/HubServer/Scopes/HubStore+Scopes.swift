@@ -326,13 +326,11 @@ extension HubStore {
         return found
     }
 
-    /// Makes the rows of an entity's scopes anew from its records. A deleted record without a document keeps those of its last scopes whose
-    /// fields are still scope fields: changes of it are told that it is deleted, and not that it never was the device's.
+    /// Makes the rows of an entity's scopes anew from its records. A deleted record without a document has those of its last scopes whose
+    /// fields are scope fields now: changes of it are told that it is deleted, and not that it never was the device's.
     ///
-    /// - Parameters:
-    ///   - rules: Without scope fields the entity has no scopes any more.
-    ///   - converted: Fields whose values a step of the schema has changed, so the last scopes of deleted records have the former ones.
-    func buildScopes(of entity: EntityName, _ rules: EntityRules, converted: Set<String> = []) throws(DatabaseError) {
+    /// - Parameter rules: Without scope fields the entity has no scopes any more.
+    func buildScopes(of entity: EntityName, _ rules: EntityRules) throws(DatabaseError) {
         let generation = try database.number("SELECT coalesce(max(generation), 0) + 1 FROM scope_index")
         try database.run("DELETE FROM record_scope WHERE entity = ?", .text(entity.text))
         var after = ""
@@ -350,15 +348,16 @@ extension HubStore {
             for record in page {
                 // A damaged document names no scope: no device receives it until it is restored.
                 let document = (record.data ?? record.kept).flatMap { try? JSONReader.read($0, limits: .stored).object }
-                var scopes = document.map { rules.scopes(of: $0) } ?? []
-                if record.data == nil, record.kept == nil, let text = record.scopes {
-                    scopes = HubStore.lastScopes(text, under: rules, converted)
+                var scopes = ScopesColumn(document.map { rules.scopes(of: $0) } ?? [])
+                // A damaged text names no scope.
+                if record.data == nil, record.kept == nil, let last = record.scopes.flatMap({ try? ScopesColumn(reading: $0) }) {
+                    scopes = last.under(rules)
                 }
                 try database.run(
-                    "UPDATE record SET scopes = ? WHERE entity = ? AND id = ?", DatabaseValue(ScopesColumn.text(scopes)),
-                    .text(entity.text), .text(record.id.text))
+                    "UPDATE record SET scopes = ? WHERE entity = ? AND id = ?", DatabaseValue(scopes.text), .text(entity.text),
+                    .text(record.id.text))
                 let state = record.data == nil ? ScopeState.deleted : .present
-                for scope in scopes where rules.kind != .event {
+                for scope in scopes.present where rules.kind != .event {
                     let name = WriteGroup.ScopeName(entity: entity, scope: scopeCodes.code(scope), id: record.id)
                     rows.append(HubStore.row(name, WriteGroup.ScopeWrite(version: record.version, state: state), .int(record.at)))
                 }
@@ -381,14 +380,6 @@ extension HubStore {
                 INSERT INTO scope_index(entity, fields, generation) VALUES(?1, ?2, ?3)
                 ON CONFLICT(entity) DO UPDATE SET fields = excluded.fields, generation = excluded.generation
                 """, .text(entity.text), .text(ScopeIndex.text(of: rules)), .int(generation))
-        }
-    }
-
-    private static func lastScopes(_ text: String, under rules: EntityRules, _ converted: Set<String>) -> [Scope] {
-        // A damaged text names no scope.
-        let scopes = (try? ScopesColumn.scopes(text)) ?? []
-        return scopes.filter { scope in
-            !converted.contains(scope.field) && rules.scope.contains { sameBytes($0, scope.field) }
         }
     }
 
@@ -415,7 +406,7 @@ extension HubStore {
             let text = row.text(0)
             if text.utf8.allSatisfy({ $0 < 0x80 }) { return true }
             // A damaged text names no scope, as in the rows that are made anew.
-            for scope in (try? ScopesColumn.scopes(text)) ?? [] where !scope.value.utf8.allSatisfy({ $0 < 0x80 }) {
+            for scope in (try? ScopesColumn(reading: text))?.present ?? [] where !scope.value.utf8.allSatisfy({ $0 < 0x80 }) {
                 expected[scopeCodes.code(scope), default: 0] += 1
             }
             return true

@@ -1,7 +1,7 @@
 extension SQLiteSchema {
     /// The records of each scope, the entities that the table is complete for, and grants that records give.
     ///
-    /// - `record.scopes`: the present scopes of a record, and the last ones of a deleted record.
+    /// - `record.scopes`: the present scopes of a record, and the last ones of a deleted record (``ScopesColumn``).
     /// - `record_scope.scope`: the code of a scope (``ScopeCodes``). `since` is the commit in which the record first entered it, `version`
     ///   that of the record's last change while it was there, or of its leaving. `state`: 0 present, 1 deleted, 2 has left the scope.
     /// - `scope_index`: `fields` are the scope fields that the rows of an entity were made with, and a number (``ScopeIndex/Form``).

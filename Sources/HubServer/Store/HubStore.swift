@@ -266,7 +266,7 @@ final class HubStore {
             DatabaseValue(record.stamp.author),
             DatabaseValue(StampColumn.text(record.kept?.additions ?? record.additions, preliminaryAbove: head)),
             DatabaseValue(kept), DatabaseValue(record.kept == nil ? nil : record.version),
-            DatabaseValue(scopes.flatMap { ScopesColumn.text($0.after) }),
+            DatabaseValue(scopes.flatMap { ScopesColumn($0.after).text }),
         ]
         let seen = RecordRow(
             id: name.id, version: record.version, content: .success(record), originKey: originKey, size: data?.utf8.count ?? 0,
@@ -343,7 +343,7 @@ final class HubStore {
         let content: Result<VersionedRecord, RecordDamage>
         var scopes: [Scope] = []
         do throws(RecordDamage) {
-            if hasKept, let text = row.optionalText(11) { scopes = try ScopesColumn.scopes(text) }
+            if hasKept, let text = row.optionalText(11) { scopes = try ScopesColumn(reading: text).present }
             content = .success(try readRecord(row, hasKept: hasKept))
         } catch {
             content = .failure(error)

@@ -83,7 +83,7 @@ extension Hub {
         let changed = Set(steps.steps.flatMap(\.fields))
         let old = try store.scopeIndexes()[entity]?.fields ?? []
         if rules.isScoped, !changed.isDisjoint(with: old + rules.scope) {
-            try store.buildScopes(of: entity, rules, converted: changed)
+            try store.buildScopes(of: entity, rules)
             try readScopeIndexes()
         }
         let sources = settings.access.sources

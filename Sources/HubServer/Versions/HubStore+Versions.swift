@@ -31,16 +31,27 @@ extension HubStore {
 
     /// Converts all documents of an entity, with those that its tombstones keep. The versions of the records stay, so no device receives
     /// them again: each converts its own copies. A damaged row stays as it is.
+    ///
+    /// A deleted record without a document loses its last scopes in the fields that the steps change, because they have the former values.
     func convert(_ entity: EntityName, by steps: SchemaSteps) throws(DatabaseError) {
         if steps.isEmpty { return }
+        let changed = Set(steps.steps.flatMap(\.fields))
         var after = ""
         while true {
             let page = try database.all(
                 "SELECT \(HubStore.recordColumns) FROM record WHERE entity = ? AND id > ? ORDER BY id LIMIT ?", .text(entity.text),
                 .text(after), .int(Int64(HubStore.convertedPage))
-            ) { recordRow($0, of: entity, hasKept: true) }
-            for row in page {
-                guard let record = row.whole, record.data != nil || record.kept != nil else { continue }
+            ) { (row: recordRow($0, of: entity, hasKept: true), scopes: $0.optionalText(11)) }
+            for (row, scopes) in page {
+                guard let record = row.whole, record.data != nil || record.kept != nil else {
+                    // A damaged text names no scope.
+                    if let scopes = scopes.flatMap({ try? ScopesColumn(reading: $0) }) {
+                        try database.run(
+                            "UPDATE record SET scopes = ? WHERE entity = ? AND id = ?", DatabaseValue(scopes.without(changed).text),
+                            .text(entity.text), .text(row.id.text))
+                    }
+                    continue
+                }
                 let converted = steps.convert(record)
                 let (data, kept) = (converted.data?.json, converted.kept?.data.json)
                 try database.run(
@@ -55,7 +66,7 @@ extension HubStore {
                 try write(links: layer.writes.links)
             }
             guard page.count == HubStore.convertedPage, let last = page.last else { break }
-            after = last.id.text
+            after = last.row.id.text
         }
     }
 

@@ -33,10 +33,11 @@ final class ScopeBench {
         return RuleBook(["work_orders": orders, "readings": readings])
     }
 
-    init(rules: RuleBook = ScopeBench.rules, ablations: Ablations = .none, access: AccessBook = AccessBook(), place: Hub.Place? = nil)
-        throws
-    {
-        bench = try HubBench(rules: rules, ablations: ablations, place: place, access: access)
+    init(
+        rules: RuleBook = ScopeBench.rules, ablations: Ablations = .none, access: AccessBook = AccessBook(), place: Hub.Place? = nil,
+        scopes: Hub.ScopesOfDatabase = .kept
+    ) throws {
+        bench = try HubBench(rules: rules, ablations: ablations, place: place, access: access) { $0.scopesOfDatabase = scopes }
     }
 
     // MARK: Grants

@@ -234,9 +234,10 @@ struct ScopeTests {
         #expect(try fleet.push(one, .create, "a", ["site": "s-1"]).code == "accepted")
     }
 
-    // Fault: rows that were made anew for other scope fields lost the scopes of deleted records. A device that had not heard of the
-    // deletion was told that the record was never its own. Its deletion of the record was refused, with the atomic list that it was in.
-    @Test("A deleted record keeps those of its last scopes whose fields stay, when its entity gets other scope fields")
+    // Fault: rows that were made anew for other scope fields lost the scopes of deleted records, and later only those whose fields went. A
+    // device that had not heard of the deletion was told that the record was never its own. Its deletion of the record was refused, with
+    // the atomic list that it was in.
+    @Test("A deleted record has those of its last scopes whose fields are scope fields, also when a field is one again")
     func deletedBeforeOtherFields() throws {
         let rows = try HubRows()
         var keys = 0
@@ -264,9 +265,47 @@ struct ScopeTests {
         #expect(
             try codes(["assignee", "site"], [(.update, "a"), (.delete, "b"), (.update, "c")]) == ["deleted", "accepted", "forbidden"],
             "c was of others")
-        // The assignee of a deleted record is not known any more. So it is of no device any more, and its site is forgotten as well.
-        #expect(try codes(["assignee"], [(.update, "a")]) == ["forbidden"])
-        #expect(try codes(["site"], [(.update, "a")]) == ["forbidden"])
+        // The assignee of a deleted record is not known, and its site counts for nothing meanwhile.
+        #expect(try codes(["assignee"], [(.update, "a"), (.delete, "b")]) == ["forbidden", "forbidden"])
+        #expect(try codes(["site"], [(.update, "a"), (.delete, "b"), (.update, "c")]) == ["deleted", "accepted", "forbidden"])
+    }
+
+    // Fault: settings without scopes ended those of deleted records for good. When the scope was there again, a device that held such a
+    // record was told that it was never its own.
+    @Test("A deleted record has its last scopes again when its entity has none for a while, and no others")
+    func deletedBeforeNoScope() throws {
+        let rows = try HubRows()
+        var rules = ScopeBench.rules
+        rules.entities[ScopeBench.orders]?.declaredScope = ["site"]
+        do {
+            let fleet = try ScopeBench(rules: rules, place: rows.place)
+            for (id, site) in [("a", "s-1"), ("b", "s-1"), ("c", "s-2"), ("d", "s-1")] as [(String, JSON)] {
+                try fleet.publish(id, ["site": site])
+            }
+            for id in ["a", "b", "c", "d"] { try fleet.publish(id, nil) }
+        }
+        do {
+            var open = rules
+            open.entities[ScopeBench.orders]?.declaredScope = nil
+            let fleet = try ScopeBench(rules: open, place: rows.place, scopes: .dropped)
+            #expect(try fleet.push(one, .update, "c", ["title": "late"], base: 1).code == "deleted", "it is of all devices")
+            // It belongs to another site when it is deleted again, and there is no document that tells so.
+            try fleet.publish("d", ["site": "s-2"])
+            try fleet.publish("d", nil)
+        }
+        let fleet = try ScopeBench(rules: rules, place: rows.place)
+        fleet.keys = 1
+        fleet.grant(one, "site", "s-1")
+        fleet.grant(two, "site", "s-2")
+        func codes(_ device: DeviceID) throws -> [String] {
+            try ["a", "b", "c", "d"].map { id in
+                try fleet.push(device, id == "b" ? .delete : .update, id, id == "b" ? nil : ["title": "late"], base: 1).code
+            }
+        }
+        #expect(try codes(one) == ["deleted", "accepted", "forbidden", "forbidden"])
+        #expect(try codes(two) == ["forbidden", "forbidden", "deleted", "forbidden"])
+        try fleet.pull(one)
+        #expect(fleet.ids(one).isEmpty && fleet.leaks.isEmpty)
     }
 
     // Fault: the index of scopes stayed that of events, which has no rows, so no device received what was there.

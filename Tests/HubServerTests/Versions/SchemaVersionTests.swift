@@ -199,6 +199,33 @@ struct SchemaVersionTests {
         #expect(try after.follow("audits").pages.flatMap(\.records).isEmpty)
     }
 
+    @Test("A deleted record has no scopes in a field whose values a step has changed while the entity had no scope")
+    func scopesOfDeleted() throws {
+        let rows = try HubRows()
+        var access = AccessBook()
+        access.devices[.one, default: Grants()].scopes["severity"] = ["minor"]
+        access.devices[.one, default: Grants()].scopes["note"] = ["n-1"]
+        let scoped = try Self.rules(1) { $0.declaredScope = ["note", "severity"] }
+        let first = try HubBench(rules: scoped, place: rows.place, access: access)
+        for (id, data) in [("a-1", ["severity": "minor"]), ("a-2", ["note": "n-1"])] as [(String, JSONObject)] {
+            var data = data
+            data["site"] = "s-1"
+            try first.hub.publish(RecordName("audits", RecordID(trusted: id)), data, at: first.now)
+            try first.hub.publish(RecordName("audits", RecordID(trusted: id)), nil, at: first.now)
+        }
+        do { _ = try HubBench(rules: try Self.rules(2), seed: 2, place: rows.place) { $0.scopesOfDatabase = .dropped } }
+        // Other records may have the former value by now, in a newer meaning.
+        let again = try Self.rules(2) { $0.declaredScope = ["note", "severity"] }
+        let last = try HubBench(rules: again, seed: 3, place: rows.place, access: access)
+        func code(_ key: String, _ id: String) throws -> String? {
+            let verdict = try last.verdict(Sent(key, .update, id: id, data: ["site": "s-9"], base: 1))
+            guard case .rejected(let problem, _) = verdict else { return nil }
+            return problem.code
+        }
+        #expect(try code("k-1", "a-1") == "forbidden")
+        #expect(try code("k-2", "a-2") == "deleted")
+    }
+
     @Test("A deleted record that an update brings back has the present version")
     func kept() throws {
         let rows = try HubRows()
