@@ -80,6 +80,66 @@ struct ListDisputeTests {
         #expect(try agent.view("b") == nil && agent.store.verify() == [])
     }
 
+    // Fault: the decision took in the changes of both lists and joined the first one, or only that of the disputed change. The hub could
+    // have the rest of the other list without them.
+    @Test("A decision that brings a record back goes with one list; the next one goes behind it as a whole", arguments: [false, true])
+    func carriedByTwoLists(_ isDisputedInAList: Bool) throws {
+        let agent = try ConflictTests.agent()
+        let disputed = TestAgent.mutation(.update, "a", ["finding": "fail"])
+        if isDisputedInAList {
+            try agent.list([disputed, TestAgent.mutation(.create, "b", ["n": 1])])
+        } else {
+            try agent.enqueue(disputed)
+            try agent.list([TestAgent.mutation(.update, "a", ["note": "first"]), TestAgent.mutation(.create, "b", ["n": 1])])
+        }
+        let second = try agent.list([
+            TestAgent.mutation(.create, "c", ["n": 2]), TestAgent.mutation(.update, "a", ["note": "second"]),
+        ]).map(\.key)
+        let last = try agent.update("a", ["visits": 9]).key
+        try agent.pull([], deleted: [("a", 9)])
+        #expect(try agent.claim().isEmpty)
+        let answer = try ConflictTests.resolve(agent, .all(.local))
+        #expect(answer.list == AtomicListFate(goOn: 2, wait: 0, letGo: 0, waitsFor: []))
+        let decision = try #require(answer.mutation)
+        #expect(try agent.document("a")?["note"] == "second" && agent.document("a")?["visits"] == 9)
+        #expect(try agent.states(second + [last]) == ["pending", "resolved", "resolved"])
+        #expect(try agent.store.verify() == [])
+        try agent.crash()
+        #expect(try agent.store.verify() == [])
+        let batch = try agent.claim()
+        try #require(batch.map(\.record.id.text) == ["a", "b", "c", "a", "a"])
+        #expect(batch.map(\.action) == [.create, .create, .create, .update, .update] && batch[0].key == decision)
+        #expect(batch[0].group != nil && batch[0].group == batch[1].group)
+        #expect(batch[2].group != nil && batch[2].group == batch[3].group && batch[2].group != batch[0].group)
+        #expect(batch[3].supersedes.contains(second[1]) && batch[4].supersedes.contains(last) && batch[4].group == nil)
+        try agent.answer(
+            .accepted(decision, 20), .accepted(batch[1].key, 20), .accepted(batch[2].key, 21), .accepted(batch[3].key, 21),
+            .accepted(batch[4].key, 22))
+        #expect(try agent.document("a")?["note"] == "second" && agent.document("a")?["visits"] == 9)
+        #expect(try agent.record("a")?.status == .synced && agent.store.verify() == [])
+    }
+
+    @Test("A list that goes behind a refused decision falls as a whole, and is retried with it")
+    func secondListFalls() throws {
+        let agent = try ConflictTests.agent()
+        try agent.list([TestAgent.mutation(.update, "a", ["finding": "fail"]), TestAgent.mutation(.create, "b", ["n": 1])])
+        let second = try agent.list([
+            TestAgent.mutation(.create, "c", ["n": 2]), TestAgent.mutation(.update, "a", ["note": "second"]),
+        ]).map(\.key)
+        try agent.pull([], deleted: [("a", 9)])
+        let decision = try #require(try ConflictTests.resolve(agent, .all(.local)).mutation)
+        let first = try agent.claim(2)
+        #expect(first.map(\.key).first == decision && first.count == 2)
+        let refusal = Problem("group-rejected", status: 409, detail: "another mutation of its atomic list was rejected")
+        try agent.answer(.rejected(decision), PushResult(key: first[1].key, verdict: .rejected(refusal, current: nil)))
+        #expect(try agent.claim().isEmpty && agent.state(second[0]) == .rejected)
+        #expect(try agent.view("c") == nil && agent.store.verify() == [])
+        _ = try agent.store.retry(decision, cascades: true, by: agent.app, at: agent.now)
+        let batch = try agent.claim()
+        #expect(batch.map(\.record.id.text) == ["a", "b", "c", "a"] && Set(batch.compactMap(\.group)).count == 2)
+        #expect(try agent.store.verify() == [])
+    }
+
     @Test("It waits until all of its disputes are decided, then all of it goes in one commit, each decision in its place")
     func waitsForAll() throws {
         let (agent, keys) = try agent(["a", "b"])

@@ -147,7 +147,17 @@ extension Store {
         let (view, base) = (seen.known, hubs.known)
         let later = try openMutations(of: conflict.rid, after: row.seq)
         var content = decided(conflict, choices, payload?.content(under: rules), view, base, rules)
-        let carried = event == "resolved" ? try giveWay(later, to: conflict, choices, base, rules) : []
+        var comeback = Comeback()
+        if event == "resolved" {
+            if conflict.kind == .updateDelete {
+                // A record that is deleted later is not brought back.
+                let isBack = choices.record == .local && !later.contains { $0.payload?.action == .delete }
+                comeback = try endLater(later, than: row, isBack: isBack, rules)
+            } else {
+                try giveWay(later, to: conflict, choices, base, rules)
+            }
+        }
+        let carried = comeback.carried
         let left = try openMutations(of: conflict.rid, after: row.seq)
         content = content.flatMap { withoutWhatFollows($0, left, view, rules) }
         // A later mutation of this device has deleted the record, and the hub has accepted that: nothing is left to change.
@@ -196,6 +206,7 @@ extension Store {
                 try database.run(
                     "UPDATE mutation SET into_seq = ?, prune_age = ? WHERE seq = ?", .int(answer.seq), .int(Int64.max), .int(seq))
             }
+            for (open, list) in comeback.madeAgain { try makeAgain(open, in: list, behind: answer.key, by: requester) }
             (key, into) = (answer.key, answer.seq)
         }
         var ended = conflict
@@ -260,34 +271,20 @@ extension Store {
         base.flatMap { WireForm.operations(rules, field, from: $0[field], to: mine) }
     }
 
-    private typealias Carried = (seq: Int64, content: MutationContent)
-
     /// Ends later mutations that a decision makes obsolete. A decision is the last word on a field, so later changes of the field that were
-    /// never sent give way to it. They stay if this device's side was chosen and its rule adds up. Later changes of a record that was
-    /// deleted at the hub are carried along when the record is brought back, and end when it is not.
-    ///
-    /// - Returns: Mutations that the new one carries as a whole.
+    /// never sent give way to it. They stay if this device's side was chosen and its rule adds up.
     private func giveWay(
         _ later: [OpenMutation], to conflict: ConflictRow, _ choices: Choices, _ base: JSONObject?, _ rules: EntityRules
-    ) throws(StoreError) -> [Carried] {
+    ) throws(StoreError) {
         var decided: Set<JSONString> = []
         for (field, choice) in choices.fields {
             let mine = choice == .local ? conflict.sides.first { $0.field == field }?.local.value : nil
             if let mine, Self.additions(rules, field, base, to: mine) != nil { continue }
             decided.insert(JSONString(field))
         }
-        var carried: [Carried] = []
         for open in later where open.row.state == .pending && !open.row.isSent {
             guard let payload = open.payload, let content = payload.content(under: rules) else { continue }
             if content.action == .delete || content.action == .create { break }
-            if conflict.kind == .updateDelete {
-                // A record that is deleted later is not brought back.
-                let isCarried = choices.record == .local && !later.contains { $0.payload?.action == .delete }
-                try finalize(open.row, as: isCarried ? .coalesced : .discarded, keptFor: try keptFor(open.row))
-                if let group = open.row.group { try refreshReadiness(ofGroup: group) }
-                if isCarried { carried.append((open.row.seq, content)) }
-                continue
-            }
             var rest = content
             rest.removeFields(decided)
             guard rest != content else { continue }
@@ -301,16 +298,6 @@ extension Store {
                 try rewrite(payload, rest, restingOn: payload.baseVersion)
             }
         }
-        return carried
-    }
-
-    /// The atomic list of a change that a decision carries: the decision joins it, because the rest of the list must not go without the
-    /// change. Only the first one, if it carries changes of several lists.
-    private func openList(of carried: [Carried]) throws(StoreError) -> EnqueueGroup? {
-        for (seq, _) in carried {
-            if let row = try outboxRow(seq), let list = try openList(of: row) { return list }
-        }
-        return nil
     }
 
     /// Removes from the content the fields that later mutations change. The new mutation is sent after them, and their values must still be

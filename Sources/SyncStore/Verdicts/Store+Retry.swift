@@ -79,7 +79,7 @@ extension Store {
     // MARK: - Refused
 
     /// The difference of a retry from the refused mutation.
-    private struct Correction {
+    struct Correction {
         var data: JSONObject?
         var without: [String]
     }
@@ -182,7 +182,7 @@ extension Store {
     }
 
     /// - Returns: The new mutation, and the version of the record that its author had seen; `nil` for a create.
-    private func successor(
+    func successor(
         of row: OutboxRow, _ payload: Payload?, _ correction: Correction?
     ) throws(StoreError) -> (mutation: NewMutation, version: Int64?) {
         guard payload != nil || correction?.data != nil else {

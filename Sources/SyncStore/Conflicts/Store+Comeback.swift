@@ -1,0 +1,70 @@
+import SyncCore
+import SyncSQLite
+
+// Later changes of a record that was deleted at the hub, when a person decides whether it comes back.
+
+/// What a decision that brings a record back does with the later changes of the record.
+struct Comeback {
+    typealias Carried = (seq: Int64, content: MutationContent)
+
+    /// Changes that go with the decision, as a part of it.
+    var carried: [Carried] = []
+    /// Changes that are made again behind the decision, each with its atomic list. The first of them belongs to another list than the
+    /// decision, and what comes after it must not overtake it.
+    var madeAgain: [(open: Store.OpenMutation, list: EnqueueGroup?)] = []
+}
+
+extension Store {
+    /// Ends the later changes of a record that was deleted at the hub. A decision that brings the record back carries them, because they
+    /// would reach the hub before it otherwise. It joins one atomic list at most: the disputed change's, or the first one among the later
+    /// changes. Changes from the next list on are made again behind it (``makeAgain(_:in:behind:by:)``), so that each list goes as a whole.
+    ///
+    /// - Parameter isBack: `false`: the record stays deleted, and the changes are given up.
+    func endLater(_ later: [OpenMutation], than row: OutboxRow, isBack: Bool, _ rules: EntityRules) throws(StoreError) -> Comeback {
+        // Before any of them ends: a list is still one where only changes of this record are left of it.
+        let lists = try later.map { open throws(StoreError) in try openList(of: open.row) }
+        var own = try openList(of: row)?.seqs
+        var comeback = Comeback()
+        for (open, list) in zip(later, lists) where open.row.state == .pending && !open.row.isSent {
+            guard let content = open.payload?.content(under: rules) else { continue }
+            if content.action == .delete || content.action == .create { break }
+            let isOther = own != nil && list != nil && list?.seqs != own
+            let isCarried = isBack && comeback.madeAgain.isEmpty && !isOther
+            try finalize(open.row, as: isCarried ? .coalesced : isBack ? .resolved : .discarded, keptFor: try keptFor(open.row))
+            if let group = open.row.group { try refreshReadiness(ofGroup: group) }
+            if isCarried {
+                comeback.carried.append((open.row.seq, content))
+                if own == nil { own = list?.seqs }
+            } else if isBack {
+                comeback.madeAgain.append((open, list))
+            }
+        }
+        return comeback
+    }
+
+    /// Makes a later change again behind the decision that brings its record back, in its atomic list.
+    ///
+    /// It depends on the decision. So its list goes after that, and falls with it: without the record there is nothing to change.
+    func makeAgain(
+        _ open: OpenMutation, in list: EnqueueGroup?, behind decision: MutationKey, by requester: Requester
+    ) throws(StoreError) {
+        guard let payload = open.payload else { return }
+        var mutation = try successor(of: open.row, payload, nil).mutation
+        // Its document shows the files already.
+        mutation.blobs = []
+        mutation.dependsOn.append(decision)
+        let answer = try accept(mutation, by: requester, in: list, supersedes: payload.key, deadline: open.row.ttlAge)
+        if let list { try join(list, seq: answer.seq) }
+        try moveLinks(of: answer.recordName, from: open.row.seq, to: answer.seq)
+        try database.run("UPDATE mutation SET into_seq = ? WHERE seq = ?", .int(answer.seq), .int(open.row.seq))
+    }
+
+    /// The atomic list of a change that a decision carries: the decision joins it, because the rest of the list must not go without the
+    /// change.
+    func openList(of carried: [Comeback.Carried]) throws(StoreError) -> EnqueueGroup? {
+        for (seq, _) in carried {
+            if let row = try outboxRow(seq), let list = try openList(of: row) { return list }
+        }
+        return nil
+    }
+}
