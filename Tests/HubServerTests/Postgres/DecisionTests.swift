@@ -21,7 +21,7 @@ struct DecisionTests {
 
         init(rules: RuleBook = RuleBook(), tokens: TokenBook? = nil, change: (inout Hub.Settings) -> Void = { _ in }) throws {
             bench = try ReplicaBench()
-            let place = Hub.Place.shared(try PostgresPlace(bench.url))
+            let place = Hub.Place.shared(try PostgresPlace.unhurried(bench.url))
             a = try HubBench(rules: rules, tokens: tokens, seed: 1, place: place, change: change)
             b = try HubBench(rules: rules, tokens: tokens, seed: 2, place: place, change: change)
             for hub in [a, b] { _ = hub.push([], device: "gw-0") }

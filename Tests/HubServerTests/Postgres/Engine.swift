@@ -22,7 +22,7 @@ enum Engine: String, CaseIterable {
     func newPlace() throws -> Hub.Place {
         switch self {
         case .sqlite: .memory
-        case .postgres: .shared(try PostgresPlace(try PostgresServer.shared.get().newURL()))
+        case .postgres: .shared(try PostgresPlace.unhurried(try PostgresServer.shared.get().newURL()))
         }
     }
 }

@@ -26,20 +26,28 @@ struct ReplicaBench {
     func hub(
         seed: UInt64 = 1, tokens: TokenBook? = nil, _ change: (inout PostgresPlace) -> Void = { _ in }
     ) throws -> HubBench {
-        var place = try PostgresPlace(url)
+        var place = try PostgresPlace.unhurried(url)
         change(&place)
         return try HubBench(tokens: tokens, seed: seed, place: .shared(place))
     }
 
-    /// A session in the middle of a transaction that the test ends. The hub's limit for a silent one is a time of the clock, which a busy
-    /// machine uses up, so it has none.
+    /// A session in the middle of a transaction that the test ends.
     func session(_ purpose: TransactionPurpose) throws -> any HubDatabase {
-        var place = try PostgresPlace(url)
-        place.patience.idleMilliseconds = 0
         // Opened for writing, it would change an earlier schema.
-        let database = try place.openForReading(mayLag: false)
+        let database = try PostgresPlace.unhurried(url).openForReading(mayLag: false)
         try database.begin(purpose)
         return database
+    }
+}
+
+extension PostgresPlace {
+    /// A place whose sessions may be silent in a transaction. A test acts between two statements of a hub, and the limits of the hub are
+    /// times of the clock, which a busy machine uses up.
+    static func unhurried(_ url: String) throws -> PostgresPlace {
+        var place = try PostgresPlace(url)
+        place.patience.idleMilliseconds = 0
+        place.patience.idleWithPushesMilliseconds = 0
+        return place
     }
 }
 

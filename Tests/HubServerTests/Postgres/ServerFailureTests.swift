@@ -44,10 +44,12 @@ struct ServerFailureTests {
     func hangs() throws {
         let bench = try ReplicaBench()
         _ = try bench.hub()
+        let ofSchema = "WHERE relnamespace = '\(bench.schema)'::regnamespace"
         let (reached, goOn) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
         let hanging = Worker {
             defer { reached.signal() }
-            let hub = try bench.hub { $0.patience.idleMilliseconds = 300 }
+            // Longer than the pauses of a hub that works on a busy machine.
+            let hub = try bench.hub { $0.patience.idleMilliseconds = 2_000 }
             hub.hub.beforeCommit = {
                 reached.signal()
                 goOn.wait()
@@ -58,7 +60,11 @@ struct ServerFailureTests {
             return (first, try hub.verdict(Sent("k", .create, id: "hanging")).word)
         }
         reached.wait()
-        let outcome = Result { try bench.hub().verdict(Sent("k", .create, id: "other"), device: .two).version }
+        let outcome = Result {
+            let version = try bench.hub().verdict(Sent("k", .create, id: "other"), device: .two).version
+            try bench.server.wait("NOT EXISTS (SELECT FROM pg_locks WHERE relation IN (SELECT oid FROM pg_class \(ofSchema)))")
+            return version
+        }
         goOn.signal()
         #expect(try outcome.get() == 1, "the server has ended the transaction that did nothing")
         let (first, second) = try hanging.join()

@@ -17,7 +17,7 @@ struct VisibilityTests {
         let (reached, goOn) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
         let quick = Worker {
             defer { opened.signal() }
-            let hub = try bench.hub()
+            let hub = try bench.hub { $0.patience.lockMilliseconds = 0 }
             _ = hub.push([])
             opened.signal()
             begin.wait()

@@ -10,7 +10,7 @@ import Testing
 @Suite("Retention of deletions: replicas", .needsPostgres)
 struct DeletionRetentionReplicaTests {
     private static func hub(_ bench: ReplicaBench, seed: UInt64 = 1) throws -> HubBench {
-        try HubBench(rules: RuleBook(["audits": EntityRules()]), seed: seed, place: .shared(try PostgresPlace(bench.url)))
+        try HubBench(rules: RuleBook(["audits": EntityRules()]), seed: seed, place: .shared(try PostgresPlace.unhurried(bench.url)))
     }
 
     /// Makes records and deletes them, and adds what a hub with scopes would have kept of them.
