@@ -139,6 +139,13 @@ struct CommitOrderTests {
         return try compare(bench, told, followed, pushes: writers * pushes)
     }
 
+    /// Runs with a planted mistake. It shows where two writers meet, and on a busy machine they may not do so in one run.
+    private static func run(_ ablation: PostgresPlace.Ablation, until isNoticed: (Found) -> Bool) throws -> Found {
+        var found = Found()
+        for _ in 0..<10 where !isNoticed(found) { found = try run(writers: 5, pushes: 25, ablation) }
+        return found
+    }
+
     private final class Over: Sendable {
         private let isOver = Atomic<Bool>(false)
         var value: Bool { isOver.load(ordering: .acquiring) }
@@ -175,13 +182,13 @@ struct CommitOrderTests {
 
     @Test("Numbers that are taken before the lock are noticed")
     func numbersBeforeLock() throws {
-        let found = try Self.run(writers: 5, pushes: 25, .numbersBeforeLock)
+        let found = try Self.run(.numbersBeforeLock) { $0.twice > 0 && $0.missed + $0.back > 0 }
         #expect(found.twice > 0 && found.missed + found.back > 0, "\(found)")
     }
 
     @Test("Decisions that are not compared with what other hubs have written are noticed")
     func nothingCompared() throws {
-        let found = try Self.run(writers: 5, pushes: 25, .nothingCompared)
+        let found = try Self.run(.nothingCompared) { $0.gone > 0 }
         #expect(found.gone > 0, "\(found)")
     }
 }
