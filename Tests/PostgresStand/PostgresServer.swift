@@ -83,13 +83,17 @@ package final class PostgresServer: Sendable {
 
     // MARK: Its life
 
+    /// Far beyond the minute that the program waits by itself: on a busy machine a server starts and ends slowly.
+    private static let patience = ["--wait", "--timeout", "600"]
+
     package func start() throws {
-        try Self.run(Self.asServer + ["\(programs)/pg_ctl", "--pgdata", "\(folder)/data", "--log", "\(folder)/log", "--wait", "start"])
+        try Self.run(
+            Self.asServer + ["\(programs)/pg_ctl", "--pgdata", "\(folder)/data", "--log", "\(folder)/log"] + Self.patience + ["start"])
     }
 
     /// - Parameter mode: `fast` ends connections in good order, `immediate` is what a crash looks like.
     package func stop(mode: String) throws {
-        try Self.run(Self.asServer + ["\(programs)/pg_ctl", "--pgdata", "\(folder)/data", "--mode", mode, "--wait", "stop"])
+        try Self.run(Self.asServer + ["\(programs)/pg_ctl", "--pgdata", "\(folder)/data", "--mode", mode] + Self.patience + ["stop"])
     }
 
     /// While it is stopped: from its next start on it accepts readers alone, until `pg_promote()`.
