@@ -94,9 +94,16 @@ actor FieldStand {
         hub = nil
     }
 
+    /// Stops the hub where it is: its connections stay, and it answers nothing until a stand-in takes its place.
+    func freezeHub() {
+        if let hub { kill(hub.pid, SIGSTOP) }
+    }
+
     /// Puts the stand-in in the hub's place, on both ports (Tests/standin).
     func standIn(_ manner: String) async throws {
-        await stopHub()
+        // The only signal that ends a frozen one.
+        await hub?.stop(SIGKILL)
+        hub = nil
         standIn = try await start([Programs.standin, manner, "80", String(FieldStand.port)], log: "standin.log")
     }
 
@@ -248,7 +255,7 @@ actor FieldStand {
     // MARK: Waiting
 
     /// Far above what anything takes; only ends a test that would otherwise ask for ever.
-    static let patience: Duration = .seconds(90)
+    static let patience: Duration = .seconds(300)
 
     /// Asks `agentctl status` until it is so.
     @discardableResult

@@ -126,6 +126,13 @@ actor Stand {
         return await hub?.stop()
     }
 
+    /// Stops it where it is: its connections stay, and it answers nothing until it is killed.
+    func freezeHub() async {
+        await recordLeftOver(hubWatch, hub)
+        hubWatch = nil
+        if let hub { kill(hub.pid, SIGSTOP) }
+    }
+
     func killHub() async {
         hubWatch = nil
         await hub?.stop(SIGKILL)
