@@ -36,11 +36,14 @@ extension EndToEnd {
 
         private static func bothWays(_ line: Line) async throws {
             try await FieldStand.with([Self.wan]) { stand in
+                // An agent that notices the hub's absence would probe, and no probe comes through the slowest line in its time.
+                _ = try await stand.agentctl("pause")
                 try await stand.publish(line.down, to: "work_orders", padding: Self.padding) {
                     try await stand.network.shape(Self.wan, bits: line.bits)
                 }
                 let first = try await stand.network.counters(Self.wan)
                 let began = ContinuousClock.now
+                _ = try await stand.agentctl("resume")
                 _ = try await stand.agentctl("sync")
                 try await stand.untilHere(line.down, of: "work_orders", patience: Self.patience(for: line.down, over: line))
                 let pulled = try await stand.network.counters(Self.wan) - first
