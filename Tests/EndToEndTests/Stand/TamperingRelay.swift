@@ -35,10 +35,12 @@ final class TamperingRelay: Sendable {
     let port: UInt16
     private let listener: Int32
     private let hubPort: UInt16
-    private let lie = Lie()
+    private let lie: Lie
 
-    init(hubPort: UInt16) throws {
+    /// - Parameter time: The clock by which requests are counted.
+    init(hubPort: UInt16, time: any TimeSource = SystemClocks()) throws {
         self.hubPort = hubPort
+        lie = Lie(time)
         let listening = FreePorts.socket()
         listener = listening
         var size = socklen_t(MemoryLayout<sockaddr_in>.size)
@@ -78,11 +80,14 @@ final class TamperingRelay: Sendable {
     private final class Lie: Sendable {
         let tamper = Mutex<Tamper?>(nil)
         let oracle = Mutex(RepetitionOracle(limits: WatchedServers.limits))
+        private let time: any TimeSource
+
+        init(_ time: any TimeSource) { self.time = time }
 
         func saw(_ words: String, _ body: [UInt8]) {
             let said = oracle.withLock { oracle in
                 let before = oracle.complaints.count
-                oracle.saw(words, body: body, atSeconds: SystemClocks().now().instant.nanoseconds / 1_000_000_000)
+                oracle.saw(words, body: body, atSeconds: time.now().instant.nanoseconds / 1_000_000_000)
                 return Array(oracle.complaints.dropFirst(before))
             }
             if !said.isEmpty { WatchedServers.complain(said, of: "the relay before the hub") }
