@@ -105,7 +105,7 @@ extension FieldStand {
 
     /// Asks until the hub has that much of it.
     func until(_ id: String, has offset: Int64) async throws {
-        let end = ContinuousClock.now + .seconds(240)
+        let end = ContinuousClock.now + .seconds(1_200)
         while try await blob(id).offset < offset {
             guard ContinuousClock.now < end else { throw StandError("\(id) does not get on: \(try await blob(id))") }
             await Pause.long()

@@ -234,7 +234,7 @@ extension EndToEnd {
                 for _ in 0..<12 { _ = try? await stand.sync() }
                 try await backend.faults()
                 // Only the mutation that waits for its own retry is left now.
-                let end = ContinuousClock.now + .seconds(120)
+                let end = ContinuousClock.now + FieldStand.patience
                 var open = try await Self.open(stand)
                 while !open.isEmpty, ContinuousClock.now < end {
                     _ = try? await stand.sync()
@@ -259,7 +259,7 @@ extension EndToEnd {
 
         /// Syncs until the outcome of the mutation cannot be found out any more and it is held.
         private static func untilHeld(_ stand: Stand, _ key: MutationKey) async throws {
-            let end = ContinuousClock.now + .seconds(60)
+            let end = ContinuousClock.now + FieldStand.patience
             while ContinuousClock.now < end {
                 _ = try? await stand.sync()
                 if try await stand.client.mutation(key).value.state == MutationState.held.name { return }

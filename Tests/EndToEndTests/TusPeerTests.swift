@@ -158,7 +158,7 @@ private final class TusServer {
 
     /// Until its folder holds that many bytes, or it gets no more.
     func until(bytes: Int64) async {
-        let end = ContinuousClock.now + .seconds(60)
+        let end = ContinuousClock.now + FieldStand.patience
         while ContinuousClock.now < end {
             let sizes = ((try? FileManager.default.contentsOfDirectory(atPath: folder)) ?? []).compactMap { name in
                 (try? FileManager.default.attributesOfItem(atPath: "\(folder)/\(name)"))?[.size] as? Int64

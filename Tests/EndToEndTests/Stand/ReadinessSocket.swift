@@ -23,7 +23,7 @@ final class ReadinessSocket: Sendable {
             throw error
         }
         // Ends the wait for a program that neither gets ready nor ends.
-        var patience = timeval(tv_sec: 60, tv_usec: 0)
+        var patience = timeval(tv_sec: 300, tv_usec: 0)
         setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &patience, socklen_t(MemoryLayout<timeval>.size))
         let thread = Thread { [descriptor, heard] in heard.takeIn(from: descriptor) }
         thread.start()

@@ -63,7 +63,7 @@ struct ResourceWatch: Sendable {
     }
 
     /// Far above what anything takes; only ends a test that would otherwise ask for ever.
-    private static let patience: Duration = .seconds(30)
+    private static let patience: Duration = .seconds(120)
 
     /// Asks until nothing is left over.
     ///
