@@ -166,8 +166,9 @@ actor Namespaces {
         try await run(
             [
                 "sh", "-c",
-                "for i in $(seq \(times)); do ip link set \(cable.far) down; sleep \(seconds); "
-                    + "ip link set \(cable.far) up; sleep \(seconds); done",
+                // One program changes the link: a busy machine needs its time to start another for each change.
+                "for i in $(seq \(times)); do echo link set \(cable.far) down; sleep \(seconds); "
+                    + "echo link set \(cable.far) up; sleep \(seconds); done | ip -batch -",
             ], in: .yard)
         try await introduce(cable)
     }
@@ -192,10 +193,25 @@ actor Namespaces {
 
     /// A counter of RFC 4022, as the kernel names it in /proc/net/snmp.
     func tcp(_ name: String, in place: Place = .yard) async throws -> Int64 {
-        let lines = try await run(["cat", "/proc/net/snmp"], in: place).split(separator: "\n")
-            .filter { $0.hasPrefix("Tcp:") }.map { $0.split(separator: " ") }
+        try await counter(name, of: "Tcp:", file: "/proc/net/snmp", in: place)
+    }
+
+    /// Payload of the segments that came into a place although it had their bytes: TCP sends again what a busy machine is slow to
+    /// acknowledge. Programs do not know of it.
+    func payloadTwice(into place: Place) async throws -> Int64 {
+        var segments: Int64 = 0
+        for name in ["TCPDSACKOldSent", "TCPDSACKOfoSent"] {
+            segments += try await counter(name, of: "TcpExt:", file: "/proc/net/netstat", in: place)
+        }
+        // At most, behind the heads of IP and of TCP with its time stamps.
+        return segments * 1_448
+    }
+
+    private func counter(_ name: String, of table: String, file: String, in place: Place) async throws -> Int64 {
+        let lines = try await run(["cat", file], in: place).split(separator: "\n")
+            .filter { $0.hasPrefix(table) }.map { $0.split(separator: " ") }
         guard lines.count == 2, let column = lines[0].firstIndex(of: Substring(name)), let value = Int64(lines[1][column])
-        else { throw StandError("no counter \(name) in /proc/net/snmp") }
+        else { throw StandError("no counter \(name) in \(file)") }
         return value
     }
 
