@@ -201,9 +201,17 @@ extension Stand {
     }
 
     /// Lets `agentctl` wait for each of them.
-    func untilUploaded(_ ids: [String]) async throws {
+    ///
+    /// - Parameter retries: The server was away. All attempts of an agent on a slow machine may fall into that time. Then it has given up,
+    ///   as it should, and is asked to begin again.
+    func untilUploaded(_ ids: [String], retries: Bool = false) async throws {
         for id in ids {
-            let watched = try await agentctl("blobs", "show", id, "--watch")
+            var watched = try await agentctl("blobs", "show", id, "--watch")
+            for _ in 0..<10 where retries && watched.status != 0 {
+                let state = try BlobItem(JSONReader.read(try await agentctl("blobs", "show", id, "--json").text))?.state
+                guard state == "failed", try await agentctl("blobs", "retry", id).status == 0 else { break }
+                watched = try await agentctl("blobs", "show", id, "--watch")
+            }
             guard watched.status == 0 else { throw StandError("\(id) was not uploaded: \(watched.text) \(watched.talk)") }
         }
     }

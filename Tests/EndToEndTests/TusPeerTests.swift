@@ -46,7 +46,7 @@ extension EndToEnd {
                     await server.until(bytes: Int64(round) * 12_000_000)
                     try await server.killAndRestart()
                 }
-                try await stand.untilUploaded([item.id])
+                try await stand.untilUploaded([item.id], retries: true)
                 let blob = try await stand.client.blob(try #require(BlobID(item.id))).value
                 #expect(blob.isVerified)
                 #expect(try server.digests().contains(digest))
