@@ -32,13 +32,14 @@ final class AgentStand: Sendable {
     /// - Parameters:
     ///   - settings: YAML laid over the stand's own configuration.
     ///   - freeBytes: Free space on the disk, bytes.
+    ///   - limits: The limits of the socket.
     ///   - adjust: Further changes of the environment.
     static func start(
         _ settings: String = "", hub: LoopbackHub? = nil, in folder: String? = nil, freeBytes: Int64 = 1 << 40,
-        adjust: (inout AgentEnvironment) -> Void = { _ in }
+        limits: HTTPServerLimits = .localAPI, adjust: (inout AgentEnvironment) -> Void = { _ in }
     ) async throws -> AgentStand {
         let folder = try folder ?? Self.makeFolder()
-        return try await AgentStand(folder, settings, hub ?? LoopbackHub(), freeBytes, adjust)
+        return try await AgentStand(folder, settings, hub ?? LoopbackHub(), freeBytes, limits, adjust)
     }
 
     /// May be changed at any time; the agent asks again.
@@ -76,7 +77,8 @@ final class AgentStand: Sendable {
     }
 
     private init(
-        _ folder: String, _ settings: String, _ hub: LoopbackHub, _ freeBytes: Int64, _ adjust: (inout AgentEnvironment) -> Void
+        _ folder: String, _ settings: String, _ hub: LoopbackHub, _ freeBytes: Int64, _ limits: HTTPServerLimits,
+        _ adjust: (inout AgentEnvironment) -> Void
     ) async throws {
         self.folder = folder
         self.hub = hub
@@ -121,7 +123,7 @@ final class AgentStand: Sendable {
         agent = Agent(
             .init(configuration: loaded, device: DeviceID(trusted: "gw-test"), store: writer, reader: reader),
             environment: environment, executor: LoopExecutor(loop))
-        server = try await agent.listen(on: .unix(path: socket, mode: 0o660, group: nil), group: group)
+        server = try await agent.listen(on: .unix(path: socket, mode: 0o660, group: nil), group: group, limits: limits)
         client = try CurlTransport()
         await agent.start()
     }

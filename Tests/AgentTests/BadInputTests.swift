@@ -1,6 +1,7 @@
 import Foundation
 import LocalAPI
 import SyncCore
+import SyncHTTP
 import SyncLinux
 import Testing
 
@@ -172,7 +173,10 @@ struct BadInputTests {
 
     @Test("A reader of events that reads nothing is cut with a word when a mebibyte waits for it, and resumes by its id")
     func slowEvents() async throws {
-        let stand = try await AgentStand.start()
+        // On a busy machine the reader would be cut for its silence, before its word comes.
+        var limits = HTTPServerLimits.localAPI
+        limits.writeStallTime = .seconds(3_600)
+        let stand = try await AgentStand.start(limits: limits)
         let reader = try Self.connected(
             to: stand.socket, sending: "GET /v1/events?types=mutation,record HTTP/1.1\r\nHost: a\r\nLast-Event-ID: 0\r\n\r\n")
         defer { close(reader) }
