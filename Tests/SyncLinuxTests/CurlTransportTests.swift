@@ -94,7 +94,7 @@ struct CurlTransportTests {
         }
     }
 
-    @Test("A request while idle connections are closed is not forgotten", .timeLimit(.minutes(1)))
+    @Test("A request while idle connections are closed is not forgotten", .timeLimit(.minutes(10)))
     func askedWhileClosing() async throws {
         let server = try CannedServer { connection in
             while connection.readRequest() != nil { connection.answer() }

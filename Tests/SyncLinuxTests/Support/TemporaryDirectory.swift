@@ -1,12 +1,12 @@
 import Foundation
 
 /// A directory that is gone when the test is over.
-func withTemporaryDirectory(_ body: (String) async throws -> Void) async throws {
+func withTemporaryDirectory<Value>(_ body: (String) async throws -> Value) async throws -> Value {
     let directory = "/tmp/sync-linux-\(UUID().uuidString.prefix(13))"
     try FileManager.default.createDirectory(
         atPath: directory, withIntermediateDirectories: false, attributes: [.posixPermissions: 0o700])
     defer { try? FileManager.default.removeItem(atPath: directory) }
-    try await body(directory)
+    return try await body(directory)
 }
 
 /// A file with a content and a mode, made without any code that is tested.
