@@ -3,7 +3,7 @@ import Foundation
 import Testing
 
 /// The client against a server that loses connections, refuses, falls silent and cuts its answers.
-@Suite("The client for apps", .timeLimit(.minutes(1)))
+@Suite("The client for apps", .timeLimit(.minutes(10)))
 struct ClientTests {
     let time = TestTime()
 

@@ -3,7 +3,7 @@ import Foundation
 import Testing
 
 /// Reading and copying files that may have to come from the hub first, over connections that break.
-@Suite("Files of the client for apps", .timeLimit(.minutes(1)))
+@Suite("Files of the client for apps", .timeLimit(.minutes(10)))
 struct FileContentTests {
     let time = TestTime()
 

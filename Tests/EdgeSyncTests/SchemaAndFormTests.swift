@@ -2,7 +2,7 @@ import EdgeSync
 import Testing
 
 /// The versions in which an app writes and reads, and the answers of the agent about forms.
-@Suite("Versions of schemas, and forms", .timeLimit(.minutes(1)))
+@Suite("Versions of schemas, and forms", .timeLimit(.minutes(10)))
 struct SchemaAndFormTests {
     private func client(_ agent: FakeAgent, schemas: [String: Int] = [:]) throws(EdgeSyncError) -> AgentClient {
         try AgentClient(
