@@ -138,7 +138,7 @@ extension Hub {
 
     func snapshot(_ request: HubRequest, _ caller: HubGate.Caller) throws(HubRefusal) -> HubResponse {
         let wanted = try reading { () throws(Problem) in try SnapshotMessages.readQuery(request.query) }
-        switch try querying({ () throws(DatabaseError) in
+        switch try querying({ () throws(DatabaseError) -> Result<SnapshotPage, Problem> in
             if let problem = try loss(shownBy: request, caller) { return .failure(problem) }
             var feed = feed(for: caller)
             let answer = try feed.answer(wanted, for: caller.device)
