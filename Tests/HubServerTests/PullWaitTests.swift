@@ -195,9 +195,14 @@ struct PullWaitTests {
             // The first of these takes the place of the connection that asked for the metrics, whose caller is unknown. The second finds
             // two known ones, of which the waiting one has been idle for longer.
             let head = "GET /v1/sync/pull?entity=audits HTTP/1.1\r\nHost: hub\r\nSync-Version: 1\r\nSync-Device: gw-2\r\n\r\n"
+            let accepted = stand.running.service.connectionCounts.accepted
             let first = try RawClient(port: stand.running.service.port)
             try first.send(head)
-            while stand.running.service.connectionCounts.known < 2 { await Task.yield() }
+            while true {
+                let counts = stand.running.service.connectionCounts
+                if counts.accepted > accepted, counts.known == 2, counts.strangers == 0 { break }
+                await Task.yield()
+            }
             let second = try RawClient(port: stand.running.service.port)
             try second.send(head)
             let error = await #expect(throws: TransportError.self) { try await waiting.value }

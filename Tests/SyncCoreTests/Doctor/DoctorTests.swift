@@ -1,4 +1,3 @@
-import Foundation
 import SyncCore
 import Testing
 
@@ -326,14 +325,6 @@ struct DoctorTests {
         let notOK = Set(Self.cases.filter { $0.severity != .ok }.map(\.check))
         // A derived name is as good as a given one; the row only tells which it is.
         #expect(Set(names).subtracting(notOK) == ["device"])
-    }
-
-    @Test("The manual tells the number of checks that there are")
-    func manual() throws {
-        // Tests/SyncCoreTests/Doctor/DoctorTests.swift: the checkout is three steps above the folder.
-        let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().appendingPathComponent("../../..").standardizedFileURL
-        let page = try String(contentsOf: root.appendingPathComponent("deploy/docs/operation.md"), encoding: .utf8)
-        #expect(page.contains("`agentctl doctor` runs \(Doctor.checks.count) checks."))
     }
 
     @Test("Without any fact nothing is judged")
