@@ -52,6 +52,19 @@ struct MissingVerdictTests {
         try Self.expectBoth(agent, version: 7)
     }
 
+    @Test("A refusal whose answer was lost is told with its reason, if the hub says it again", arguments: ["deleted", nil])
+    func refusal(reason: String?) throws {
+        let agent = try Self.agentWithRecord()
+        let key = try agent.enqueue(Self.append("a-1", "first")).key
+        #expect(try agent.claim().map(\.key) == [key])
+        var result = PushResult.duplicate(key, .rejected, .deleted(version: 7))
+        result.notes.problem = reason.map { Problem($0, status: 410, detail: "gone") }
+        try agent.answer(result)
+        #expect(try agent.state(key) == .rejected && agent.view("a-1") == nil)
+        #expect(try agent.store.reads.mutation(key, at: agent.now)?.problem?.code == reason ?? "rejected")
+        #expect(try agent.store.verify() == [])
+    }
+
     @Test("Nothing of the old record stays after a deletion before a new creation")
     func deletionLeavesNothingOfTheOldRecord() throws {
         let agent = try Self.agentWithRecord()

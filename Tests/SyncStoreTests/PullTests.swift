@@ -75,6 +75,48 @@ struct PullTests {
         #expect(try agent.store.verify() == [])
     }
 
+    /// The hub knows which device changed what. This device cannot tell its own change from the same one by another device.
+    @Test("A deletion behind a change that is under way is for the hub", arguments: [EntityRules.OnDeleted.updateWins, .manual])
+    func deletionBehindChangeUnderWay(rule: EntityRules.OnDeleted) throws {
+        var rules = EntityRules()
+        (rules.onDeleted, rules.fields["n"]) = (rule, .counter)
+        let agent = try TestAgent(rules: RuleBook([EntityName(trusted: "audit"): rules]))
+        try agent.pull([("a", 1, ["n": 1, "v": 1])])
+        let increment = NewMutation(
+            .update, EntityName(trusted: "audit"), RecordID(trusted: "a"), operations: [FieldOperation("n", .increment, 1)])
+        let first = try agent.enqueue(increment).key
+        #expect(try agent.claim().map(\.key) == [first])
+        let second = try agent.delete("a").key
+        // Its own change comes with the feed before the answer.
+        try agent.pull([("a", 2, ["n": 2, "v": 1])])
+        #expect(try agent.state(second) == .pending && agent.view("a") == nil)
+        try agent.answer(.duplicate(first, .accepted, .record(HubRecord(version: 2, data: ["n": 2, "v": 1]))))
+        let sent = try agent.claim()
+        #expect(sent.map(\.key) == [second] && sent.map(\.baseVersion) == [1])
+        try agent.answer(.accepted(second, 3))
+        #expect(try agent.view("a") == nil && agent.store.verify() == [])
+    }
+
+    @Test("A deletion behind a change that brings its record back is for the hub", arguments: [false, true])
+    func deletionBehindReturn(isAnswered: Bool) throws {
+        var rules = EntityRules()
+        rules.onDeleted = .updateWins
+        let agent = try TestAgent(rules: RuleBook([EntityName(trusted: "audit"): rules]))
+        try agent.pull([("a", 1, ["v": 1, "w": 1])])
+        let first = try agent.update("a", ["w": 2]).key
+        #expect(try agent.claim().map(\.key) == [first])
+        let second = try agent.update("a", ["w": 3]).key, third = try agent.delete("a").key
+        try agent.pull([], deleted: [("a", 2)])
+        let back = HubRecord(version: 3, data: ["v": 1, "w": 2])
+        if isAnswered { try agent.answer(.accepted(first, 3, record: back)) }
+        try agent.pull([("a", 3, back.data)])
+        if !isAnswered { try agent.answer(.duplicate(first, .accepted, .record(back))) }
+        let sent = try agent.claim()
+        #expect(sent.map(\.key) == [second, third] && sent.map(\.baseVersion) == [3, 1])
+        try agent.answer(.accepted(second, 4), .accepted(third, 5))
+        #expect(try agent.view("a") == nil && agent.store.verify() == [])
+    }
+
     @Test("A record that is twice in a page ends as its newest")
     func twice() throws {
         let agent = try TestAgent()

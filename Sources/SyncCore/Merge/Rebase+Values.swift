@@ -10,6 +10,10 @@ extension Rebase.Pass {
             decide(member.name.text, member.value, remote)
         }
         for field in local.content.unset { decide(field, nil, remote) }
+        for field in removalsOfCreate(from: remote) {
+            result.unset.append(field)
+            decide(field, nil, remote)
+        }
         assemble()
         if local.content.action == .create { expressAsDifferences(remote) }
         undecidedNames = Set(undecided.map { JSONString($0) })
@@ -22,12 +26,22 @@ extension Rebase.Pass {
         return outcome(isOver ? .isSuperseded : .stays)
     }
 
+    /// A create that brings a record back removes the fields of its base that it does not carry any more.
+    private func removalsOfCreate(from remote: JSONObject) -> [String] {
+        guard local.content.action == .create, !local.content.base.isEmpty else { return [] }
+        let touched = Set(local.content.fields.map { JSONString($0) })
+        return local.content.base.names.filter { !touched.contains(JSONString($0)) && remote[$0] != nil }
+    }
+
     private mutating func decide(_ field: String, _ value: JSON?, _ remote: JSONObject) {
         let theirs = remote[field]
         // When two counts are equal, both were counted.
         let isCount = isKnown && rules.strategy(of: field) == .counter && value != seen?[field]
-        // A create that brings a record back asks only for the differences from its base.
-        if local.content.action == .create, let before = local.content.base[field], before == value, theirs != nil {
+        // A create that brings a record back asks only for the differences from its base, also where the field was removed meanwhile. A
+        // field that is not there and has no stamp was not kept.
+        if local.content.action == .create, let before = local.content.base[field], before == value,
+            theirs != nil || hub.fieldHLC[field] != nil
+        {
             return drop(field)
         }
         if value == theirs, !isCount, !isMore(field, value) {

@@ -86,10 +86,16 @@ extension Store {
         func addAsked(_ fields: [String]) {
             for field in fields { hubSide.asked[field, default: []].insert(remote.record?.data[field]) }
         }
+        let canGiveWay = rules.keepsDeleted && options.rest == nil
+        // The record was deleted and is back, so nothing is known of what the author of a waiting deletion had seen.
+        let hasReturned = base.known == nil && before.baseVersion > 0 && remote.record != nil
+        // Earlier mutations of this device may be at the hub already.
+        var hasSent = false
         func addExpected(by content: MutationContent) {
             for member in content.data.members { hubSide.expected[member.name.text, default: []].insert(member.value) }
             for field in content.unset { hubSide.expected[field, default: []].insert(nil) }
             for operation in content.operations where operation.kind == .add { hubSide.expectedElements.insert(operation.elementName) }
+            hasSent = true
         }
         // What goes to the hub before a later mutation, unless people are asked about it.
         func addOverwritten(by content: MutationContent) { hubSide.overwritten.formUnion(content.fields.map { JSONString($0) }) }
@@ -102,7 +108,10 @@ extension Store {
             guard try outboxRow(open.row.seq)?.state == open.row.state else { return true }
             let isBlind = try isBlind(payload, content, before)
             // A deletion of a record whose document is not kept was made on a version alone, and the hub decides about it.
-            let isFree = open.row.state == .pending && !open.row.isSent && !isBlind && before.stub == nil
+            // So it does about one that may give way, behind sent changes of the record: only the hub can tell these from the changes of
+            // others, and they may bring the record back.
+            let isForHub = content.action == .delete && canGiveWay && (hasSent || hasReturned && payload.baseVersion < before.baseVersion)
+            let isFree = open.row.state == .pending && !open.row.isSent && !isBlind && before.stub == nil && !isForHub
             // Contests compare the time at which the mutation was made, which may be known by now.
             if isFree { try dateAnew(&payload) }
             var hasFallen = false

@@ -100,9 +100,8 @@ extension Store {
         case .duplicate(.accepted, let current):
             try acceptDuplicate(row, current, &pass)
         case .duplicate(.rejected, let current):
-            let problem = Problem(
-                "rejected", status: 422, detail: "the hub refused it before; its answer did not arrive and is not kept")
-            try reject(row, problem, current: current, &pass)
+            let unnamed = Problem("rejected", status: 422, detail: "the hub refused it before, and does not say why any more")
+            try reject(row, result.notes.problem ?? unnamed, current: current, &pass)
         case .duplicate(.conflict, let current):
             try conflict(row, fields: result.notes.fields, current: current, &pass)
         case .conflict(let fields, let current):

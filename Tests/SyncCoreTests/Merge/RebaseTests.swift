@@ -62,6 +62,20 @@ struct RebaseTests {
         #expect(later.content == MutationContent(.update, data: ["o": ["x": 1, "b": 2]], base: ["o": ["x": 1]]))
     }
 
+    @Test("A create that brings a record back says only its differences, when the record is there again without a field")
+    func broughtBackWithRemovals() {
+        let content = MutationContent(.create, data: ["same": 1, "lost": 1, "new": 2], base: ["same": 1, "lost": 1, "new": 1, "gone": 1])
+        // The removal of one field has a stamp; the other one was not kept with the deletion.
+        let outcome = Self.decide(content, known: nil, remote: ["new": 1, "gone": 1, "other": 1]) { $1.fieldHLC["same"] = Self.stamp(500) }
+        #expect(outcome.verdict == .stays)
+        #expect(outcome.content == MutationContent(.update, data: ["lost": 1, "new": 2], unset: ["gone"]))
+        // Another device has changed the field that the create removes, and later.
+        let contested = Self.decide(content, known: nil, remote: ["same": 1, "lost": 1, "new": 1, "gone": 7]) {
+            $1.fieldHLC["gone"] = Self.stamp(950)
+        }
+        #expect(contested.content == MutationContent(.update, data: ["new": 2]))
+    }
+
     @Test("Additions to a create that brings a record back come after its differences, when the record is there again")
     func broughtBackAndEdited() {
         let content = MutationContent(
