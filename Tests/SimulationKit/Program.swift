@@ -13,6 +13,13 @@ package struct Program: Sendable, CustomStringConvertible {
         /// the pulled version then, so it takes away the addition that its person had not seen (PROTOCOL D2). Or the device deletes the
         /// record after it: of an addition and a deletion that are joined, the deletion is left.
         package static let elementsAddedAgain = false
+        /// A device without a trusted clock brings a record back by a create. The hub gives all fields of the record the version of the
+        /// create, also those that it leaves alone. So a later change by the same device, which rests on the version before the deletion,
+        /// is contested, and a stamp of zero loses.
+        package static let returnsWithoutTime = false
+        /// A device pulls a deletion while a change of the record is under way, and people are asked about the deletion. The device has
+        /// dropped the document by then, so it shows the changed fields only, and a decision for them brings back nothing else.
+        package static let disputesUnderWay = false
     }
 
     package enum Act: Hashable, Sendable {
@@ -52,6 +59,10 @@ package struct Program: Sendable, CustomStringConvertible {
     package var isShared: Bool
     /// Steps, by device.
     package var steps: [[Step]]
+    /// Steps after the device's first exchange with the hub, by device.
+    package var later: [[Step]] = []
+    /// The device whose clock is not trusted.
+    package var untrusted: Int?
     /// A device with a new link pulls before it pushes.
     package var pullsFirst: Bool
 
@@ -63,6 +74,15 @@ package struct Program: Sendable, CustomStringConvertible {
         let devices = steps.enumerated().map { "\($0.offset): \($0.element.map { "\($0.act) at \($0.at)" }.joined(separator: ", "))" }
         return
             "\(rules.onDeleted.rawValue), \(isShared ? "shared" : "new"), \(pullsFirst ? "pull first" : "push first"); \(devices.joined(separator: "; "))"
+            + (later.isEmpty ? "" : "; later \(later.map { $0.map { "\($0.act)" } })") + (untrusted.map { "; \($0) has no time" } ?? "")
+    }
+
+    /// The program whose devices make all changes of a row at one moment.
+    package var atOnce: Program {
+        var program = self
+        program.steps = steps.map { row in row.map { Step(act: $0.act, at: row.last?.at ?? 0) } }
+        program.later = later.map { row in row.map { Step(act: $0.act, at: 0) } }
+        return program
     }
 
     package static let fields: [String: FieldStrategy] = [
@@ -76,6 +96,8 @@ package struct Program: Sendable, CustomStringConvertible {
         case coalescing
         /// Both orders of arrival must have the same result.
         case order
+        /// All ways must have the same result.
+        case ways
     }
 
     package init(seed: UInt64, for purpose: Purpose) {
@@ -99,6 +121,12 @@ package struct Program: Sendable, CustomStringConvertible {
             steps.append(zip(acts, times).map { Step(act: $0, at: $1) })
         }
         self.steps = steps
+        if purpose == .ways {
+            later = (0...1).map { device in
+                (0..<Int.random(in: 0...2, using: &random)).map { Step(act: Self.act(of: device, &random), at: Int64($0)) }
+            }
+            if random.fraction() < 0.25 { untrusted = Int.random(in: 0...1, using: &random) }
+        }
         exclude(purpose)
     }
 

@@ -13,46 +13,63 @@ package final class ProgramWorld {
         package var disputes: [Set<String>]
         package var refusals: [Set<String>]
         package var lost: Set<String>
+        /// The hub's document after people have kept their own side of each dispute.
+        package var decided: JSONObject?
+        /// Readers whose view is not the hub's document, and what a store finds wrong with itself.
+        package var faults: [String] = []
 
         package var text: String {
-            "\(PlainValue.text(document)); views \(views.map { PlainValue.text($0) }); disputes \(disputes.map { $0.sorted() }); refused \(refusals.map { $0.sorted() })"
+            "\(PlainValue.text(document)); views \(views.map { PlainValue.text($0) }); disputes \(disputes.map { $0.sorted() }); "
+                + "refused \(refusals.map { $0.sorted() }); lost \(lost.sorted()) \(faults)"
+                + (disputes.allSatisfy(\.isEmpty) ? "" : "; decided \(PlainValue.text(decided))")
         }
     }
 
     private static let entity = EntityName(trusted: "forms")
     package static let record = RecordName(entity, RecordID(trusted: "f-1"))
     private static let birth: Int64 = 1_795_208_400_000
+    private static let requester = Requester(app: AppName(trusted: "app"), uid: 1_000)
 
     private let program: Program
+    private let way: Way
     private let hub: Hub
-    private let stores: [Store]
+    private let databases: [Database]
+    private let options: [StoreOptions]
+    private var stores: [Store]
     private let tokens: [String]
     private var seconds: Int64 = 0
+    private var random = SeededRandom(seed: 7)
+    /// What the apps of a device have changed, for its list.
+    private var made: [NewMutation] = []
 
     /// - Parameter coalesces: Joins unsent edits of one record.
-    package init(_ program: Program, coalesces: Bool, ablations: Set<Ablation> = []) throws {
-        self.program = program
+    package init(_ program: Program, coalesces: Bool, way: Way = .straight, ablations: Set<Ablation> = []) throws {
+        (self.program, self.way) = (program, way)
         var rules = program.rules
         rules.coalesces = coalesces
         let book = RuleBook([Self.entity: rules], isStrict: true)
         var random = SeededRandom(seed: 5)
         var tokenBook = TokenBook()
         var tokens: [String] = []
-        for index in 0...1 { tokens.append(tokenBook.add(Self.device(index), at: Timestamp(milliseconds: Self.birth), using: &random)) }
+        let devices = way == .readers ? 0...3 : 0...1
+        for index in devices { tokens.append(tokenBook.add(Self.device(index), at: Timestamp(milliseconds: Self.birth), using: &random)) }
         self.tokens = tokens
         var settings = Hub.Settings(rules: book, tokens: tokenBook)
         #if ABLATIONS
             settings.ablations = Ablations(ablations)
         #endif
         hub = try Hub(.memory, settings: settings, random: random)
-        stores = try (0...1).map { index in
+        options = devices.map { index in
             var options = StoreOptions(device: Self.device(index), bootID: "boot", rules: book, seed: UInt64(index + 1))
+            if program.untrusted == index { options.clockTrust = .unsynced }
             #if ABLATIONS
                 options.ablations = Ablations(ablations)
             #endif
-            let moment = Moment(instant: Instant(nanoseconds: 5_000_000_000), wall: Timestamp(milliseconds: Self.birth))
-            return try Store(try SimAgent.formedDatabase(), options, at: moment)
+            return options
         }
+        databases = try devices.map { _ in try SimAgent.formedDatabase() }
+        let moment = Moment(instant: Instant(nanoseconds: 5_000_000_000), wall: Timestamp(milliseconds: Self.birth))
+        stores = try zip(databases, options).map { try Store($0, $1, at: moment) }
     }
 
     private static func device(_ index: Int) -> DeviceID { DeviceID(trusted: "agent-\(index)") }
@@ -72,22 +89,43 @@ package final class ProgramWorld {
                     "s": "s", "l": "l", "v": "v", "c": "c", "n": 10, "a": ["a0"], "txt": "text.", "tags": ["red"], "p": 50, "q": 50,
                     "o": ["k": 1, "d0": 0, "d1": 0, "x": 0],
                 ])
+            made = []
             try sync(0)
             try sync(1)
         }
-        let began: Int64 = 3_600
-        for device in 0...1 {
-            for (number, step) in program.steps[device].enumerated() {
-                seconds = began + step.at
-                try act(step.act, device, "\(device)-\(number)")
-            }
-        }
-        seconds = began + 4_000
-        for device in [first, 1 - first, first, 1 - first, first] {
+        for device in 0...1 { try write(program.steps[device], device, "", after: 3_600) }
+        seconds = 7_600
+        for (turn, device) in [first, 1 - first, first, 1 - first, first].enumerated() {
             try sync(device)
             seconds += 60
+            if turn < 2, !program.later.isEmpty { try write(program.later[device], device, "later ", after: seconds) }
         }
+        if !program.later.isEmpty { try sync(1 - first) }
         return try outcome()
+    }
+
+    private func write(_ steps: [Program.Step], _ device: Int, _ word: String, after began: Int64) throws {
+        defer { seconds = max(seconds, began) }
+        let real = stores[device]
+        if way == .list { stores[device] = try Store(try databases[device].copy(), options[device], at: now) }
+        for (number, step) in steps.enumerated() {
+            seconds = began + step.at
+            try act(step.act, device, "\(device)-\(word)\(number)")
+            try pass(device)
+        }
+        guard way == .list else { return }
+        stores[device] = real
+        if !made.isEmpty { _ = try real.enqueue(made, isAtomic: true, by: Self.requester, at: now) }
+        made = []
+    }
+
+    /// Time between two steps of a device.
+    private func pass(_ device: Int) throws {
+        if way == .restarts {
+            if Bool.random(using: &random) { try stores[device].close(at: now) }
+            stores[device] = try Store(databases[device], options[device], at: now)
+        }
+        if way == .readers, device != 2, random.fraction() < 0.3 { try pull(2) }
     }
 
     // MARK: Apps
@@ -102,7 +140,8 @@ package final class ProgramWorld {
     ) throws {
         let mutation = NewMutation(
             action, Self.entity, Self.record.id, data: data, unset: unset, operations: operations, size: JSON.object(data).bytes.count)
-        _ = try stores[device].enqueue([mutation], by: Requester(app: AppName(trusted: "app"), uid: 1_000), at: now)
+        _ = try stores[device].enqueue([mutation], by: Self.requester, at: now)
+        if way == .list { made.append(mutation) }
     }
 
     private func act(_ act: Program.Act, _ device: Int, _ token: String) throws {
@@ -145,9 +184,38 @@ package final class ProgramWorld {
     // MARK: Links
 
     private func sync(_ device: Int) throws {
-        if program.pullsFirst { try pull(device) }
+        if way == .pages { try other(device) }
+        let pullsFirst = program.pullsFirst != (way == .otherSideDecides)
+        if way == .underWay || way == .underWayUnanswered, let batch = try claim(device, most: 1) {
+            if way == .underWayUnanswered { _ = try send(batch, device) }
+            try pull(device)
+            try settle(device)
+        }
+        if pullsFirst { try pull(device) }
         try push(device)
         try pull(device)
+    }
+
+    private func claim(_ device: Int, most: Int) throws -> Batch? {
+        try stores[device].claim(BatchLimits(mutations: most, bytes: 1 << 20), at: now)
+    }
+
+    private func send(_ batch: Batch, _ device: Int) throws -> [PushResult] {
+        try PushMessages.readResponse(try ask("/v1/sync/push", PushMessages.request(batch, config: nil), device)).results
+    }
+
+    /// Sends again what is under way.
+    private func settle(_ device: Int) throws {
+        while let batch = try stores[device].loadInFlight(BatchLimits(mutations: 50, bytes: 1 << 20), at: now) {
+            _ = try stores[device].applyResults(try send(batch, device), next: nil, at: now)
+        }
+    }
+
+    /// Changes another record.
+    private func other(_ device: Int) throws {
+        let id = RecordID(trusted: "f-\(["0", "2"][Int.random(in: 0...1, using: &random)])")
+        let mutation = NewMutation(.upsert, Self.entity, id, data: ["s": .int(seconds)], size: 20)
+        _ = try stores[device].enqueue([mutation], by: Self.requester, at: now)
     }
 
     private func ask(_ path: String, _ body: [UInt8], _ device: Int) throws -> [UInt8] {
@@ -165,9 +233,20 @@ package final class ProgramWorld {
 
     private func push(_ device: Int) throws {
         for _ in 0..<20 {
-            guard let batch = try stores[device].claim(BatchLimits(mutations: 50, bytes: 1 << 20), at: now) else { return }
-            let answer = try PushMessages.readResponse(try ask("/v1/sync/push", PushMessages.request(batch, config: nil), device))
-            _ = try stores[device].applyResults(answer.results, next: nil, at: now)
+            guard let batch = try claim(device, most: way == .single ? 1 : 50) else { return }
+            try pass(device)
+            let results = try send(batch, device)
+            try pass(device)
+            switch way {
+            case .unanswered, .pulledUnanswered:
+                if way == .pulledUnanswered { try pull(device) }
+                try settle(device)
+            case .echoFirst:
+                try pull(device)
+                _ = try stores[device].applyResults(results, next: nil, at: now)
+            default: _ = try stores[device].applyResults(results, next: nil, at: now)
+            }
+            try pass(device)
         }
     }
 
@@ -175,9 +254,11 @@ package final class ProgramWorld {
         for _ in 0..<20 {
             var streams = try stores[device].loadStreams(at: now)
             if streams.isEmpty { streams = [StreamPosition(entity: Self.entity, cursor: nil)] }
-            let request = PullRequest(streams: streams, limit: 500, maxBytes: Limits.pullBytes, maxSentSeq: 0)
+            let limit = way == .pages ? 1 : 500
+            let request = PullRequest(streams: streams, limit: limit, maxBytes: Limits.pullBytes, maxSentSeq: 0)
             let answer = try PullMessages.readResponse(try ask("/v1/sync/pull", PullMessages.request(request), device))
-            _ = try stores[device].applyPull(answer, at: now)
+            for _ in 0...(way == .pages ? 1 : 0) { _ = try stores[device].applyPull(answer, at: now) }
+            try pass(device)
             if !answer.pages.contains(where: \.hasMore) { return }
         }
     }
@@ -198,13 +279,36 @@ package final class ProgramWorld {
             outcome.refusals.append(Set(try stores[device].reads.mutations(refused, at: now).items.compactMap { $0.problem?.code }))
         }
         // Losses that a device decides before it sends are reported by the device itself.
-        outcome.lost = Set(try hub.lostValues(Self.entity, limit: 100).map(\.value.field))
+        outcome.lost = Set(
+            try hub.lostValues(Self.entity, limit: 100).filter { $0.record.id == Self.record.id }.map(\.value.field))
+        for reader in stores.indices.dropFirst(2) {
+            try pull(reader)
+            let view = try view(reader).map(Self.plain)
+            if view != outcome.document { outcome.faults.append("reader \(reader) has \(PlainValue.text(view))") }
+        }
         for store in stores {
-            for entry in try store.reads.audit(after: 0, limit: 500).items where entry.verb == "lost" {
+            outcome.faults += try store.verify()
+            for entry in try store.reads.audit(after: 0, limit: 500).items where entry.verb == "lost" && entry.target == "\(Self.record)" {
                 if let field = try JSONReader.read(entry.json ?? "").object?["field"]?.text { outcome.lost.insert(field) }
             }
         }
+        outcome.decided = try decide()
         return outcome
+    }
+
+    /// Lets the people at each device keep their own side of each dispute.
+    private func decide() throws -> JSONObject? {
+        for device in 0...1 {
+            for _ in 0..<4 {
+                for dispute in try stores[device].reads.conflicts(ConflictQuery()).items where ["open", "stale"].contains(dispute.state) {
+                    _ = try stores[device].resolve(dispute.number, ConflictDecision(.all(.local)), by: Self.requester, at: now)
+                }
+                seconds += 60
+                try push(device)
+                try pull(device)
+            }
+        }
+        return try hub.record(Self.record)?.data.map(Self.plain)
     }
 
     /// Removes times and keys from lines that name an author, because they differ between runs.
