@@ -70,6 +70,8 @@ package struct Program: Sendable, CustomStringConvertible {
     /// one with the deletion behind it is not there to give way to.
     package var deletesOnBothSides: Bool { rules.onDeleted == .updateWins && steps.allSatisfy { $0.last?.act == .delete } }
 
+    package var deletes: Bool { (steps + later).joined().contains { $0.act == .delete } }
+
     package var description: String {
         let devices = steps.enumerated().map { "\($0.offset): \($0.element.map { "\($0.act) at \($0.at)" }.joined(separator: ", "))" }
         return

@@ -62,6 +62,20 @@ struct ProgramTests {
         }
     }
 
+    @Test("The order makes no difference either, if the clock of one device is not trusted")
+    func orderWithoutTime() throws {
+        var counts: [String: Int] = [:]
+        for seed in Self.seeds(100) {
+            var program = Program(seed: seed, for: .order)
+            program.untrusted = Int(seed % 2)
+            if !Program.Allows.returnsWithoutTime, program.deletes { continue }
+            let outcomes = try (0...1).map { try ProgramWorld(program, coalesces: false).run(first: $0) }
+            let faults = OrderRules(program, outcomes).faults(&counts)
+            #expect(faults.isEmpty, "seed \(seed): \(program)\n0 first: \(outcomes[0].text)\n1 first: \(outcomes[1].text)")
+        }
+        #expect(counts["lww", default: 0] > 0 && counts["merge", default: 0] > 0)
+    }
+
     @Test("The same edits end in the same record, whatever way they take")
     func ways() throws {
         var broken = 0
