@@ -117,6 +117,21 @@ struct PullTests {
         #expect(try agent.view("a") == nil && agent.store.verify() == [])
     }
 
+    @Test("Behind a change that brings its record back the last of two waiting values stays, also where the hub's value wins")
+    func valuesBehindReturn() throws {
+        var rules = EntityRules()
+        (rules.onDeleted, rules.fields["v"]) = (.updateWins, .server)
+        let agent = try TestAgent(rules: RuleBook([EntityName(trusted: "audit"): rules]))
+        try agent.pull([("a", 1, ["v": 1, "w": 1])])
+        let first = try agent.update("a", ["w": 2]).key
+        #expect(try agent.claim().map(\.key) == [first])
+        let keys = [try agent.update("a", ["v": 2]).key, try agent.update("a", ["v": 3]).key]
+        try agent.pull([], deleted: [("a", 2)])
+        try agent.answer(.accepted(first, 3, record: HubRecord(version: 3, data: ["v": 1, "w": 2])))
+        #expect(try agent.states(keys) == ["pending", "pending"])
+        #expect(try agent.view("a") == #"{"v":3,"w":2}"# && agent.store.verify() == [])
+    }
+
     @Test("A record that is twice in a page ends as its newest")
     func twice() throws {
         let agent = try TestAgent()

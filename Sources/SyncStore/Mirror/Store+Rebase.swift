@@ -147,7 +147,11 @@ extension Store {
             // Mutations after a local deletion are not based on the hub's document, unless the deletion gave way to it. Mutations after a
             // local create have seen only that create.
             hasDeleted = content.action == .delete && !(hasFallen && remote.record != nil)
-            if content.action == .create, remote.record != nil, !hasFallen { hubSide.known = Fold.apply(content, to: nil) }
+            if content.action == .create, remote.record != nil, !hasFallen {
+                hubSide.known = Fold.apply(content, to: nil)
+                // Of a record that it brings back, they have also seen what it was before.
+                for member in content.base.members { hubSide.expected[member.name.text, default: []].insert(member.value) }
+            }
             return true
         }
     }
