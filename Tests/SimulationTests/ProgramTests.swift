@@ -65,7 +65,7 @@ struct ProgramTests {
     @Test("The order makes no difference either, if the clock of one device is not trusted")
     func orderWithoutTime() throws {
         var counts: [String: Int] = [:]
-        for seed in Self.seeds(100) {
+        for seed in Self.seeds(400) {
             var program = Program(seed: seed, for: .order)
             program.untrusted = Int(seed % 2)
             if !Program.Allows.returnsWithoutTime, program.deletes { continue }
