@@ -140,6 +140,115 @@ struct ListDisputeTests {
         #expect(try agent.store.verify() == [])
     }
 
+    // Fault: the decision for this side was given up, because the hub had deleted the record meanwhile. The list went without it.
+    @Test("A decision about a field behind a dispute over the deletion of its record waits for that, and goes with its list")
+    func behindADeletion() throws {
+        var book = ConflictTests.rules
+        book.entities[EntityName(trusted: "audit")]?.onDeleted = .manual
+        let agent = try TestAgent(rules: book)
+        try agent.pull([("a", 5, ["finding": "pass", "note": "old"])])
+        let keys = try agent.list([
+            TestAgent.mutation(.update, "a", ["note": "mine"]), TestAgent.mutation(.update, "a", ["finding": "fail"]),
+            TestAgent.mutation(.create, "b", ["n": 1]),
+        ]).map(\.key)
+        try agent.pull([("a", 7, ["finding": "flagged", "note": "old"])])
+        try agent.pull([], deleted: [("a", 9)])
+        #expect(try agent.states(keys) == ["conflicted", "conflicted", "pending"])
+        let field = try #require(try agent.conflicts().first { $0.mutation == keys[1] }?.number)
+        let deletion = try #require(try agent.conflicts().first { $0.mutation == keys[0] }?.number)
+        #expect(try ConflictTests.resolve(agent, .all(.local), id: field).list?.waitsFor == ["c-\(deletion)"])
+        #expect(try agent.document("a")?["finding"] == "fail" && agent.claim().isEmpty && agent.store.verify() == [])
+        try ConflictTests.resolve(agent, .all(.local), id: deletion)
+        let batch = try agent.claim()
+        #expect(batch.map(\.action) == [.create, .create] && Set(batch.map(\.group)).count == 1 && batch[0].group != nil)
+        #expect(try agent.document("a")?["finding"] == "fail" && agent.document("a")?["note"] == "mine")
+        #expect(try agent.store.verify() == [])
+    }
+
+    // Fault: the member in dispute stayed when the rest of its list was cancelled, or had expired. Its decision was then sent alone.
+    @Test("What ends the rest of a list ends its member in dispute as well", arguments: ["cancel", "expire"])
+    func endsWithTheRest(_ way: String) throws {
+        let agent = try TestAgent(rules: ConflictTests.rules)
+        try agent.pull([("a", 1, ["finding": "pass", "n": 0])])
+        var other = TestAgent.mutation(.create, "b", ["n": 1])
+        other.ttl = way == "expire" ? .seconds(60) : nil
+        let keys = try agent.list([TestAgent.mutation(.update, "a", ["finding": "fail"]), other]).map(\.key)
+        try agent.pull([("a", 10, ["finding": "flagged", "n": 0])])
+        #expect(try agent.states(keys) == ["conflicted", "pending"])
+        if way == "cancel" {
+            let cancelled = try agent.store.cancel(keys[1], at: agent.now)
+            #expect(Set(cancelled) == Set(keys))
+            #expect(try agent.states(keys) == ["cancelled", "cancelled"])
+        } else {
+            agent.wait(.seconds(61))
+            _ = try agent.store.housekeep(at: agent.now)
+            #expect(try agent.states(keys) == ["rejected", "expired"])
+            #expect(try agent.store.reads.mutation(keys[0], at: agent.now)?.problem?.code == "parent-expired")
+        }
+        #expect(try agent.document("a")?["finding"] == "flagged")
+        let event: JSON = way == "cancel" ? "cancelled" : "expired"
+        let conflict = try #require(try agent.store.reads.conflict(1))
+        #expect(!conflict.isOpen && conflict.history.last?.object?["event"] == event)
+        #expect(try agent.claim().isEmpty && agent.store.verify() == [])
+        if way == "expire" {
+            // The retry takes both along, and finds the dispute once more.
+            _ = try agent.store.retry(keys[0], cascades: true, by: agent.app, at: agent.now)
+            let batch = try agent.claim()
+            #expect(batch.map(\.record.id.text) == ["a", "b"] && batch.first?.baseVersion == 1)
+            #expect(try agent.store.verify() == [])
+        }
+    }
+
+    // Fault: the decision of the older list was rejected with the creation of the younger one, because its number is higher. Where a batch
+    // had it already, the counters of waiting and rejected changes were wrong from then on.
+    @Test("A list goes although a younger one expires that was to bring a record of both back")
+    func olderListOfACreation() throws {
+        var book = ConflictTests.rules
+        book.entities[EntityName(trusted: "audit")]?.onDeleted = .manual
+        let agent = try TestAgent(rules: book)
+        try agent.pull([("a", 5, ["finding": "pass"]), ("b", 6, ["n": 0])])
+        try agent.list([TestAgent.mutation(.update, "a", ["finding": "fail"]), TestAgent.mutation(.update, "b", ["n": 1])])
+        var last = TestAgent.mutation(.update, "b", ["n": 2])
+        last.ttl = .seconds(60)
+        let younger = try agent.list([TestAgent.mutation(.update, "a", ["note": "mine"]), last]).map(\.key)
+        try agent.pull([("a", 7, ["finding": "flagged"])])
+        try ConflictTests.resolve(agent, .all(.local))
+        try agent.pull([], deleted: [("a", 9)])
+        let back = try #require(try ConflictTests.resolve(agent, .all(.local), id: 2).mutation)
+        #expect(try agent.store.verify() == [])
+        agent.wait(.seconds(61))
+        _ = try agent.store.housekeep(at: agent.now)
+        #expect(try agent.states([back, younger[1]]) == ["rejected", "expired"])
+        let batch = try agent.claim()
+        #expect(batch.map(\.record.id.text) == ["a", "b"] && Set(batch.map(\.group)).count == 1)
+        #expect(try agent.store.verify() == [])
+    }
+
+    // Fault: the retry made a list of the refused members alone, and the decision about the other one was sent by itself.
+    @Test("A refused list is retried only when no member is in dispute any more")
+    func retriedInDispute() throws {
+        let agent = try TestAgent(rules: ConflictTests.rules)
+        try agent.pull([("a", 1, ["finding": "pass"]), ("b", 2, ["n": 0])])
+        let keys = try agent.list([TestAgent.mutation(.update, "a", ["finding": "fail"]), TestAgent.mutation(.update, "b", ["n": 1])]).map(
+            \.key)
+        _ = try agent.claim()
+        try agent.answer(.conflict(keys[0], ["finding"], .record(HubRecord(version: 9, data: ["finding": "flagged"]))), .rejected(keys[1]))
+        for cascades in [false, true] {
+            let problem = StoreError.problem {
+                _ = try agent.store.retry(keys[1], cascades: cascades, by: agent.app, at: agent.now)
+            }
+            #expect(problem?.code == "already-sent" && problem?.members["state"] == "conflicted")
+            #expect(problem?.detail.contains("agentctl conflicts resolve c-1") == true, "\(problem?.detail ?? "")")
+        }
+        #expect(try agent.states(keys) == ["conflicted", "rejected"])
+        let decision = try ConflictTests.resolve(agent, .all(.local))
+        _ = try agent.store.retry(keys[1], cascades: true, by: agent.app, at: agent.now)
+        let batch = try agent.claim()
+        #expect(batch.count == 2 && Set(batch.map(\.group)).count == 1 && batch[0].group != nil)
+        #expect(batch.contains { $0.supersedes.contains { $0 == decision.mutation } })
+        #expect(try agent.store.verify() == [])
+    }
+
     @Test("It waits until all of its disputes are decided, then all of it goes in one commit, each decision in its place")
     func waitsForAll() throws {
         let (agent, keys) = try agent(["a", "b"])

@@ -294,14 +294,22 @@ extension Store {
     }
 
     /// Rejects a waiting mutation with the rest of its atomic list, and the mutations of a record that it was to create.
+    ///
+    /// A member in dispute stays with the person, and its decision joins what was rejected. Where other members have expired it ends as
+    /// well, because their rows are removed after a while.
     func rejectAlong(
         _ row: OutboxRow, with parent: String, _ downfall: Downfall, _ records: inout TouchedRecords
     ) throws(StoreError) {
         var work = [row]
         while let next = work.popLast() {
-            for member in try next.group.map(groupMembers) ?? [next] where member.state == .pending {
+            for member in try next.group.map(groupMembers) ?? [next] {
                 // Read again, because another mutation may have ended it already.
-                guard var member = try outboxRow(member.seq), member.state == .pending else { continue }
+                guard var member = try outboxRow(member.seq) else { continue }
+                if member.state == .conflicted, case .expired = downfall {
+                    try endDispute(of: member.seq, MutationState.expired.name)
+                } else if member.state != .pending {
+                    continue
+                }
                 member.problem = Self.fallen(with: parent, downfall).stored
                 try move(member, to: .rejected)
                 guard let rid = member.rid else { continue }

@@ -87,11 +87,13 @@ extension Store {
     /// Removes the ties to the mutation's own atomic list: its members have no ties to each other. The successor of an older member does
     /// not wait either for mutations that wait for the list.
     func leaveOut(_ list: EnqueueGroup, from ties: inout Ties, isSuccessor: Bool) throws(StoreError) {
+        // With the decisions that have joined the list, which may be all that is left of it.
+        let members = isSuccessor && !ties.on.isEmpty ? Set(try groupMembers(list.seqs).map(\.seq)) : []
         for earlier in ties.on {
             var waitsForList = try isMember(earlier, of: list)
             if !waitsForList, isSuccessor {
                 let before = try waitedFor(by: earlier)
-                waitsForList = before?.contains(where: list.seqs.contains) ?? true
+                waitsForList = before.map { !$0.isDisjoint(with: members) } ?? true
             }
             if waitsForList { ties.on.remove(earlier) }
         }
@@ -177,6 +179,18 @@ extension Store {
         }
     }
 
+    /// The youngest blocking mutation of the record before `seq`, which waits for those before it. A decision that has joined an older list
+    /// does not wait for all of them, so the next one is found as well.
+    private func blocking(_ rid: Int64, before seq: Int64) throws(StoreError) -> [Int64] {
+        var found: [Int64] = []
+        var next = try lastBlocking(of: rid, before: seq)
+        while let last = next {
+            found.append(last)
+            next = try outboxRow(last)?.hasJoined == true ? try lastBlocking(of: rid, before: last) : nil
+        }
+        return found
+    }
+
     /// Largest number of links that a search for a circle follows. Beyond that, a circle is assumed: sending too early costs one "later"
     /// from the hub, waiting for ever costs the work.
     static let circleLinks = 1_000
@@ -191,7 +205,7 @@ extension Store {
             var earlier = try ties(of: next)
             for member in try row.group.map(groupMembers) ?? [row] where !member.state.isTerminal {
                 earlier += try ties(of: member.seq) + [member.seq]
-                if let rid = member.rid, let before = try lastBlocking(of: rid, before: member.unit) { earlier.append(before) }
+                if let rid = member.rid { earlier += try blocking(rid, before: member.unit) }
             }
             for found in earlier where seen.insert(found).inserted { work.append(found) }
         }

@@ -28,8 +28,8 @@ extension Store {
         for (open, list) in zip(later, lists) where open.row.state == .pending && !open.row.isSent {
             guard let content = open.payload?.content(under: rules) else { continue }
             if content.action == .delete || content.action == .create { break }
-            let isOther = own != nil && list != nil && list?.seqs != own
-            let isCarried = isBack && comeback.madeAgain.isEmpty && !isOther
+            // An earlier decision of the own list may be younger than changes of other lists, and still counts before them.
+            let isCarried = isBack && (list.map { $0.seqs == own ?? $0.seqs } ?? comeback.madeAgain.isEmpty)
             try finalize(open.row, as: isCarried ? .coalesced : isBack ? .resolved : .discarded, keptFor: try keptFor(open.row))
             if let group = open.row.group { try refreshReadiness(ofGroup: group) }
             if isCarried {
@@ -40,6 +40,27 @@ extension Store {
             }
         }
         return comeback
+    }
+
+    /// Returns whether a change is a decision that brings its record back, and has the place of a mutation before this one.
+    func bringsBack(_ open: OpenMutation, before seq: Int64) throws(StoreError) -> Bool {
+        guard let payload = open.payload, payload.action == .create else { return false }
+        var (place, next) = (payload.seq, payload.supersedes)
+        while place > seq, let older = next.flatMap({ UUIDv7.carried(in: $0) }), older < place {
+            place = older
+            next = try self.payload(older)?.supersedes
+        }
+        return place < seq
+    }
+
+    /// Returns whether an earlier change of the same record makes it, or may bring it back.
+    func isMade(before row: OutboxRow) throws(StoreError) -> Bool {
+        guard let rid = row.rid else { return false }
+        return try database.number(
+            """
+            SELECT 1 FROM mutation m JOIN payload p ON p.seq = m.seq
+            WHERE m.rid = ? AND m.seq < ? AND m.state < 6 AND m.state <> 3 AND p.action = ? LIMIT 1
+            """, .int(rid), .int(row.seq), .int(Int64(MutationAction.create.number))) != nil
     }
 
     /// Makes a later change again behind the decision that brings its record back, in its atomic list.

@@ -158,10 +158,15 @@ extension Store {
             }
         }
         let carried = comeback.carried
-        let left = try openMutations(of: conflict.rid, after: row.seq)
+        let open = try openMutations(of: conflict.rid, after: row.seq)
+        var left: [OpenMutation] = []
+        for change in open where try !bringsBack(change, before: row.seq) { left.append(change) }
         content = content.flatMap { withoutWhatFollows($0, left, view, rules) }
-        // A later mutation of this device has deleted the record, and the hub has accepted that: nothing is left to change.
-        if record.base == nil, content?.action == .update { content = nil }
+        // A later mutation of this device has deleted the record, and the hub has accepted that: nothing is left to change. Where another
+        // device has deleted it, an earlier change that may bring it back is still in dispute, and this one waits behind that.
+        if record.base == nil, content?.action == .update, left.count == open.count, try !isMade(before: row) {
+            content = nil
+        }
         if conflict.kind == .updateDelete, !carried.isEmpty, let whole = content {
             // Content that was already sent goes by itself and is not carried.
             let document = Fold.view(base: nil, mutations: [whole] + carried.map(\.content)) ?? [:]
@@ -195,7 +200,6 @@ extension Store {
             let answer = try accept(
                 mutation, by: requester, in: list, supersedes: payload?.key ?? "",
                 deadline: event == "resolved" ? nil : payload?.ttlAge)
-            if let list { try join(list, seq: answer.seq) }
             try database.run("UPDATE mutation SET into_seq = ? WHERE seq = ?", .int(answer.seq), .int(row.seq))
             let record = RecordName(names.entity(row.eid), name)
             try moveLinks(of: record, from: row.seq, to: answer.seq)
@@ -207,6 +211,8 @@ extension Store {
                     "UPDATE mutation SET into_seq = ?, prune_age = ? WHERE seq = ?", .int(answer.seq), .int(Int64.max), .int(seq))
             }
             for (open, list) in comeback.madeAgain { try makeAgain(open, in: list, behind: answer.key, by: requester) }
+            // If the decision falls with its list now, those behind it fall as well.
+            if let list { try join(list, seq: answer.seq) }
             (key, into) = (answer.key, answer.seq)
         }
         var ended = conflict
@@ -364,11 +370,11 @@ extension Store {
     }
 
     /// Closes the conflict of a mutation that was given up.
-    func closeConflict(ofSeq seq: Int64, _ event: String, uid: UInt32) throws(StoreError) {
+    func closeConflict(ofSeq seq: Int64, _ event: String, uid: UInt32? = nil) throws(StoreError) {
         guard var conflict = try openConflict(ofSeq: seq) else { return }
         conflict.state = .resolved
         conflict.closedAge = age
-        conflict.addEvent(event, at: now.wall, ["uid": .int(Int64(uid))])
+        conflict.addEvent(event, at: now.wall, uid.map { ["uid": .int(Int64($0))] } ?? [:])
         try conflict.update(in: database)
         addToJournal(conflict)
     }

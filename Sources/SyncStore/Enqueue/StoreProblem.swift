@@ -89,6 +89,16 @@ enum StoreProblem {
                 members: ["state": .string(state.name)]))
     }
 
+    /// The refusal to retry an atomic list while a person is asked about a member.
+    static func listDisputed(_ key: String, _ conflict: String) -> StoreError {
+        .refused(
+            Problem(
+                "already-sent", status: 409,
+                detail: "the mutation \(key) of the same atomic list is in dispute: decide it first, with "
+                    + "agentctl conflicts resolve \(conflict), then retry the list",
+                members: ["state": .string(MutationState.conflicted.name)]))
+    }
+
     static func alreadyResolved(_ name: String, _ state: String) -> StoreError {
         .refused(
             Problem(

@@ -35,7 +35,7 @@ extension Store {
                 .int(last), .int(Self.sliceRows)
             ) { row throws(StoreError) in OutboxRow(row) }
             for var row in slice where row.state == .conflicted || !row.isSent {
-                if row.state == .conflicted { try endDispute(of: row.seq) }
+                if row.state == .conflicted { try endDispute(of: row.seq, Problem.revoked) }
                 if options.ablations.contains(.revokedWorkDropped) {
                     try finalize(row, as: .superseded)
                     continue
@@ -50,13 +50,13 @@ extension Store {
         for list in lists.sorted(by: { $0.lowerBound < $1.lowerBound }) { try rejectRest(of: list, &records) }
     }
 
-    /// Closes the conflict of a mutation: one of its sides is gone. The mutation rests on what its author had seen again, because no person
-    /// has decided: a retry is to find the dispute once more.
-    private func endDispute(of seq: Int64) throws(StoreError) {
+    /// Closes the conflict of a mutation that cannot go on. The mutation rests on what its author had seen again, because no person has
+    /// decided: a retry is to find the dispute once more.
+    func endDispute(of seq: Int64, _ event: String) throws(StoreError) {
         guard var conflict = try openConflict(ofSeq: seq) else { return }
         conflict.state = .moot
         conflict.closedAge = age
-        conflict.addEvent(Problem.revoked, at: now.wall)
+        conflict.addEvent(event, at: now.wall)
         try conflict.update(in: database)
         addToJournal(conflict)
         guard let seen = conflict.seenVersion, var payload = try payload(seq), payload.baseVersion > seen else { return }

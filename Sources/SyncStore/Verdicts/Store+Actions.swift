@@ -103,7 +103,8 @@ extension Store {
 
     // MARK: - Cancelling
 
-    /// Cancels a mutation with those that depend on it. Each record is folded once.
+    /// Cancels a mutation with those that depend on it, and with members of its atomic list that are in dispute: they would go without the
+    /// list. Each record is folded once.
     ///
     /// - Precondition: It was never sent.
     /// - Returns: The cancelled mutations.
@@ -112,9 +113,10 @@ extension Store {
         var withdrawn: [Int64] = []
         var work = [row]
         while let next = work.popLast() {
-            for member in try next.group.map(groupMembers) ?? [next] where member.state == .pending {
+            for member in try next.group.map(groupMembers) ?? [next] {
                 // Read again, because another mutation may have ended it already.
-                guard let member = try outboxRow(member.seq), member.state == .pending else { continue }
+                guard let member = try outboxRow(member.seq), [.pending, .conflicted].contains(member.state) else { continue }
+                if member.state == .conflicted { try closeConflict(ofSeq: member.seq, MutationState.cancelled.name) }
                 try finalize(member, as: .cancelled, keptFor: try keptFor(member))
                 withdrawn.append(member.seq)
                 guard let rid = member.rid else { continue }
@@ -127,18 +129,23 @@ extension Store {
         return withdrawn
     }
 
-    /// The waiting mutations of a record that will not be created now, up to its next create.
+    /// The waiting and disputed mutations of a record that will not be created now, up to its next create.
     func followers(of row: OutboxRow, in records: TouchedRecords) throws(StoreError) -> [OutboxRow] {
         guard let rid = row.rid, try action(of: row.seq) == .create else { return [] }
         // A record that the hub has exists without the create, unless this device is about to delete it first.
         if records[rid]?.row.isAtHub == true, try !isDeleted(rid, before: row.seq) { return [] }
         var followers: [OutboxRow] = []
         let waiting = try database.all(
-            "SELECT * FROM mutation WHERE rid = ? AND seq > ? AND state < 6 AND state = 0 ORDER BY seq", .int(rid),
+            "SELECT * FROM mutation WHERE rid = ? AND seq > ? AND state < 6 AND state IN (0, 2) ORDER BY seq", .int(rid),
             .int(row.seq)
         ) { row throws(StoreError) in OutboxRow(row) }
-        for follower in waiting {
-            if try action(of: follower.seq) == .create { break }
+        // A decision that has joined an older list goes before the create.
+        for follower in waiting where follower.unit >= row.unit {
+            if try action(of: follower.seq) == .create {
+                if follower.state == .pending { break }
+                // A creation in dispute is for people to decide.
+                continue
+            }
             followers.append(follower)
         }
         return followers

@@ -40,8 +40,8 @@ extension Store {
     }
 
     /// Expires those of these mutations, and of their atomic lists, that are overdue. An atomic list stays together: its other members are
-    /// reported as `parent-expired`, and so are the mutations of a record that an expired one was to create. Mutations that depend on them
-    /// follow with the ties. Each record is folded once.
+    /// reported as `parent-expired`, also one in dispute, whose decision would go without the list. So are the mutations of a record that
+    /// an expired one was to create. Mutations that depend on them follow with the ties. Each record is folded once.
     func expire(_ rows: [OutboxRow]) throws(StoreError) {
         var records = TouchedRecords()
         var work: [OutboxRow] = rows.reversed()
@@ -49,7 +49,7 @@ extension Store {
             var waiting: [OutboxRow] = []
             for member in try next.group.map(groupMembers) ?? [next] {
                 // Read again, because another mutation may have ended it already.
-                guard let member = try outboxRow(member.seq), member.state == .pending else { continue }
+                guard let member = try outboxRow(member.seq), [.pending, .conflicted].contains(member.state) else { continue }
                 waiting.append(member)
             }
             let over = waiting.filter { $0.isOverdue(at: age) }

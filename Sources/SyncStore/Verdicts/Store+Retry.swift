@@ -17,8 +17,8 @@ extension Store {
     ///   - without: Fields for which nothing of the old mutation is repeated.
     ///   - cascades: Also retries the mutations that were rejected only because of this one, and so on: for a member of an atomic list, all
     ///     other members.
-    /// - Throws: `.refused` with `not-found`, `already-sent`, `validation` for one member of a list alone, or any refusal of an enqueue.
-    ///   Nothing is changed then.
+    /// - Throws: `.refused` with `not-found`, `already-sent`, also for a list with a member in dispute, `validation` for one member of a
+    ///   list alone, or any refusal of an enqueue. Nothing is changed then.
     package func retry(
         _ key: MutationKey, fix: JSONObject? = nil, without: [String] = [], cascades: Bool = false, by requester: Requester, at now: Moment
     ) throws(StoreError) -> Enqueued {
@@ -43,6 +43,7 @@ extension Store {
                     "it is one of \(list.count) mutations of an atomic list, which was refused as a whole; cascade retries all of them")
             }
             let lists = cascades ? try [list] + dependants(of: list) : [list]
+            for list in lists { try refuseIfDisputed(list) }
             try markReplaced(lists.flatMap { $0 })
             var answers: [Replaced] = []
             for list in lists { answers += try replace(list, correcting: row.seq, by: correction, requester) }
@@ -93,6 +94,15 @@ extension Store {
     private func refusedList(of row: OutboxRow) throws(StoreError) -> [OutboxRow] {
         guard let group = row.group else { return [row] }
         return try inListOrder(groupMembers(group).filter { [.rejected, .held, .expired].contains($0.state) })
+    }
+
+    /// - Throws: `.refused` with `already-sent` while a member of the atomic list is in dispute: the new list would go without it.
+    private func refuseIfDisputed(_ list: [OutboxRow]) throws(StoreError) {
+        guard let group = list.first?.group else { return }
+        for member in try groupMembers(group) where member.state == .conflicted {
+            guard let conflict = try openConflict(ofSeq: member.seq) else { continue }
+            throw StoreProblem.listDisputed(try key(ofSeq: member.seq) ?? "", conflict.name)
+        }
     }
 
     /// Marks the old mutations as replaced, all at once: as long as a refused one is open, its records are searched for waiting mutations.
