@@ -217,7 +217,11 @@ private final class ListWalk {
     private func disturb() {
         let id = Self.ids[random.below(4)]
         hub.version += 1
-        if hub.records[id] == nil { hub.set(id, ["finding": "anew"]) } else if random.below(2) == 0 { hub.set(id, nil) } else {
+        if hub.records[id] == nil {
+            hub.set(id, ["finding": "anew"])
+        } else if random.below(2) == 0 {
+            hub.set(id, nil)
+        } else {
             var record = hub.records[id] ?? [:]
             record["finding"] = .string("o\(hub.version)")
             hub.set(id, record)
