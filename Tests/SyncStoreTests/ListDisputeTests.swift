@@ -16,6 +16,17 @@ struct ListDisputeTests {
         return (agent, keys)
     }
 
+    /// A list that changes `a` and `b`. The hub disputes the change of `a` and refuses that of `b`.
+    private func disputedAndRefused() throws -> (TestAgent, [MutationKey]) {
+        let agent = try TestAgent(rules: ConflictTests.rules)
+        try agent.pull([("a", 1, ["finding": "pass"]), ("b", 2, ["n": 0])])
+        let keys = try agent.list([TestAgent.mutation(.update, "a", ["finding": "fail"]), TestAgent.mutation(.update, "b", ["n": 1])]).map(
+            \.key)
+        _ = try agent.claim()
+        try agent.answer(.conflict(keys[0], ["finding"], .record(HubRecord(version: 9, data: ["finding": "flagged"]))), .rejected(keys[1]))
+        return (agent, keys)
+    }
+
     private func accept(_ agent: TestAgent, _ batch: [OutgoingMutation], _ version: Int64 = 20) throws {
         _ = try agent.store.applyResults(batch.map { .accepted($0.key, version) }, next: nil, at: agent.now)
     }
@@ -227,12 +238,7 @@ struct ListDisputeTests {
     // Fault: the retry made a list of the refused members alone, and the decision about the other one was sent by itself.
     @Test("A refused list is retried only when no member is in dispute any more")
     func retriedInDispute() throws {
-        let agent = try TestAgent(rules: ConflictTests.rules)
-        try agent.pull([("a", 1, ["finding": "pass"]), ("b", 2, ["n": 0])])
-        let keys = try agent.list([TestAgent.mutation(.update, "a", ["finding": "fail"]), TestAgent.mutation(.update, "b", ["n": 1])]).map(
-            \.key)
-        _ = try agent.claim()
-        try agent.answer(.conflict(keys[0], ["finding"], .record(HubRecord(version: 9, data: ["finding": "flagged"]))), .rejected(keys[1]))
+        let (agent, keys) = try disputedAndRefused()
         for cascades in [false, true] {
             let problem = StoreError.problem {
                 _ = try agent.store.retry(keys[1], cascades: cascades, by: agent.app, at: agent.now)
@@ -373,12 +379,7 @@ struct ListDisputeTests {
 
     @Test("Where the hub has refused another member, a decision waits with the rest to be asked for again")
     func refused() throws {
-        let agent = try TestAgent(rules: ConflictTests.rules)
-        try agent.pull([("a", 1, ["finding": "pass"]), ("b", 2, ["n": 0])])
-        let keys = try agent.list([TestAgent.mutation(.update, "a", ["finding": "fail"]), TestAgent.mutation(.update, "b", ["n": 1])]).map(
-            \.key)
-        _ = try agent.claim()
-        try agent.answer(.conflict(keys[0], ["finding"], .record(HubRecord(version: 9, data: ["finding": "flagged"]))), .rejected(keys[1]))
+        let (agent, keys) = try disputedAndRefused()
         let decision = try ConflictTests.resolve(agent, .all(.local))
         #expect(decision.list == AtomicListFate(goOn: 0, wait: 2, letGo: 0, waitsFor: []))
         #expect(try agent.claim().isEmpty)
