@@ -39,7 +39,7 @@ package final class ProgramWorld {
     private let tokens: [String]
     private var seconds: Int64 = 0
     private var random = SeededRandom(seed: 7)
-    /// What the apps of a device have changed, for its list.
+    /// The changes of a device's apps, for its atomic list.
     private var made: [NewMutation] = []
 
     /// - Parameter coalesces: Joins unsent edits of one record.

@@ -42,7 +42,7 @@ package enum Way: String, Sendable, CaseIterable {
     }
 }
 
-/// What must be the same at the end of a program, whatever the way.
+/// The results of a program that must be the same on a straight and on another way.
 package struct WayRules {
     private let program: Program
     private let way: Way
@@ -61,7 +61,7 @@ package struct WayRules {
         }
         compare("the document", \.document)
         compare("what people are asked", \.disputes)
-        // What waits behind a dispute depends on what was sent before it.
+        // The changes that wait behind a dispute depend on those that were sent before it.
         if !isOpen { compare("what apps see", \.views) }
         if way.hasSameRequests {
             compare("the refusals", \.refusals)

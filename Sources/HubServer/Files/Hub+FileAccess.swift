@@ -140,8 +140,8 @@ extension Hub {
 
     /// Returns whether a device could read the file whose digest it writes into a record.
     ///
-    /// A record that the office has published may show a file whose bytes are not here yet. That is no reason to hand the file on: the device
-    /// may have lost the record when the bytes come, and would read them in the other one.
+    /// A record that the office has published may show a file whose bytes are not here yet. That is no reason to hand the file on: the
+    /// device may have lost the record when the bytes come, and would read them in the other one.
     func mayShow(_ digest: BlobDigest, _ device: DeviceID) throws(DatabaseError) -> Bool {
         guard settings.sharesOut, !settings.ablations.contains(.digestsGiveFiles) else { return true }
         if try store.blob(digest, of: device) != nil { return true }

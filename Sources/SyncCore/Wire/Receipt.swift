@@ -1,6 +1,7 @@
 /// The receipt that a hub signs with an answer that brings verdicts or records (`Sync-Receipt`): the highest number that it had seen from
 /// this database of this device, and its own position. The agent stores it on flash together with them and shows it when it greets,
-/// pushes and lists, and with its next pull. A hub whose database was replaced by an older copy therefore detects this before it accepts anything.
+/// pushes and lists, and with its next pull. A hub whose database was replaced by an older copy therefore detects this before it accepts
+/// anything.
 ///
 /// Text `r1/epoch/opening/head/device/replica/seq`, then 16 bytes of HMAC-SHA-256 over it, all as base64url. The first part distinguishes
 /// it from a ``Cursor``, which is signed with the same secret. Agents carry it back and do not read its content.

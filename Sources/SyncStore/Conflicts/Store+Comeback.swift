@@ -3,7 +3,7 @@ import SyncSQLite
 
 // Later changes of a record that was deleted at the hub, when a person decides whether it comes back.
 
-/// What a decision that brings a record back does with the later changes of the record.
+/// The fate of a record's later changes under a decision that brings the record back.
 struct Comeback {
     typealias Carried = (seq: Int64, content: MutationContent)
 

@@ -97,7 +97,7 @@ extension Store {
             for operation in content.operations where operation.kind == .add { hubSide.expectedElements.insert(operation.elementName) }
             hasSent = true
         }
-        // What goes to the hub before a later mutation, unless people are asked about it.
+        // These fields go to the hub before a later mutation, unless people are asked about them.
         func addOverwritten(by content: MutationContent) { hubSide.overwritten.formUnion(content.fields.map { JSONString($0) }) }
         addAsked(asked)
         for content in own { addExpected(by: content) }
@@ -149,7 +149,7 @@ extension Store {
             hasDeleted = content.action == .delete && !(hasFallen && remote.record != nil)
             if content.action == .create, remote.record != nil, !hasFallen {
                 hubSide.known = Fold.apply(content, to: nil)
-                // Of a record that it brings back, they have also seen what it was before.
+                // If it brings the record back, they have also seen what the record was before.
                 for member in content.base.members { hubSide.expected[member.name.text, default: []].insert(member.value) }
             }
             return true
