@@ -85,4 +85,17 @@ struct RetryPolicyTests {
             wasConnected: example.wasConnected, elapsed: example.elapsed, left: example.left)
         #expect((Self.policy.decide(failure, draw: 0.5) != nil) == example.repeats)
     }
+
+    @Test("A deadline that passes in a later try names the failure of the try before, and one that passes in the pause is that failure")
+    func cause() {
+        var broken = Self.error(.brokenAnswer)
+        broken.detail = "it broke off"
+        var late = Self.error(.deadlinePassed)
+        late.detail = "it is late"
+        #expect(RetryPolicy.cause(of: late, wasSent: false, after: broken) == broken)
+        let told = RetryPolicy.cause(of: late, wasSent: true, after: broken)
+        #expect(told.kind == .deadlinePassed && told.detail == "it is late; the try before it failed: it broke off")
+        #expect(RetryPolicy.cause(of: late, wasSent: true, after: nil) == late)
+        #expect(RetryPolicy.cause(of: broken, wasSent: true, after: late) == broken)
+    }
 }

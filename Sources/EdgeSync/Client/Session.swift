@@ -136,10 +136,8 @@ struct Tries {
     /// - Throws: The error itself, if there is none.
     mutating func failed(_ error: EdgeSyncError, wasSent: Bool) async throws(EdgeSyncError) {
         failures += 1
-        var error = error
+        var error = RetryPolicy.cause(of: error, wasSent: wasSent, after: last)
         error.request = error.request ?? request.name
-        // The pause took longer than it should have. The last try knows why there is no answer.
-        if error.kind == .deadlinePassed, !wasSent, let last { throw last }
         last = error
         let failure = RetryPolicy.Failure(
             error: error, tries: failures, wasSent: wasSent, isRepeatable: request.isRepeatable,

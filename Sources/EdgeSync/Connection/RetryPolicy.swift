@@ -58,6 +58,16 @@ public struct RetryPolicy: Sendable, Equatable {
         }
     }
 
+    /// The error that tells why there is no answer. A deadline that passes within a later try does not; the try before knows it.
+    package static func cause(of error: EdgeSyncError, wasSent: Bool, after last: EdgeSyncError?) -> EdgeSyncError {
+        guard error.kind == .deadlinePassed, let last else { return error }
+        // The pause took longer than it should have.
+        guard wasSent else { return last }
+        var error = error
+        error.detail += "; the try before it failed: \(last.detail)"
+        return error
+    }
+
     /// The wait before the next try; `nil` if the caller must get the error.
     package func decide(_ failure: Failure, draw: Double) -> Duration? {
         guard failure.error.isTransient else { return nil }

@@ -130,6 +130,15 @@ class EnqueueTests(unittest.TestCase):
             self.enqueue(script)
         self.assertAlmostEqual(script.now, 1030)
 
+    def test_a_deadline_within_a_later_try_names_the_failure_of_the_try_before(self) -> None:
+        script = Script([answer(201, STORED)[:-1], CUT], SILENCE)
+        with self.assertRaises(errors.DeadlinePassed) as caught:
+            self.enqueue(script)
+        self.assertEqual(
+            caught.exception.sentence,
+            "there was no answer within 30 s; the try before it failed: the agent closed the connection within its answer",
+        )
+
     def test_a_connection_that_the_agent_closed_meanwhile_is_no_failure(self) -> None:
         script = Script(answer(201, STORED), CUT, answer(200, STORED))
         self.enqueue(script)

@@ -243,9 +243,11 @@ class Tries:
         call, environment = self.call, self.call.environment
         error.doing = error.doing or request.doing
         was_sent = exchange is not None and exchange.was_sent
-        if isinstance(error, DeadlinePassed) and not was_sent and self._last is not None:
-            # The pause took longer than it should have. The last try knows why there is no answer.
-            raise self._last
+        if isinstance(error, DeadlinePassed) and self._last is not None:
+            # The tries before know why there is no answer.
+            if not was_sent:
+                raise self._last
+            error.sentence += f"; the try before it failed: {self._last.sentence}"
         self._last = error
         was_stale = isinstance(error, BrokenAnswer) and exchange is not None and exchange.was_stale
         wait: Optional[float] = 0.0
