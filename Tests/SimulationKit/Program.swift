@@ -17,9 +17,6 @@ package struct Program: Sendable, CustomStringConvertible {
         /// create, also those that it leaves alone. So a later change by the same device, which rests on the version before the deletion,
         /// is contested, and a stamp of zero loses.
         package static let returnsWithoutTime = false
-        /// A device pulls a deletion while a change of the record is under way, and people are asked about the deletion. The device has
-        /// dropped the document by then, so it shows the changed fields only, and a decision for them brings back nothing else.
-        package static let disputesUnderWay = false
     }
 
     package enum Act: Hashable, Sendable {

@@ -32,14 +32,6 @@ package enum Way: String, Sendable, CaseIterable {
         case .single, .otherSideDecides, .underWay, .underWayUnanswered, .list: false
         }
     }
-
-    /// The device can pull a deletion while a change of the record is under way.
-    var pullsUnderWay: Bool {
-        switch self {
-        case .pulledUnanswered, .underWay, .underWayUnanswered, .echoFirst: true
-        case .straight, .unanswered, .single, .otherSideDecides, .list, .restarts, .pages, .readers: false
-        }
-    }
 }
 
 /// The results of a program that must be the same on a straight and on another way.
@@ -66,7 +58,7 @@ package struct WayRules {
         if way.hasSameRequests {
             compare("the refusals", \.refusals)
             compare("what is lost", \.lost)
-            if Program.Allows.disputesUnderWay || !way.pullsUnderWay { compare("the document after the decision", \.decided) }
+            compare("the document after the decision", \.decided)
         } else if !isOpen {
             // A change behind a refused one is refused by itself, with it, or as a member of its list.
             compare("whether changes are refused") { $0.refusals.map(\.isEmpty) }

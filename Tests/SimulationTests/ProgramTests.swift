@@ -4,7 +4,7 @@ import Testing
 
 /// Small programs of two devices on the real stores and the real hub: what must come to the same comes to the same.
 ///
-/// `SIMULATION_PROGRAMS` says how many of each kind; if not said, 400 of joined edits, 1,000 of orders and 40 on all ways. `EDGE_SYNC_LONG`
+/// `SIMULATION_PROGRAMS` says how many of each kind; if not said, 150 of joined edits, 1,000 of orders and 40 on all ways. `EDGE_SYNC_LONG`
 /// makes it 10,000.
 /// `SIMULATION_FIRST` is the first seed, 1 if not said.
 @Suite("Programs")
@@ -17,7 +17,7 @@ struct ProgramTests {
     @Test("Edits that become one end in the same record as edits that go alone")
     func coalescing() throws {
         var broken = 0
-        for seed in Self.seeds(400) {
+        for seed in Self.seeds(150) {
             let program = Program(seed: seed, for: .coalescing)
             for first in 0...1 {
                 let alone = try ProgramWorld(program, coalesces: false).run(first: first)

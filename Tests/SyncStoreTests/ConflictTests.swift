@@ -695,6 +695,30 @@ struct ConflictTests {
         #expect(try agent.store.verify() == [])
     }
 
+    @Test("A deletion that comes while a change is under way leaves the whole record for the person's decision", arguments: [true, false])
+    func deletedUnderWay(_ keeps: Bool) throws {
+        let agent = try Self.agent()
+        let key = try agent.update("a", ["finding": "fail"]).key
+        _ = try agent.claim()
+        let whole = try #require(try agent.document("a"))
+        try agent.pull([], deleted: [("a", 9)])
+        try agent.crash()
+        try agent.answer(.conflict(key, ["$delete"], .deleted(version: 9)))
+        let conflict = try #require(try agent.conflicts().first)
+        #expect(conflict.kind == .updateDelete && conflict.sides[0].base == "pass" && conflict.sides[0].local.value == "fail")
+        #expect(try agent.document("a") == whole && whole["visits"] == 3)
+        try Self.resolve(agent, .all(keeps ? .local : .remote))
+        let batch = try agent.claim()
+        if keeps {
+            #expect(batch.map(\.action) == [.create] && batch[0].baseVersion == 9)
+            #expect(try JSONReader.read(batch[0].data ?? "").object == whole)
+            #expect(try JSONReader.read(batch[0].base ?? "").object?["visits"] == 3)
+        } else {
+            #expect(try batch.isEmpty && agent.document("a") == nil)
+        }
+        #expect(try agent.store.verify() == [])
+    }
+
     @Test("A restored change adds to a record that was created anew since, where the rule adds up, and gives way elsewhere")
     func restoredChangeAddsToANewRecord() throws {
         let agent = try Self.agent()

@@ -4,7 +4,7 @@ package struct EarlierValues: Hashable, Sendable {
     package private(set) var fields = JSONObject()
     /// Changed fields that did not exist before.
     package private(set) var absent: [String] = []
-    /// The whole document, for a mutation that deleted the record.
+    /// The whole document, for a mutation that deleted the record, and for one that was under way when the hub deleted it.
     package private(set) var document: JSONObject?
 
     /// - Parameter document: The document as apps saw it before the mutation; `nil`: there was no record.
@@ -25,6 +25,11 @@ package struct EarlierValues: Hashable, Sendable {
         for field in content.fields where fields[field] == nil && !absent.contains(field) {
             if let value = document[field] { fields[field] = value } else { absent.append(field) }
         }
+    }
+
+    /// Adds the hub's document of a record that the hub has deleted. The first one counts, because the author of the mutation saw it.
+    package mutating func join(deleted document: JSONObject) {
+        self.document = self.document ?? document
     }
 
     package init?(_ json: JSON) {

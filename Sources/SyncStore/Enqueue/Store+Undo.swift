@@ -25,6 +25,23 @@ extension Store {
             older.join(content, before: before)
             values = older
         }
+        try keep(values, for: seq)
+    }
+
+    /// Stores the document of a record that the hub has deleted while a mutation of it is under way. The hub decides about the mutation and
+    /// may ask people, and a decision to keep the mutation brings the whole record back.
+    func keepDeleted(_ document: JSONObject, for seq: Int64, _ content: MutationContent) throws(StoreError) {
+        var values = try earlierValues(of: seq) ?? EarlierValues(of: content, before: nil)
+        values.join(deleted: document)
+        try keep(values, for: seq)
+    }
+
+    /// The document that ``keepDeleted(_:for:_:)`` has stored.
+    func keptDeleted(for seq: Int64) throws(StoreError) -> JSONObject? {
+        try earlierValues(of: seq)?.document
+    }
+
+    private func keep(_ values: EarlierValues, for seq: Int64) throws(StoreError) {
         try database.run(
             "INSERT INTO undo_value (seq, before) VALUES (?, ?) ON CONFLICT DO UPDATE SET before = excluded.before", .int(seq),
             .text(values.json.json))

@@ -128,6 +128,9 @@ extension Store {
                 // Frozen: the hub decides about it. It may have it already, or is to find what its author had not seen.
                 addExpected(by: content)
                 addOverwritten(by: content)
+                if remote.record == nil, content.action == .update, let document = base.known {
+                    try keepDeleted(document, for: open.row.seq, content)
+                }
             } else {
                 let outcome = Rebase.decide(local(payload, content), against: hubSide, rules: rules)
                 try apply(outcome, to: open.row, payload, content, known: known, remote, &records)
