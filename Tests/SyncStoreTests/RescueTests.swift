@@ -1,4 +1,5 @@
 import Foundation
+import StoreKit
 import SyncCore
 import SyncStore
 import Testing
@@ -290,6 +291,72 @@ struct RescueTests {
         #expect(store.opening.lostTail > 0)
         #expect(store.replica != wreck.replica)
         #expect(try store.verify() == [])
+    }
+
+    struct Dispute: Sendable, CustomTestStringConvertible {
+        let action: NewMutation.Action
+        /// The row of the conflict was lost as well.
+        var losesConflict: Bool
+        /// The new listing has been read, and the record is not in it.
+        var isListed: Bool
+        var testDescription: String { "\(action)\(losesConflict ? ", no conflict" : "")\(isListed ? ", listed" : "")" }
+
+        static let all = [NewMutation.Action.update, .delete].flatMap { action in
+            [false, true].flatMap { loses in
+                [false, true].map { Dispute(action: action, losesConflict: loses, isListed: $0) }
+            }
+        }
+    }
+
+    // Fault: a decision to keep a change counted as one about a record that this device had deleted at the hub, so nothing was sent.
+    @Test("A decision for this side is sent also where the row of its record was lost: the hub knows the record", arguments: Dispute.all)
+    func decisionAboutLostRecord(_ dispute: Dispute) throws {
+        var rules = EntityRules()
+        rules.fields = ["finding": .manual]
+        rules.onDeleted = .manual
+        let folder = try TemporaryFolder()
+        let agent = try TestAgent(in: folder, rules: RuleBook([EntityName(trusted: "audit"): rules]))
+        try agent.pull([("a", 5, ["finding": "pass", "n": 0]), ("b", 6, ["finding": "pass"])])
+        let data: JSONObject = dispute.action == .delete ? [:] : ["finding": "fail", "n": 1]
+        let old = try agent.enqueue(TestAgent.mutation(dispute.action, "a", data)).key
+        try agent.pull([("a", 7, ["finding": "flagged", "n": 0])])
+        #expect(try agent.state(old) == .conflicted)
+        try agent.store.close(at: agent.now)
+        // Nothing may still hold the old connection.
+        agent.database = try EmptyDatabase.copy()
+        agent.store = try Store(agent.database, agent.options, at: agent.now)
+        do {
+            let raw = try RawDatabase(folder.database)
+            try raw.rows("DELETE FROM record WHERE id = 'a'")
+            if dispute.losesConflict { try raw.rows("DELETE FROM conflict") }
+            try raw.rows("PRAGMA wal_checkpoint(TRUNCATE)")
+        }
+        let rescue = DatabaseRescue(path: folder.database, quarantine: folder.path + "/quarantine", options: agent.options)
+        let result = try rescue.run(reason: "a test", at: agent.now)
+        #expect(result.mutations == 1 && result.records == 1)
+        try agent.reopen(folder.database)
+        if dispute.isListed {
+            let page = SnapshotPage(
+                entity: EntityName(trusted: "audit"), startCursor: "c", startVersion: 9,
+                records: [.init(id: RecordID(trusted: "b"), record: HubRecord(version: 6, data: ["finding": "pass"]))], after: nil,
+                hasMore: false)
+            _ = try agent.store.applySnapshot(page, at: agent.now)
+        }
+        let conflict = try #require(try agent.conflicts().first)
+        let answer = try ConflictTests.resolve(agent, .all(.local), id: conflict.number)
+        #expect(answer.state == "resolving" && answer.mutation != nil)
+        #expect(try agent.store.verify() == [])
+        let batch = try agent.claim()
+        #expect(batch.map(\.key) == [answer.mutation] && batch.map(\.baseVersion) == [0] && batch.first?.supersedes == [old])
+        let sent = try batch.first?.data.flatMap { try JSONReader.read($0).object }
+        #expect(dispute.action == .delete ? sent == nil : sent == ["finding": "fail", "n": 1])
+        // The hub asks again, if it must, and shows the record.
+        let key = try #require(answer.mutation)
+        try agent.answer(.conflict(key, ["finding"], .record(HubRecord(version: 7, data: ["finding": "flagged", "n": 0]))))
+        #expect(try agent.store.verify() == [])
+        let again = try #require(try agent.conflicts().first)
+        try ConflictTests.resolve(agent, .all(.local), id: again.number)
+        #expect(try agent.claim().map(\.baseVersion) == [7])
     }
 
     @Test("A fault that another database would not cure leaves the file alone")

@@ -163,8 +163,9 @@ extension Store {
         for change in open where try !bringsBack(change, before: row.seq) { left.append(change) }
         content = content.flatMap { withoutWhatFollows($0, left, view, rules) }
         // A later mutation of this device has deleted the record, and the hub has accepted that: nothing is left to change. Where another
-        // device has deleted it, an earlier change that may bring it back is still in dispute, and this one waits behind that.
-        if record.base == nil, content?.action == .update, left.count == open.count, try !isMade(before: row) {
+        // device has deleted it, an earlier change that may bring it back is still in dispute, and this one waits behind that. Where the
+        // row of the record was lost, only the hub knows what there is to change.
+        if record.base == nil, !record.isOfUnknownHistory, content?.action == .update, left.count == open.count, try !isMade(before: row) {
             content = nil
         }
         if conflict.kind == .updateDelete, !carried.isEmpty, let whole = content {

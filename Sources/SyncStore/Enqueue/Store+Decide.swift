@@ -249,7 +249,9 @@ extension Store {
             return exists && !isSuccessor ? .update : .create
         case .update, .delete:
             guard let name else { throw StoreProblem.validation("/record_id", "a record id is needed") }
-            guard exists else {
+            // Only the hub knows whether there is anything to change.
+            let isForHub = isSuccessor && record?.isOfUnknownHistory == true
+            guard exists || isForHub else {
                 if let record, record.isKnown { throw StoreProblem.deleted(name, refused: try refusedCreation(of: record)) }
                 throw StoreProblem.notFound("record \(name)")
             }

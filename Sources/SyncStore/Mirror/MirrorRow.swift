@@ -153,6 +153,9 @@ struct MirrorRow {
     /// The record has left the share of this device, and nothing of the hub's is left here.
     var isRevoked: Bool { gen == MirrorRow.revokedGen }
 
+    /// No document is here, and it is not known what the hub has: the row was lost, or the deletion belongs to an older history.
+    var isOfUnknownHistory: Bool { baseVersion < 0 && !isAtHub }
+
     /// Something of the hub's is or was here, or cannot be read.
     var isFromHub: Bool { base != nil || baseVersion != 0 || isDamaged }
 
