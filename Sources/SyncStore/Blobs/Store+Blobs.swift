@@ -483,7 +483,9 @@ extension Store {
             data[field] = Placeholder.flipped(value, digest, remoteURL: blob.progress.url) ?? value
         }
         guard !data.isEmpty else { return false }
-        let update = NewMutation(.update, record.entity, record.id, data: data, size: data.json.utf8.count)
+        var update = NewMutation(.update, record.entity, record.id, data: data, size: data.json.utf8.count)
+        // The document is in the present version, whatever the apps of this device write.
+        update.schema = rules[record.entity]?.version
         do throws(StoreError) {
             _ = try accept(update, by: Requester(app: AppName(trusted: "agent"), uid: 0))
             return true

@@ -92,8 +92,10 @@ extension Store {
                 case .update: .update
                 case .delete: .delete
                 }
-            let mutation = NewMutation(
+            var mutation = NewMutation(
                 action, entity, id, data: content.data, unset: content.unset, operations: content.operations, coalesces: false)
+            // It is made of documents in the present version, whatever the apps of this device write.
+            mutation.schema = rules.version
             let made = try accept(mutation, by: requester)
             try database.run(
                 "INSERT INTO undo_value (seq, undone_seq) VALUES (?, ?) ON CONFLICT DO UPDATE SET undone_seq = excluded.undone_seq",

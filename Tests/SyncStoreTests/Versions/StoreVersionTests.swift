@@ -138,6 +138,44 @@ struct StoreVersionTests {
         #expect(try agent.store.verify().isEmpty)
     }
 
+    // Fault: the former values of the present version were converted once more, as if an app had written them in its version.
+    @Test("An undo, and the update after an upload, are in the present version, whatever the apps of the device write")
+    func madeHereUnderOlderApps() throws {
+        let up: SchemaSteps = [
+            .drop("picture"), .rename("photo", to: "picture"), .values("severity", ["minor": "low", "low": "none"]),
+        ]
+        var audit = EntityRules()
+        audit.versions = try SchemaVersions(present: 2, versions: [1: .init(), 2: .init(up: up)], accepts: nil)
+        (audit.appVersion, audit.declaredUndo) = (1, true)
+        var rules = TestAgent.rules
+        rules.entities[Self.audit] = audit
+        let agent = try TestAgent(rules: rules)
+        try agent.store.use(rules, at: agent.now)
+        try agent.pull([("a", 5, ["severity": "low"])])
+        var mutation = TestAgent.mutation(.update, "a", ["severity": "high"])
+        mutation.schema = 2
+        let done = try agent.enqueue(mutation).key
+        try agent.drain()
+        _ = try agent.store.undo(done, by: agent.app, at: agent.now)
+        #expect(try view(agent, "a") == ["severity": "low"])
+        try agent.drain(from: 200)
+
+        let digest = try #require(BlobDigest(bytes: SHA256.hash([1])))
+        let blob = try agent.store.addBlob(
+            digest, size: 9, type: "image/jpeg", filename: "a.jpg", by: agent.app, capacity: BlobCapacity(), at: agent.now
+        ).row
+        var shows = TestAgent.mutation(.update, "a")
+        shows.schema = 2
+        shows.blobs = [.object(["field": "picture", "blob": .string(blob.id.description)])]
+        try agent.enqueue(shows)
+        try agent.drain(from: 300)
+        let hasMade = try agent.store.endUpload(
+            blob.id, isVerified: true, remoteURL: "https://files/1", capacity: BlobCapacity(), note: "{}", at: agent.now)
+        let picture = try view(agent, "a")?["picture"]?.object
+        #expect(hasMade && picture?["state"] == "uploaded" && picture?["remote_url"] == "https://files/1")
+        #expect(try agent.store.verify().isEmpty)
+    }
+
     @Test("A conflict about nothing but dropped fields ends")
     func droppedConflict() throws {
         func rules(_ present: Int) throws -> RuleBook { try Self.rules(present) { $0.criticalFields = ["legacy"] } }
