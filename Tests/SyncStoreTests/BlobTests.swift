@@ -235,6 +235,113 @@ struct BlobTests {
         #expect(try agent.store.verify() == [])
     }
 
+    /// A way in which a change that waits for its file gets another one in its place.
+    enum Successor: CaseIterable { case decision, comeback, carried, madeAgain, retry }
+
+    // Fault: a decision of a conflict did not wait for the file of the disputed change, or of a change that it carried.
+    @Test("With the gate, what takes the place of a waiting mutation waits for its files as well", arguments: Successor.allCases)
+    func gateOfSuccessors(_ way: Successor) throws {
+        let agent = try TestAgent(rules: ConflictTests.rules)
+        agent.store.gatesBlobs = way != .retry
+        try agent.pull([("a-1", 5, ["finding": "pass"])])
+        let blob = try add(agent, "a").row
+        let isLater = way == .carried || way == .madeAgain
+        if isLater { try agent.update("a-1", ["finding": "fail"]) }
+        if way == .madeAgain {
+            try agent.list([TestAgent.mutation(.update, "a-1", ["note": "first"]), TestAgent.mutation(.create, "b", ["n": 1])])
+            var change = TestAgent.mutation(.update, "a-1", ["n": 1])
+            change.blobs = [.object(["field": "photo", "blob": .string(blob.id.description)])]
+            try agent.list([change, TestAgent.mutation(.create, "c", ["n": 1])])
+        } else {
+            let made = try show(
+                agent, [("photo", blob.id)], on: "a-1", action: .update, data: isLater ? ["n": 1] : ["finding": "fail", "n": 1])
+            if way == .retry {
+                _ = try agent.claim()
+                try agent.answer(.rejected(made.key))
+                agent.store.gatesBlobs = true
+                _ = try agent.store.retry(made.key, by: agent.app, at: agent.now)
+            }
+        }
+        if way == .decision {
+            try agent.pull([("a-1", 7, ["finding": "flagged"])])
+        } else if way != .retry {
+            try agent.pull([], deleted: [("a-1", 7)])
+        }
+        if way != .retry { try ConflictTests.resolve(agent, .all(.local)) }
+        #expect(try agent.store.verify() == [])
+        let before = try agent.claim()
+        #expect(!before.contains { $0.data?.contains("$blob") == true }, "the file is not at the hub")
+        _ = try agent.store.applyResults(before.map { .accepted($0.key, 20) }, next: nil, at: agent.now)
+        _ = try uploaded(agent, blob.id)
+        #expect(try agent.claim().contains { $0.data?.contains("$blob") == true && $0.record.id.text == "a-1" })
+        #expect(try agent.store.verify() == [])
+    }
+
+    /// A change of `a-1` with the file in the field `photo`, which the hub has refused.
+    private func refused(_ agent: TestAgent, _ blob: BlobRow) throws -> MutationKey {
+        try agent.pull([("a-1", 5, ["finding": "pass"])])
+        let key = try show(agent, [("photo", blob.id)], action: .update).key
+        _ = try agent.claim()
+        try agent.answer(.rejected(key))
+        return key
+    }
+
+    // Fault: the retry wrote the placeholder again, over the value that a person had given, and where the file was to be left out.
+    @Test("A retry with another value in place of a file, or without the file, is sent as the person has corrected it")
+    func correctedFile() throws {
+        for (fix, without, sent) in [(["photo": "none"], [], #"{"n":1,"photo":"none"}"#), ([:], ["photo"], #"{"n":1}"#)]
+            as [(JSONObject, [String], String)]
+        {
+            let agent = try TestAgent()
+            let blob = try add(agent, "a").row
+            let key = try refused(agent, blob)
+            // The bytes may be gone by now, which is a reason to do so.
+            try agent.store.loseBlob(blob.id, why: "gone", note: "{}", at: agent.now)
+            let refusal = StoreError.problem { _ = try agent.store.retry(key, by: agent.app, at: agent.now) }
+            #expect(refusal?.code == "validation" && refusal?.errors.map(\.pointer) == ["/data/photo"])
+            let new = try agent.store.retry(key, fix: fix, without: without, by: agent.app, at: agent.now)
+            #expect(try agent.claim().map(\.data) == [sent])
+            try agent.answer(.accepted(new.key, 8))
+            #expect(try agent.store.removeBlob(blob.id, at: agent.now).removal == .forgotten)
+            #expect(try agent.store.verify() == [])
+        }
+    }
+
+    // Fault: the retry also sent the whole list, without what others have added to it.
+    @Test("A retry of files that were added to a set adds them, and does not write the set")
+    func filesOfASet() throws {
+        let agent = try TestAgent(rules: ConflictTests.rules)
+        let blobs = try ["a", "b"].map { try add(agent, $0).row.id }
+        try agent.pull([("a-1", 5, ["tags": ["x"]])])
+        let key = try show(agent, blobs.map { ("tags", $0) }, action: .update, data: ["n": 1]).key
+        let first = try #require(try agent.claim().first)
+        try agent.answer(.rejected(key))
+        let new = try agent.store.retry(key, by: agent.app, at: agent.now).key
+        let second = try #require(try agent.claim().first)
+        #expect(second.data == first.data && second.operations == first.operations && first.operations != nil)
+        #expect(throws: StoreError.self) { try agent.store.removeBlob(blobs[0], at: agent.now) }
+        #expect(try agent.state(new) == .inFlight && agent.store.verify() == [])
+    }
+
+    // Fault: the file belonged to the refused decision still, so it could be removed while the retry waited.
+    @Test("The retry of a refused decision shows its file, and as uploaded if it is at the server by then")
+    func retriedDecisionShowsItsFile() throws {
+        let agent = try TestAgent(rules: ConflictTests.rules)
+        let blob = try add(agent, "a").row
+        try agent.pull([("a-1", 5, ["finding": "pass"])])
+        _ = try show(agent, [("photo", blob.id)], action: .update, data: ["finding": "fail"])
+        try agent.pull([("a-1", 7, ["finding": "flagged"])])
+        let decision = try #require(try ConflictTests.resolve(agent, .all(.local)).mutation)
+        _ = try agent.claim()
+        try agent.answer(.rejected(decision))
+        _ = try uploaded(agent, blob.id, url: "https://files/1")
+        let new = try agent.store.retry(decision, by: agent.app, at: agent.now).key
+        let photo = try #require(try view(agent)["photo"]?.object)
+        #expect(photo["state"] == "uploaded" && photo["remote_url"] == "https://files/1")
+        let refusal = StoreError.problem { _ = try agent.store.removeBlob(blob.id, at: agent.now) }
+        #expect(refusal?.members["mutation"]?.text == new.text)
+    }
+
     @Test("Files that a critical mutation references go first, then those with the least left to send")
     func filesOfCriticalMutationsGoFirst() throws {
         let agent = try TestAgent()

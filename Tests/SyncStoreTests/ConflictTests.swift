@@ -586,6 +586,48 @@ struct ConflictTests {
         #expect(try agent.claim().first?.priority == .critical)
     }
 
+    // Fault: the decision was as urgent as the disputed change, and was sent before what the carried one had to wait for.
+    @Test("A decision that carries a later change has its urgency, waits for what it depends on, and stays apart if it does")
+    func decisionInheritsFromTheCarried() throws {
+        let agent = try Self.agent()
+        try agent.enqueue(TestAgent.mutation(.update, "a", ["finding": "fail"], priority: .bulk, coalesces: true))
+        let other = try agent.create("b", priority: .bulk).key
+        var later = TestAgent.mutation(.update, "a", ["note": "later"], priority: .critical)
+        later.dependsOn = [other]
+        try agent.pull([], deleted: [("a", 9)])
+        let carried = try agent.enqueue(later).key
+        let decision = try #require(try Self.resolve(agent, .all(.local)).mutation)
+        #expect(try agent.state(carried) == .coalesced)
+        #expect(try agent.store.verify() == [])
+        var edit = TestAgent.mutation(.update, "a", ["note": "last"], priority: .critical, coalesces: true)
+        edit.author = "Ines"
+        #expect(try agent.store.enqueue([edit], by: Self.ines, at: agent.now).first?.state == .pending)
+        let first = try #require(try agent.store.claim(BatchLimits(mutations: 1, bytes: 1 << 20), at: agent.now)?.mutations.first)
+        #expect(first.key == other && first.priority == .critical)
+        try agent.answer(.accepted(other, 10))
+        let second = try #require(try agent.claim(1).first)
+        #expect(second.key == decision && second.priority == .critical && second.dependsOn?.contains(other.text) == true)
+        #expect(try agent.store.verify() == [])
+    }
+
+    @Test("What waits for the disputed change waits for the decision, also where a carried change depends on it")
+    func carriedDependsOnAChild() throws {
+        let agent = try Self.agent()
+        let first = try agent.update("a", ["finding": "fail"]).key
+        var child = TestAgent.mutation(.create, "b", ["n": 1])
+        child.dependsOn = [first]
+        let middle = try agent.enqueue(child).key
+        var later = TestAgent.mutation(.update, "a", ["note": "later"])
+        later.dependsOn = [middle]
+        try agent.enqueue(later)
+        try agent.pull([], deleted: [("a", 9)])
+        let decision = try #require(try Self.resolve(agent, .all(.local)).mutation)
+        #expect(try agent.claim(1).map(\.key) == [decision])
+        try agent.answer(.accepted(decision, 10))
+        #expect(try agent.claim().map(\.key) == [middle])
+        #expect(try agent.store.verify() == [])
+    }
+
     @Test("A hub that has forgotten which fields it asked about is asked for no more than the rules find")
     func forgottenFields() throws {
         let agent = try Self.agent()

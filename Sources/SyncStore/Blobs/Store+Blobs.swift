@@ -461,13 +461,6 @@ extension Store {
         }
     }
 
-    /// Lets a mutation show the files of another one in whose place it is sent.
-    func moveLinks(of record: RecordName, from old: Int64, to new: Int64) throws(StoreError) {
-        try database.run(
-            "UPDATE blob_link SET seq = ? WHERE entity = ? AND id = ? AND seq = ?", .int(new), .text(record.entity.text),
-            .text(record.id.text), .int(old))
-    }
-
     /// Replaces a record's placeholders once all of its files are uploaded, with one update for all of them (PROTOCOL H2). A second call
     /// finds nothing to do.
     private func reconcile(_ record: RecordName) throws(StoreError) -> Bool {

@@ -5,7 +5,7 @@ import SyncSQLite
 
 /// The fate of a record's later changes under a decision that brings the record back.
 struct Comeback {
-    typealias Carried = (seq: Int64, content: MutationContent)
+    typealias Carried = (row: OutboxRow, payload: Payload, content: MutationContent)
 
     /// Changes that go with the decision, as a part of it.
     var carried: [Carried] = []
@@ -26,14 +26,14 @@ extension Store {
         var own = try openList(of: row)?.seqs
         var comeback = Comeback()
         for (open, list) in zip(later, lists) where open.row.state == .pending && !open.row.isSent {
-            guard let content = open.payload?.content(under: rules) else { continue }
+            guard let payload = open.payload, let content = payload.content(under: rules) else { continue }
             if content.action == .delete || content.action == .create { break }
             // An earlier decision of the own list may be younger than changes of other lists, and still counts before them.
             let isCarried = isBack && (list.map { $0.seqs == own ?? $0.seqs } ?? comeback.madeAgain.isEmpty)
             try finalize(open.row, as: isCarried ? .coalesced : isBack ? .resolved : .discarded, keptFor: try keptFor(open.row))
             if let group = open.row.group { try refreshReadiness(ofGroup: group) }
             if isCarried {
-                comeback.carried.append((open.row.seq, content))
+                comeback.carried.append((open.row, payload, content))
                 if own == nil { own = list?.seqs }
             } else if isBack {
                 comeback.madeAgain.append((open, list))
@@ -71,19 +71,37 @@ extension Store {
     ) throws(StoreError) {
         guard let payload = open.payload else { return }
         var mutation = try successor(of: open.row, payload, nil).mutation
-        // Its document shows the files already.
-        mutation.blobs = []
         mutation.dependsOn.append(decision)
         let answer = try accept(mutation, by: requester, in: list, supersedes: payload.key, deadline: open.row.ttlAge)
         if let list { try join(list, seq: answer.seq) }
-        try moveLinks(of: answer.recordName, from: open.row.seq, to: answer.seq)
+        try moveLinks(of: answer.recordName, from: open.row.seq, to: answer.seq, in: mutation)
         try database.run("UPDATE mutation SET into_seq = ? WHERE seq = ?", .int(answer.seq), .int(open.row.seq))
+    }
+
+    /// Gives a decision what the disputed change and those that it carries have besides their content: the urgency, what they wait for,
+    /// their files, and the wish to stay apart.
+    func inherit(
+        from row: OutboxRow, _ payload: Payload?, _ carried: [Comeback.Carried], by decision: inout NewMutation
+    ) throws(StoreError) {
+        decision.priority = carried.map(\.row.priority).reduce(row.priority, min)
+        decision.dependsOn = try liveDependencies(of: payload)
+        let parts = Set([row.seq] + carried.map(\.row.seq))
+        for change in carried {
+            for key in try liveDependencies(of: change.payload) where !decision.dependsOn.contains(key) {
+                // What waits for a part of the decision waits for the decision itself.
+                guard let seq = try seq(of: key), let before = try waitedFor(by: seq), before.isDisjoint(with: parts) else { continue }
+                decision.dependsOn.append(key)
+            }
+        }
+        let payloads = [payload].compactMap { $0 } + carried.map(\.payload)
+        decision.coalesces = payloads.allSatisfy(\.coalesces)
+        decision.blobs = payloads.flatMap(\.namedFiles)
     }
 
     /// The atomic list of a change that a decision carries: the decision joins it, because the rest of the list must not go without the
     /// change.
     func openList(of carried: [Comeback.Carried]) throws(StoreError) -> EnqueueGroup? {
-        for (seq, _) in carried {
+        for seq in carried.map(\.row.seq) {
             if let row = try outboxRow(seq), let list = try openList(of: row) { return list }
         }
         return nil

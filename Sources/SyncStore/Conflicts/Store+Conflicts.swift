@@ -189,8 +189,9 @@ extension Store {
             if list == nil { list = try openList(of: carried) }
             var mutation = NewMutation(
                 action, names.entity(row.eid), name, data: content.data, unset: content.unset, operations: content.operations,
-                priority: row.priority, dependsOn: try liveDependencies(of: payload), author: decision?.author ?? payload?.author)
+                author: decision?.author ?? payload?.author)
             mutation.base = content.base
+            try inherit(from: row, payload, carried, by: &mutation)
             // Members of an object count by their own times, and the decision is about the deletion alone.
             if conflict.kind == .updateDelete, carried.isEmpty, let hlc = payload.flatMap({ HybridTime($0.hlc) }) {
                 for field in content.data.names where rules.strategy == .fields && rules.strategy(of: field) == .merge {
@@ -203,10 +204,10 @@ extension Store {
                 deadline: event == "resolved" ? nil : payload?.ttlAge)
             try database.run("UPDATE mutation SET into_seq = ? WHERE seq = ?", .int(answer.seq), .int(row.seq))
             let record = RecordName(names.entity(row.eid), name)
-            try moveLinks(of: record, from: row.seq, to: answer.seq)
-            for (seq, _) in carried {
+            try moveLinks(of: record, from: row.seq, to: answer.seq, in: mutation)
+            for seq in carried.map(\.row.seq) {
                 try handOver(from: seq, to: answer.seq)
-                try moveLinks(of: record, from: seq, to: answer.seq)
+                try moveLinks(of: record, from: seq, to: answer.seq, in: mutation)
                 // A receipt, kept as long as the mutation that replaces it.
                 try database.run(
                     "UPDATE mutation SET into_seq = ?, prune_age = ? WHERE seq = ?", .int(answer.seq), .int(Int64.max), .int(seq))

@@ -195,6 +195,9 @@ struct Payload {
 
     var recordID: RecordID { RecordID(trusted: id ?? key) }
 
+    /// The files that the app named, with the fields that were to show them.
+    var namedFiles: [JSON] { blobs.flatMap { StoredJSON.read($0)?.array } ?? [] }
+
     /// Size of the parts that count towards a batch, bytes.
     var contentBytes: Int {
         (data?.utf8.count ?? 0) + (unset?.utf8.count ?? 0) + (operations?.utf8.count ?? 0) + (baseFields?.utf8.count ?? 0)

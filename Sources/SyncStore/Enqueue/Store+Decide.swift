@@ -69,7 +69,7 @@ extension Store {
         var mutation = mutation
         // A mutation that takes the place of another is in the present version already.
         let olderFaults = supersedes == nil ? try lift(&mutation, rules) : []
-        let files = mutation.blobs.isEmpty ? [] : try showBlobs(in: &mutation)
+        let files = supersedes != nil ? try renewFiles(in: &mutation) : mutation.blobs.isEmpty ? [] : try showBlobs(in: &mutation)
         let eid = names.entities[mutation.entity]
         guard eid != nil || names.hasRoomForEntity else {
             throw StoreProblem.validation("/entity", "there are \(Names.limit) entities already")

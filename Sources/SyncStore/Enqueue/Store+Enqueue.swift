@@ -125,7 +125,8 @@ extension Store {
         }
         intent.payload.appKey = appKey?.key
         let made = intent.isPlainEvent ? try appendEvent(intent) : try write(intent)
-        if !mutation.blobs.isEmpty { try linkBlobs(mutation, made.recordName, seq: made.seq, priority: intent.priority) }
+        // The links of a mutation that takes the place of another are moved (``moveLinks(of:from:to:in:)``).
+        if supersedes == nil, !mutation.blobs.isEmpty { try linkBlobs(mutation, made.recordName, seq: made.seq, priority: intent.priority) }
         return made
     }
 }

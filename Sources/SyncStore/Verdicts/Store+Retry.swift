@@ -133,12 +133,14 @@ extension Store {
             if old == nil { old = try key(ofSeq: row.seq) }
             guard let old else { continue }
             let successor = try successor(of: row, payload, row.seq == seq ? correction : nil)
+            try refuseIfFilesAreGone(successor.mutation)
             // With an empty text it replaces no key: the hub would refuse that again.
             let isAnew = isDecidedElsewhere(row)
             let answer = try accept(
                 successor.mutation, by: requester, in: group, supersedes: isAnew ? "" : old, restingOn: successor.version,
                 deadline: row.ttlAge.flatMap { $0 > age ? $0 : nil })
             if isAnew { try handOver(from: row.seq, to: answer.seq) }
+            try moveLinks(of: answer.recordName, from: row.seq, to: answer.seq, in: successor.mutation)
             if group != nil, group?.id == nil { group?.id = answer.key.text }
             try database.run("UPDATE mutation SET into_seq = ? WHERE seq = ?", .int(answer.seq), .int(row.seq))
             try audit("retry", old, uid: requester.uid, ["into": .string(answer.key.text)])
@@ -220,7 +222,7 @@ extension Store {
             content.action == .create ? .create : content.action == .update ? .update : .delete, entity, id, data: content.data,
             unset: content.unset, operations: content.operations, priority: row.priority,
             dependsOn: try liveDependencies(of: payload), coalesces: payload?.coalesces ?? true, author: payload?.author,
-            blobs: payload?.blobs.flatMap { StoredJSON.read($0)?.array } ?? [])
+            blobs: payload?.namedFiles ?? [])
         mutation.base = content.base
         let version = payload.flatMap { $0.baseVersion > 0 || $0.action != .create ? $0.baseVersion : nil }
         return (mutation, content.action == .create ? nil : version)

@@ -138,6 +138,29 @@ struct StoreVersionTests {
         #expect(try agent.store.verify().isEmpty)
     }
 
+    // Fault: the retry also showed the file in the field of the earlier version, which the hub does not know.
+    @Test("The retry of a refused change shows its file in the present field alone")
+    func refusedFile() throws {
+        let agent = try TestAgent(rules: try Self.rules(1))
+        try agent.store.use(try Self.rules(1), at: agent.now)
+        let digest = try #require(BlobDigest(bytes: SHA256.hash([1])))
+        let blob = try agent.store.addBlob(
+            digest, size: 9, type: "image/jpeg", filename: "a.jpg", by: agent.app, capacity: BlobCapacity(), at: agent.now
+        ).row
+        try agent.pull([("a", 5, ["severity": "low"])])
+        var mutation = TestAgent.mutation(.update, "a")
+        mutation.blobs = [.object(["field": "site", "blob": .string(blob.id.description)])]
+        let refused = try agent.enqueue(mutation).key
+        _ = try agent.claim()
+        try agent.answer(PushResult(key: refused, verdict: .rejected(Problem("validation", status: 422, detail: "no"), current: nil)))
+        try agent.store.use(try Self.rules(2), at: agent.now)
+        _ = try agent.store.retry(refused, by: agent.app, at: agent.now)
+        let sent = try #require(try agent.claim().first?.data.flatMap { StoredJSON.read($0)?.object })
+        #expect(sent.names == ["site_id"] && sent["site_id"]?.object?["$blob"]?.text == digest.description)
+        #expect(try agent.store.reads.blob(blob.id)?.links.map(\.field) == ["site_id"])
+        #expect(try agent.store.verify().isEmpty)
+    }
+
     // Fault: the former values of the present version were converted once more, as if an app had written them in its version.
     @Test("An undo, and the update after an upload, are in the present version, whatever the apps of the device write")
     func madeHereUnderOlderApps() throws {
