@@ -796,6 +796,37 @@ struct ConflictTests {
         #expect(try agent.store.verify() == [])
     }
 
+    enum Rest: CaseIterable { case decided, moot, carried }
+
+    // Fault: what no person had decided got the time of the decision, and won over what others had written between the two.
+    @Test("What no person has decided keeps its time, beside a decision and where the dispute is gone", arguments: Rest.allCases)
+    func restKeepsItsTime(_ rest: Rest) throws {
+        let agent = try Self.agent()
+        try agent.update("a", rest == .carried ? ["finding": "fail"] : ["finding": "fail", "form": ["left": "worn"]])
+        let late = rest == .carried ? try agent.update("a", ["form": ["left": "worn"]]) : nil
+        let written = agent.now.wall.milliseconds
+        agent.wait(.seconds(60))
+        switch rest {
+        case .decided:
+            try agent.pull([("a", 7, ["finding": "flagged"])])
+            try Self.resolve(agent, .all(.local))
+        case .moot:
+            try agent.pull([("a", 7, ["finding": "flagged"])])
+            try agent.pull([("a", 8, ["finding": "fail"])])
+            #expect(try agent.conflicts().isEmpty)
+        case .carried:
+            try agent.pull([], deleted: [("a", 7)])
+            try Self.resolve(agent, .all(.local))
+            #expect(try late.map { try agent.state($0.key) } == .coalesced)
+        }
+        let sent = try #require(try agent.claim().first)
+        let dates = try #require(try JSONReader.read(sent.fieldHLC ?? "{}").object)
+        #expect(dates.names == ["form"])
+        #expect(dates["form"]?.text.flatMap { HybridTime($0) }.map { Int64($0.milliseconds) } == written)
+        #expect(HybridTime(sent.hlc).map { Int64($0.milliseconds) } == written + 60_000)
+        #expect(try agent.store.verify() == [])
+    }
+
     @Test("A change restored over a record that was created anew shows the base from before the deletion")
     func restoredChangeShowsTheBaseBeforeTheDeletion() throws {
         let agent = try Self.agent()

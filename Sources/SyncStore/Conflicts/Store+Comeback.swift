@@ -72,6 +72,8 @@ extension Store {
         guard let payload = open.payload else { return }
         var mutation = try successor(of: open.row, payload, nil).mutation
         mutation.dependsOn.append(decision)
+        let rules = rules[mutation.entity] ?? EntityRules()
+        try keepTimes(of: [payload], in: &mutation, rules) { rules.mergesMembers(of: $0) }
         let answer = try accept(mutation, by: requester, in: list, supersedes: payload.key, deadline: open.row.ttlAge)
         if let list { try join(list, seq: answer.seq) }
         try moveLinks(of: answer.recordName, from: open.row.seq, to: answer.seq, in: mutation)
@@ -88,7 +90,7 @@ extension Store {
         let parts = Set([row.seq] + carried.map(\.row.seq))
         for change in carried {
             for key in try liveDependencies(of: change.payload) where !decision.dependsOn.contains(key) {
-                // What waits for a part of the decision waits for the decision itself.
+                // A change that waits for a part of the decision waits for the decision itself.
                 guard let seq = try seq(of: key), let before = try waitedFor(by: seq), before.isDisjoint(with: parts) else { continue }
                 decision.dependsOn.append(key)
             }
@@ -96,6 +98,26 @@ extension Store {
         let payloads = [payload].compactMap { $0 } + carried.map(\.payload)
         decision.coalesces = payloads.allSatisfy(\.coalesces)
         decision.blobs = payloads.flatMap(\.namedFiles)
+    }
+
+    /// Keeps the times of the fields that no person has decided: the mutation is as late as the decision, and they were written before.
+    ///
+    /// - Parameter payloads: The mutations that have written the fields.
+    func keepTimes(
+        of payloads: [Payload], in mutation: inout NewMutation, _ rules: EntityRules, where isKept: (String) -> Bool
+    ) throws(StoreError) {
+        let kept = Set((mutation.data.names + mutation.unset).filter(isKept).map { JSONString($0) })
+        if kept.isEmpty { return }
+        var newer = Payload(MutationContent(.update))
+        newer.clock = trustedWall == nil ? .unsynced : .synced
+        newer.bid = try currentBoot()
+        for payload in payloads {
+            guard let content = payload.content(under: rules), let whole = stampOfParts(payload, in: newer) else { continue }
+            for field in Set(content.fields.map { JSONString($0) }).intersection(kept) {
+                let stamp = content.stamps[field] ?? whole
+                mutation.stamps[field] = max(mutation.stamps[field] ?? stamp, stamp)
+            }
+        }
     }
 
     /// The atomic list of a change that a decision carries: the decision joins it, because the rest of the list must not go without the
@@ -106,4 +128,9 @@ extension Store {
         }
         return nil
     }
+}
+
+extension EntityRules {
+    /// Each member of the object in this field counts by its own time.
+    func mergesMembers(of field: String) -> Bool { strategy == .fields && strategy(of: field) == .merge }
 }

@@ -192,11 +192,10 @@ extension Store {
                 author: decision?.author ?? payload?.author)
             mutation.base = content.base
             try inherit(from: row, payload, carried, by: &mutation)
-            // Members of an object count by their own times, and the decision is about the deletion alone.
-            if conflict.kind == .updateDelete, carried.isEmpty, let hlc = payload.flatMap({ HybridTime($0.hlc) }) {
-                for field in content.data.names where rules.strategy == .fields && rules.strategy(of: field) == .merge {
-                    mutation.stamps[JSONString(field)] = content.stamps[JSONString(field)] ?? hlc
-                }
+            try keepTimes(of: [payload].compactMap { $0 } + carried.map(\.payload), in: &mutation, rules) { field in
+                if event != "resolved" { return true }
+                // A decision about a deletion is about the record as a whole. Members of an object count by their own times.
+                return conflict.kind == .updateDelete ? rules.mergesMembers(of: field) : choices.fields[field] == nil
             }
             // A mutation that continues without a decision keeps its deadline; one that a person has decided has none.
             let answer = try accept(
