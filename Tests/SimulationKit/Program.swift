@@ -13,10 +13,6 @@ package struct Program: Sendable, CustomStringConvertible {
         /// the pulled version then, so it takes away the addition that its person had not seen (PROTOCOL D2). Or the device deletes the
         /// record after it: of an addition and a deletion that are joined, the deletion is left.
         package static let elementsAddedAgain = false
-        /// A device without a trusted clock brings a record back by a create. The hub gives all fields of the record the version of the
-        /// create, also those that it leaves alone. So a later change by the same device, which rests on the version before the deletion,
-        /// is contested, and a stamp of zero loses.
-        package static let returnsWithoutTime = false
     }
 
     package enum Act: Hashable, Sendable {
@@ -66,8 +62,6 @@ package struct Program: Sendable, CustomStringConvertible {
     /// Both devices delete the record at the end, and a deletion gives way to changes that its device had not seen. A change that became
     /// one with the deletion behind it is not there to give way to.
     package var deletesOnBothSides: Bool { rules.onDeleted == .updateWins && steps.allSatisfy { $0.last?.act == .delete } }
-
-    package var deletes: Bool { (steps + later).joined().contains { $0.act == .delete } }
 
     package var description: String {
         let devices = steps.enumerated().map { "\($0.offset): \($0.element.map { "\($0.act) at \($0.at)" }.joined(separator: ", "))" }

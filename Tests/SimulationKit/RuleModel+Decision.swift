@@ -276,15 +276,15 @@ struct RuleDecision {
         var same = RuleContest(self) { _ in false }
         let isMore =
             if areMembers, present == value, case .both = same.decide(field, rule, value, value, .value(base)) { true } else { false }
+        if isBlind, let base, old != nil {
+            // A restored value is no statement about the field, even if another device has removed it. Another spelling of it is one. A
+            // present value that its author had seen may be overwritten.
+            if base == value, value != present || value.map({ PlainValue.text($0) }) == PlainValue.text(base) { return }
+            if base == present, !areMembers { return overwrite(field, value) }
+        }
         if present == value, !isCount, !isMore {
             writeAgain(field, value)
             return areMembers ? recordWriters(same.taken, of: field, over: old) : ()
-        }
-        if isBlind, let base, old != nil {
-            // A restored value is no statement about the field, even if another device has removed it. A present value that its author had
-            // seen may be overwritten.
-            if base == value { return }
-            if base == present, !areMembers { return overwrite(field, value) }
         }
         let isNews = isUnseen(old?.by) || (isBlind && old != nil && addsUp(rule))
         let seen: RuleContest.Seen =

@@ -47,7 +47,6 @@ package struct WayRules {
         let isOpen = (straight.disputes + other.disputes).contains { !$0.isEmpty }
         // While one member is in dispute, the whole list waits (PROTOCOL D6).
         if isOpen, way == .list { return nil }
-        if !Program.Allows.returnsWithoutTime, program.untrusted != nil, program.deletes, !way.hasSameRequests { return nil }
         func compare<Value: Equatable>(_ word: String, _ value: (ProgramWorld.Outcome) -> Value) {
             if value(straight) != value(other) { faults.append(word) }
         }

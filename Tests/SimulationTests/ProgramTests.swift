@@ -68,7 +68,6 @@ struct ProgramTests {
         for seed in Self.seeds(400) {
             var program = Program(seed: seed, for: .order)
             program.untrusted = Int(seed % 2)
-            if !Program.Allows.returnsWithoutTime, program.deletes { continue }
             let outcomes = try (0...1).map { try ProgramWorld(program, coalesces: false).run(first: $0) }
             let faults = OrderRules(program, outcomes).faults(&counts)
             #expect(faults.isEmpty, "seed \(seed): \(program)\n0 first: \(outcomes[0].text)\n1 first: \(outcomes[1].text)")

@@ -54,11 +54,11 @@ extension HubMerge.Pass {
 
     /// Applies one edit: it repeats the present value, replaces it, or is decided by a contest.
     private mutating func apply(_ edit: FieldEdit, of record: VersionedRecord, _ draft: inout HubMerge.Draft) {
-        if repeatsPresent(edit, &draft) { return }
         if edit.isBlind, let known = edit.known {
             // A create that brings a record back asks only for the differences from its base, also where another device has removed the
-            // field meanwhile.
-            if edit.old != nil, known == edit.value {
+            // field meanwhile. The rest keeps its stamps: a write of it would be news to the changes that the same device has made behind
+            // the create. Only a value that its author spelled otherwise is a difference here.
+            if edit.old != nil, let value = edit.value, known == value, value != edit.present || value.isSpelled(as: known) {
                 // The device assumes that the field is there.
                 accepted.isPlain = false
                 return
@@ -66,6 +66,7 @@ extension HubMerge.Pass {
             // A value that equals what the author had seen is no news, whichever device wrote it.
             if known == edit.present, edit.strategy != .merge { return replace(edit, &draft) }
         }
+        if repeatsPresent(edit, &draft) { return }
         // A create over an existing record starts fresh and replaces the device's own values. A field that adds up is merged with them.
         let isNews = isNews(edit.old, since: edit.seenVersion) || (edit.isBlind && edit.old != nil && edit.strategy.addsUp)
         guard isNews || edit.isMerged else { return replace(edit, &draft) }
