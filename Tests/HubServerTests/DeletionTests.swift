@@ -49,6 +49,23 @@ struct DeletionTests {
         #expect(try bench.data("audits", "a-1")?["tags"] == ["x"])
     }
 
+    @Test("What a device without a trusted clock changed behind the creation that brings a record back stays, also in the same push")
+    func behindReturn() throws {
+        let bench = try Self.deleted()
+        let known: JSON = ["title": "pump", "due": "mon", "visits": 3, "tags": ["x"]]
+        let create = Sent(
+            "d-2", seq: 2, .create, data: ["title": "valve", "due": "mon", "visits": 3, "tags": ["x"]], base: 3, ms: 300, clock: "unsynced")
+        let update = Sent("d-3", seq: 3, .update, data: ["due": "tue"], base: 2, ms: 400, clock: "unsynced")
+        let results = try bench.verdicts([create.with("base", known), update], device: DeviceID(trusted: "gw-3"))
+        guard case .accepted(5, _, _, let merged) = results[1].verdict else {
+            Issue.record("\(results[1].verdict)")
+            return
+        }
+        #expect(merged == [])
+        #expect(try bench.data("audits", "a-1") == ["title": "valve", "due": "tue", "visits": 3, "tags": ["x"]])
+        #expect(try bench.hub.lostValues("audits", "a-1").map(\.value.field) == ["$delete"])
+    }
+
     @Test("No device is shown the values that a tombstone keeps, and they are forgotten with the deletion")
     func forgotten() throws {
         let bench = try Self.deleted()

@@ -59,6 +59,65 @@ struct DeletionTests {
         #expect(untouched.record?.data == ["title": "valve", "due": "fri", "visits": 6])
     }
 
+    /// Brings the deleted record back by a create of `mine`, which changes the title only and sends the rest as it had seen it.
+    private static func returned(_ old: VersionedRecord, size: JSON? = nil, clock: ClockTrust) throws -> VersionedRecord {
+        let known = old.data ?? [:]
+        var create = MutationContent(.create, data: known, base: known)
+        create.data["title"] = "valve"
+        if let size { create.data["size"] = size }
+        let outcome = HubMergeTests.merge(create, onto: try deleted(old), base: 30, clock: clock, rules: rules(), commit: 31)
+        return try #require(outcome.accepted?.record)
+    }
+
+    @Test(
+        "A create that brings a record back contests no change that its device made behind it",
+        arguments: [ClockTrust.synced, .retro, .unsynced])
+    func behind(_ clock: ClockTrust) throws {
+        let old = HubMergeTests.record(["title": "pump", "due": "mon", "finding": "ok", "tags": ["x"], "visits": 3])
+        let back = try Self.returned(old, clock: clock)
+        #expect(back.stamp(of: "title")?.version == 31)
+        for field in ["due", "finding", "tags", "visits"] { #expect(back.stamp(of: field) == old.stamp(of: field), "\(field)") }
+        func next(_ content: MutationContent, base: Int64 = 10, by device: DeviceID = Self.mine) -> HubMerge.Accepted? {
+            HubMergeTests.merge(
+                content, onto: back, base: base, ms: 950, clock: clock, by: device, rules: Self.rules(), commit: 32
+            ).accepted
+        }
+        let content = MutationContent(.update, data: ["title": "valves", "due": "tue", "finding": "leak", "tags": [], "visits": "many"])
+        let accepted = try #require(next(content))
+        #expect(accepted.record?.data == content.data && accepted.merged == [] && accepted.lost == [])
+        #expect(try #require(next(MutationContent(.delete))).record?.isDeleted == true)
+        // No other device has a rival in a field that the create left as it was.
+        let other = try #require(next(MutationContent(.update, data: ["due": "wed", "finding": "dry"]), by: Self.third))
+        #expect(other.record?.data?["due"] == "wed" && other.record?.data?["finding"] == "dry" && other.lost == [])
+    }
+
+    @Test("A value that another device wrote before the deletion, unseen, contests the changes behind the create as it would an update")
+    func behindUnseen() throws {
+        let change = MutationContent(.update, data: ["due": "fri"])
+        let changed = try #require(
+            HubMergeTests.merge(change, onto: Self.record, base: 10, by: Self.third, rules: Self.rules()).accepted?.record)
+        // The author of the create had seen the former value, and wrote the same one as the other device, or none.
+        for due: JSON in ["mon", "fri"] {
+            let create = MutationContent(
+                .create, data: ["title": "valve", "due": due, "visits": 3], base: ["title": "pump", "due": "mon", "visits": 3])
+            let back = try #require(
+                HubMergeTests.merge(
+                    create, onto: try Self.deleted(changed), base: 30, clock: .unsynced, rules: Self.rules(), commit: 31
+                ).accepted?.record)
+            #expect(back.data?["due"] == "fri")
+            let next = HubMergeTests.merge(
+                MutationContent(.update, data: ["due": "tue"]), onto: back, base: 10, clock: .unsynced, rules: Self.rules(), commit: 32)
+            #expect(next.accepted?.merged == ["due"])
+        }
+    }
+
+    @Test("A create that brings a record back keeps a value that its author has spelled otherwise, as a write of its own")
+    func respelled() throws {
+        let old = HubMergeTests.record(["title": "pump", "size": try JSONReader.read("1.5")])
+        let back = try Self.returned(old, size: try JSONReader.read("1.50"), clock: .unsynced)
+        #expect(back.data?["size"]?.json == "1.50" && back.stamp(of: "size")?.writer == Self.mine)
+    }
+
     @Test("A create that has seen the deletion begins a new record; one that knew nothing of it meets the old record")
     func anew() throws {
         let tombstone = try Self.deleted()
