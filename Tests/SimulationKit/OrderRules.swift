@@ -91,6 +91,18 @@ package struct OrderRules {
 }
 
 extension Program {
+    /// A program whose second device deletes the record that both have made. The first device has also written a field that people decide.
+    package static func refusedCreate(pullsFirst: Bool) -> Program {
+        var program = Program(seed: 1, for: .ways)
+        program.rules.fields["m"] = .manual
+        program.rules.onDeleted = .deleteWins
+        (program.isShared, program.pullsFirst, program.untrusted, program.later) = (false, pullsFirst, nil, [])
+        program.steps = [
+            [Step(act: .create, at: 10), Step(act: .set("m"), at: 20)], [Step(act: .create, at: 30), Step(act: .delete, at: 40)],
+        ]
+        return program
+    }
+
     /// A program that one test of ``OrderRules`` runs.
     package static func overwritten(pullsFirst: Bool) -> Program {
         var program = Program(seed: 1, for: .order)

@@ -119,6 +119,17 @@ struct ProgramTests {
             "seed \(seed), \(first) first: \(program)\n\(faults.joined(separator: "; "))\nstraight: \(straight.text)\n\(way): \(other.text)"
     }
 
+    /// The hub refuses A's create, because B has deleted the record. A's edit of a field that people decide falls with the create, also
+    /// where the two go in different requests: a decision about the edit alone would bring back a record without the rest of its content.
+    @Test("An edit of a refused create asks people nothing, whatever way it takes", arguments: Way.allCases)
+    func refusedCreate(_ way: Way) throws {
+        for pullsFirst in [false, true] {
+            let outcome = try ProgramWorld(Program.refusedCreate(pullsFirst: pullsFirst), coalesces: false, way: way).run(first: 1)
+            #expect(outcome.disputes == [[], []] && outcome.document == nil && outcome.decided == nil, "\(outcome.text)")
+            #expect(outcome.refusals == [["deleted", "parent-rejected"], []], "\(outcome.text)")
+        }
+    }
+
     /// With `update_wins`: B writes a field; A, which has not seen it, writes over it with a later time and then deletes the record.
     /// A has still not seen B's change, so the deletion gives way, as it does when A is first.
     @Test("A deletion gives way to a change that its author wrote over without having seen it")

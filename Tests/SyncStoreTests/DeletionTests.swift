@@ -98,6 +98,48 @@ struct DeletionTests {
         #expect(try agent.store.verify() == [])
     }
 
+    /// The time at which the deletion by another device reaches the agent.
+    enum Arrival: CaseIterable {
+        case withTheRefusal, underWay, beforeSending
+    }
+
+    @Test("An edit falls with its creation that a deletion refuses, and people are not asked about it alone", arguments: Arrival.allCases)
+    func editOfACreationThatADeletionRefuses(_ arrival: Arrival) throws {
+        let agent = try TestAgent(rules: ConflictTests.rules)
+        let keys = [try agent.create("a", ["note": "mine"]).key, try agent.update("a", ["finding": "fail"]).key]
+        if arrival != .beforeSending { #expect(try agent.claim(1).map(\.key) == [keys[0]]) }
+        if arrival != .withTheRefusal { try agent.pull([], deleted: [("a", 7)]) }
+        if arrival != .beforeSending {
+            #expect(try agent.states(keys) == ["in_flight", "pending"])
+            let problem = Problem("deleted", status: 410, detail: "audit/a does not exist any more")
+            let summary = try agent.answer(PushResult(key: keys[0], verdict: .rejected(problem, current: .deleted(version: 7))))
+            #expect(summary.rejected == 2)
+        }
+        #expect(try agent.states(keys) == ["rejected", "rejected"])
+        let told = try #require(try agent.store.reads.mutation(keys[1], at: agent.now)?.problem)
+        #expect(told.code == "parent-rejected" && told.members["parent"]?.text == keys[0].text)
+        #expect(try agent.store.reads.conflicts(ConflictQuery()).items.isEmpty)
+        #expect(try agent.view("a") == nil)
+        _ = try agent.store.retry(keys[0], cascades: true, by: agent.app, at: agent.now)
+        #expect(try agent.states(keys) == ["resolved", "resolved"])
+        #expect(try agent.claim().map(\.action) == [.create, .update])
+        #expect(try agent.store.verify() == [])
+    }
+
+    @Test("A deletion behind a creation that a deletion refuses takes effect, and the next creation rests on it")
+    func recreatedBehindARefusedCreation() throws {
+        let agent = try TestAgent(rules: ConflictTests.rules)
+        let keys = [
+            try agent.create("a", ["note": "mine"]).key, try agent.update("a", ["finding": "fail"]).key, try agent.delete("a").key,
+            try agent.create("a", ["note": "anew"]).key, try agent.update("a", ["finding": "pass"]).key,
+        ]
+        try agent.pull([], deleted: [("a", 7)])
+        #expect(try agent.states(keys) == ["rejected", "rejected", "superseded", "pending", "pending"])
+        let batch = try agent.claim()
+        #expect(batch.map(\.key) == [keys[3], keys[4]] && batch.first?.baseVersion == 7)
+        #expect(try agent.store.verify() == [])
+    }
+
     @Test("An edit of a record that is deleted and recreated falls with the new creation, and is never sent without it")
     func refusedCreateAfterDeletion() throws {
         let agent = try TestAgent()

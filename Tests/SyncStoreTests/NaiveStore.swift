@@ -225,7 +225,10 @@ struct NaiveStore {
                 mutations[index].state = .conflicted
             case .rejected(_, let current):
                 mutations[index].state = .rejected
-                if let name = mutation.record, let current { install(current, name) }
+                if let name = mutation.record, let current {
+                    if case .deleted(let version) = current, version >= records[name]?.version ?? 0 { takeEditsAlong(mutation) }
+                    install(current, name)
+                }
                 takeAlong(mutation, .rejected)
             case .retry(let problem, _):
                 // Being blocked by an earlier one neither counts nor asks for a wait of its own, if that one is here.
@@ -276,13 +279,16 @@ struct NaiveStore {
             for field in fields { hubSide.expected[field, default: []].insert(remote?.data[field]) }
         }
         addAsked(asked)
+        var hasSentCreate = false
         for index in mutations.indices where mutations[index].record == name && mutations[index].state.isFolded {
             let mutation = mutations[index]
+            let isFree = mutation.state == .pending && !mutation.isSent
+            if mutation.content.action == .create { hasSentCreate = !isFree }
             if mutation.state == .conflicted {
                 refresh(index, known: known, onto: remote)
                 addAsked(mutation.content.fields)
                 if remote == nil { break }
-            } else if mutation.state != .pending || mutation.isSent {
+            } else if !isFree || mutation.content.action == .update && hasSentCreate && remote == nil {
                 for member in mutation.content.data.members { hubSide.expected[member.name.text, default: []].insert(member.value) }
             } else {
                 let outcome = Rebase.decide(local(mutation), against: hubSide, rules: EntityRules())
@@ -299,6 +305,7 @@ struct NaiveStore {
                         mutations[mate].state = .rejected
                         takeAlong(mutations[mate], .rejected)
                     }
+                    if remote == nil { takeEditsAlong(mutation) }
                 case .isDisputed: preconditionFailure("no field here is for people to decide")
                 }
             }
@@ -373,6 +380,21 @@ struct NaiveStore {
                     mutations[mate].state = state
                     work.append(mutations[mate])
                 }
+            }
+        }
+    }
+
+    /// The edits of a refused create, up to a deletion, fall before they meet the deletion of the record at the hub.
+    private mutating func takeEditsAlong(_ create: Mutation) {
+        guard create.content.action == .create else { return }
+        for index in mutations.indices where mutations[index].record == create.record && mutations[index].seq > create.seq {
+            guard mutations[index].state == .pending else { continue }
+            guard mutations[index].content.action == .update else { return }
+            let group = mutations[index].group
+            for mate in mutations.indices
+            where mutations[mate].state == .pending && (mate == index || (group != nil && mutations[mate].group == group)) {
+                mutations[mate].state = .rejected
+                takeAlong(mutations[mate], .rejected)
             }
         }
     }

@@ -102,6 +102,8 @@ extension Store {
         addAsked(asked)
         for content in own { addExpected(by: content) }
         var hasDeleted = false
+        // A create of this device that the hub has still to decide about.
+        var hasSentCreate = false
         try eachOpenMutation(of: rid) { open throws(StoreError) in
             guard let content = open.payload?.content(under: rules), var payload = open.payload else { return true }
             // The rejection of its atomic list may have ended it meanwhile.
@@ -110,11 +112,18 @@ extension Store {
             // A deletion of a record whose document is not kept was made on a version alone, and the hub decides about it.
             // So it does about one that may give way, behind sent changes of the record: only the hub can tell these from the changes of
             // others, and they may bring the record back.
-            let isForHub = content.action == .delete && canGiveWay && (hasSent || hasReturned && payload.baseVersion < before.baseVersion)
+            // Edits behind a create that the hub has not decided about go with it, or fall with it.
+            let isForHub =
+                switch content.action {
+                case .create: false
+                case .update: hasSentCreate && remote.record == nil
+                case .delete: canGiveWay && (hasSent || hasReturned && payload.baseVersion < before.baseVersion)
+                }
             let isFree = open.row.state == .pending && !open.row.isSent && !isBlind && before.stub == nil && !isForHub
             // Contests compare the time at which the mutation was made, which may be known by now.
             if isFree { try dateAnew(&payload) }
             var hasFallen = false
+            if content.action == .create { hasSentCreate = !isFree }
             if hasDeleted {
                 // The local deletion leaves nothing of the record, so later mutations are based on that.
                 if isFree, remote.record == nil { try rewrite(payload, content, restingOn: remote.version) }
@@ -233,6 +242,7 @@ extension Store {
             row.problem = problem.stored
             try move(row, to: .rejected)
             if let group = row.group { try rejectRest(of: group, &records) }
+            if remote.record == nil { try rejectEdits(ofCreate: row, &records) }
         case .isDisputed(let kind, let fields):
             if options.ablations.contains(.conflictLosesLocal) { return try finalize(row, as: .superseded) }
             let sides = sides(kind, fields, payload, content, known: known, remote)

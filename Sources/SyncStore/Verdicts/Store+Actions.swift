@@ -130,10 +130,12 @@ extension Store {
     }
 
     /// The waiting and disputed mutations of a record that will not be created now, up to its next create.
-    func followers(of row: OutboxRow, in records: TouchedRecords) throws(StoreError) -> [OutboxRow] {
+    ///
+    /// - Parameter isGone: The hub has deleted the record, although the mirror may still have it.
+    func followers(of row: OutboxRow, in records: TouchedRecords, isGone: Bool = false) throws(StoreError) -> [OutboxRow] {
         guard let rid = row.rid, try action(of: row.seq) == .create else { return [] }
         // A record that the hub has exists without the create, unless this device is about to delete it first.
-        if records[rid]?.row.isAtHub == true, try !isDeleted(rid, before: row.seq) { return [] }
+        if !isGone, records[rid]?.row.isAtHub == true, try !isDeleted(rid, before: row.seq) { return [] }
         var followers: [OutboxRow] = []
         let waiting = try database.all(
             "SELECT * FROM mutation WHERE rid = ? AND seq > ? AND state < 6 AND state IN (0, 2) ORDER BY seq", .int(rid),

@@ -394,6 +394,11 @@ extension Store {
         try move(row, to: .rejected)
         pass.summary.rejected += 1
         guard let rid = row.rid else { return }
+        let before = ledger.count(.rejected)
+        if case .deleted(let version)? = current, version >= pass.records[rid]?.row.baseVersion ?? 0 {
+            try rejectEdits(ofCreate: row, &pass.records)
+        }
+        pass.summary.rejected += Int(ledger.count(.rejected) - before)
         if let current, !isKept { try install(current, on: rid, &pass.records) }
         if options.ablations.contains(.laterEditsForgotten), let touched = pass.records[rid] {
             pass.records[rid]?.row.setView(touched.row.base)
@@ -452,6 +457,20 @@ extension Store {
         let parent = try payload(row.seq)?.key ?? "\(row.seq)"
         for follower in followers { try rejectAlong(follower, with: parent, .refused, &pass.records) }
         pass.summary.rejected += Int(ledger.count(.rejected) - before)
+    }
+
+    /// Rejects the edits of a refused create before they meet the deletion of its record at the hub. Each of them alone could ask people
+    /// about the deletion, and their decision would bring back a record without the content of its create.
+    ///
+    /// A deletion behind them meets the other one: it may take effect, and a later create may rest on it.
+    func rejectEdits(ofCreate row: OutboxRow, _ records: inout TouchedRecords) throws(StoreError) {
+        let followers = try followers(of: row, in: records, isGone: true)
+        guard !followers.isEmpty else { return }
+        let parent = try payload(row.seq)?.key ?? "\(row.seq)"
+        for follower in followers {
+            guard try action(of: follower.seq) == .update else { return }
+            try rejectAlong(follower, with: parent, .refused, &records)
+        }
     }
 }
 
