@@ -75,6 +75,37 @@ struct PullTests {
         #expect(try agent.store.verify() == [])
     }
 
+    @Test("A text that is written over is gone, also where a pull shows the addition that is under way before its answer")
+    func textWrittenOverUnderWay() throws {
+        let agent = try TestAgent(rules: ConflictTests.rules)
+        agent.stamp = HybridTime(milliseconds: 1, counter: 0, node: "1")
+        try agent.pull([("a", 5, ["notes": "rail"])])
+        let first = try agent.update("a", ["notes": "rail, bolt"]).key
+        let second = try agent.update("a", ["notes": "new"]).key
+        let batch = try agent.claim(1)
+        #expect(batch.map(\.key) == [first] && batch.first?.operations?.contains(#""append""#) == true)
+        try agent.pull([("a", 7, ["notes": "rail, bolt"])])
+        try agent.answer(.duplicate(first, .accepted, .record(HubRecord(version: 7, data: ["notes": "rail, bolt"]))))
+        let sent = try agent.claim()
+        #expect(sent.map(\.key) == [second] && sent.first?.data == #"{"notes":"new"}"# && sent.first?.baseVersion == 7)
+        #expect(try agent.view("a") == #"{"notes":"new"}"#)
+        #expect(try agent.store.verify() == [])
+    }
+
+    @Test("Behind an addition that is under way a text of another device stays beside the one that is written over")
+    func textOfAnotherDeviceBehindAnAddition() throws {
+        let agent = try TestAgent(rules: ConflictTests.rules)
+        agent.stamp = HybridTime(milliseconds: 1, counter: 0, node: "1")
+        try agent.pull([("a", 5, ["notes": "rail"])])
+        _ = try agent.update("a", ["notes": "rail, bolt"])
+        _ = try agent.update("a", ["notes": "new"])
+        _ = try agent.claim(1)
+        try agent.pull([("a", 7, ["notes": "rail, nut"])])
+        let view = try #require(try agent.view("a"))
+        #expect(view.contains("rail, nut") && view.contains("new"))
+        #expect(try agent.store.verify() == [])
+    }
+
     /// The hub knows which device changed what. This device cannot tell its own change from the same one by another device.
     @Test("A deletion behind a change that is under way is for the hub", arguments: [EntityRules.OnDeleted.updateWins, .manual])
     func deletionBehindChangeUnderWay(rule: EntityRules.OnDeleted) throws {

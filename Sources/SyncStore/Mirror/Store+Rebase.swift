@@ -91,10 +91,16 @@ extension Store {
         let hasReturned = base.known == nil && before.baseVersion > 0 && remote.record != nil
         // Earlier mutations of this device may be at the hub already.
         var hasSent = false
+        var written = known
         func addExpected(by content: MutationContent) {
             for member in content.data.members { hubSide.expected[member.name.text, default: []].insert(member.value) }
             for field in content.unset { hubSide.expected[field, default: []].insert(nil) }
             for operation in content.operations where operation.kind == .add { hubSide.expectedElements.insert(operation.elementName) }
+            // A text with what this device has added to it: a later change that rewrites the text has seen the addition.
+            written = Fold.apply(content, to: written)
+            for operation in content.operations where operation.kind == .append && operation.path.isEmpty {
+                if let text = written?[operation.top] { hubSide.expected[operation.top, default: []].insert(text) }
+            }
             hasSent = true
         }
         // These fields go to the hub before a later mutation, unless people are asked about them.
