@@ -9,7 +9,9 @@ extension Agent {
         let sent = environment.time.now().instant
         let (hub, replica, uplink) = (hub, engine.replica, around.connectivity.uplink)
         waitingPull = Task(executorPreference: executor) { [weak self] in
-            let result = await hub.send(request, replica: replica, over: uplink)
+            let result = await hub.send(request, replica: replica, over: uplink) { [weak self] in
+                self?.onLoop { $0.handle(.newsBegan(request.id)) }
+            }
             await self?.waited(request, result, sent: sent, over: uplink)
         }
     }

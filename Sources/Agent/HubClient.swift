@@ -151,9 +151,12 @@ package final class HubClient: Sendable {
         if isNews { try? keeper.keep(KeptToken(provisioned)) }
     }
 
+    /// - Parameter bodyBegan: See ``HTTPRequest/bodyBegan``.
     /// - Returns: The answer, whatever its status, or the reason why there is none. A device with only a one-time token exchanges that for
     ///   its own first.
-    package func send(_ call: HubCall, replica: ReplicaID, over uplink: Uplink? = nil) async -> Result<HTTPResponse, TransportError> {
+    package func send(
+        _ call: HubCall, replica: ReplicaID, over uplink: Uplink? = nil, bodyBegan: (@Sendable () -> Void)? = nil
+    ) async -> Result<HTTPResponse, TransportError> {
         var traffic = Traffic()
         // `try?`: a file that cannot be read ends the request itself, in `carry`, with its reason.
         if let token = try? shownToken(), DeviceMessages.isEnrolment(token) {
@@ -168,13 +171,13 @@ package final class HubClient: Sendable {
                 return .failure(TransportError(.credentials, doing: "enrol at the hub", detail: "\(error)"))
             }
         }
-        var result = await carry(call, replica: replica, over: uplink)
+        var result = await carry(call, replica: replica, over: uplink, bodyBegan)
         if case .success(let refusal) = result, mayReturn(after: refusal) {
             traffic.add(refusal.traffic)
             let next = await refreshToken(replica: replica, over: uplink)
             if case .success(let response) = next, response.status == 200 {
                 traffic.add(next.traffic)
-                result = await carry(call, replica: replica, over: uplink)
+                result = await carry(call, replica: replica, over: uplink, bodyBegan)
             } else {
                 result = next
             }
@@ -205,7 +208,9 @@ package final class HubClient: Sendable {
         return request
     }
 
-    private func carry(_ call: HubCall, replica: ReplicaID, over uplink: Uplink? = nil) async -> Result<HTTPResponse, TransportError> {
+    private func carry(
+        _ call: HubCall, replica: ReplicaID, over uplink: Uplink?, _ bodyBegan: (@Sendable () -> Void)?
+    ) async -> Result<HTTPResponse, TransportError> {
         let (settings, wantsGzip) = state.withLock { state in
             (state.settings, state.coding.compresses(call.body.count, now: time.now().instant))
         }
@@ -214,6 +219,7 @@ package final class HubClient: Sendable {
             request = try self.request(for: call, replica: replica, settings)
             request.keep(to: uplink)
             request.expectedBytes = max(request.expectedBytes, call.answerBytes)
+            request.bodyBegan = bodyBegan
         } catch {
             return .failure(TransportError(.credentials, doing: call.doing, detail: "\(error)"))
         }

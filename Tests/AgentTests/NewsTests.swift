@@ -17,12 +17,17 @@ struct NewsTests {
             var waiters: [Int: Waiter] = [:]
             var last = 0
             var gone: Set<Int> = []
+            /// Tells the sender of the last pull that its answer begins to arrive.
+            var bodyBegan: (@Sendable () -> Void)?
         }
 
         init(_ base: any HTTPTransport) { self.base = base }
 
         /// Number of pulls that wait.
         var waiting: Int { state.withLock { $0.waiters.count } }
+
+        /// Lets the first bytes of the answer to the last pull arrive.
+        func beginAnswer() { state.withLock(\.bodyBegan)?() }
 
         /// Answers them.
         func letGo() { end(true) { _ in true } }
@@ -40,6 +45,7 @@ struct NewsTests {
             guard let seconds = request.headers["Prefer"].flatMap({ WaitPreference.seconds(in: $0) }) else {
                 return try await base.send(request)
             }
+            state.withLock { $0.bodyBegan = request.bodyBegan }
             var response = try await base.send(request)
             // `try?`: an answer that is no page is passed on.
             if let pages = try? PullMessages.readResponse(response.body), pages.pages.isEmpty {
@@ -102,6 +108,22 @@ struct NewsTests {
             waiting.letGo()
             try await Self.until { try await stand.send(.get, "/v1/records/audits/a-1")["data"] == ["n": 1] }
             try await Self.until { waiting.waiting == 1 }
+        }
+    }
+
+    @Test("A sync by hand does not end a pull whose answer has begun to arrive, and reads once more after it")
+    func syncWhileArriving() async throws {
+        try await Self.with { stand, waiting in
+            try stand.hub.publish("audits", "a-1", ["n": 1])
+            waiting.beginAnswer()
+            let before = stand.hub.requests.count
+            #expect(try await stand.send(.post, "/v1/sync", "{}").status == 202)
+            #expect(waiting.waiting == 1 && stand.hub.requests.count == before)
+            waiting.letGo()
+            try await Self.until { try await stand.send(.get, "/v1/records/audits/a-1")["data"] == ["n": 1] }
+            try await Self.until { waiting.waiting == 1 }
+            let pulls = stand.hub.requests.dropFirst(before).filter { $0.url.hasSuffix("/pull") }
+            #expect(pulls.map { $0.headers["Prefer"] != nil } == [true, false, true])
         }
     }
 

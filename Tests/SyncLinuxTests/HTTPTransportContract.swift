@@ -151,6 +151,38 @@ struct HTTPTransportContract {
         #expect(response.body == whole)
     }
 
+    @Test("The first bytes of the body of a good answer are told while the rest is on its way, and once", arguments: TransportCase.all)
+    func bodyBegan(_ transport: TransportCase) async throws {
+        let gate = Gate(), count = Mutex(0)
+        let server = try CannedServer { connection in
+            guard connection.readRequest() != nil else { return }
+            connection.send("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello")
+            gate.passBlocking()
+            connection.send("world")
+        }
+        defer { server.stop() }
+        let response = try await transport.make().send(
+            server.request {
+                $0.bodyBegan = {
+                    count.withLock { $0 += 1 }
+                    gate.open()
+                }
+            })
+        #expect(response.body == "helloworld".bytes && count.withLock { $0 } == 1)
+    }
+
+    @Test("The body of a refusal is not told", arguments: TransportCase.all, ["401 No", "503 Later"])
+    func bodyOfRefusal(_ transport: TransportCase, _ status: String) async throws {
+        let server = try CannedServer { connection in
+            guard connection.readRequest() != nil else { return }
+            connection.answer(status, [], "reason".bytes)
+        }
+        defer { server.stop() }
+        let count = Mutex(0)
+        let response = try await transport.make().send(server.request { $0.bodyBegan = { count.withLock { $0 += 1 } } })
+        #expect(response.body == "reason".bytes && count.withLock { $0 } == 0)
+    }
+
     @Test("A redirect is an answer like any other and is not followed", arguments: TransportCase.all, [301, 302, 303, 307, 308])
     func redirect(_ transport: TransportCase, _ status: Int) async throws {
         let server = try CannedServer { connection in

@@ -62,6 +62,9 @@ package struct HTTPRequest: Sendable {
     package var expectedBytes = 4 << 10
     /// The signature, for a service that needs one.
     package var signature: RequestSignature?
+    /// Called at most once, when the first bytes of the body of a good answer (2xx) are here, on the transport's thread, so it must not
+    /// block.
+    package var bodyBegan: (@Sendable () -> Void)?
 
     package init(
         _ method: Method, _ url: String, headers: HTTPHeaders = [], body: Body = .none, socketPath: String? = nil,

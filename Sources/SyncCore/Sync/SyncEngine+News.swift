@@ -15,9 +15,11 @@ extension SyncEngine {
         // While changes are being pushed the answer may lack them. The hub is asked again after that.
         guard isFree else { return state.trigger(.again(at: state.now.instant)) }
         beginCycle(running.call.session)
+        // A caller wants to see what others wrote before the request, and this answer may be older than it.
+        if let cycle = state.cycle, cycle.isAskedFor, cycle.scope != .push { state.cycle?.owesPull = true }
         pull.beginWithAnswer(to: running.streams, call: running.call.id)
         phase = .pulling
-        state.calls.record(running.call)
+        state.calls.record(running.call, isOvertaken: running.isOvertaken)
         answered(running.call.id, answer, sent: sent)
     }
 }

@@ -79,6 +79,8 @@ package struct SyncEngine: Sendable {
         case .resumed:
             guard state.memory.pause != nil else { break }
             state.durable.endPause()
+            // Otherwise a pull that waits would bring what is new, and a request that comes now would end it.
+            if state.settings.waitsForNews { state.hub.forgetReadHead() }
             state.trigger(.again(at: moment.instant))
         case .conditions(let now): state.conditionsChanged(to: now, hasStarted: hasStarted)
         case .settings(let settings): state.apply(settings)
@@ -95,6 +97,7 @@ package struct SyncEngine: Sendable {
         case .answered(let call, let result, let sent):
             answered(call, HubDialect.read(result, to: state.calls.kind, now: moment.wall), sent: sent)
         case .backendAnswered(let call, let reply, let sent): answered(call, RestDialect.read(reply), sent: sent)
+        case .newsBegan(let call): state.news.answerBegan(call)
         case .waited(let call, let result, let sent): waited(call, result, sent: sent)
         case .probed(let id, let isGood): state.probed(id, isGood: isGood)
         }
@@ -154,7 +157,7 @@ package struct SyncEngine: Sendable {
     // MARK: Cycles
 
     private mutating func beginCycleIfDue() {
-        guard let due = nextCycleAt(at: state.now), due <= state.now.instant else { return }
+        guard !state.awaitsNews, let due = nextCycleAt(at: state.now), due <= state.now.instant else { return }
         state.durable.endPause()
         beginCycle(UUIDv7.make(at: state.now.wall, using: &state.random))
         go(on: first)
@@ -263,6 +266,7 @@ package struct SyncEngine: Sendable {
         guard state.cycle?.scope != .push, state.cycle?.isTrial != true, state.mayPull(under: allowed), state.needsPull else {
             return (nil, .push)
         }
+        pull.beginWholeRead()
         if allowed.push == .bulk, allowed.sizes.isUnlimited { return (nil, .pull) }
         return (.pulling, pull.lookForUnsettled(&state))
     }
@@ -448,7 +452,8 @@ package struct SyncEngine: Sendable {
     private mutating func noticeStall() {
         let now = state.now.instant
         guard let began = jobBegan else {
-            state.watchdog.look(allowed: state.pressure.isHeld(at: now) ? nil : state.allowance(at: state.now).push, at: now)
+            let isHeld = state.pressure.isHeld(at: now) || state.awaitsNews
+            state.watchdog.look(allowed: isHeld ? nil : state.allowance(at: state.now).push, at: now)
             guard state.watchdog.hasStalled(at: now) else { return }
             state.report(.stalled("work waits, nothing forbids it, and nothing was tried"))
             return state.trigger(.again(at: now))

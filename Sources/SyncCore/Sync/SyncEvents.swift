@@ -23,6 +23,8 @@ package enum SyncEvent: Sendable {
     case answered(UInt64, Result<HTTPResponse, TransportError>, sent: Instant)
     /// The answer to a call that asks an existing backend (``HubCall/rest``).
     case backendAnswered(UInt64, RestReply, sent: Instant)
+    /// The content of a good answer to ``SyncEffect/wait(_:)`` begins to arrive.
+    case newsBegan(UInt64)
     /// The answer to ``SyncEffect/wait(_:)``. `sent` is when it left.
     case waited(UInt64, Result<HTTPResponse, TransportError>, sent: Instant)
     /// The answer to ``SyncEffect/probe(_:)``: whether the hub answered.
@@ -162,6 +164,9 @@ package struct CycleOutcome: Hashable, Sendable {
         /// The hub has newer schemas, and offers the settings that bring them. Nothing was read. When the settings are here, the next
         /// cycle reads.
         case schemasOffered
+        /// The answer to the pull that waited for news is on its way. The next cycle begins with it, reads what came after it, and serves
+        /// the request of this one.
+        case newsArriving
     }
 
     package init(session: String, request: SyncRequest? = nil) {

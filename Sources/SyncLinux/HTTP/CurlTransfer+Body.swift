@@ -17,6 +17,8 @@ extension CurlTransfer {
     func read(body bytes: UnsafeRawBufferPointer) -> Bool {
         clock.received(now: SystemClocks.instant())
         do throws(Refusal) {
+            if let bodyBegan, (200...299).contains(reader.status) { bodyBegan() }
+            bodyBegan = nil
             try reader.consume(body: bytes)
             holdToRate(now: SystemClocks.instant())
             return !reader.isStopped

@@ -20,6 +20,8 @@ final class CurlTransfer {
     let ledger: SocketLedger
     let finish: (Result<HTTPResponse, TransportError>) -> Void
     var reader: AnswerReader
+    /// ``HTTPRequest/bodyBegan`` until it was called.
+    var bodyBegan: (@Sendable () -> Void)?
     var clock: TransferClock
     /// The reason why the agent, and not curl, ended the transfer.
     var refusal: (code: TransportError.Code, detail: String)?
@@ -77,6 +79,7 @@ final class CurlTransfer {
         self.ledger = ledger
         self.gate = gate
         self.finish = finish
+        bodyBegan = request.bodyBegan
         reader = AnswerReader(
             limits: .init(bodyBytes: request.maxResponseBytes, inflateRatio: request.maxInflateRatio),
             acceptsGzip: request.acceptsGzip, isHead: request.method == .head, sink: order.sink)

@@ -10,6 +10,9 @@ struct SyncCommand: AgentCommand {
             """
             --force overrides metered links, battery, time windows and backoff. It never overrides Retry-After, refused \
             credentials or an exhausted budget.
+
+            An exchange that is under way goes on: a page or a batch on its way is not sent again. The requested cycle \
+            follows it and does what is missing.
             """
     )
 

@@ -277,7 +277,7 @@ struct EngineNewsTests {
     @Test("An answer that never comes is given up, and is no failure either")
     func lost() {
         var rig = Self.waiting()
-        rig.advance(.seconds(400))
+        rig.advance(.seconds(1_200))
         rig.handle(.timer)
         #expect(rig.waitingPull == nil && rig.engine.memory.failures == 0 && rig.engine.watchdog.stalls == 0)
     }
@@ -312,6 +312,160 @@ struct EngineNewsTests {
         #expect(rig.asked == "loadStreams" && rig.waitingPull == nil)
     }
 
+    // MARK: An answer on its way
+
+    private static let news = EngineRig.pull(
+        [EngineRig.page(EngineRig.works, cursor: "c2", records: [EngineRig.record("w-1", version: 11)])], head: 11)
+
+    /// An engine to which the answer of the waiting pull is on its way.
+    private static func arriving() -> Rig {
+        var rig = waiting()
+        rig.newsBegin()
+        return rig
+    }
+
+    @Test(
+        "A sync waits for the answer that is on its way, counts it as its own, and then reads what came after it",
+        arguments: [SyncRequest(), SyncRequest(isForced: true), SyncRequest(scope: .pull)])
+    func syncWhileArriving(_ request: SyncRequest) throws {
+        var rig = Self.arriving()
+        rig.handle(.requested(request))
+        #expect(rig.asked == nil && rig.waitingPull != nil && rig.engine.cycle == nil)
+        #expect(try #require(rig.wakeAt) > rig.instant, "the engine would be woken all the time")
+        rig.pass(.seconds(10))
+        #expect(rig.asked == nil && rig.waitingPull != nil)
+        rig.waited(Self.news, after: .seconds(1))
+        #expect(rig.asked == "applyPull")
+        var summary = PullSummary()
+        summary.upserts = 1
+        rig.stored(.pullApplied(summary))
+        if request.scope != .pull {
+            #expect(rig.asked == "claim")
+            rig.stored(.batch(nil, retryAt: nil))
+        }
+        rig.readOn("c2")
+        if request.scope != .pull { rig.stored(.batch(nil, retryAt: nil)) }
+        rig.keepHouse()
+        #expect(rig.outcome?.request == request && rig.outcome?.error == nil && rig.outcome?.pulled == 1)
+        #expect(rig.engine.isCaughtUp)
+    }
+
+    @Test("A sync that only sends does not wait for the answer that is on its way, nor does a change of an app")
+    func pushWhileArriving() {
+        for event in [SyncEvent.requested(SyncRequest(scope: .push)), .enqueued(.critical)] {
+            var rig = Self.arriving()
+            rig.handle(event)
+            rig.begin()
+            rig.stored(.batch(nil, retryAt: nil))
+            #expect(rig.asked == "claim" && rig.waitingPull != nil, "\(event)")
+        }
+    }
+
+    @Test("A sync begun before the first byte of the answer leaves its read to the cycle of that answer")
+    func answerBeginsInCycle() {
+        var rig = Self.waiting()
+        rig.handle(.requested(SyncRequest()))
+        #expect(rig.asked == "loadInFlight")
+        rig.newsBegin()
+        for _ in 0..<2 where rig.asked == "loadInFlight" { rig.stored(.batch(nil, retryAt: nil)) }
+        #expect(rig.asked == "claim" && rig.waitingPull != nil)
+        rig.stored(.batch(nil, retryAt: nil))
+        rig.keepHouse()
+        #expect(rig.outcome?.interruption == .newsArriving && rig.outcome?.error == nil)
+        #expect(rig.asked == nil && rig.waitingPull != nil)
+        rig.waited(Self.news, after: .seconds(12))
+        rig.stored(.pullApplied(PullSummary()))
+        rig.stored(.batch(nil, retryAt: nil))
+        rig.readOn("c2")
+        rig.stored(.batch(nil, retryAt: nil))
+        rig.keepHouse()
+        #expect(rig.outcome?.request == SyncRequest() && rig.outcome?.interruption == nil)
+    }
+
+    @Test(
+        "A pause, and conditions under which no pull would wait, let an answer arrive that is on its way; the loss of the link ends it",
+        arguments: [
+            SyncEvent.paused(.init(until: nil, reason: "", uid: 0)), .conditions(power(.saver)), .conditions(tightBudget),
+            .conditions(Conditions(uplink: Uplink(name: "eth0", isMetered: true))),
+        ])
+    func worseWhileArriving(_ event: SyncEvent) {
+        var rig = Self.arriving()
+        rig.handle(event)
+        if rig.asked == "remember" { rig.stored(.done) }
+        #expect(rig.waitingPull != nil)
+        rig.waited(Self.news, after: .seconds(12))
+        #expect(rig.asked == "applyPull")
+        for conditions in [Conditions.offline, Conditions(uplink: Uplink(name: "wlan0"))] {
+            var other = Self.arriving()
+            other.handle(.conditions(conditions))
+            #expect(other.waitingPull == nil)
+        }
+    }
+
+    @Test("An answer that was overtaken by that of a push is used, and is no hub that went back")
+    func overtaken() {
+        var rig = Self.waiting()
+        rig.handle(.enqueued(.normal))
+        rig.begin()
+        rig.stored(.batch(nil, retryAt: nil))
+        let batch = Rig.batch(1...1)
+        rig.stored(.batch(batch, retryAt: nil))
+        rig.newsBegin()
+        rig.answer(Rig.push(Rig.accepted(batch, from: 12), head: 12))
+        rig.stored(.resultsApplied(Rig.summary(done: 1), next: nil))
+        if rig.asked == "claim" { rig.stored(.batch(nil, retryAt: nil)) }
+        rig.keepHouse()
+        rig.waited(Self.news, after: .seconds(12))
+        #expect(rig.asked == "applyPull")
+        #expect(!rig.reports.contains { if case .hubWentBack = $0 { true } else { false } })
+    }
+
+    @Test("When the answer breaks off, the sync that awaits it begins")
+    func arrivalBreaks() {
+        var rig = Self.arriving()
+        rig.handle(.requested(SyncRequest()))
+        rig.cutWait(after: .seconds(20))
+        #expect(rig.engine.cycle != nil && rig.engine.memory.failures == 0)
+    }
+
+    @Test("An answer that stops in its middle delays a sync no longer than its time limit")
+    func arrivalStops() throws {
+        var rig = Self.arriving()
+        let limit = try #require(rig.waitingPull).timeLimit
+        rig.handle(.requested(SyncRequest()))
+        rig.advance(limit + .seconds(31))
+        rig.handle(.timer)
+        #expect(rig.waitingPull == nil && rig.engine.cycle != nil && rig.engine.watchdog.stalls == 0)
+    }
+
+    @Test("The first byte of an answer that was given up says nothing about the next one")
+    func lateBeginning() throws {
+        var rig = Self.waiting()
+        let old = try #require(rig.waitingPull)
+        rig.cutWait(after: .seconds(30))
+        rig.pass(.seconds(31))
+        rig.beginWait()
+        rig.handle(.newsBegan(old.id))
+        rig.handle(.requested(SyncRequest()))
+        #expect(rig.engine.cycle != nil)
+    }
+
+    @Test("After a pause a cycle reads at once, so that a sync that follows finds a read under way and no pull that it would end")
+    func resumed() {
+        var rig = Self.waiting()
+        rig.handle(.paused(.init(until: nil, reason: "", uid: 0)))
+        rig.stored(.done)
+        rig.handle(.resumed)
+        if rig.asked == "remember" { rig.stored(.done) }
+        for _ in 0..<2 where rig.asked == "loadInFlight" { rig.stored(.batch(nil, retryAt: nil)) }
+        rig.stored(.streams([Rig.position(Rig.works)]))
+        #expect(rig.asked == "pull")
+        for event in [SyncEvent.requested(SyncRequest()), .resumed] {
+            rig.handle(event)
+            #expect(rig.asked == "pull", "\(event)")
+        }
+    }
+
     @Test("While a pull waits no periodic pull is due")
     func periodic() throws {
         var settings = Self.settings
@@ -324,6 +478,26 @@ struct EngineNewsTests {
 }
 
 extension EngineRig {
+    /// The first bytes of the answer to the waiting pull are here.
+    fileprivate mutating func newsBegin(_ place: SourceLocation = #_sourceLocation) {
+        guard let call = waitingPull else {
+            Issue.record("no pull waits", sourceLocation: place)
+            return
+        }
+        handle(.newsBegan(call.id), place)
+    }
+
+    /// One more read of the cycle, from this cursor on, which finds nothing.
+    fileprivate mutating func readOn(_ cursor: String, _ place: SourceLocation = #_sourceLocation) {
+        for _ in 0..<2 where asked == "loadInFlight" { stored(.batch(nil, retryAt: nil), place) }
+        #expect(asked == "loadStreams", sourceLocation: place)
+        stored(.streams([Self.position(Self.works, cursor)]), place)
+        #expect(asked == "pull", sourceLocation: place)
+        answer(Self.pull(head: 11), place)
+        #expect(asked == "applyPull", sourceLocation: place)
+        stored(.pullApplied(PullSummary()), place)
+    }
+
     /// The store tells the cursors of the waiting pull.
     fileprivate mutating func beginWait(_ cursor: String = "c1", _ place: SourceLocation = #_sourceLocation) {
         #expect(asked == "loadStreams", "no wait begins", sourceLocation: place)

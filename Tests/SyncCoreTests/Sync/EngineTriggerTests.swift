@@ -147,6 +147,46 @@ struct EngineTriggerTests {
         #expect(rig.engine.cycle == nil)
     }
 
+    /// Events that come while a call is under way, and change nothing about its way to the hub.
+    private static let interjections: [SyncEvent] = [
+        .requested(SyncRequest()), .requested(SyncRequest(scope: .full, isForced: true)), .resumed, .conditions(.plain),
+        .probed(99, isGood: true), .probed(99, isGood: false), .newsBegan(99), .enqueued(.critical), .timer,
+        .paused(.init(until: nil, reason: "", uid: 0)),
+    ]
+
+    @Test("A page on its way is received once, whatever is asked for meanwhile", arguments: interjections)
+    func pageUnderWay(_ event: SyncEvent) throws {
+        var rig = Rig.settled()
+        rig.handle(.requested(SyncRequest()))
+        rig.stored(.batch(nil, retryAt: nil))
+        rig.stored(.streams([Rig.position(Rig.works)]))
+        let call = try #require(rig.call)
+        #expect(call.kind == .pull)
+        for _ in 0..<2 {
+            rig.handle(event)
+            #expect(rig.call?.id == call.id)
+        }
+        rig.answer(Rig.pull([Rig.page(Rig.works, cursor: "c2")], head: 11), after: .seconds(15))
+        guard case .applyPull(let applied)? = rig.command else {
+            Issue.record("the page is not applied")
+            return
+        }
+        #expect(applied.pages.map(\.cursor) == ["c2"])
+    }
+
+    @Test("A batch on its way is sent once, whatever is asked for meanwhile", arguments: interjections)
+    func batchUnderWay(_ event: SyncEvent) throws {
+        let batch = Rig.batch(1...2)
+        var rig = Rig.pushing(batch)
+        let call = try #require(rig.call)
+        for _ in 0..<2 {
+            rig.handle(event)
+            #expect(rig.call?.id == call.id)
+        }
+        rig.answer(Rig.push(Rig.accepted(batch)), after: .seconds(15))
+        #expect(rig.asked == "applyResults")
+    }
+
     @Test("A request for a pull pulls although nothing is known to be newer, and pushes nothing")
     func pullScope() {
         var rig = Rig.settled()

@@ -61,7 +61,7 @@ package struct SyncCycle: Hashable, Sendable {
     var isTrial: Bool
     /// It pulls because the scopes of this device have changed.
     var pullsShare = false
-    /// It has pushed first, and reads when nothing is left to push.
+    /// It reads when nothing is left to push: it has pushed first, or began with an answer that may be older than its request.
     var owesPull = false
     /// Entities whose conflicts need one more pull in this cycle; there is never a third round.
     var conflicted: Set<EntityName> = []

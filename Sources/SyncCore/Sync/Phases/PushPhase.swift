@@ -15,7 +15,11 @@ package struct PushPhase: Hashable, Sendable {
     var batch: Batch? { if case .pushing(let batch, _) = step { batch } else { nil } }
 
     mutating func begin(_ state: inout SyncState) -> NextPhase {
-        guard state.cycle?.scope != .pull else { return .keepHouse }
+        guard state.cycle?.scope != .pull else {
+            guard state.cycle?.owesPull == true else { return .keepHouse }
+            state.cycle?.owesPull = false
+            return .pullOrPush
+        }
         // Before the claim, because a claimed mutation counts as sent.
         if state.isHalted { return state.halt() }
         if state.pressure.hasNoRequestsLeft {

@@ -7,6 +7,8 @@ struct CallLog: Hashable, Sendable {
     private(set) var timeLimit: Duration = .zero
     /// The hub could let it wait, so its time measures nothing.
     private(set) var hasWaited = false
+    /// Other calls were answered while it waited, so its answer may be older than theirs.
+    private(set) var isOvertaken = false
     /// The receipt that it shows.
     private(set) var receipt: String?
 
@@ -16,7 +18,8 @@ struct CallLog: Hashable, Sendable {
         return lastID
     }
 
-    mutating func record(_ call: HubCall) {
+    mutating func record(_ call: HubCall, isOvertaken: Bool = false) {
+        self.isOvertaken = isOvertaken
         kind = call.kind
         bodyBytes = call.body.count
         timeLimit = call.timeLimit

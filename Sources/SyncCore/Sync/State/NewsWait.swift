@@ -10,6 +10,10 @@ package struct NewsWait: Hashable, Sendable {
         var streams: [StreamPosition]
         /// Time after which its answer counts as lost.
         var lostAt: Instant
+        /// The first bytes of its answer are here. To end it now would fetch them twice.
+        var isArriving = false
+        /// The hub has answered another call meanwhile, and may have been further than in this answer.
+        var isOvertaken = false
     }
 
     private enum Step: Hashable, Sendable {
@@ -49,6 +53,7 @@ package struct NewsWait: Hashable, Sendable {
 
     var isLoading: Bool { step == .loading }
     var isWaiting: Bool { running != nil }
+    var isArriving: Bool { running?.isArriving ?? false }
     var running: Running? { if case .waiting(let running) = step { running } else { nil } }
 
     /// Returns whether a wait may begin, as far as earlier ones decide that.
@@ -69,6 +74,20 @@ package struct NewsWait: Hashable, Sendable {
 
     mutating func load() { step = .loading }
     mutating func begin(_ running: Running) { step = .waiting(running) }
+
+    /// The answer begins to arrive. A late word about one that was given up is dropped.
+    mutating func answerBegan(_ id: UInt64) {
+        guard var running, running.call.id == id else { return }
+        running.isArriving = true
+        step = .waiting(running)
+    }
+
+    /// The hub has answered a call of a cycle.
+    mutating func overtake() {
+        guard var running else { return }
+        running.isOvertaken = true
+        step = .waiting(running)
+    }
 
     /// Something must be read first that only an ordinary cycle reads.
     mutating func needCycle() { (step, owesCycle) = (.idle, true) }

@@ -16,10 +16,11 @@ extension SyncState {
     /// Returns whether an answer shows that the hub is behind an earlier state of the same history: its database was replaced by an older
     /// copy. The receipt tells this to the hub itself; this check is for a hub that ignores receipts.
     ///
-    /// Our calls are sequential, and an answer leaves after its commit, so no order of replicas of one database explains it.
+    /// Our calls are sequential, and an answer leaves after its commit, so no order of replicas of one database explains it. Only the
+    /// answer to a pull that waited may be overtaken.
     func hasForgotten(_ facts: HubHeaders) -> Bool {
         guard settings.dialect.fixedHistory == nil, let epoch = facts.epoch, epoch == memory.epoch, cycle?.isHealing == false,
-            !ablations.contains(.proofIgnored)
+            !calls.isOvertaken, !ablations.contains(.proofIgnored)
         else { return false }
         if hub.mustHeal(at: now.instant) { return true }
         guard let standing = memory.standing, standing.epoch == epoch else { return false }

@@ -13,13 +13,17 @@ extension SyncState {
             && allowance(at: now).pull?.entities == .all
     }
 
-    /// Ends the waiting pull where none may be waiting any more, or its answer is lost.
+    /// A requested cycle that reads begins after the answer that is on its way, because beside it the same records would come twice.
+    var awaitsNews: Bool { news.isArriving && nextCycle.request.map { $0.scope != .push } ?? false }
+
+    /// Ends the waiting pull where none may be waiting any more, or its answer is lost. An answer that is on its way may arrive, like that
+    /// of any other call.
     mutating func checkWait() {
         guard let running = news.running else { return }
         if running.lostAt <= now.instant {
             endWait()
             cut(after: .seconds(Int64(news.seconds)))
-        } else if !mayWaitForNews {
+        } else if !mayWaitForNews, !(running.isArriving && conditions.hasLink) {
             endWait()
         }
     }
@@ -53,7 +57,7 @@ extension SyncState {
         var call = HubCall(id: calls.next(), kind: .pull, session: session, body: content.body)
         call.schemas = settings.schemas
         call.waitSeconds = news.seconds
-        call.timeLimit = LinkPace.timeLimit(for: content.body.count) + .seconds(Int64(news.seconds))
+        call.timeLimit = timeLimit(for: content.body.count, isReading: true) + .seconds(Int64(news.seconds))
         let lostAt = now.instant.advanced(by: call.timeLimit + .seconds(30))
         news.begin(NewsWait.Running(call: call, streams: streams, lostAt: lostAt))
         append(.wait(call))

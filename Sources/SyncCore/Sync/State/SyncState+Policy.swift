@@ -202,8 +202,10 @@ extension SyncState {
         }
         let allowed = allowance(at: now, despitePause: true)
         let forced = allowance(at: now, isForced: true, despitePause: true)
+        // While a cycle awaits the answer that is on its way, the answer is the event.
+        let cycleAt = awaitsNews ? nil : pressure.timer.dueAt(allowed, forced: forced, pulls: !news.isWaiting)
         let moments = [
-            pressure.timer.dueAt(allowed, forced: forced, pulls: !news.isWaiting), news.wakeAt(after: now.instant), probeWakeAt(now),
+            cycleAt, news.wakeAt(after: now.instant), probeWakeAt(now),
             watchdog.endsAt,
             allowed.changesAt.map { now.instant.advanced(by: now.wall.duration(to: $0)) },
             roomAt,

@@ -80,16 +80,21 @@ struct SyncState: Sendable {
         var call = HubCall(id: calls.next(), kind: kind, session: cycle?.session ?? "", body: content.body, query: content.query)
         call.rest = content.rest
         call.schemas = settings.schemas
-        let pace = sizes.pace
-        if kind.isReading { call.answerBytes = pace.down.bytes }
-        // A page may be twice as large as asked, when a commit is that large, and may hold one record of any size.
-        let answer = kind.isReading ? 2 * pace.down.bytes + Limits.documentBytes : 0
-        call.timeLimit = LinkPace.timeLimit(for: content.body.count + answer, rate: kind.isReading ? pace.down.rate : pace.up.rate)
+        if kind.isReading { call.answerBytes = sizes.pace.down.bytes }
+        call.timeLimit = timeLimit(for: content.body.count, isReading: kind.isReading)
         if kind == .push || kind == .settle, !ablations.contains(.epochIgnored) { call.epoch = memory.epoch }
         call.receipt = durable.receipt(for: kind)
         calls.record(call)
         append(.send(call))
         return call.id
+    }
+
+    /// Longest total time of a call with a body of so many bytes.
+    func timeLimit(for body: Int, isReading: Bool) -> Duration {
+        let pace = sizes.pace
+        // A page may be twice as large as asked, when a commit is that large, and may hold one record of any size.
+        let answer = isReading ? 2 * pace.down.bytes + Limits.documentBytes : 0
+        return LinkPace.timeLimit(for: body + answer, rate: isReading ? pace.down.rate : pace.up.rate)
     }
 
     mutating func push(_ batch: Batch, as kind: HubCall.Kind) -> UInt64? {
@@ -134,7 +139,7 @@ struct SyncState: Sendable {
             let systemTime = wallIsSynchronised ? now.wall : nil
             report(hub.recordTime(time, sent: sent, received: now.instant, systemTime: systemTime))
         }
-        hub.record(facts, at: now.instant)
+        if !calls.isOvertaken { hub.record(facts, at: now.instant) }
         if let mark = facts.shareMark { recordShare(mark) }
     }
 
@@ -168,6 +173,7 @@ struct SyncState: Sendable {
         cycle?.wasAnswered = true
         cycle?.facts = facts
         if let receipt = calls.receipt { durable.recordShown(receipt) }
+        news.overtake()
         return nil
     }
 

@@ -178,6 +178,16 @@ struct CycleReads: Hashable, Sendable {
         return .leave(.push)
     }
 
+    /// Leaves the read to the next cycle, because the answer to the pull that waited is on its way, and would be fetched twice.
+    mutating func readAfterNews(_ state: inout SyncState) -> NextRead {
+        hasMissedStreams = true
+        let request = state.cycle?.outcome.request ?? SyncRequest(scope: .pull)
+        state.cycle?.outcome.interruption = .newsArriving
+        state.nextCycle.add(request)
+        state.trigger(.requested(isForced: request.isForced))
+        return .leave(.push)
+    }
+
     // MARK: Failed reads
 
     /// Counts a bad answer whose reason may lie in the request. One to another phase counts as well, so that the cycle gives up its reads

@@ -2,7 +2,7 @@
 struct FeedReading: Hashable, Sendable {
     /// Streams that did not fit into the request.
     private var unasked: [StreamPosition] = []
-    /// The head of the cycle's first pull answer: everything up to it has been read when the last page is in.
+    /// The head of the first pull answer of this read: everything up to it has been read when the last page is in.
     private var head: Int64?
     /// The mark of the scopes of that answer.
     private var mark: String?
@@ -14,6 +14,9 @@ struct FeedReading: Hashable, Sendable {
     private var hasAskedForEntities = false
     /// The hub has named entities that were not known before.
     private var hasFoundEntities = false
+
+    /// The head of an earlier read of the cycle does not count for this one.
+    mutating func beginWholeRead() { (head, mark) = (nil, nil) }
 
     // MARK: Requests
 

@@ -35,6 +35,9 @@ package struct PullPhase: Hashable, Sendable {
         go(on: .loadStreams, &state)
     }
 
+    /// A read of all streams begins. It may be the second one of its cycle.
+    mutating func beginWholeRead() { feeds.beginWholeRead() }
+
     /// Goes on as if it had just asked for these streams: the answer to a pull that waited for news begins the cycle.
     mutating func beginWithAnswer(to streams: [StreamPosition], call: UInt64) {
         reads.recordAsked(streams.map(\.entity))
@@ -94,6 +97,7 @@ package struct PullPhase: Hashable, Sendable {
 
     private mutating func load(_ state: inout SyncState) -> NextRead {
         if state.mustLearnSchemas { return reads.learnFirst(&state) }
+        if state.news.isArriving { return reads.readAfterNews(&state) }
         // Its cursors are about to be old.
         state.endWait()
         state.ask(.loadStreams(also: state.settings.pullsAll ? state.memory.hubEntities ?? [] : []))
