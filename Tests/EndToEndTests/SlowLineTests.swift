@@ -44,6 +44,8 @@ extension EndToEnd {
                 let first = try await stand.network.counters(Self.wan)
                 let began = ContinuousClock.now
                 _ = try await stand.agentctl("resume")
+                // It must not cost the page that is on its way.
+                _ = try await stand.agentctl("sync")
                 try await stand.untilHere(line.down, of: "work_orders", patience: Self.patience(for: line.down, over: line))
                 let pulled = try await stand.network.counters(Self.wan) - first
                 try Self.expect(pulled.aboveEthernet, after: began, for: line.down, over: line, "down")
