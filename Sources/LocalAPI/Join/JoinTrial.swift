@@ -36,7 +36,7 @@ package struct JoinTrial: Sendable {
     /// - Throws: The cause and the next action, as a problem with the code `join`.
     package func ask() async throws(Problem) -> Welcome {
         let probe = try await send(HTTPRequest(.get, url + "/v1/probe?nonce=join", headers: headers, tls: tls))
-        guard (200...299).contains(probe.status) || !url.hasSuffix("/v1") else {
+        guard (200...299).contains(probe.status) || !HubPlace.endsWithVersion(url) else {
             throw Self.refusal("there is no hub at \(url) (\(probe.status)); leave out /v1 at the end of the URL, because agentd adds it")
         }
         guard probe.headers[HubHeader.version] != nil else {

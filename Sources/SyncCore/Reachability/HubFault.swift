@@ -120,8 +120,8 @@ package struct HubPlace: Hashable, Sendable {
 
     package init() {}
 
-    /// `true` when the URL has the beginning of each path of a hub already. It is right only behind a server that has such a path.
-    fileprivate var endsWithVersion: Bool { url.hasSuffix("/v1") }
+    /// Returns whether a URL has the beginning of each path of a hub already. It is right only behind a server that has such a path.
+    package static func endsWithVersion(_ url: String) -> Bool { url.hasSuffix("/v1") }
 
     /// A command that asks the hub the way the agent does. curl alone would look for a proxy in the environment.
     package var curl: String { "curl -v \(proxy.map { "--proxy \($0)" } ?? "--noproxy '*'") \(url)/v1/probe" }
@@ -171,7 +171,7 @@ extension HubFault {
         case .portal:
             return place.portal.map { "log in at \($0), from a browser in this network" } ?? "\(place.curl); ask who runs this network"
         case .otherServer, .wrongAddress:
-            let advice = place.endsWithVersion ? ": leave out /v1 at its end, because agentd adds it" : ""
+            let advice = HubPlace.endsWithVersion(place.url) ? ": leave out /v1 at its end, because agentd adds it" : ""
             return "\(place.curl); then look at hub.url\(advice)"
         case .incompatible: return "agentctl --version; update agentd, or the hub"
         case .overloaded: return "agentctl status shows the time of the next try; if it lasts, ask the hub's operator"
