@@ -37,27 +37,24 @@ struct JoinCommand: AgentCommand {
                 "\(url): http:// is only allowed for a hub on this machine. Give https://HOST or https://HOST:PORT.")
         }
         if let proxy, proxy.isSecure || !proxy.path.isEmpty {
-            throw ValidationError("\(proxy): expected the address of a proxy, http://HOST:PORT.")
+            throw ValidationError("\(proxy): expected \(Self.proxyForm).")
         }
         if proxyCredentials != nil, proxy == nil { throw ValidationError("--proxy-credentials needs --proxy http://HOST:PORT.") }
     }
 
-    private static func url(_ text: String) throws -> ServiceURL {
-        do throws(ServiceURL.Refusal) {
-            return try ServiceURL(text)
-        } catch {
-            throw ValidationError("\(error.hidesValue ? "the address" : text): expected \(error.expected).")
-        }
-    }
+    private static let proxyForm = "the address of a proxy, http://HOST:PORT"
+
+    private static func url(_ text: String) throws -> ServiceURL { try address(text) { $0.expected } }
 
     private static func proxyURL(_ text: String) throws -> ServiceURL {
+        try address(text) { $0.hidesValue ? "\($0.expected) (--proxy-credentials)" : proxyForm }
+    }
+
+    private static func address(_ text: String, _ expected: (ServiceURL.Refusal) -> String) throws -> ServiceURL {
         do throws(ServiceURL.Refusal) {
             return try ServiceURL(text)
         } catch {
-            throw ValidationError(
-                error.hidesValue
-                    ? "the address: expected \(error.expected) (--proxy-credentials)."
-                    : "\(text): expected the address of a proxy, http://HOST:PORT.")
+            throw ValidationError("\(error.hidesValue ? "the address" : text): expected \(expected(error)).")
         }
     }
 
