@@ -131,6 +131,7 @@ extension WhyAnswer {
             let problem = mutation.problem.map { ": \($0.detail.isEmpty ? $0.code : $0.detail)" } ?? ""
             let sentence: String
             var (relief, command): ([String], String?) = ([], nil)
+            let parent = mutation.problem?.members["parent"]?.text
             // A member of an atomic list goes with the others or not at all.
             let retry = "agentctl mutations retry \(id)" + (mutation.group == nil ? "" : " --cascade")
             switch mutation.state {
@@ -155,10 +156,10 @@ extension WhyAnswer {
                 sentence = "it goes with the rest of its atomic list or not at all\(problem)"
                 relief = ["when the whole list is retried"]
                 command = retry
-            case .rejected where mutation.problem?.members["parent"]?.text != nil:
+            case .rejected where parent != nil:
                 sentence = "it was to go after another change, which did not go\(problem)"
                 relief = ["when that change is retried with --cascade, or this one after it"]
-                command = mutation.problem?.members["parent"]?.text.map { "agentctl why \($0)" }
+                command = parent.map { "agentctl why \($0)" }
             case .rejected: sentence = "the hub refused it\(problem)"
             case .failed: sentence = "it was set aside because it keeps failing alone\(problem)"
             case .held: sentence = "it was set aside until a person decides\(problem)"
