@@ -23,8 +23,8 @@ package final class SharedFolder: BlobStorage {
         var facts: FolderFacts?
         /// The id of the folder, which the database should get.
         var claim: FolderID?
-        /// The outcome of the last look; `nil`: there was none.
-        var isRight: Bool?
+        /// The outcome of the last look; `true` before the first one.
+        var isRight = true
         /// The fault that was reported last; `nil`: none, or it is over.
         var fault: String?
     }
@@ -57,18 +57,18 @@ package final class SharedFolder: BlobStorage {
     package func check() throws(BlobError) {
         let facts = state.withLock { $0.facts }
         let (claim, fault) = look(facts)
+        let isRight = claim == nil && fault == nil
         let change: Change? = state.withLock { state in
             // The database may have got its id meanwhile.
             if state.facts?.id == nil { state.claim = claim }
-            state.isRight = claim == nil && fault == nil
+            state.isRight = isRight
             defer { if claim == nil { state.fault = fault } }
             if claim != nil || state.fault == fault { return nil }
             return fault.map { .wrong($0) } ?? .right
         }
         if let change { report(change) }
-        guard claim == nil, fault == nil else {
-            throw BlobError(
-                .away, doing: "use the folder of files", detail: fault ?? "its id is not in the database yet")
+        guard isRight else {
+            throw BlobError(.away, doing: "use the folder of files", detail: fault ?? "its id is not in the database yet")
         }
     }
 
@@ -134,7 +134,7 @@ package final class SharedFolder: BlobStorage {
     /// The room at another place does not count.
     package func freeBytes() -> Int64? { isReachable == false ? nil : files.freeBytes() }
 
-    package var isReachable: Bool? { state.withLock { $0.isRight ?? true } }
+    package var isReachable: Bool? { state.withLock { $0.isRight } }
 
     package var traits: BlobStorageTraits {
         var traits = files.traits
