@@ -400,10 +400,8 @@ extension Store {
         for key in (StoredJSON.read(text)?.array ?? []).compactMap(\.text) {
             var present = key
             var next = UUIDv7.carried(in: key)
-            while let seq = next, let row = try outboxRow(seq), row.state == .resolved || row.state == .coalesced, let into = row.into {
-                guard let key = try payload(into)?.key else { break }
-                present = key
-                next = into == seq ? nil : into
+            while let seq = next, let into = try outboxRow(seq)?.replacement, let key = try payload(into)?.key {
+                (present, next) = (key, into)
             }
             keys.append(present)
         }

@@ -58,8 +58,7 @@ extension Store {
             case .pending, .inFlight, .conflicted, .rejected, .failed, .held: return seq
             case .done, .superseded: return nil
             case .resolved, .coalesced:
-                // It always points to an existing mutation, so a chain of these ends.
-                guard let next = row.into, next != seq else { return nil }
+                guard let next = row.replacement else { return nil }
                 seq = next
             case .cancelled, .discarded, .expired:
                 throw StoreProblem.validation(

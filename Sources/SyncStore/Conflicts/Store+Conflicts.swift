@@ -393,7 +393,7 @@ extension Store {
             var conflict = found
             var end: OutboxRow?
             if let into = found.into { end = try outboxRow(into) }
-            while let row = end, row.state == .resolved, let next = row.into, next > row.seq { end = try outboxRow(next) }
+            while let row = end, row.state == .resolved, let next = row.replacement { end = try outboxRow(next) }
             if let end, !end.state.isTerminal, end.state != .conflicted {
                 conflict.into = end.seq
                 try conflict.update(in: database)

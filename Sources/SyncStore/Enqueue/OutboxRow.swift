@@ -77,6 +77,13 @@ struct OutboxRow {
     /// `true` when it was not written with its atomic list: it is a decision about one of the list's members.
     var hasJoined: Bool { group.map { !$0.contains(seq) } ?? false }
 
+    /// The mutation that it was merged into, or the newer one that replaces it; `nil`: it stands for itself. No replaced one is pointed to
+    /// twice, so a chain of these ends.
+    var replacement: Int64? {
+        let isReplaced = state == .coalesced ? into != seq : state == .resolved && into ?? 0 > seq
+        return isReplaced ? into : nil
+    }
+
     /// The `seq` of the first member of its atomic list, or its own.
     var unit: Int64 { group?.lowerBound ?? seq }
 

@@ -109,13 +109,7 @@ extension Store {
     private func carrier(of row: OutboxRow) throws(StoreError) -> StoreProblem.Carrier? {
         var last = row
         var name: String?
-        // Each points to an older one that it was merged into, or to a newer one that replaces it; no replaced one is pointed to twice.
-        while last.state == .coalesced || last.state == .resolved, let seq = last.into, let next = try outboxRow(seq),
-            let key = try key(ofSeq: seq)
-        {
-            name = key
-            last = next
-        }
+        while let seq = last.replacement, let next = try outboxRow(seq), let key = try key(ofSeq: seq) { (last, name) = (next, key) }
         guard let name else { return nil }
         return StoreProblem.Carrier(key: name, state: last.state, isSent: try sentMember(with: last) != nil)
     }
