@@ -64,7 +64,7 @@ package struct FormCache: Sendable {
         if kept.count >= Self.formsMax { kept = [:] }
         let document = source.document()
         let fresh = Kept(
-            mark: source.mark, path: path, version: document?["version"].flatMap(FormSettings.text),
+            mark: source.mark, path: path, version: document?["version"]?.idText,
             found: document.map { Form.found(in: $0, at: path) }
                 ?? .unusable(Problem("validation", status: 422, detail: "the record \(record) cannot be read")))
         kept[record] = fresh

@@ -45,7 +45,7 @@ package struct FormSettings: Hashable, Sendable {
         package func join(_ answers: [JSONObject], to record: JSONObject) -> JSONObject {
             var joined = record
             for answer in answers {
-                guard let question = answer[question].flatMap(FormSettings.text), record[question] == nil else { continue }
+                guard let question = answer[question]?.idText, record[question] == nil else { continue }
                 joined[question] = answer[value]
             }
             return joined
@@ -67,12 +67,9 @@ package struct FormSettings: Hashable, Sendable {
 
     /// - Returns: `nil` when the record names no form.
     package func name(in record: JSONObject) -> Name? {
-        guard let id = record[ref].flatMap(Self.text), !id.isEmpty else { return nil }
-        return Name(id: id, version: version.flatMap { record[$0].flatMap(Self.text) })
+        guard let id = record[ref]?.idText, !id.isEmpty else { return nil }
+        return Name(id: id, version: version.flatMap { record[$0]?.idText })
     }
-
-    /// An id or a version: a text, or a whole number as its digits.
-    static func text(_ json: JSON) -> String? { json.text ?? json.int.map { String($0) } }
 }
 
 /// Selects the records that are complete, so that nothing may be missing: `{ when: { status: [completed] } }`.

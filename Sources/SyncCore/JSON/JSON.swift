@@ -230,6 +230,9 @@ extension JSON {
         if case .number(let value) = self { value.int } else { nil }
     }
 
+    /// The value as an id or a version: a text, or the digits of a whole number.
+    package var idText: String? { text ?? int.map { String($0) } }
+
     package var double: Double? {
         if case .number(let value) = self { value.double } else { nil }
     }

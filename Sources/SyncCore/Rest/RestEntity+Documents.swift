@@ -47,14 +47,3 @@ extension RestEntity {
             document: document?.object.map { local($0) })
     }
 }
-
-extension JSON {
-    /// The text of a text or a whole number.
-    package var idText: String? {
-        switch self {
-        case .string(let text): text.text
-        case .number(let number): number.int.map { String($0) }
-        case .null, .bool, .array, .object: nil
-        }
-    }
-}
