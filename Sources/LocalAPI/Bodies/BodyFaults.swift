@@ -36,6 +36,26 @@ struct BodyFaults {
         add(.unknownMember, pointer + "/" + BodyFaults.escaped(name), "is not known here" + near)
     }
 
+    // The place of a member comes in two parts, so that a right one costs no text.
+
+    /// Reads a text; `nil` after its fault was recorded.
+    mutating func text(_ value: JSON, at pointer: String, _ name: String) -> String? {
+        if let text = value.text { return text }
+        wrong("\(pointer)/\(name)", "a string", value)
+        return nil
+    }
+
+    /// Reads a number; `nil` after its fault was recorded.
+    mutating func integer(_ value: JSON, at pointer: String, _ name: String, in range: ClosedRange<Int64>) -> Int64? {
+        guard let number = value.int else {
+            wrong("\(pointer)/\(name)", "a whole number", value)
+            return nil
+        }
+        if range.contains(number) { return number }
+        refused("\(pointer)/\(name)", "must be from \(range.lowerBound) to \(range.upperBound)")
+        return nil
+    }
+
     /// - Throws: One problem with an `errors` entry for each fault, if there is any.
     func check() throws(Problem) {
         guard let code, let first = errors.first else { return }
@@ -125,11 +145,7 @@ struct BodyReader {
     }
 
     mutating func text(_ name: String, bytesMax: Int) -> String? {
-        guard let value = value(name) else { return nil }
-        guard let text = value.text else {
-            faults.wrong("\(pointer)/\(name)", "a string", value)
-            return nil
-        }
+        guard let value = value(name), let text = faults.text(value, at: pointer, name) else { return nil }
         guard text.utf8.count <= bytesMax else {
             faults.refused("\(pointer)/\(name)", "must be at most \(bytesMax) bytes")
             return nil
@@ -182,16 +198,7 @@ struct BodyReader {
     }
 
     mutating func integer(_ name: String, in range: ClosedRange<Int64>) -> Int64? {
-        guard let value = value(name) else { return nil }
-        guard let number = value.int else {
-            faults.wrong("\(pointer)/\(name)", "a whole number", value)
-            return nil
-        }
-        guard range.contains(number) else {
-            faults.refused("\(pointer)/\(name)", "must be from \(range.lowerBound) to \(range.upperBound)")
-            return nil
-        }
-        return number
+        value(name).flatMap { faults.integer($0, at: pointer, name, in: range) }
     }
 
     /// - Throws: All faults, unknown members included.

@@ -51,7 +51,7 @@ struct MutationDraft {
         case "priority":
             if !value.isNull { priority = word(value, "priority", { Priority(name: $0) }, \.name) }
         case "expect_version":
-            if !value.isNull { expectedVersion = integer(value, "expect_version", in: 0...(1 << 53)) }
+            if !value.isNull { expectedVersion = faults.integer(value, at: pointer, "expect_version", in: 0...(1 << 53)) }
         case "if_match":
             if !value.isNull { ifMatch = entityTags(value) }
         case "depends_on": dependsOn = keys(value)
@@ -62,7 +62,7 @@ struct MutationDraft {
                 faults.wrong(pointer + "/coalesce", "a Boolean", value)
             }
         case "ttl":
-            if !value.isNull { ttl = integer(value, "ttl", in: 1...MutationBody.ttlMax).map { .seconds($0) } }
+            if !value.isNull { ttl = faults.integer(value, at: pointer, "ttl", in: 1...MutationBody.ttlMax).map { .seconds($0) } }
         case "author":
             if !value.isNull { author = author(value) }
         case "durability":
@@ -72,7 +72,7 @@ struct MutationDraft {
         case "blobs": blobs = blobs(value)
         case "schema":
             let range = Int64(SchemaVersions.range.lowerBound)...Int64(SchemaVersions.range.upperBound)
-            if !value.isNull { schema = integer(value, "schema", in: range).map { Int($0) } }
+            if !value.isNull { schema = faults.integer(value, at: pointer, "schema", in: range).map { Int($0) } }
         default: return false
         }
         return true
@@ -136,10 +136,7 @@ struct MutationDraft {
     // MARK: Members
 
     private mutating func identifier<Kind>(_ value: JSON, _ name: String) -> Identifier<Kind>? {
-        guard let text = value.text else {
-            faults.wrong("\(pointer)/\(name)", "a string", value)
-            return nil
-        }
+        guard let text = faults.text(value, at: pointer, name) else { return nil }
         let identifier = Identifier<Kind>(text)
         if identifier == nil { faults.refused("\(pointer)/\(name)", RouteParser.identifierRule) }
         return identifier
@@ -148,10 +145,7 @@ struct MutationDraft {
     private mutating func word<Word: CaseIterable>(
         _ value: JSON, _ name: String, _ read: (String) -> Word?, _ word: (Word) -> String
     ) -> Word? {
-        guard let text = value.text else {
-            faults.wrong("\(pointer)/\(name)", "a string", value)
-            return nil
-        }
+        guard let text = faults.text(value, at: pointer, name) else { return nil }
         if let found = read(text) { return found }
         let words = Word.allCases.map(word)
         let near = nearestName(to: text, among: words).map { "; did you mean \($0)?" } ?? ""
@@ -159,21 +153,8 @@ struct MutationDraft {
         return nil
     }
 
-    private mutating func integer(_ value: JSON, _ name: String, in range: ClosedRange<Int64>) -> Int64? {
-        guard let number = value.int else {
-            faults.wrong("\(pointer)/\(name)", "a whole number", value)
-            return nil
-        }
-        if range.contains(number) { return number }
-        faults.refused("\(pointer)/\(name)", "must be from \(range.lowerBound) to \(range.upperBound)")
-        return nil
-    }
-
     private mutating func author(_ value: JSON) -> String? {
-        guard let text = value.text else {
-            faults.wrong(pointer + "/author", "a string", value)
-            return nil
-        }
+        guard let text = faults.text(value, at: pointer, "author") else { return nil }
         let isFit =
             (1...MutationBody.authorBytesMax).contains(text.utf8.count)
             && text.utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7F }
@@ -184,10 +165,7 @@ struct MutationDraft {
     }
 
     private mutating func entityTags(_ value: JSON) -> EntityTags? {
-        guard let text = value.text else {
-            faults.wrong(pointer + "/if_match", "a string", value)
-            return nil
-        }
+        guard let text = faults.text(value, at: pointer, "if_match") else { return nil }
         let tags = EntityTags(text)
         if tags == nil { faults.refused(pointer + "/if_match", EntityTags.rule) }
         return tags
