@@ -152,7 +152,7 @@ package struct HubStats: Hashable, Sendable {
             "devices": .array(
                 devices.map { device in
                     [
-                        "id": .string(device.id.text), "agent": device.agent.map { .string($0) } ?? .null,
+                        "id": .string(device.id.text), "agent": .optional(device.agent),
                         "last_seen": .string(device.lastSeen.description), "clones": .int(device.clones),
                         "mutations": device.counters.json,
                     ]
@@ -165,7 +165,7 @@ package struct HubStats: Hashable, Sendable {
                     ]
                 }),
             "events": .array(events.sorted { $0.key < $1.key }.map { .object($1.json(of: $0)) }),
-            "events_wait_until": clock.waitsUntil.map { .string($0.description) } ?? .null,
+            "events_wait_until": .optional(clock.waitsUntil?.description),
         ]
     }
 }
@@ -173,10 +173,10 @@ package struct HubStats: Hashable, Sendable {
 extension HubStats {
     private var history: JSON {
         [
-            "began": lineage.began.map { .string($0.description) } ?? .null,
+            "began": .optional(lineage.began?.description),
             "cause": .string((lineage.restart?.cause ?? .created).rawValue),
-            "head": lineage.restart.map { .int($0.head) } ?? .null,
-            "device": lineage.restart?.device.map { .string($0.text) } ?? .null,
+            "head": .optional(lineage.restart?.head),
+            "device": .optional(lineage.restart?.device?.text),
             "restarts": .int(Int64(lineage.entries.count(where: \.cause.beginsHistory))),
         ]
     }

@@ -164,11 +164,10 @@ extension DeliveryAnswer {
     // MARK: For programs
 
     package var json: JSON {
-        func text(_ text: String?) -> JSON { text.map { .string($0) } ?? .null }
         let (state, change) = stored
         let record: JSONObject = [
-            "state": .string(state), "version": change.map { .int($0.version) } ?? .null, "changed_at": text(change?.at.description),
-            "changed_by": text(change?.writer.text), "author": text(change?.author),
+            "state": .string(state), "version": .optional(change?.version), "changed_at": .optional(change?.at.description),
+            "changed_by": .optional(change?.writer.text), "author": .optional(change?.author),
             "scope_fields": facts.entity.scope.map { JSON.list($0) } ?? .null, "scopes": JSON.list(facts.scopes.map(\.description)),
         ]
         return [
@@ -177,7 +176,7 @@ extension DeliveryAnswer {
             "reasons": .array(reasons.map { ["code": .string($0.code), "text": .string(self.text(of: $0))] }),
             "record": .object(record), "grants": .array(facts.grants.map { self.json(of: $0) }),
             "taken_back": .array(facts.takenBack.map { json(ofTakenBack: $0) }),
-            "last_seen": text(facts.lastSeen?.description), "seen_since": hasConnectedSince.map { .bool($0) } ?? .null,
+            "last_seen": .optional(facts.lastSeen?.description), "seen_since": hasConnectedSince.map { .bool($0) } ?? .null,
             "may_be_dropped": .bool(facts.mayBeDropped),
             "next": .array(
                 next.map {
@@ -198,7 +197,7 @@ extension DeliveryAnswer {
     /// All grants have the same members, which are those of `agenthub grants --json` as far as it has them.
     private func json(of grant: DeliveryFacts.Grant) -> JSON {
         var object: JSONObject = [
-            "grant": .string(grant.right.description), "source": "command", "group": grant.group.map { .string($0) } ?? .null,
+            "grant": .string(grant.right.description), "source": "command", "group": .optional(grant.group),
             "granted_at": .null, "granted_by": .null, "generation": .null, "entity": .null, "id": .null,
         ]
         switch grant.source {
@@ -207,7 +206,7 @@ extension DeliveryAnswer {
             object["generation"] = .int(generation)
         case .command(let at, let user):
             object["granted_at"] = .string(at.description)
-            object["granted_by"] = user.map { .string($0) } ?? .null
+            object["granted_by"] = .optional(user)
         case .record(let record):
             object["source"] = "record"
             object["entity"] = .string(record.entity.text)
@@ -216,10 +215,9 @@ extension DeliveryAnswer {
         return .object(object)
     }
     private func json(ofTakenBack grant: TokenBook.Grant) -> JSON {
-        func text(_ text: String?) -> JSON { text.map { .string($0) } ?? .null }
         return [
-            "grant": .string(grant.kind.description), "granted_at": .string(grant.at.description), "granted_by": text(grant.by),
-            "revoked_at": text(grant.revokedAt?.description), "revoked_by": text(grant.revokedBy),
+            "grant": .string(grant.kind.description), "granted_at": .string(grant.at.description), "granted_by": .optional(grant.by),
+            "revoked_at": .optional(grant.revokedAt?.description), "revoked_by": .optional(grant.revokedBy),
         ]
     }
 }

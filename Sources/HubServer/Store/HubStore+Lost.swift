@@ -57,7 +57,7 @@ package struct LostRow: Hashable, Sendable {
             "kind": "lost", "at": .string(at.description), "entity": .string(record.entity.text), "id": .string(record.id.text),
             "field": .string(value.field), "removed": .bool(value.value == nil && value.field != HubMerge.restOfRecord),
             "device": .string(value.stamp.writer.text),
-            "author": value.stamp.author.map { .string($0) } ?? .null, "version": .int(value.stamp.version),
+            "author": .optional(value.stamp.author), "version": .int(value.stamp.version),
             "hlc": .string(value.stamp.hlc.description),
         ]
         object["value"] = value.value

@@ -207,6 +207,10 @@ extension JSON {
     package static func string(_ text: String) -> JSON { .string(JSONString(text)) }
     package static func int(_ value: Int64) -> JSON { .number(JSONNumber(value)) }
     package static func int(_ value: Int) -> JSON { .number(JSONNumber(Int64(value))) }
+    /// `null` where there is no text.
+    package static func optional(_ text: String?) -> JSON { text.map { .string($0) } ?? .null }
+    /// `null` where there is no number.
+    package static func optional(_ value: Int64?) -> JSON { value.map { .int($0) } ?? .null }
     package static func list(_ texts: [String]) -> JSON { .array(texts.map { .string($0) }) }
 
     package var text: String? {

@@ -25,7 +25,7 @@ package enum DeviceMessages {
     /// The body of an answer with a token, `{"device_id":"gw-17","token":"est_…","expires_at":"…"}`.
     package static func grant(_ grant: TokenGrant) -> [UInt8] {
         var object: JSONObject = ["device_id": .string(grant.device.text), "token": .string(grant.token)]
-        object["expires_at"] = grant.endsAt.map { .string($0.description) } ?? .null
+        object["expires_at"] = .optional(grant.endsAt?.description)
         return JSON.object(object).bytes
     }
 
@@ -104,7 +104,7 @@ package struct KeptToken: Hashable, Sendable {
     package var bytes: [UInt8] {
         var object: JSONObject = ["token": .string(token)]
         object["origin"] = .string(hexText(origin))
-        object["expires_at"] = endsAt.map { .string($0.description) } ?? .null
+        object["expires_at"] = .optional(endsAt?.description)
         return JSON.object(object).bytes + [UInt8(ascii: "\n")]
     }
 }

@@ -78,7 +78,7 @@ extension Store {
             // A decision may have joined the list of a later change.
             if list == nil, let key = ending.mutation, let seq = try seq(of: key) { list = try outboxRow(seq)?.group }
             ending.list = try list.map { list throws(StoreError) in try listFate(list) }
-            var entry: JSONObject = ["conflict": .string(conflict.name), "mutation": ending.mutation.map { .string($0.text) } ?? .null]
+            var entry: JSONObject = ["conflict": .string(conflict.name), "mutation": .optional(ending.mutation?.text)]
             entry["choice"] = .object(choices.json)
             if decision.letsGoOfList { entry["whole"] = true }
             if let comment = decision.comment { entry["comment"] = .string(comment) }

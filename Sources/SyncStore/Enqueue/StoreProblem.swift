@@ -61,7 +61,7 @@ enum StoreProblem {
             Problem(
                 "precondition-failed", status: 412, detail: "the record \(name) \(state)",
                 errors: [Problem.Pointer("/if_match", etag.map { "the present etag is \($0)" } ?? "there is no record to match")],
-                members: ["etag": etag.map { .string($0) } ?? .null, "version": .int(version)]))
+                members: ["etag": .optional(etag), "version": .int(version)]))
     }
 
     static func idempotencyMismatch(_ key: String) -> StoreError {

@@ -18,7 +18,7 @@ struct VersionCommand: AgentCommand {
         }
         if session.isJSON {
             Output.line(
-                JSON.object(["agentctl": .string(ProductVersion.text), "agentd": agent.map { .string($0) } ?? .null])
+                JSON.object(["agentctl": .string(ProductVersion.text), "agentd": .optional(agent)])
                     .json)
         } else {
             Output.line("agentctl \(ProductVersion.text)")

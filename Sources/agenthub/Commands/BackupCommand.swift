@@ -85,9 +85,9 @@ struct RestoreCommand: ParsableCommand {
             return try Say.result(
                 JSON.object([
                     "epoch": .string(outcome.mark.epoch), "head": .int(outcome.mark.head), "backup_at": .string(manifest.at.description),
-                    "aside": outcome.aside.map { .string($0) } ?? .null, "kept_tokens": .bool(outcome.keptTokens),
-                    "generation": outcome.settings.generation.map { .int($0.number) } ?? .null,
-                    "replaced_generation": outcome.replaced.generation.map { .int($0.number) } ?? .null,
+                    "aside": .optional(outcome.aside), "kept_tokens": .bool(outcome.keptTokens),
+                    "generation": .optional(outcome.settings.generation?.number),
+                    "replaced_generation": .optional(outcome.replaced.generation?.number),
                 ]).json)
         }
         var text = "restored the hub of \(manifest.at): head \(outcome.mark.head), now epoch \(outcome.mark.epoch)"

@@ -223,18 +223,16 @@ struct DeviceView {
     }
 
     var json: JSON {
-        func time(_ time: Timestamp?) -> JSON { time.map { .string($0.description) } ?? .null }
-        func text(_ text: String?) -> JSON { text.map { .string($0) } ?? .null }
-        func number(_ number: Int64?) -> JSON { number.map { .int($0) } ?? .null }
+        func time(_ time: Timestamp?) -> JSON { .optional(time?.description) }
         return [
             "id": .string(device.id.text), "first_seen": time(device.firstSeen), "last_seen": time(device.lastSeen),
-            "agent": text(device.agent), "platform": text(device.platform), "replica": text(device.replica?.text),
+            "agent": .optional(device.agent), "platform": .optional(device.platform), "replica": .optional(device.replica?.text),
             "replicas": .int(device.replicas), "seq_seen": .int(device.maxSeq), "seq_acked": .int(device.ackedSeq),
-            "waiting": number(device.waiting), "waiting_at": time(device.waitingAt), "config": number(device.config),
+            "waiting": .optional(device.waiting), "waiting_at": time(device.waitingAt), "config": .optional(device.config),
             "config_current": offer.flatMap { $0.isInForce(at: device) }.map { .bool($0) } ?? .null,
             "returns": .int(device.returns), "twins": .int(device.twins), "mutations": device.counters.json,
             "token": .string(token.word), "token_ends_at": time(tokenEnd), "reported_at": time(device.reportedAt),
-            "agent_too_old_since": time(device.keepingSince), "agent_too_old_for": text(device.keepingEntity?.text),
+            "agent_too_old_since": time(device.keepingSince), "agent_too_old_for": .optional(device.keepingEntity?.text),
         ]
     }
 }

@@ -46,10 +46,9 @@ struct CheckEntities: ParsableCommand {
     }
 
     private static func json(_ error: ConfigurationError) -> JSON {
-        func text(_ text: String?) -> JSON { text.map { .string($0) } ?? .null }
         return [
             "file": .string(error.file), "line": .int(Int64(error.line)), "column": .int(Int64(error.column)), "key": .string(error.key),
-            "problem": .string(error.problem), "expected": text(error.expected), "did_you_mean": text(error.nearest),
+            "problem": .string(error.problem), "expected": .optional(error.expected), "did_you_mean": .optional(error.nearest),
         ]
     }
 }

@@ -304,7 +304,6 @@ private struct GrantRow {
 
     /// Rows of all sources have the same members.
     var json: JSON {
-        func text(_ text: String?) -> JSON { text.map { .string($0) } ?? .null }
         var object: JSONObject = [
             "device": .string(device.text), "grant": .string(kind.description), "source": "command",
             "granted_at": .null, "granted_by": .null, "revoked_at": .null, "revoked_by": .null, "generation": .null,
@@ -313,16 +312,16 @@ private struct GrantRow {
         switch source {
         case .file(_, let generation):
             object["source"] = "file"
-            object["generation"] = generation.map { .int($0) } ?? .null
+            object["generation"] = .optional(generation)
         case .record(let record):
             object["source"] = "record"
             object["entity"] = .string(record.entity.text)
             object["id"] = .string(record.id.text)
         case .command(let grant):
             object["granted_at"] = .string(grant.at.description)
-            object["granted_by"] = text(grant.by)
-            object["revoked_at"] = text(grant.revokedAt?.description)
-            object["revoked_by"] = text(grant.revokedBy)
+            object["granted_by"] = .optional(grant.by)
+            object["revoked_at"] = .optional(grant.revokedAt?.description)
+            object["revoked_by"] = .optional(grant.revokedBy)
         }
         return .object(object)
     }

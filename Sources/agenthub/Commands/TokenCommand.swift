@@ -100,8 +100,8 @@ struct ListTokens: ParsableCommand {
             let list = entries.map { entry in
                 [
                     "device": .string(entry.device.text), "token": .string(entry.name), "created_at": .string(entry.createdAt.description),
-                    "revoked_at": entry.revokedAt.map { .string($0.description) } ?? .null,
-                    "ends_at": entry.endsAt.map { .string($0.description) } ?? .null, "use": .string(entry.use.rawValue),
+                    "revoked_at": .optional(entry.revokedAt?.description),
+                    "ends_at": .optional(entry.endsAt?.description), "use": .string(entry.use.rawValue),
                 ] as JSON
             }
             return try Say.result(JSON.array(list).json)
