@@ -56,7 +56,7 @@ extension DeliveryAnswer {
         var places: [(place: String, rights: [String], isNeeded: Bool)] = []
         var indexes: [String: Int] = [:]
         for grant in facts.grants {
-            let place = text(of: grant)
+            let place = (grant.group.map { "by group=\($0) " } ?? "") + grant.source.description
             let index = indexes[place] ?? places.count
             if index == places.count { places.append((place, [], false)) }
             indexes[place] = index
@@ -77,25 +77,11 @@ extension DeliveryAnswer {
 
     private var takenBackTexts: [String] {
         if !reasons.contains(.scopesDiffer) { return [] }
-        return facts.takenBack.suffix(DeliveryAnswer.shownMax).map { grant in
-            let end = grant.revokedAt.map { "  taken back \($0)\(by(grant.revokedBy))" } ?? ""
-            return "\(grant.kind)  granted \(grant.at)\(by(grant.by))\(end)"
-        }
+        return facts.takenBack.suffix(DeliveryAnswer.shownMax).map { "\($0.kind)  \($0.history)" }
     }
-
-    private func by(_ user: String?) -> String { user.map { " by " + $0 } ?? "" }
 
     /// Largest number of places of grants, and of the grants of a place, that are shown.
     private static let shownMax = 8
-
-    private func text(of grant: DeliveryFacts.Grant) -> String {
-        let group = grant.group.map { "by group=\($0) " } ?? ""
-        switch grant.source {
-        case .settings(let generation): return "\(group)in generation \(generation) of the settings"
-        case .command(let at, let user): return "\(group)granted \(at)\(by(user))"
-        case .record(let record): return "by the record \(record)"
-        }
-    }
 
     private var askedText: String? {
         guard isReceived || reasons == [.deleted], let since = hasConnectedSince else { return nil }
@@ -173,8 +159,8 @@ extension DeliveryAnswer {
         return [
             "device": .string(facts.device.text), "entity": .string(facts.record.entity.text), "id": .string(facts.record.id.text),
             "receives": .bool(isReceived), "verdict": .string(reasons[0].code),
-            "reasons": .array(reasons.map { ["code": .string($0.code), "text": .string(self.text(of: $0))] }),
-            "record": .object(record), "grants": .array(facts.grants.map { self.json(of: $0) }),
+            "reasons": .array(reasons.map { ["code": .string($0.code), "text": .string(text(of: $0))] }),
+            "record": .object(record), "grants": .array(facts.grants.map { json(of: $0) }),
             "taken_back": .array(facts.takenBack.map { json(ofTakenBack: $0) }),
             "last_seen": .optional(facts.lastSeen?.description), "seen_since": hasConnectedSince.map { .bool($0) } ?? .null,
             "may_be_dropped": .bool(facts.mayBeDropped),
@@ -194,28 +180,15 @@ extension DeliveryAnswer {
         }
     }
 
-    /// All grants have the same members, which are those of `agenthub grants --json` as far as it has them.
+    /// All grants have the same members, which are those of `agenthub grants --json` as far as they are in force.
     private func json(of grant: DeliveryFacts.Grant) -> JSON {
-        var object: JSONObject = [
-            "grant": .string(grant.right.description), "source": "command", "group": .optional(grant.group),
-            "granted_at": .null, "granted_by": .null, "generation": .null, "entity": .null, "id": .null,
-        ]
-        switch grant.source {
-        case .settings(let generation):
-            object["source"] = "file"
-            object["generation"] = .int(generation)
-        case .command(let at, let user):
-            object["granted_at"] = .string(at.description)
-            object["granted_by"] = .optional(user)
-        case .record(let record):
-            object["source"] = "record"
-            object["entity"] = .string(record.entity.text)
-            object["id"] = .string(record.id.text)
-        }
+        var object: JSONObject = ["grant": .string(grant.right.description), "source": .null, "group": .optional(grant.group)]
+        for member in grant.source.json.members where !member.name.text.hasPrefix("revoked_") { object[member.name.text] = member.value }
         return .object(object)
     }
+
     private func json(ofTakenBack grant: TokenBook.Grant) -> JSON {
-        return [
+        [
             "grant": .string(grant.kind.description), "granted_at": .string(grant.at.description), "granted_by": .optional(grant.by),
             "revoked_at": .optional(grant.revokedAt?.description), "revoked_by": .optional(grant.revokedBy),
         ]

@@ -74,8 +74,8 @@ package struct DeliveryAnswer: Hashable, Sendable {
         var granted: Timestamp?
         for grant in facts.grants {
             guard case .scope(let scope) = grant.right, facts.scopes.contains(scope) else { continue }
-            guard case .command(let at, _) = grant.source else { return changed }
-            granted = min(at, granted ?? at)
+            guard case .command(let given) = grant.source else { return changed }
+            granted = min(given.at, granted ?? given.at)
         }
         return max(changed, granted ?? changed)
     }

@@ -69,18 +69,12 @@ package struct DeliveryFacts: Hashable, Sendable {
             case role(String)
         }
 
-        package enum Source: Hashable, Sendable {
-            case settings(generation: Int64)
-            case command(at: Timestamp, by: String?)
-            case record(RecordName)
-        }
-
         package var right: Right
-        package var source: Source
+        package var source: GrantOrigin
         /// The group of the settings that it belongs to.
         package var group: String?
 
-        package init(_ right: Right, _ source: Source, group: String? = nil) {
+        package init(_ right: Right, _ source: GrantOrigin, group: String? = nil) {
             (self.right, self.source, self.group) = (right, source, group)
         }
     }
@@ -104,7 +98,7 @@ package struct DeliveryFacts: Hashable, Sendable {
 
 extension DeliveryFacts.Grant {
     /// The rights that are granted by name or by a group of the settings. A group that the settings do not have gives none.
-    static func rights(_ grants: Grants, _ source: Source, _ groups: [String: Grants]) -> [DeliveryFacts.Grant] {
+    static func rights(_ grants: Grants, _ source: GrantOrigin, _ groups: [String: Grants]) -> [DeliveryFacts.Grant] {
         func own(_ grants: Grants, group: String?) -> [DeliveryFacts.Grant] {
             let scopes = grants.scopes.flatMap { field, values in values.map { Scope(field, $0) } }.sorted()
             return (scopes.map { .scope($0) } + grants.roles.map { .role($0) }).map { DeliveryFacts.Grant($0, source, group: group) }

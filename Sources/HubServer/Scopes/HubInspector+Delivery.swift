@@ -94,11 +94,11 @@ extension HubStore {
         facts.share = access.share(of: device, adding: further)
         facts.grants = DeliveryFacts.Grant.rights(access.devices[device] ?? Grants(), .settings(generation: generation), access.groups)
         for grant in book.grantHistory(of: device) where grant.revokedAt == nil {
-            facts.grants += DeliveryFacts.Grant.rights(Grants([grant.kind]), .command(at: grant.at, by: grant.by), access.groups)
+            facts.grants += DeliveryFacts.Grant.rights(Grants([grant.kind]), .command(grant), access.groups)
         }
         facts.takenBack = book.grantHistory(of: device).filter { grant in
             if grant.revokedAt == nil { return false }
-            let rights = DeliveryFacts.Grant.rights(Grants([grant.kind]), .command(at: grant.at, by: grant.by), access.groups)
+            let rights = DeliveryFacts.Grant.rights(Grants([grant.kind]), .command(grant), access.groups)
             return rights.contains { right in
                 if case .scope(let scope) = right.right { facts.scopes.contains(scope) } else { false }
             }

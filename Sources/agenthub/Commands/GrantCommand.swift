@@ -178,16 +178,14 @@ struct GrantsCommand: ParsableCommand {
     private struct Settings {
         var access = AccessBook()
         var hints: GrantHints?
-        /// For people, such as `generation 7 of the settings`.
-        var name = ""
-        /// `nil`: they are those of a file, or there are none.
-        var generation: Int64?
+        /// `nil`: no settings were ever applied.
+        var source: GrantOrigin?
     }
 
     /// A file may be in force that this version would refuse as a new one, and then its grants count.
     private func read(_ path: String) throws(ConfigurationErrors) -> Settings {
         let settings = try EntitySettings.readHub(inForce: .read(path)).settings
-        return Settings(access: settings.access, hints: GrantHints(settings), name: path)
+        return Settings(access: settings.access, hints: GrantHints(settings), source: .file(path))
     }
 
     private func inForce() throws -> (Settings, [RecordGrant]) {
@@ -196,10 +194,8 @@ struct GrantsCommand: ParsableCommand {
         let records = try hub.recordGrants(of: device)
         guard let newest = try hub.entities() else { return (Settings(), records) }
         let inForce = try EntitiesFile.settings(of: newest)
-        let settings = Settings(
-            access: inForce.access, hints: GrantHints(inForce), name: "generation \(newest.number) of the settings",
-            generation: newest.number)
-        return (settings, records)
+        let source = GrantOrigin.settings(generation: newest.number)
+        return (Settings(access: inForce.access, hints: GrantHints(inForce), source: source), records)
     }
 
     /// The grants of a file are listed also beside a database that cannot be read, such as one of another version.
@@ -213,12 +209,9 @@ struct GrantsCommand: ParsableCommand {
     }
 
     private func fileRows(_ settings: Settings) -> [GrantRow] {
-        settings.access.devices.filter { device == nil || $0.key == device }.sorted { $0.key < $1.key }.flatMap { device, grants in
-            grants.kinds.map { kind in
-                GrantRow(
-                    device: device, kind: kind, source: .file(settings.name, generation: settings.generation),
-                    includes: kind.includes(in: settings.access))
-            }
+        guard let source = settings.source else { return [] }
+        return settings.access.devices.filter { device == nil || $0.key == device }.sorted { $0.key < $1.key }.flatMap { device, grants in
+            grants.kinds.map { GrantRow(device: device, kind: $0, source: source, includes: $0.includes(in: settings.access)) }
         }
     }
 
@@ -239,7 +232,7 @@ struct GrantsCommand: ParsableCommand {
                 device.map { "\($0) has no grants. To list all devices with grants: agenthub grants" }
                     ?? "no device has a grant; see: agenthub grant --help")
         }
-        guard settings.generation != nil, rows.isEmpty || rows.contains(where: \.isOfFile) else { return }
+        guard case .settings? = settings.source, rows.isEmpty || rows.contains(where: \.isOfFile) else { return }
         Say.error("grants of the settings have no times of their own; to see who applied which settings when: agenthub entities history")
     }
 
@@ -259,15 +252,9 @@ struct GrantsCommand: ParsableCommand {
 
 /// One grant of the list.
 private struct GrantRow {
-    enum Source {
-        case file(String, generation: Int64?)
-        case record(RecordName)
-        case command(TokenBook.Grant)
-    }
-
     var device: DeviceID
     var kind: TokenBook.Grant.Kind
-    var source: Source
+    var source: GrantOrigin
     /// The scopes and roles of a group that is in force and that the settings have; `nil` for all else.
     var includes: [String]?
     /// No entity has the field of the granted scope.
@@ -275,9 +262,14 @@ private struct GrantRow {
 
     var field: String? { if case .scope(let scope) = kind { scope.field } else { nil } }
 
-    var isOfFile: Bool { if case .file = source { true } else { false } }
+    var isOfFile: Bool {
+        switch source {
+        case .settings, .file: true
+        case .command, .record: false
+        }
+    }
 
-    var line: String { "\(device)  \(kind)\(values)  \(origin)" }
+    var line: String { "\(device)  \(kind)\(values)  \(source)" }
 
     private var values: String {
         if let includes { return " (\(includes.joined(separator: ", ")))" }
@@ -291,38 +283,11 @@ private struct GrantRow {
         return true
     }
 
-    private var origin: String {
-        func by(_ user: String?) -> String { user.map { " by " + $0 } ?? "" }
-        switch source {
-        case .file(let name, _): return "in \(name)"
-        case .record(let record): return "by the record \(record)"
-        case .command(let grant):
-            let end = grant.revokedAt.map { "  taken back \($0)\(by(grant.revokedBy))" } ?? ""
-            return "granted \(grant.at)\(by(grant.by))\(end)"
-        }
-    }
-
     /// Rows of all sources have the same members.
     var json: JSON {
-        var object: JSONObject = [
-            "device": .string(device.text), "grant": .string(kind.description), "source": "command",
-            "granted_at": .null, "granted_by": .null, "revoked_at": .null, "revoked_by": .null, "generation": .null,
-            "entity": .null, "id": .null, "includes": includes.map { JSON.list($0) } ?? .null,
-        ]
-        switch source {
-        case .file(_, let generation):
-            object["source"] = "file"
-            object["generation"] = .optional(generation)
-        case .record(let record):
-            object["source"] = "record"
-            object["entity"] = .string(record.entity.text)
-            object["id"] = .string(record.id.text)
-        case .command(let grant):
-            object["granted_at"] = .string(grant.at.description)
-            object["granted_by"] = .optional(grant.by)
-            object["revoked_at"] = .optional(grant.revokedAt?.description)
-            object["revoked_by"] = .optional(grant.revokedBy)
-        }
+        var object: JSONObject = ["device": .string(device.text), "grant": .string(kind.description)]
+        for member in source.json.members { object[member.name.text] = member.value }
+        object["includes"] = includes.map { JSON.list($0) } ?? .null
         return .object(object)
     }
 }

@@ -92,8 +92,8 @@ struct DeliveryAnswerTests {
 
         // A grant by a command counts from its time, the first of several. One of another place may have been there before.
         func granted(_ grants: DeliveryFacts.Grant...) -> DeliveryAnswer { DeliveryAnswer(facts(site) { $0.grants = grants }) }
-        let late = DeliveryFacts.Grant(.scope(site), .command(at: Self.later(90), by: "ada"))
-        let early = DeliveryFacts.Grant(.scope(site), .command(at: Self.later(30), by: nil))
+        let late = DeliveryFacts.Grant(.scope(site), .command(.init(.scope(site), at: Self.later(90), by: "ada")))
+        let early = DeliveryFacts.Grant(.scope(site), .command(.init(.scope(site), at: Self.later(30))))
         #expect(granted(late).since == Self.later(90) && granted(late).hasConnectedSince == false)
         #expect(granted(late).lines.contains { $0.hasPrefix("asked    unknown: the last contact was before the grant") })
         #expect(granted(late, early).since == Self.later(30))
@@ -326,9 +326,9 @@ struct DeliveryFactsTests {
             try grants("gw-1") == [
                 .init(.role("inspector"), .settings(generation: 1)), .init(site("s-1"), .settings(generation: 1), group: "north"),
             ])
-        #expect(try grants("gw-2") == [.init(site("s-2"), .command(at: start, by: "ada"))])
+        #expect(try grants("gw-2") == [.init(site("s-2"), .command(.init(.scope(Scope("site", "s-2")), at: start, by: "ada")))])
         #expect(try grants("gw-3") == [.init(site("s-3"), .record("assignments/as-1"))])
-        #expect(try grants("gw-4") == [.init(site("s-1"), .command(at: start, by: "ada"), group: "north")])
+        #expect(try grants("gw-4") == [.init(site("s-1"), .command(.init(.group("north"), at: start, by: "ada")), group: "north")])
         let lacking = try fleet.answer("gw-2", "work_orders/w-1")
         #expect(lacking.facts.takenBack.map(\.revokedBy) == ["bob"] && lacking.reasons == [.scopesDiffer])
         #expect(try fleet.answer("gw-2", "work_orders/w-3").facts.takenBack.isEmpty)
