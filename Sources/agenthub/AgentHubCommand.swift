@@ -30,16 +30,10 @@ struct AgentHubCommand: ParsableCommand {
             if let twice = RepeatedOption.first(in: CommandLine.arguments.dropFirst()) {
                 throw ValidationError(RepeatedOption.complaint(twice))
             }
-            let names = configuration.subcommands.compactMap { $0.configuration.commandName }
-            if let complaint = UnknownCommand.complaint(CommandLine.arguments.dropFirst().first, among: names) {
-                throw ValidationError(complaint)
+            let commands = configuration.subcommands.map { command in
+                (name: command._commandName, parts: command.configuration.subcommands.map { $0._commandName })
             }
-            let parts = Dictionary(
-                configuration.subcommands.map {
-                    ($0.configuration.commandName ?? "", $0.configuration.subcommands.map { $0._commandName })
-                },
-                uniquingKeysWith: { first, _ in first })
-            if let complaint = UnknownCommand.complaint(Array(CommandLine.arguments.dropFirst()), among: parts) {
+            if let complaint = UnknownCommand.complaint(CommandLine.arguments.dropFirst(), among: commands) {
                 throw ValidationError(complaint)
             }
             var command = try parseAsRoot()

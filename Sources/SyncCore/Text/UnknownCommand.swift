@@ -1,20 +1,20 @@
-/// Handles a first word of a command line that is no command of the program.
+/// Handles words of a command line that are no command of the program.
 package enum UnknownCommand {
-    /// - Parameter names: Names of the commands.
-    /// - Returns: `nil` where the word is a command, an option, or missing.
-    package static func complaint(_ word: String?, among names: [String]) -> String? {
-        guard let word, !word.hasPrefix("-"), word != "help", !names.contains(word) else { return nil }
-        return "There is no command \(word)" + (nearestName(to: word, among: names).map { "; did you mean \($0)?" } ?? ".")
-    }
-
-    /// Does the same for the subcommands of a command. Its default subcommand may take words of its own, so only a word that is near a
-    /// subcommand is reported.
-    ///
-    /// - Parameter parts: The subcommands of each command that has some.
-    package static func complaint(_ words: [String], among parts: [String: [String]]) -> String? {
-        guard words.count > 1, let names = parts[words[0]], !names.isEmpty, !names.contains(words[1]), !words[1].hasPrefix("-"),
-            let near = nearestName(to: words[1], among: names)
+    /// - Parameters:
+    ///   - words: The command line without the program's name.
+    ///   - commands: The commands, each with its subcommands.
+    /// - Returns: `nil` where the first word is an option, or missing, or a command whose subcommand is fit.
+    package static func complaint(_ words: some Sequence<String>, among commands: [(name: String, parts: [String])]) -> String? {
+        let words = Array(words.prefix(2))
+        guard let word = words.first, !word.hasPrefix("-"), word != "help" else { return nil }
+        guard let parts = commands.first(where: { $0.name == word })?.parts else {
+            return "There is no command \(word)"
+                + (nearestName(to: word, among: commands.map(\.name)).map { "; did you mean \($0)?" } ?? ".")
+        }
+        // A default subcommand may take words of its own, so only a word that is near a subcommand is reported.
+        guard let part = words.dropFirst().first, !part.hasPrefix("-"), !parts.contains(part),
+            let near = nearestName(to: part, among: parts)
         else { return nil }
-        return "There is no command \(words[0]) \(words[1]); did you mean \(words[0]) \(near)?"
+        return "There is no command \(word) \(part); did you mean \(word) \(near)?"
     }
 }

@@ -3,12 +3,16 @@ import Testing
 
 struct UnknownCommandTests {
     @Test(
-        "A word that is no command is refused, with the one that was meant",
+        "A word that is no command or subcommand is refused, with the one that was meant",
         arguments: [
-            ("statsu", "There is no command statsu; did you mean status?"), ("xyz", "There is no command xyz."),
-            ("status", nil), ("help", nil), ("--version", nil), (nil, nil),
-        ] as [(String?, String?)])
-    func complaint(_ word: String?, _ complaint: String?) {
-        #expect(UnknownCommand.complaint(word, among: ["status", "sync", "plan"]) == complaint)
+            (["statsu"], "There is no command statsu; did you mean status?"), (["xyz"], "There is no command xyz."),
+            (["status"], nil), (["help"], nil), (["--version"], nil), ([], nil),
+            (["plan", "lst", "7"], "There is no command plan lst; did you mean plan list?"), (["plan", "list"], nil),
+            // A default subcommand may take such a word, and a command without subcommands any.
+            (["plan", "xyz"], nil), (["plan", "--all"], nil), (["status", "lst"], nil),
+        ] as [([String], String?)])
+    func complaint(_ words: [String], _ complaint: String?) {
+        let commands = [(name: "status", parts: []), (name: "sync", parts: []), (name: "plan", parts: ["list", "show"])]
+        #expect(UnknownCommand.complaint(words, among: commands) == complaint)
     }
 }
