@@ -163,7 +163,7 @@ extension EndToEnd {
                 _ = try await stand.sync()
                 let asked = try #require(try await stand.client.conflicts(ConflictListQuery()).value.items.first)
                 #expect(try await backend.rows("orders")[pump]?["finding"] == "fail")
-                _ = try await stand.client.resolve(asked.id, ResolveBody(.all(.local)))
+                _ = try await stand.client.resolve(asked.id, ConflictDecision(.all(.local)))
                 _ = try await stand.settle()
                 #expect(try await backend.rows("orders")[pump]?["finding"] == "pass")
                 try await Self.compare(stand, backend, [("orders", "o-1")])

@@ -107,13 +107,13 @@ import Testing
     @Test(
         "The agent reads the client's body back unchanged",
         arguments: [
-            ResolveBody(.all(.local)),
-            ResolveBody(.all(.remote), comment: "on site", author: "ines", expectedRemoteVersion: 90_207),
-            ResolveBody(.fields(["value": .local, "notes": .value("both"), "gone": .value(.null)])),
-            ResolveBody(.all(.remote), letsGoOfList: true),
+            ConflictDecision(.all(.local)),
+            ConflictDecision(.all(.remote), comment: "on site", author: "ines", expectedRemoteVersion: 90_207),
+            ConflictDecision(.fields(["value": .local, "notes": .value("both"), "gone": .value(.null)])),
+            ConflictDecision(.all(.remote), letsGoOfList: true),
         ])
-    func bodies(_ body: ResolveBody) throws {
-        #expect(try ResolveBody.read(body.bytes) == body)
+    func bodies(_ decision: ConflictDecision) throws {
+        #expect(try ResolveBody.read(ResolveBody.bytes(decision)) == decision)
     }
 
     struct Bad: Sendable {

@@ -33,9 +33,8 @@ extension Agent {
     }
 
     func resolveConflict(_ call: LocalCall, _ id: ConflictID) throws(Problem) {
-        let body = try ResolveBody.read(call.body)
+        let decision = try ResolveBody.read(call.body)
         let peer = call.peer
-        let decision = ConflictDecision(body)
         fromStore(for: call) { store, now throws(StoreError) in
             guard let conflict = try store.reads.conflict(id.number), peer.allows(conflict.record.entity) else {
                 throw .refused(LocalProblem.notFound("there is no conflict \(id)", list: "agentctl conflicts list"))
@@ -55,26 +54,6 @@ extension Agent {
             agent.reportNewWork()
             agent.serveMutationWaiters()
         }
-    }
-}
-
-extension ConflictDecision {
-    fileprivate init(_ body: ResolveBody) {
-        func choice(_ choice: ResolveBody.Choice) -> Choice {
-            switch choice {
-            case .local: .local
-            case .remote: .remote
-            case .value(let value): .value(value)
-            }
-        }
-        let scope: Scope =
-            switch body.scope {
-            case .all(let one): .all(choice(one))
-            case .fields(let fields): .fields(fields.mapValues(choice))
-            }
-        self.init(
-            scope, comment: body.comment, expectedRemoteVersion: body.expectedRemoteVersion, author: body.author,
-            letsGoOfList: body.letsGoOfList)
     }
 }
 

@@ -5,46 +5,16 @@ package import SyncCore
 ///     {"choice":"local","comment":"checked on site","expect_remote_version":90207}
 ///     {"fields":{"value":"local","notes":{"value":"both of it"}}}
 ///     {"choice":"remote","whole":true}
-package struct ResolveBody: Hashable, Sendable {
-    package enum Choice: Hashable, Sendable {
-        case local, remote
-        /// A new value in place of both sides.
-        case value(JSON)
-    }
-
-    package enum Scope: Hashable, Sendable {
-        case all(Choice)
-        case fields([String: Choice])
-    }
-
+package enum ResolveBody {
     private enum Word: String, CaseIterable { case local, remote }
-
-    package var scope: Scope
-    package var comment: String?
-    package var author: String?
-    /// The version of the hub's side that the person saw; a newer one refuses the decision.
-    package var expectedRemoteVersion: Int64?
-
-    /// Discards the whole atomic list of the disputed change.
-    package var letsGoOfList: Bool
 
     static let commentBytesMax = 512
 
-    package init(
-        _ scope: Scope, comment: String? = nil, author: String? = nil, expectedRemoteVersion: Int64? = nil, letsGoOfList: Bool = false
-    ) {
-        self.scope = scope
-        self.letsGoOfList = letsGoOfList
-        self.comment = comment
-        self.author = author
-        self.expectedRemoteVersion = expectedRemoteVersion
-    }
-
-    package static func read(_ bytes: [UInt8]) throws(Problem) -> ResolveBody {
+    package static func read(_ bytes: [UInt8]) throws(Problem) -> ConflictDecision {
         var reader = BodyReader(try BodyText.object(bytes))
         let choice = reader.word("choice", Word.self)
         let fields = reader.value("fields")
-        var scope = Scope.fields([:])
+        var scope = ConflictDecision.Scope.fields([:])
         switch (choice, fields) {
         case (let word?, nil): scope = .all(word == .local ? .local : .remote)
         case (nil, let fields?): scope = .fields(readFields(fields, &reader))
@@ -52,25 +22,25 @@ package struct ResolveBody: Hashable, Sendable {
         case (nil, nil):
             if reader.object["choice"] == nil { reader.faults.missing("/choice", "local or remote, or fields with a choice for each") }
         }
-        let body = ResolveBody(
+        let decision = ConflictDecision(
             scope, comment: reader.text("comment", bytesMax: commentBytesMax),
             author: reader.text("author", bytesMax: Limits.authorBytes),
             expectedRemoteVersion: reader.integer("expect_remote_version", in: 0...(1 << 53)),
             letsGoOfList: reader.bool("whole") ?? false)
-        if body.letsGoOfList, body.scope != .all(.remote) {
+        if decision.letsGoOfList, decision.scope != .all(.remote) {
             reader.faults.refused("/whole", "drops the whole atomic list, so it is possible with choice remote alone")
         }
         try reader.finish()
-        return body
+        return decision
     }
 
-    private static func readFields(_ json: JSON, _ reader: inout BodyReader) -> [String: Choice] {
+    private static func readFields(_ json: JSON, _ reader: inout BodyReader) -> [String: ConflictDecision.Choice] {
         guard let object = json.object else {
             reader.faults.wrong("/fields", "an object", json)
             return [:]
         }
         if object.isEmpty { reader.faults.refused("/fields", "must name the fields that are decided") }
-        var choices: [String: Choice] = [:]
+        var choices: [String: ConflictDecision.Choice] = [:]
         for member in object.members {
             let name = member.name.text
             let pointer = "/fields/" + BodyFaults.escaped(name)
@@ -89,25 +59,25 @@ package struct ResolveBody: Hashable, Sendable {
         return choices
     }
 
-    package var bytes: [UInt8] {
+    package static func bytes(_ decision: ConflictDecision) -> [UInt8] {
         var writer = JSONWriter()
         writer.object { writer in
-            switch scope {
-            case .all(let choice): writer.member("choice", ResolveBody.json(choice))
+            switch decision.scope {
+            case .all(let choice): writer.member("choice", json(choice))
             case .fields(let fields):
                 var object: JSONObject = [:]
-                for (name, choice) in fields.sorted(by: { $0.key < $1.key }) { object[name] = ResolveBody.json(choice) }
+                for (name, choice) in fields.sorted(by: { $0.key < $1.key }) { object[name] = json(choice) }
                 writer.member("fields", JSON.object(object))
             }
-            writer.member("comment", comment)
-            writer.member("author", author)
-            writer.member("expect_remote_version", expectedRemoteVersion)
-            if letsGoOfList { writer.member("whole", true) }
+            writer.member("comment", decision.comment)
+            writer.member("author", decision.author)
+            writer.member("expect_remote_version", decision.expectedRemoteVersion)
+            if decision.letsGoOfList { writer.member("whole", true) }
         }
         return writer.bytes
     }
 
-    private static func json(_ choice: Choice) -> JSON {
+    private static func json(_ choice: ConflictDecision.Choice) -> JSON {
         switch choice {
         case .local: "local"
         case .remote: "remote"

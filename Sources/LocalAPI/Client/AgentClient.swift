@@ -79,8 +79,8 @@ package struct AgentClient: Sendable {
         try await call(.conflict(id)) { ConflictItem($0) }
     }
 
-    package func resolve(_ id: ConflictID, _ body: ResolveBody) async throws(AgentError) -> Reply<ResolveAnswer> {
-        try await call(.resolveConflict(id), body: body.bytes) { ResolveAnswer($0) }
+    package func resolve(_ id: ConflictID, _ decision: ConflictDecision) async throws(AgentError) -> Reply<ResolveAnswer> {
+        try await call(.resolveConflict(id), body: ResolveBody.bytes(decision)) { ResolveAnswer($0) }
     }
 
     // MARK: The mirror

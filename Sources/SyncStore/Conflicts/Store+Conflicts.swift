@@ -3,39 +3,6 @@ import SyncSQLite
 
 // Decisions of people about conflicts, and conflicts that end without one.
 
-/// The decision of a person about a conflict.
-package struct ConflictDecision: Hashable, Sendable {
-    package enum Choice: Hashable, Sendable {
-        case local, remote
-        case value(JSON)
-    }
-
-    package enum Scope: Hashable, Sendable {
-        case all(Choice)
-        /// A choice for each disputed field.
-        case fields([String: Choice])
-    }
-
-    package var scope: Scope
-    package var comment: String?
-    /// The version of the hub's side that the person saw. The decision is refused if another version is present now.
-    package var expectedRemoteVersion: Int64?
-    package var author: String?
-    /// Discards the whole atomic list of the disputed change.
-    package var letsGoOfList: Bool
-
-    package init(
-        _ scope: Scope, comment: String? = nil, expectedRemoteVersion: Int64? = nil, author: String? = nil,
-        letsGoOfList: Bool = false
-    ) {
-        self.scope = scope
-        self.letsGoOfList = letsGoOfList
-        self.comment = comment
-        self.expectedRemoteVersion = expectedRemoteVersion
-        self.author = author
-    }
-}
-
 /// The result of a decision.
 package struct ResolvedConflict: Hashable, Sendable {
     /// `resolving` until the hub has accepted the decision, then `resolved`.

@@ -96,8 +96,9 @@ struct ConflictsCommand: ParsableCommand {
         }
 
         func run(_ session: Session) async throws -> Int32 {
-            let body = ResolveBody(try scope(), comment: comment, author: author, expectedRemoteVersion: expect, letsGoOfList: whole)
-            let reply = try await session.client.resolve(id, body)
+            let decision = ConflictDecision(
+                try scope(), comment: comment, author: author, expectedRemoteVersion: expect, letsGoOfList: whole)
+            let reply = try await session.client.resolve(id, decision)
             if session.isJSON {
                 Output.json(reply.body)
             } else {
@@ -107,10 +108,10 @@ struct ConflictsCommand: ParsableCommand {
             return 0
         }
 
-        private func scope() throws -> ResolveBody.Scope {
+        private func scope() throws -> ConflictDecision.Scope {
             if local { return .all(.local) }
             if remote { return .all(.remote) }
-            var choices: [String: ResolveBody.Choice] = [:]
+            var choices: [String: ConflictDecision.Choice] = [:]
             for text in field {
                 let (name, word) = try Resolve.split(text, "--field")
                 guard word == "local" || word == "remote" else {
