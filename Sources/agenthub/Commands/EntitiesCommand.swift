@@ -46,7 +46,7 @@ struct CheckEntities: ParsableCommand {
     }
 
     private static func json(_ error: ConfigurationError) -> JSON {
-        return [
+        [
             "file": .string(error.file), "line": .int(Int64(error.line)), "column": .int(Int64(error.column)), "key": .string(error.key),
             "problem": .string(error.problem), "expected": .optional(error.expected), "did_you_mean": .optional(error.nearest),
         ]
