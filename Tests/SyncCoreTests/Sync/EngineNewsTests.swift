@@ -420,6 +420,48 @@ struct EngineNewsTests {
         #expect(!rig.reports.contains { if case .hubWentBack = $0 { true } else { false } })
     }
 
+    @Test(
+        "An answer on its way is given up after a push without a verdict: it may contain what was pushed, and the hub may want no request",
+        arguments: [true, false])
+    func unsettled(_ isBroken: Bool) {
+        var rig = Self.waiting()
+        rig.handle(.enqueued(.normal))
+        rig.begin()
+        rig.stored(.batch(nil, retryAt: nil))
+        rig.stored(.batch(Rig.batch(1...1), retryAt: nil))
+        #expect(rig.asked == "push")
+        rig.newsBegin()
+        if isBroken { rig.fail(.broken) } else { rig.answer(Rig.problem(503, "overloaded", retryAfter: "600")) }
+        if rig.asked == "remember" { rig.stored(.done) }
+        #expect(rig.engine.cycle == nil && rig.waitingPull == nil && !rig.engine.isWaitingForNews)
+        if isBroken {
+            rig.begin()
+            #expect(rig.asked == "loadInFlight")
+        } else {
+            rig.pass(.seconds(500))
+            #expect(rig.asked == nil)
+        }
+    }
+
+    @Test("After a push that has used the last request of this device, an answer on its way begins no cycle that sends more")
+    func noneLeft() {
+        var rig = Self.waiting()
+        rig.handle(.enqueued(.normal))
+        rig.begin()
+        rig.stored(.batch(nil, retryAt: nil))
+        let batch = Rig.batch(1...1)
+        rig.stored(.batch(batch, retryAt: nil))
+        rig.newsBegin()
+        var response = Rig.push(Rig.accepted(batch))
+        response.headers["RateLimit"] = "r=0;t=40"
+        rig.answer(response)
+        rig.stored(.resultsApplied(Rig.summary(done: 1), next: nil))
+        rig.keepHouse()
+        #expect(rig.waitingPull == nil)
+        rig.pass(.seconds(30))
+        #expect(rig.asked == nil)
+    }
+
     @Test("When the answer breaks off, the sync that awaits it begins")
     func arrivalBreaks() {
         var rig = Self.arriving()

@@ -54,6 +54,8 @@ package struct NewsWait: Hashable, Sendable {
     var isLoading: Bool { step == .loading }
     var isWaiting: Bool { running != nil }
     var isArriving: Bool { running?.isArriving ?? false }
+    /// The last cycle has reached its end, so nothing is in flight.
+    var isProven: Bool { !owesCycle }
     var running: Running? { if case .waiting(let running) = step { running } else { nil } }
 
     /// Returns whether a wait may begin, as far as earlier ones decide that.

@@ -16,16 +16,22 @@ extension SyncState {
     /// A requested cycle that reads begins after the answer that is on its way, because beside it the same records would come twice.
     var awaitsNews: Bool { news.isArriving && nextCycle.request.map { $0.scope != .push } ?? false }
 
-    /// Ends the waiting pull where none may be waiting any more, or its answer is lost. An answer that is on its way may arrive, like that
-    /// of any other call.
+    /// Ends the waiting pull where none may be waiting any more, or its answer is lost.
     mutating func checkWait() {
         guard let running = news.running else { return }
         if running.lostAt <= now.instant {
             endWait()
             cut(after: .seconds(Int64(news.seconds)))
-        } else if !mayWaitForNews, !(running.isArriving && conditions.hasLink) {
+        } else if !mayWaitForNews, !mayArrive(running) {
             endWait()
         }
+    }
+
+    /// An answer that is on its way may arrive, like that of any other call. After a cycle that did not reach its end, mutations may be in
+    /// flight, and nothing is pulled before they are settled: the answer may contain them already. The cycle of the answer also sends, so
+    /// there is none where the hub wants silence.
+    private func mayArrive(_ running: NewsWait.Running) -> Bool {
+        running.isArriving && conditions.hasLink && !pressure.hasNoRequestsLeft && (cycle != nil || news.isProven)
     }
 
     /// Gives the waiting pull up. Its answer is not used, should it come.
