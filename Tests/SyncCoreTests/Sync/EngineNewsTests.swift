@@ -420,6 +420,22 @@ struct EngineNewsTests {
         #expect(!rig.reports.contains { if case .hubWentBack = $0 { true } else { false } })
     }
 
+    @Test("An answer that comes after that to a push, and is newer, tells how far the hub is")
+    func overtakenButNewer() {
+        var rig = Self.waiting()
+        rig.handle(.enqueued(.normal))
+        rig.begin()
+        rig.stored(.batch(nil, retryAt: nil))
+        let batch = Rig.batch(1...1)
+        rig.stored(.batch(batch, retryAt: nil))
+        rig.answer(Rig.push(Rig.accepted(batch), head: 11))
+        rig.stored(.resultsApplied(Rig.summary(done: 1), next: nil))
+        rig.keepHouse()
+        rig.waited(Rig.pull([Rig.page(Rig.works, cursor: "c2", records: [Rig.record("w-2", version: 12)])], head: 12), after: .seconds(30))
+        rig.idleEnd()
+        #expect(rig.engine.isCaughtUp)
+    }
+
     @Test(
         "An answer on its way is given up after a push without a verdict: it may contain what was pushed, and the hub may want no request",
         arguments: [true, false])

@@ -75,9 +75,10 @@ package struct HubView: Hashable, Sendable {
 
     // MARK: Heads
 
-    mutating func record(_ facts: HubHeaders, at now: Instant) {
-        if let head = facts.head { recordHead(head, at: now) }
-        if let seq = facts.deviceSeq { deviceSeq = seq }
+    /// - Parameter isOvertaken: The answer may be older than others before it, so only higher numbers are news.
+    mutating func record(_ facts: HubHeaders, isOvertaken: Bool, at now: Instant) {
+        if let head = facts.head, !isOvertaken || self.head.map({ $0 < head }) ?? true { recordHead(head, at: now) }
+        if let seq = facts.deviceSeq { deviceSeq = isOvertaken ? max(deviceSeq, seq) : seq }
     }
 
     mutating func recordHead(_ head: Int64, at now: Instant) {

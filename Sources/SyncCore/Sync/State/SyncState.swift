@@ -139,7 +139,7 @@ struct SyncState: Sendable {
             let systemTime = wallIsSynchronised ? now.wall : nil
             report(hub.recordTime(time, sent: sent, received: now.instant, systemTime: systemTime))
         }
-        if !calls.isOvertaken { hub.record(facts, at: now.instant) }
+        hub.record(facts, isOvertaken: calls.isOvertaken, at: now.instant)
         if let mark = facts.shareMark { recordShare(mark) }
     }
 
