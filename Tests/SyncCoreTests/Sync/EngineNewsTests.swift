@@ -420,6 +420,31 @@ struct EngineNewsTests {
         #expect(!rig.reports.contains { if case .hubWentBack = $0 { true } else { false } })
     }
 
+    @Test("A conflict beside an answer that is on its way is read with it, and then the changes that it held back are pushed")
+    func conflictWhileArriving() {
+        for request in [nil, SyncRequest(scope: .push)] {
+            var rig = Self.waiting()
+            rig.handle(request.map { .requested($0) } ?? .enqueued(.normal))
+            rig.begin()
+            rig.stored(.batch(nil, retryAt: nil))
+            let batch = Rig.batch(1...1)
+            rig.stored(.batch(batch, retryAt: nil))
+            rig.newsBegin()
+            rig.answer(Rig.push([PushResult(key: batch.mutations[0].key, verdict: .conflict(fields: ["a"], current: .absent))]))
+            rig.stored(.resultsApplied(Rig.summary(conflicted: [Rig.works]), next: nil))
+            #expect(rig.asked == "claim")
+            rig.stored(.batch(nil, retryAt: nil))
+            rig.keepHouse()
+            #expect(rig.outcome?.interruption == .newsArriving)
+            rig.waited(Self.news, after: .seconds(12))
+            rig.stored(.pullApplied(PullSummary()))
+            #expect(rig.asked == "claim")
+            rig.stored(.batch(nil, retryAt: nil))
+            rig.readOn("c2")
+            #expect(rig.asked == "claim")
+        }
+    }
+
     @Test("An answer that comes after that to a push, and is newer, tells how far the hub is")
     func overtakenButNewer() {
         var rig = Self.waiting()

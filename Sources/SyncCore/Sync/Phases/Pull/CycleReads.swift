@@ -181,7 +181,9 @@ struct CycleReads: Hashable, Sendable {
     /// Leaves the read to the next cycle, because the answer to the pull that waited is on its way, and would be fetched twice.
     mutating func readAfterNews(_ state: inout SyncState) -> NextRead {
         hasMissedStreams = true
-        let request = state.cycle?.outcome.request ?? SyncRequest(scope: .pull)
+        // A read for conflicts, or for other scopes, needs no request, or one to push. What it frees is pushed after it.
+        var request = state.cycle?.outcome.request ?? SyncRequest()
+        if request.scope == .push { request.scope = .all }
         state.cycle?.outcome.interruption = .newsArriving
         state.nextCycle.add(request)
         state.trigger(.requested(isForced: request.isForced))
