@@ -127,7 +127,7 @@ extension Agent {
         }
         fetchConfigIfOffered()
         switch outcome.interruption {
-        case .schemasChanged, .newsArriving: cycleWaiters.goOn(after: outcome.session)
+        case .schemasChanged, .newsArriving, .readOwed: cycleWaiters.goOn(after: outcome.session)
         case .schemasOffered where outcome.error == nil && offers.isFetching: interruptedCycles.append(outcome)
         case .schemasOffered, nil: answerCycleWaiters(outcome)
         }

@@ -167,6 +167,8 @@ package struct CycleOutcome: Hashable, Sendable {
         /// The answer to the pull that waited for news is on its way. The next cycle begins with it, reads what came after it, and serves
         /// the request of this one.
         case newsArriving
+        /// It had no time or requests left for the read that it owes. The next cycle serves its request.
+        case readOwed
     }
 
     package init(session: String, request: SyncRequest? = nil) {

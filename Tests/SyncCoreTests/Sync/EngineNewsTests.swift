@@ -350,6 +350,23 @@ struct EngineNewsTests {
         #expect(rig.engine.isCaughtUp)
     }
 
+    @Test("Where the push after the answer takes all of the cycle's time, the next cycle reads what the sync asked for")
+    func longPushAfterAnswer() {
+        var rig = Self.arriving()
+        rig.handle(.requested(SyncRequest()))
+        rig.waited(Self.news, after: .seconds(1))
+        rig.stored(.pullApplied(PullSummary()))
+        let batch = Rig.batch(1...1)
+        rig.stored(.batch(batch, retryAt: nil))
+        rig.answer(Rig.push(Rig.accepted(batch, from: 12), head: 12), after: .seconds(26))
+        rig.stored(.resultsApplied(Rig.summary(done: 1), next: nil))
+        if rig.asked == "housekeep" { rig.stored(.housekept(more: false)) }
+        if rig.asked == "remember" { rig.stored(.done) }
+        #expect(rig.outcome?.interruption == .readOwed && rig.engine.cycle != nil)
+        for _ in 0..<2 where rig.asked == "loadInFlight" { rig.stored(.batch(nil, retryAt: nil)) }
+        #expect(rig.asked == "loadStreams")
+    }
+
     @Test("A sync that only sends does not wait for the answer that is on its way, nor does a change of an app")
     func pushWhileArriving() {
         for event in [SyncEvent.requested(SyncRequest(scope: .push)), .enqueued(.critical)] {

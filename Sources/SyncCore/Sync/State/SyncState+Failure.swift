@@ -140,6 +140,11 @@ extension SyncState {
             trigger(.spread(until: next))
         }
         trigger(.again(at: next))
+        if cycle?.owesPull == true, let request = cycle?.outcome.request {
+            // Its callers are to see what others wrote before they asked.
+            cycle?.outcome.interruption = .readOwed
+            nextCycle.add(request)
+        }
         return .keepHouse
     }
 
