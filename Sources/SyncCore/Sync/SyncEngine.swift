@@ -257,7 +257,8 @@ package struct SyncEngine: Sendable {
     }
 
     private mutating func pullOrPush() -> (CyclePhase?, NextPhase) {
-        if state.nextCycle.pushesFirst || state.pushesBeforeReading() {
+        // A cycle that only pulls has nothing to push first: that is left to the next one.
+        if state.cycle?.scope != .pull, state.nextCycle.pushesFirst || state.pushesBeforeReading() {
             state.nextCycle.hasPushedFirst()
             return (nil, .push)
         }

@@ -237,6 +237,23 @@ struct EngineBreakerTests {
         #expect(before.duration(to: rig.instant) == .seconds(4))
     }
 
+    @Test("Where the pull has used the last request, the push is next, but a request for a pull alone pulls")
+    func pullAlone() {
+        var rig = Rig.settled()
+        rig.handle(.requested(SyncRequest()))
+        rig.stored(.batch(nil, retryAt: nil))
+        rig.stored(.streams([Rig.position(Rig.works)]))
+        var response = Rig.pull()
+        response.headers["RateLimit"] = "r=0;t=60"
+        rig.answer(response)
+        rig.stored(.pullApplied(PullSummary()))
+        rig.keepHouse()
+        rig.handle(.requested(SyncRequest(scope: .pull)))
+        rig.begin()
+        rig.stored(.batch(nil, retryAt: nil))
+        #expect(rig.asked == "loadStreams")
+    }
+
     @Test("A hub that allows one request a minute gets pulls and pushes in turn")
     func inTurn() {
         var rig = Rig.settled()
