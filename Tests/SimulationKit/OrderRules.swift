@@ -103,6 +103,18 @@ extension Program {
         return program
     }
 
+    /// A program whose second device writes a field that people decide, and then deletes the record. The first device writes the field too.
+    package static func disputedBeforeDeletion(pullsFirst: Bool) -> Program {
+        var program = Program(seed: 1, for: .ways)
+        program.rules.fields["m"] = .manual
+        program.rules.onDeleted = .manual
+        (program.isShared, program.pullsFirst, program.untrusted, program.later) = (true, pullsFirst, nil, [])
+        program.steps = [
+            [Step(act: .set("m"), at: 10), Step(act: .set("s"), at: 20)], [Step(act: .set("m"), at: 30), Step(act: .delete, at: 40)],
+        ]
+        return program
+    }
+
     /// A program that one test of ``OrderRules`` runs.
     package static func overwritten(pullsFirst: Bool) -> Program {
         var program = Program(seed: 1, for: .order)

@@ -51,7 +51,7 @@ package struct WayRules {
             if value(straight) != value(other) { faults.append(word) }
         }
         compare("the document", \.document)
-        compare("what people are asked", \.disputes)
+        compare("what people are asked", asked)
         // The changes that wait behind a dispute depend on those that were sent before it.
         if !isOpen { compare("what apps see", \.views) }
         if way.hasSameRequests {
@@ -63,5 +63,15 @@ package struct WayRules {
             compare("whether changes are refused") { $0.refusals.map(\.isEmpty) }
         }
         return faults
+    }
+
+    /// The disputes by device. A device that pulls first asks about a deletion together with the change before it. A device that pushes
+    /// first asks about the change, and about the deletion after the decision (PROTOCOL C7).
+    private func asked(_ outcome: ProgramWorld.Outcome) -> [Set<String>] {
+        if way.hasSameRequests { return outcome.disputes }
+        return zip(outcome.disputes, program.steps).map { fields, steps in
+            let waits = steps.last?.act == .delete && fields.contains { $0 != RuleModel.wholeRecord }
+            return waits ? fields.subtracting([RuleModel.wholeRecord]) : fields
+        }
     }
 }

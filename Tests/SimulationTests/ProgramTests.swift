@@ -130,6 +130,18 @@ struct ProgramTests {
         }
     }
 
+    /// B's people are asked about the field and about the deletion. Both questions come at once where B pulls first. Otherwise the second
+    /// one comes after the decision about the first one.
+    @Test("A deletion behind a change in dispute is asked about at once or later, and ends alike", arguments: Way.allCases)
+    func disputedBeforeDeletion(_ way: Way) throws {
+        for pullsFirst in [false, true] {
+            let program = Program.disputedBeforeDeletion(pullsFirst: pullsFirst)
+            let outcome = try ProgramWorld(program, coalesces: false, way: way).run(first: 0)
+            #expect(outcome.disputes[0].isEmpty && outcome.disputes[1].contains("m"), "\(outcome.text)")
+            #expect(outcome.document?["m"] == "0-0" && outcome.decided == nil, "\(outcome.text)")
+        }
+    }
+
     /// With `update_wins`: B writes a field; A, which has not seen it, writes over it with a later time and then deletes the record.
     /// A has still not seen B's change, so the deletion gives way, as it does when A is first.
     @Test("A deletion gives way to a change that its author wrote over without having seen it")
