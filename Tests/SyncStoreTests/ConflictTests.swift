@@ -471,6 +471,31 @@ struct ConflictTests {
         #expect(try agent.store.verify() == [])
     }
 
+    // Fault: its conflict ended as arrived when the other decision was made, before the hub had either of them.
+    @Test("A decision that another one carries arrives with that")
+    func carriedDecision() throws {
+        var audit = EntityRules()
+        audit.fields = ["finding": .manual, "grade": .manual]
+        let agent = try TestAgent(rules: RuleBook([EntityName(trusted: "audit"): audit]))
+        try agent.pull([("a", 5, ["finding": "pass", "grade": 1])])
+        try agent.update("a", ["finding": "fail"])
+        try agent.update("a", ["grade": 2])
+        try agent.pull([("a", 7, ["finding": "flagged", "grade": 3])])
+        let first = try #require(try Self.resolve(agent, .all(.local), id: 2).mutation)
+        try agent.pull([], deleted: [("a", 9)])
+        let second = try #require(try Self.resolve(agent, .all(.local)).mutation)
+        #expect(try agent.state(first) == .coalesced)
+        let waiting = try #require(try agent.store.reads.conflict(2))
+        #expect(waiting.state == "resolving" && waiting.into == second)
+        #expect(try agent.claim().map(\.key) == [second])
+        try agent.answer(.accepted(second, 10))
+        for number: Int64 in [1, 2] {
+            let closed = try #require(try agent.store.reads.conflict(number))
+            #expect(closed.state == "resolved" && closed.into == second && closed.history.last?.object?["event"] == "arrived")
+        }
+        #expect(try agent.store.verify() == [])
+    }
+
     @Test("The decision also carries the mutation's undisputed changes", arguments: [ConflictDecision.Choice.local, .remote])
     func decisionCarriesTheUndisputedChanges(_ choice: ConflictDecision.Choice) throws {
         let (agent, _) = try Self.disputed(["finding": "fail", "note": "new", "visits": 4])

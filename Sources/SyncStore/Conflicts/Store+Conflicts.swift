@@ -348,7 +348,7 @@ extension Store {
     }
 
     /// Closes conflicts whose decision the hub has accepted, or whose decision has ended in another way. The history says which. A decision
-    /// that was retried goes on under the key of the retry.
+    /// that was retried goes on under the key of the retry, and one that another decision carries under the key of that.
     func closeAnswered() throws(StoreError) {
         let answered = try database.all(
             """
@@ -360,7 +360,7 @@ extension Store {
             var conflict = found
             var end: OutboxRow?
             if let into = found.into { end = try outboxRow(into) }
-            while let row = end, row.state == .resolved, let next = row.replacement { end = try outboxRow(next) }
+            while let row = end, let next = row.replacement { end = try outboxRow(next) }
             if let end, !end.state.isTerminal, end.state != .conflicted {
                 conflict.into = end.seq
                 try conflict.update(in: database)
