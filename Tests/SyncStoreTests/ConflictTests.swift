@@ -786,6 +786,26 @@ struct ConflictTests {
         #expect(try agent.store.verify() == [])
     }
 
+    // Fault: the decision brought back the fields of the edit alone, because the record was never in the mirror.
+    @Test("An edit behind a creation that the hub has accepted, and another device deleted since, leaves the whole record as well")
+    func deletedBehindACreation() throws {
+        let agent = try TestAgent(rules: Self.rules)
+        let made = try agent.create("a", ["note": "mine"]).key
+        let edit = try agent.update("a", ["finding": "fail"]).key
+        #expect(try agent.claim(1).map(\.key) == [made])
+        try agent.pull([], deleted: [("a", 7)])
+        try agent.answer(.duplicate(made, .accepted, .deleted(version: 7)))
+        #expect(try agent.claim().map(\.key) == [edit])
+        try agent.answer(.conflict(edit, ["$delete"], .deleted(version: 7)))
+        #expect(try agent.document("a") == ["note": "mine", "finding": "fail"])
+        try Self.resolve(agent, .all(.local))
+        let sent = try #require(try agent.claim().first)
+        #expect(sent.action == .create && sent.baseVersion == 7)
+        #expect(try JSONReader.read(sent.data ?? "").object == ["note": "mine", "finding": "fail"])
+        #expect(try JSONReader.read(sent.base ?? "").object == ["note": "mine"])
+        #expect(try agent.store.verify() == [])
+    }
+
     @Test("A restored change adds to a record that was created anew since, where the rule adds up, and gives way elsewhere")
     func restoredChangeAddsToANewRecord() throws {
         let agent = try Self.agent()

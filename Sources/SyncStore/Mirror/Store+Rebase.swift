@@ -108,8 +108,8 @@ extension Store {
         addAsked(asked)
         for content in own { addExpected(by: content) }
         var hasDeleted = false
-        // A create of this device that the hub has still to decide about.
-        var hasSentCreate = false
+        // The document that a create of this device makes which the hub has still to decide about.
+        var made: JSONObject?
         try eachOpenMutation(of: rid) { open throws(StoreError) in
             guard let content = open.payload?.content(under: rules), var payload = open.payload else { return true }
             // The rejection of its atomic list may have ended it meanwhile.
@@ -122,14 +122,14 @@ extension Store {
             let isForHub =
                 switch content.action {
                 case .create: false
-                case .update: hasSentCreate && remote.record == nil
+                case .update: made != nil && remote.record == nil
                 case .delete: canGiveWay && (hasSent || hasReturned && payload.baseVersion < before.baseVersion)
                 }
             let isFree = open.row.state == .pending && !open.row.isSent && !isBlind && before.stub == nil && !isForHub
             // Contests compare the time at which the mutation was made, which may be known by now.
             if isFree { try dateAnew(&payload) }
             var hasFallen = false
-            if content.action == .create { hasSentCreate = !isFree }
+            if content.action == .create { made = isFree ? nil : Fold.apply(content, to: nil) }
             if hasDeleted {
                 // The local deletion leaves nothing of the record, so later mutations are based on that.
                 if isFree, remote.record == nil { try rewrite(payload, content, restingOn: remote.version) }
@@ -143,8 +143,12 @@ extension Store {
                 // Frozen: the hub decides about it. It may have it already, or is to find what its author had not seen.
                 addExpected(by: content)
                 addOverwritten(by: content)
-                if remote.record == nil, content.action == .update, let document = base.known {
-                    try keepDeleted(document, for: open.row.seq, content)
+                if remote.record == nil, content.action == .update {
+                    // The hub may have made the record before it was deleted there.
+                    var seen = made
+                    // The base of an older history contains the changes that are offered again, and they are based on less than that.
+                    if let document = base.known { seen = try withoutRequeued(before, document, from: open.row.seq, rules) }
+                    if let seen { try keepDeleted(seen, for: open.row.seq, content) }
                 }
             } else {
                 let outcome = Rebase.decide(local(payload, content), against: hubSide, rules: rules)

@@ -325,10 +325,13 @@ extension Store {
         var known = base.known
         var isKnown = base.isReadable && payload.baseVersion >= before.baseVersion
         if remote.record == nil {
-            // A pull may have brought the deletion before this verdict.
-            if known == nil, let kept = try keptDeleted(for: row.seq) { (known, isKnown) = (kept, true) }
-            // The base is sent only with content that is made again.
-            known = try known.map { document throws(StoreError) in try withoutRequeued(before, document, from: row.seq, rules) }
+            if let document = known {
+                // The base is sent only with content that is made again.
+                known = try withoutRequeued(before, document, from: row.seq, rules)
+            } else if let kept = try keptDeleted(for: row.seq) {
+                // A pull has brought the deletion before this verdict.
+                (known, isKnown) = (kept, true)
+            }
         } else if !isKnown, let seen = try seen(by: payload, of: rid, pass) {
             (known, isKnown) = (seen, true)
         }
