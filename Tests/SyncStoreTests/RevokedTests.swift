@@ -375,6 +375,22 @@ struct RevokedTests {
 
     // MARK: - Traces
 
+    // Fault: the document stayed beside the change until a person gave that up.
+    @Test("The document of a record that a listing leaves out stays with a change under way until the hub has decided, and no longer")
+    func documentForAVerdict() throws {
+        let agent = try TestAgent(rules: ConflictTests.rules)
+        try agent.pull([("a", 5, ["finding": "pass", "note": "hubs-secret"])])
+        let key = try agent.update("a", ["finding": "fail"]).key
+        _ = try agent.claim()
+        try agent.store.restartStreams([Self.audit], at: agent.now)
+        _ = try agent.store.applySnapshot(page(["b"]), at: agent.now)
+        func kept() throws -> Int64? { try agent.database.number("SELECT count(*) FROM undo_value WHERE before LIKE '%hubs-secret%'") }
+        #expect(try agent.view("a") == nil && kept() == 1)
+        try agent.answer(PushResult(key: key, verdict: .rejected(Problem("forbidden", status: 403, detail: "no"), current: nil)))
+        #expect(try agent.state(key) == .rejected && kept() == 0)
+        #expect(try agent.store.verify() == [])
+    }
+
     // Fault: the content is only marked as free, and stays readable in the file or beside the record.
     @Test("Nothing of the hub's content is left in the file, and the author's own work is", arguments: [40, 300])
     func overwritten(_ size: Int) throws {

@@ -32,6 +32,8 @@ package struct EarlierValues: Hashable, Sendable {
         self.document = self.document ?? document
     }
 
+    package mutating func forgetDocument() { document = nil }
+
     package init?(_ json: JSON) {
         guard let object = json.object else { return nil }
         fields = object["was"]?.object ?? [:]

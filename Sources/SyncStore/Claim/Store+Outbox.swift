@@ -31,6 +31,7 @@ extension Store {
         ledger.move(from: row.ledgerGroup, to: state)
         journal.add(.mutation(state), row.seq)
         addTieEnd(row, now: state)
+        if state == .rejected || state == .discarded, row.rid != nil { try forgetDeleted(for: row.seq) }
     }
 
     /// Gives a mutation its final state.

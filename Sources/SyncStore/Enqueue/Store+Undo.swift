@@ -41,6 +41,14 @@ extension Store {
         try earlierValues(of: seq)?.document
     }
 
+    /// Forgets that document where no person will be asked any more, or the mutation itself carries it. A listing does not always tell a
+    /// deleted record from one that has left the share, and the document of that one must not stay beside a refused change.
+    func forgetDeleted(for seq: Int64) throws(StoreError) {
+        guard var values = try earlierValues(of: seq), values.document != nil, try action(of: seq) != .delete else { return }
+        values.forgetDocument()
+        try keep(values, for: seq)
+    }
+
     private func keep(_ values: EarlierValues, for seq: Int64) throws(StoreError) {
         try database.run(
             "INSERT INTO undo_value (seq, before) VALUES (?, ?) ON CONFLICT DO UPDATE SET before = excluded.before", .int(seq),

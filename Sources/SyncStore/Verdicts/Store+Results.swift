@@ -360,6 +360,7 @@ extension Store {
         }
         let sides = sides(kind, disputed, payload, content, known: hubSide.known, remote, isKnown: hubSide.isKnown)
         try rewrite(payload, outcome.content, restingOn: remote.version)
+        try forgetDeleted(for: row.seq)
         try openConflict(row, kind, sides, remoteVersion: remote.version, seen: payload.baseVersion)
     }
 
