@@ -872,6 +872,25 @@ struct ConflictTests {
         #expect(try agent.store.verify() == [])
     }
 
+    // Fault: it got the time of the decision, because the change had been sent without one.
+    @Test("What no person has decided keeps its time, also where that is known only since the change was sent")
+    func restIsDated() throws {
+        let agent = try TestAgent(rules: Self.rules) { $0.clockTrust = .unsynced }
+        try agent.pull([("a", 5, ["finding": "pass", "note": "old"])])
+        let key = try agent.update("a", ["finding": "fail", "note": "new"]).key
+        #expect(try agent.claim().map(\.clock) == [.unsynced])
+        agent.wait(.seconds(60))
+        let truth: Int64 = 1_795_216_800_000
+        try agent.store.learn(ClockAnchor(difference: truth - agent.now.instant.nanoseconds / 1_000_000, error: .zero), at: agent.now)
+        try agent.answer(.conflict(key, ["finding"], .record(HubRecord(version: 7, data: ["finding": "flagged", "note": "old"]))))
+        try Self.resolve(agent, .all(.local))
+        let sent = try #require(try agent.claim().first)
+        let dates = try #require(try JSONReader.read(sent.fieldHLC ?? "{}").object)
+        #expect(sent.clock == .synced && dates.names == ["note"])
+        #expect(dates["note"]?.text.flatMap { HybridTime($0) }.map { Int64($0.milliseconds) } == truth - 60_000)
+        #expect(try agent.store.verify() == [])
+    }
+
     @Test("A change restored over a record that was created anew shows the base from before the deletion")
     func restoredChangeShowsTheBaseBeforeTheDeletion() throws {
         let agent = try Self.agent()

@@ -111,7 +111,9 @@ extension Store {
         var newer = Payload(MutationContent(.update))
         newer.clock = trustedWall == nil ? .unsynced : .synced
         newer.bid = try currentBoot()
-        for payload in payloads {
+        for var payload in payloads {
+            // It may have been sent before its time was known.
+            if newer.clock == .synced { _ = try date(&payload) }
             guard let content = payload.content(under: rules), let whole = stampOfParts(payload, in: newer) else { continue }
             for field in Set(content.fields.map { JSONString($0) }).intersection(kept) {
                 let stamp = content.stamps[field] ?? whole

@@ -62,12 +62,22 @@ extension Store {
     ///
     /// - Precondition: It was never sent.
     func dateAnew(_ payload: inout Payload) throws(StoreError) {
-        guard payload.clock == .unsynced || isAhead(payload.hlc), let anchor = try anchor(ofBoot: payload.bid) else { return }
+        guard let time = try date(&payload) else { return }
+        try rewrite(payload)
+        // The next stamp is later than this one.
+        if let wall = trustedWall { clock.observe(time, now: wall) }
+    }
+
+    /// Dates a copy of such a mutation, which may have been sent.
+    ///
+    /// - Returns: `nil` where it stays as it is.
+    func date(_ payload: inout Payload) throws(StoreError) -> HybridTime? {
+        guard payload.clock == .unsynced || isAhead(payload.hlc), let anchor = try anchor(ofBoot: payload.bid) else { return nil }
         let made = anchor.wall(at: Instant(nanoseconds: payload.bootMS.saturatingMultiply(1_000_000)))
-        guard made.isPlausible else { return }
+        guard made.isPlausible else { return nil }
         let time = HybridTime(milliseconds: UInt64(clamping: made.milliseconds), counter: 0, node: clock.last.node)
         // The anchor of an earlier boot may itself come from a wrong clock.
-        if let wall = trustedWall, HybridClock.isAhead(time, of: wall) { return }
+        if let wall = trustedWall, HybridClock.isAhead(time, of: wall) { return nil }
         if payload.clock == .unsynced {
             payload.dateParts { part in
                 let made = anchor.wall(at: Instant(nanoseconds: Int64(clamping: part.milliseconds).saturatingMultiply(1_000_000)))
@@ -80,9 +90,7 @@ extension Store {
         payload.hlc = time.description
         payload.clock = .retro
         payload.createdMS = made.milliseconds.asStored
-        try rewrite(payload)
-        // The next stamp is later than this one.
-        if let wall = trustedWall { clock.observe(time, now: wall) }
+        return time
     }
 
     /// The stamp that the rest of an older mutation keeps when an edit is merged into it.
