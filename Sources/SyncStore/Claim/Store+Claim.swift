@@ -134,22 +134,24 @@ extension Store {
         return Batch(mutations: mutations, ackedSeq: try ackedSeq(), maxSentSeq: ledger[.maxSentSeq])
     }
 
-    /// The keys that a mutation replaces: the mutation in its place before, the ones that that one replaced, and carried ones. A restored
-    /// database may hold any of them again, and the hub must know that they are done.
+    /// The keys that a mutation replaces: the mutation in its place before, carried ones, and the ones that each of these replaced. A
+    /// restored database may hold any of them again, and the hub must know that they are done.
     private func superseded(by payload: Payload) throws(StoreError) -> [MutationKey] {
         var keys: [MutationKey] = []
-        var next: Payload? = payload
-        while let present = next, keys.count < Limits.batchMutations {
-            keys += try database.all(
+        var work = [payload]
+        while keys.count < Limits.batchMutations, let present = work.popLast() {
+            let carried = try database.all(
                 """
-                SELECT p.key FROM mutation m JOIN payload p ON p.seq = m.seq
+                SELECT p.* FROM mutation m JOIN payload p ON p.seq = m.seq
                 WHERE m.into_seq = ? AND m.state = 9 AND m.seq < ? ORDER BY m.seq
                 """, .int(present.seq), .int(present.seq)
-            ) { row throws(StoreError) in MutationKey(trusted: row.text(0)) }
-            guard let older = present.supersedes, !older.isEmpty else { break }
+            ) { row throws(StoreError) in Payload(row, at: 0) }
+            keys += carried.map { MutationKey(trusted: $0.key) }
+            // A decision may be among them.
+            work += carried.filter { $0.supersedes != nil }
+            guard let older = present.supersedes, !older.isEmpty else { continue }
             keys.append(MutationKey(trusted: older))
-            next = nil
-            if let seq = UUIDv7.carried(in: older) { next = try self.payload(seq) }
+            if let seq = UUIDv7.carried(in: older), let next = try self.payload(seq) { work.append(next) }
         }
         return Array(keys.prefix(Limits.batchMutationsMax))
     }
