@@ -391,6 +391,28 @@ struct RevokedTests {
         #expect(try agent.store.verify() == [])
     }
 
+    // Fault: the change was to bring the deleted record back, so it kept all of it, and its retry made the record anew.
+    @Test("A change in dispute about a deletion keeps what its author wrote, and nothing else of the record", arguments: [true, false])
+    func disputedDeletion(_ isSent: Bool) throws {
+        let agent = try TestAgent(rules: ConflictTests.rules)
+        try agent.pull([("a", 5, ["finding": "pass", "note": "hubs-secret"])])
+        let key = try agent.update("a", ["finding": "fail"]).key
+        if isSent { _ = try agent.claim() }
+        try agent.pull([], deleted: [("a", 9)])
+        if isSent { try agent.answer(.conflict(key, ["$delete"], .deleted(version: 9))) }
+        #expect(try agent.state(key) == .conflicted)
+        try agent.revoke("a")
+        #expect(try agent.problem(key)?.code == Problem.revoked)
+        #expect(try agent.store.reads.mutation(key, at: agent.now)?.data == #"{"finding":"fail"}"#)
+        #expect(try agent.database.number("SELECT count(*) FROM payload WHERE data || ifnull(base_fields, '') LIKE '%hubs-secret%'") == 0)
+        #expect(StoreError.problem { _ = try agent.retry(key) }?.code == "not-found")
+        #expect(try agent.store.verify() == [])
+        try agent.pull([("a", 12, ["finding": "pass", "note": "new"])])
+        _ = try agent.retry(key)
+        #expect(try agent.claim().map { "\($0.action) \($0.data ?? "")" } == [#"update {"finding":"fail"}"#])
+        #expect(try agent.store.verify() == [])
+    }
+
     // Fault: the content is only marked as free, and stays readable in the file or beside the record.
     @Test("Nothing of the hub's content is left in the file, and the author's own work is", arguments: [40, 300])
     func overwritten(_ size: Int) throws {

@@ -90,6 +90,7 @@ extension Store {
     func eraseTraces(of left: [Int64]) throws(StoreError) {
         let rids = Set(left)
         try eraseSides(of: rids)
+        try eraseBroughtBack(by: rids)
         try eraseEarlierValues(of: rids)
         try eraseLostValues(of: rids)
     }
@@ -103,6 +104,26 @@ extension Store {
             guard var conflict = try conflict(cid) else { continue }
             conflict.forgetRemote()
             try conflict.update(in: database)
+        }
+    }
+
+    /// Takes the rest of the record out of changes that were to bring it back after a deletion. The change is left as its author made it.
+    private func eraseBroughtBack(by rids: Set<Int64>) throws(StoreError) {
+        var found: [Int64] = []
+        try database.each("SELECT seq, rid FROM mutation WHERE state = 3 AND rid IS NOT NULL") { row throws(StoreError) in
+            if rids.contains(row.int(1)) { found.append(row.int(0)) }
+        }
+        for seq in found {
+            guard let payload = try payload(seq) else { continue }
+            let rules = rules[names.entity(payload.eid)] ?? EntityRules()
+            guard let content = payload.content(under: rules), content.action == .create, !content.base.isEmpty else { continue }
+            var change = MutationContent(.update, operations: content.operations, stamps: content.stamps)
+            for member in content.data.members where content.base[member.name.text] != member.value {
+                change.data[member.name.text] = member.value
+                if rules.mergesMembers(of: member.name.text) { change.base[member.name.text] = content.base[member.name.text] }
+            }
+            change.unset = content.base.names.filter { content.data[$0] == nil }
+            try rewrite(payload, change, restingOn: payload.baseVersion)
         }
     }
 
