@@ -80,7 +80,8 @@ package struct SyncEngine: Sendable {
             guard state.memory.pause != nil else { break }
             state.durable.endPause()
             // Otherwise a pull that waits would bring what is new, and a request that comes now would end it.
-            if state.settings.waitsForNews { state.hub.forgetReadHead() }
+            // No pull waits at a backend.
+            if state.settings.waitsForNews, state.settings.dialect.fixedHistory == nil { state.hub.forgetReadHead() }
             state.trigger(.again(at: moment.instant))
         case .conditions(let now): state.conditionsChanged(to: now, hasStarted: hasStarted)
         case .settings(let settings): state.apply(settings)

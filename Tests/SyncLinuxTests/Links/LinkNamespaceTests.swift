@@ -117,10 +117,10 @@ struct LinkNamespaceTests {
             // Stopped, the spy cannot empty its queue.
             space.run("kill -STOP $spy && ip link add up0 type veth peer name peer0")
             space.run("for i in $(seq 200); do echo addr add 10.2.$i.1/24 dev up0; done | ip -batch -")
-            space.run("ip addr flush dev up0 && ip addr add 10.9.9.9/24 dev up0; kill -CONT $spy")
-            let table = try space.wait(for: "the last address") { $0.state(of: "up0") != nil }
+            space.run("ip link add last0 type bridge && kill -CONT $spy")
+            let table = try space.wait(for: "the first link") { $0.state(of: "up0") != nil }
             // The table must not be one from the middle: all links were made before the spy continued.
-            #expect(table.links.first { $0.name == "up0" }?.addresses == ["10.9.9.9"])
+            #expect(table.links.contains { $0.name == "last0" } && table.links.first { $0.name == "up0" }?.addresses.count == 200)
             // The spy may read the question before its queue.
             var asked = 0
             while try space.counts().overruns == 0, asked < 100 { asked += 1 }
