@@ -96,11 +96,7 @@ extension Store {
     }
 
     private func eraseSides(of rids: Set<Int64>) throws(StoreError) {
-        var found: [Int64] = []
-        try database.each("SELECT cid, rid FROM conflict") { row throws(StoreError) in
-            if rids.contains(row.int(1)) { found.append(row.int(0)) }
-        }
-        for cid in found {
+        for cid in try rows("SELECT cid, rid FROM conflict", of: rids) {
             guard var conflict = try conflict(cid) else { continue }
             conflict.forgetRemote()
             try conflict.update(in: database)
@@ -109,11 +105,7 @@ extension Store {
 
     /// Takes the rest of the record out of changes that were to bring it back after a deletion. The change is left as its author made it.
     private func eraseBroughtBack(by rids: Set<Int64>) throws(StoreError) {
-        var found: [Int64] = []
-        try database.each("SELECT seq, rid FROM mutation WHERE state = 3 AND rid IS NOT NULL") { row throws(StoreError) in
-            if rids.contains(row.int(1)) { found.append(row.int(0)) }
-        }
-        for seq in found {
+        for seq in try rows("SELECT seq, rid FROM mutation WHERE state = 3 AND rid IS NOT NULL", of: rids) {
             guard let payload = try payload(seq) else { continue }
             let rules = rules[names.entity(payload.eid)] ?? EntityRules()
             guard let content = payload.content(under: rules), content.action == .create, !content.base.isEmpty else { continue }
@@ -128,12 +120,17 @@ extension Store {
     }
 
     private func eraseEarlierValues(of rids: Set<Int64>) throws(StoreError) {
+        let kept: StaticString = "SELECT u.seq, m.rid FROM undo_value u JOIN mutation m ON m.seq = u.seq WHERE u.before IS NOT NULL"
+        for seq in try rows(kept, of: rids) { try database.run("UPDATE undo_value SET before = NULL WHERE seq = ?", .int(seq)) }
+    }
+
+    /// The numbers in the first column of a statement whose second column is the record, for the rows of some records.
+    private func rows(_ statement: StaticString, of rids: Set<Int64>) throws(StoreError) -> [Int64] {
         var found: [Int64] = []
-        try database.each("SELECT u.seq, m.rid FROM undo_value u JOIN mutation m ON m.seq = u.seq WHERE u.before IS NOT NULL") {
-            row throws(StoreError) in
+        try database.each(statement) { row throws(StoreError) in
             if rids.contains(row.int(1)) { found.append(row.int(0)) }
         }
-        for seq in found { try database.run("UPDATE undo_value SET before = NULL WHERE seq = ?", .int(seq)) }
+        return found
     }
 
     private func eraseLostValues(of rids: Set<Int64>) throws(StoreError) {

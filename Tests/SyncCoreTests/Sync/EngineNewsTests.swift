@@ -324,6 +324,17 @@ struct EngineNewsTests {
         return rig
     }
 
+    /// An engine that pushes one change while a pull waits.
+    private static func pushing(because event: SyncEvent = .enqueued(.normal)) -> (rig: Rig, batch: Batch) {
+        var rig = waiting()
+        rig.handle(event)
+        rig.begin()
+        rig.stored(.batch(nil, retryAt: nil))
+        let batch = Rig.batch(1...1)
+        rig.stored(.batch(batch, retryAt: nil))
+        return (rig, batch)
+    }
+
     @Test(
         "A sync waits for the answer that is on its way, counts it as its own, and then reads what came after it",
         arguments: [SyncRequest(), SyncRequest(isForced: true), SyncRequest(scope: .pull)])
@@ -421,12 +432,7 @@ struct EngineNewsTests {
 
     @Test("An answer that was overtaken by that of a push is used, and is no hub that went back")
     func overtaken() {
-        var rig = Self.waiting()
-        rig.handle(.enqueued(.normal))
-        rig.begin()
-        rig.stored(.batch(nil, retryAt: nil))
-        let batch = Rig.batch(1...1)
-        rig.stored(.batch(batch, retryAt: nil))
+        var (rig, batch) = Self.pushing()
         rig.newsBegin()
         rig.answer(Rig.push(Rig.accepted(batch, from: 12), head: 12))
         rig.stored(.resultsApplied(Rig.summary(done: 1), next: nil))
@@ -440,12 +446,7 @@ struct EngineNewsTests {
     @Test("A conflict beside an answer that is on its way is read with it, and then the changes that it held back are pushed")
     func conflictWhileArriving() {
         for request in [nil, SyncRequest(scope: .push)] {
-            var rig = Self.waiting()
-            rig.handle(request.map { .requested($0) } ?? .enqueued(.normal))
-            rig.begin()
-            rig.stored(.batch(nil, retryAt: nil))
-            let batch = Rig.batch(1...1)
-            rig.stored(.batch(batch, retryAt: nil))
+            var (rig, batch) = Self.pushing(because: request.map { .requested($0) } ?? .enqueued(.normal))
             rig.newsBegin()
             rig.answer(Rig.push([PushResult(key: batch.mutations[0].key, verdict: .conflict(fields: ["a"], current: .absent))]))
             rig.stored(.resultsApplied(Rig.summary(conflicted: [Rig.works]), next: nil))
@@ -464,12 +465,7 @@ struct EngineNewsTests {
 
     @Test("An answer that comes after that to a push, and is newer, tells how far the hub is")
     func overtakenButNewer() {
-        var rig = Self.waiting()
-        rig.handle(.enqueued(.normal))
-        rig.begin()
-        rig.stored(.batch(nil, retryAt: nil))
-        let batch = Rig.batch(1...1)
-        rig.stored(.batch(batch, retryAt: nil))
+        var (rig, batch) = Self.pushing()
         rig.answer(Rig.push(Rig.accepted(batch), head: 11))
         rig.stored(.resultsApplied(Rig.summary(done: 1), next: nil))
         rig.keepHouse()
@@ -482,11 +478,7 @@ struct EngineNewsTests {
         "An answer on its way is given up after a push without a verdict: it may contain what was pushed, and the hub may want no request",
         arguments: [true, false])
     func unsettled(_ isBroken: Bool) {
-        var rig = Self.waiting()
-        rig.handle(.enqueued(.normal))
-        rig.begin()
-        rig.stored(.batch(nil, retryAt: nil))
-        rig.stored(.batch(Rig.batch(1...1), retryAt: nil))
+        var (rig, _) = Self.pushing()
         #expect(rig.asked == "push")
         rig.newsBegin()
         if isBroken { rig.fail(.broken) } else { rig.answer(Rig.problem(503, "overloaded", retryAfter: "600")) }
@@ -503,12 +495,7 @@ struct EngineNewsTests {
 
     @Test("After a push that has used the last request of this device, an answer on its way begins no cycle that sends more")
     func noneLeft() {
-        var rig = Self.waiting()
-        rig.handle(.enqueued(.normal))
-        rig.begin()
-        rig.stored(.batch(nil, retryAt: nil))
-        let batch = Rig.batch(1...1)
-        rig.stored(.batch(batch, retryAt: nil))
+        var (rig, batch) = Self.pushing()
         rig.newsBegin()
         var response = Rig.push(Rig.accepted(batch))
         response.headers["RateLimit"] = "r=0;t=40"
