@@ -293,6 +293,23 @@ struct RescueTests {
         #expect(try store.verify() == [])
     }
 
+    /// Closes the store, and opens it again on a database that was made of what is left of its rows.
+    private static func rescue(_ agent: TestAgent, in folder: TemporaryFolder, losing statements: [String] = []) throws -> StoreRescue {
+        try agent.store.close(at: agent.now)
+        // Nothing may still hold the old connection.
+        agent.database = try EmptyDatabase.copy()
+        agent.store = try Store(agent.database, agent.options, at: agent.now)
+        do {
+            let raw = try RawDatabase(folder.database)
+            for sql in statements { try raw.rows(sql) }
+            try raw.rows("PRAGMA wal_checkpoint(TRUNCATE)")
+        }
+        let rescue = DatabaseRescue(path: folder.database, quarantine: folder.path + "/quarantine", options: agent.options)
+        let result = try rescue.run(reason: "a test", at: agent.now)
+        try agent.reopen(folder.database)
+        return result
+    }
+
     struct Dispute: Sendable, CustomTestStringConvertible {
         let action: NewMutation.Action
         /// The row of the conflict was lost as well.
@@ -321,20 +338,9 @@ struct RescueTests {
         let old = try agent.enqueue(TestAgent.mutation(dispute.action, "a", data)).key
         try agent.pull([("a", 7, ["finding": "flagged", "n": 0])])
         #expect(try agent.state(old) == .conflicted)
-        try agent.store.close(at: agent.now)
-        // Nothing may still hold the old connection.
-        agent.database = try EmptyDatabase.copy()
-        agent.store = try Store(agent.database, agent.options, at: agent.now)
-        do {
-            let raw = try RawDatabase(folder.database)
-            try raw.rows("DELETE FROM record WHERE id = 'a'")
-            if dispute.losesConflict { try raw.rows("DELETE FROM conflict") }
-            try raw.rows("PRAGMA wal_checkpoint(TRUNCATE)")
-        }
-        let rescue = DatabaseRescue(path: folder.database, quarantine: folder.path + "/quarantine", options: agent.options)
-        let result = try rescue.run(reason: "a test", at: agent.now)
+        let result = try Self.rescue(
+            agent, in: folder, losing: ["DELETE FROM record WHERE id = 'a'"] + (dispute.losesConflict ? ["DELETE FROM conflict"] : []))
         #expect(result.mutations == 1 && result.records == 1)
-        try agent.reopen(folder.database)
         if dispute.isListed {
             let page = SnapshotPage(
                 entity: EntityName(trusted: "audit"), startCursor: "c", startVersion: 9,
@@ -357,6 +363,56 @@ struct RescueTests {
         let again = try #require(try agent.conflicts().first)
         try ConflictTests.resolve(agent, .all(.local), id: again.number)
         #expect(try agent.claim().map(\.baseVersion) == [7])
+    }
+
+    /// A lost table beside a change that waits for its file.
+    enum LostBesideFile: String, CaseIterable { case nothing, counter, blob }
+
+    // Fault: the change came back as in flight, so the hub got it before its file.
+    @Test(
+        "A change that waits for its file waits for it again, with all that must not overtake it, unless the file is lost as well",
+        arguments: LostBesideFile.allCases)
+    func gated(_ lost: LostBesideFile) throws {
+        let folder = try TemporaryFolder()
+        let agent = try TestAgent(in: folder)
+        agent.store.gatesBlobs = true
+        let digest = try #require(BlobDigest(bytes: SHA256.hash([1])))
+        let blob = try agent.store.addBlob(
+            digest, size: 1_000, type: "image/jpeg", filename: "a.jpg", by: agent.app, capacity: BlobCapacity(), at: agent.now
+        ).row.id
+        var change = TestAgent.mutation(.create, "a")
+        change.blobs = [["field": "photo", "blob": .string(blob.description)]]
+        let gated = try agent.enqueue(change).key
+        let later = try agent.update("a", ["n": 2]).key
+        var dependent = TestAgent.mutation(.create, "b")
+        dependent.dependsOn = [gated]
+        let tied = try agent.enqueue(dependent).key
+        let list = try agent.list([TestAgent.mutation(.update, "a", ["n": 3]), TestAgent.mutation(.create, "c")]).map(\.key)
+        let behindList = try agent.update("c", ["n": 1]).key
+        let free = try agent.create("free").key
+        let held = [gated, later, tied] + list + [behindList]
+        let result = try Self.rescue(agent, in: folder, losing: lost == .nothing ? [] : ["DELETE FROM \(lost)"])
+        #expect(result.mutations == 7 && result.open == 7)
+        #expect(try agent.store.verify() == [])
+        guard lost != .blob else {
+            // Nothing would end the wait.
+            #expect(try agent.inFlight().map(\.key) == held + [free])
+            return
+        }
+        #expect(try agent.inFlight().map(\.key) == [free])
+        #expect(try agent.states(held) == held.map { _ in "pending" } && agent.blocked(gated) == Deferral(.blobWait))
+        #expect(try agent.claim().isEmpty)
+        // They may have been sent in the lost time.
+        #expect(StoreError.problem { _ = try agent.store.cancel(behindList, at: agent.now) } != nil)
+        try agent.answer(.accepted(free, 50))
+        _ = try agent.store.endUpload(
+            blob, isVerified: true, remoteURL: nil, capacity: BlobCapacity(), note: "{}", at: agent.now)
+        #expect(try agent.store.verify() == [])
+        #expect(try agent.claim(1).map(\.key) == [gated])
+        try agent.answer(.accepted(gated, 60))
+        try agent.drain()
+        #expect(try agent.states(held) == held.map { _ in "done" })
+        #expect(try agent.store.verify() == [])
     }
 
     @Test("A fault that another database would not cure leaves the file alone")

@@ -350,6 +350,30 @@ extension Store {
         try refreshReadiness(of: seq)
     }
 
+    /// Returns mutations to the queue that wait for a file (`blobs.gate: before`), after a rescue has put everything that waited in flight.
+    /// Otherwise the hub would get them before their files. Atomic lists return as a whole, and so does what must not overtake a returned
+    /// mutation. Key and payload stay frozen, so a mutation that did arrive is recognised.
+    func returnGated() throws(StoreError) {
+        guard ledger[.ties] > 0, !options.ablations.contains(.tiesIgnored) else { return }
+        var work = try database.all("SELECT DISTINCT seq FROM tie WHERE on_seq < 0 ORDER BY seq") { row throws(StoreError) in row.int(0) }
+        var returned: [Int64] = []
+        while let seq = work.popLast() {
+            guard let found = try outboxRow(seq), found.state == .inFlight else { continue }
+            for member in try found.group.map(groupMembers) ?? [found] where member.state == .inFlight {
+                try move(member, to: .pending)
+                returned.append(member.seq)
+                work += try tied(to: member.seq)
+                guard let rid = member.rid else { continue }
+                // The next one brings the one behind it.
+                let next = try database.number(
+                    "SELECT seq FROM mutation WHERE rid = ? AND seq > ? AND state < 6 AND state = 1 ORDER BY seq LIMIT 1", .int(rid),
+                    .int(member.seq))
+                if let next { work.append(next) }
+            }
+        }
+        for seq in returned { try refreshReadiness(of: seq) }
+    }
+
     /// Moves the ties of an older mutation to the newer one that replaces it.
     func handOver(from older: Int64, to newer: Int64) throws(StoreError) {
         guard ledger[.ties] > 0 else { return }

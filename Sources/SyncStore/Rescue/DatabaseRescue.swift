@@ -159,7 +159,9 @@ extension Store {
                 }
                 try finish(records)
             }
+            // Those that are returned may have been sent as well.
             try markLostAttempts()
+            try returnGated()
             try markSalvaged()
         }
     }

@@ -4,7 +4,8 @@ import SyncSQLite
 /// Makes a consistent database of rows that were salvaged one by one: incomplete rows are removed, and references between rows agree again.
 /// After that, a ``Store`` can be opened on it.
 ///
-/// - A mutation without an answer may have been sent in the lost time: it is in flight, frozen.
+/// - A mutation without an answer may have been sent in the lost time: it is in flight, frozen. ``Store/returnGated()`` returns those to
+///   the queue that wait for a file.
 /// - A mutation whose narrow row is lost counts as one without an answer.
 /// - A record keeps its document and forgets its version: every version of the hub is newer (-1, "of an unknown history").
 struct SalvagedRows {
@@ -33,6 +34,7 @@ struct SalvagedRows {
         try rebuildRecords()
         try addNarrowRows()
         try addMissingRecords()
+        try dropEndlessTies()
         try freeze()
         try recount()
         let meta = MetaTable(database)
@@ -153,6 +155,16 @@ struct SalvagedRows {
         try row.save(to: database)
     }
 
+    /// Drops ties that nothing would end: those of and to mutations that were lost, and those to files that are lost or at the server.
+    private func dropEndlessTies() throws(StoreError) {
+        try database.execute(
+            """
+            DELETE FROM tie WHERE seq NOT IN (SELECT seq FROM mutation)
+                OR (on_seq > 0 AND on_seq NOT IN (SELECT seq FROM mutation))
+                OR (on_seq < 0 AND NOT EXISTS (SELECT 1 FROM blob WHERE bid = -on_seq AND blob.state <> 1))
+            """)
+    }
+
     /// Freezes open mutations in the order in which they were made, because it is not known which of them were claimed together.
     private func freeze() throws(StoreError) {
         try database.run(
@@ -198,6 +210,7 @@ struct SalvagedRows {
             .saturatingAdd(IdentifierGaps.named)
         ledger[.nextClaim] = max(try highest("SELECT max(claim) FROM mutation") + 1, old[.nextClaim])
         ledger[.maxSentSeq] = max(try highest("SELECT max(seq) FROM mutation WHERE sent = 1"), old[.maxSentSeq])
+        ledger[.ties] = try highest("SELECT count(*) FROM tie")
         // Determined again, from the first mutation on.
         ledger[.ackedSeq] = 0
         ledger[.pruned] = pruned
