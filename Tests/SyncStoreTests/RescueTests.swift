@@ -415,6 +415,46 @@ struct RescueTests {
         #expect(try agent.store.verify() == [])
     }
 
+    // Fault: the values stayed without their change, so they stayed also when the record left the share.
+    @Test("Former values come back with their change, and go with it where it was lost")
+    func formerValues() throws {
+        var rules = EntityRules()
+        rules.declaredUndo = true
+        let folder = try TemporaryFolder()
+        let agent = try TestAgent(in: folder, rules: RuleBook([EntityName(trusted: "audit"): rules]))
+        try agent.pull([("a", 5, ["v": 1, "w": 1]), ("b", 6, ["v": "hubs-secret"])])
+        let kept = try agent.update("a", ["v": 2]).key
+        let lost = try agent.update("b", ["v": 2]).key
+        try agent.drain()
+        func secrets() throws -> Int64? {
+            try RawDatabase(folder.database).number("SELECT count(*) FROM undo_value WHERE before LIKE '%hubs-secret%'")
+        }
+        #expect(try secrets() == 1)
+        let result = try Self.rescue(agent, in: folder, losing: ["DELETE FROM payload WHERE key = '\(lost)'"])
+        #expect(try result.mutations == 1 && secrets() == 0)
+        _ = try agent.store.undo(kept, by: agent.app, at: agent.now)
+        #expect(try agent.view("a") == #"{"v":1,"w":1}"#)
+        #expect(try agent.store.verify() == [])
+    }
+
+    @Test("A record that was deleted while a change of it was under way comes back whole by a decision for the change")
+    func deletedUnderWay() throws {
+        let folder = try TemporaryFolder()
+        let agent = try TestAgent(in: folder, rules: ConflictTests.rules)
+        try agent.pull([("a", 5, ["finding": "pass", "note": "old"])])
+        let key = try agent.update("a", ["finding": "fail"]).key
+        #expect(try agent.claim().map(\.key) == [key])
+        try agent.pull([], deleted: [("a", 9)])
+        _ = try Self.rescue(agent, in: folder)
+        try agent.answer(.conflict(key, ["$delete"], .deleted(version: 9)))
+        let conflict = try #require(try agent.conflicts().first)
+        try ConflictTests.resolve(agent, .all(.local), id: conflict.number)
+        let sent = try #require(try agent.claim().first)
+        #expect(sent.action == .create && sent.baseVersion == 9)
+        #expect(try JSONReader.read(sent.data ?? "").object == ["finding": "fail", "note": "old"])
+        #expect(try agent.store.verify() == [])
+    }
+
     @Test("A fault that another database would not cure leaves the file alone")
     func leavesAlone() {
         for code: StoreError.Code in [.foreignFile, .newerSchema, .diskFull, .ioError, .locked, .readOnly, .notDurable, .cannotOpen] {

@@ -72,6 +72,8 @@ struct SalvagedRows {
             """
             DELETE FROM record WHERE eid NOT IN (SELECT eid FROM entity);
             DELETE FROM app_key WHERE aid NOT IN (SELECT aid FROM app);
+            -- Without the mutation its record is unknown, so they would stay when that leaves the share.
+            DELETE FROM undo_value WHERE seq NOT IN (SELECT seq FROM payload);
             """)
     }
 
