@@ -165,7 +165,8 @@ let package = Package(
             name: "SyncStoreTests", dependencies: ["SyncStore", "SyncCore", "ExampleKit", "StoreKit", "ProcessStand", "CSQLite"],
             swiftSettings: strict + ablations),
         // Starts programs of others, and finds ports and folders for tests.
-        .target(name: "ProcessStand", path: "Tests/ProcessStand", swiftSettings: strict),
+        .target(name: "CProcessStand", path: "Tests/CProcessStand"),
+        .target(name: "ProcessStand", dependencies: ["CProcessStand"], path: "Tests/ProcessStand", swiftSettings: strict),
         // A PostgreSQL server of the tests' own.
         .target(name: "PostgresStand", dependencies: ["CPostgres", "ProcessStand"], path: "Tests/PostgresStand", swiftSettings: strict),
         // An object store of the tests' own.

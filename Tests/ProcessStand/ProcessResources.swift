@@ -1,3 +1,4 @@
+import CProcessStand
 import Foundation
 package import Glibc
 
@@ -51,7 +52,6 @@ package struct ProcessResources: Sendable {
     /// The descriptors of `process`; by default of this one.
     package static func descriptors(of process: pid_t = getpid()) throws -> [String: Int] {
         let folder = "/proc/\(process)/fd"
-        let sockets = Self.sockets(of: process)
         var found: [String: Int] = [:]
         for name in try FileManager.default.contentsOfDirectory(atPath: folder) {
             var buffer = [UInt8](repeating: 0, count: 4_096)
@@ -63,8 +63,7 @@ package struct ProcessResources: Sendable {
             let target = String(decoding: buffer.prefix(count), as: UTF8.self)
             let kind =
                 if target.hasPrefix("socket:") {
-                    // One that is in no table is closed at its other end, or was never connected.
-                    sockets[target.dropFirst(8).dropLast().description].map { "\($0) socket" } ?? "socket"
+                    "\(Self.socketKind("\(folder)/\(name)")) socket"
                 } else {
                     target.hasPrefix("pipe:") ? "pipe" : target
                 }
@@ -73,35 +72,15 @@ package struct ProcessResources: Sendable {
         return found
     }
 
-    /// The kind of each socket of its network namespace, by inode.
-    private static func sockets(of process: pid_t) -> [String: String] {
-        var kinds: [String: String] = [:]
-        // File, kind and column of the inode, proc_net(5) and net/unix/af_unix.c.
-        for (file, kind, column) in [
-            ("unix", "unix", 6), ("tcp", "tcp", 9), ("tcp6", "tcp", 9), ("udp", "udp", 9), ("udp6", "udp", 9), ("netlink", "netlink", 9),
-        ] {
-            // A kernel without IPv6 has not all of them.
-            guard let table = text(of: "/proc/\(process)/net/\(file)") else { continue }
-            for line in table.split(separator: "\n").dropFirst() {
-                let words = line.split(separator: " ", omittingEmptySubsequences: true)
-                if words.count > column { kinds[String(words[column])] = kind }
-            }
-        }
-        return kinds
-    }
-
-    /// The whole of a file that the kernel makes while it is read, a page at a time; `nil` when it cannot be opened.
-    private static func text(of path: String) -> String? {
-        let descriptor = open(path, O_RDONLY | O_CLOEXEC)
-        guard descriptor >= 0 else { return nil }
-        defer { close(descriptor) }
-        var all: [UInt8] = []
-        var piece = [UInt8](repeating: 0, count: 64 << 10)
-        while true {
-            let count = read(descriptor, &piece, piece.count)
-            guard count > 0 else { return String(decoding: all, as: UTF8.self) }
-            all += piece.prefix(count)
-        }
+    /// `tcp`, `udp`, `unix` or `netlink`, for IPv6 as well; `closed` when the descriptor is closed meanwhile.
+    ///
+    /// The kernel tells it of each descriptor. Its tables in `/proc/PID/net` tell it as well, but to make that of TCP the kernel looks at
+    /// each place of a table with room for all connections of the machine, which takes a thousand times as long.
+    private static func socketKind(_ descriptor: String) -> String {
+        var name = [CChar](repeating: 0, count: 64)
+        guard stand_socket_protocol(descriptor, &name, UInt(name.count)) > 0 else { return "closed" }
+        let letters = name.prefix { $0 != 0 && $0 != CChar(UInt8(ascii: "v")) && $0 != CChar(UInt8(ascii: "-")) }
+        return String(decoding: letters.map(UInt8.init), as: UTF8.self).lowercased()
     }
 
     /// The resources that there are more of than before, by kind.

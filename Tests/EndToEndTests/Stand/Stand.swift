@@ -333,18 +333,18 @@ actor Stand {
 
     private func recordLeftOver(_ watch: ResourceWatch?, _ child: Child?, except part: String? = nil) async {
         do {
-            let left = try await leftOver(watch, child).filter { line in part.map { !line.contains($0) } ?? true }
+            let left = try await leftOver(watch, child, except: part)
             #expect(left.isEmpty, "not given back: \(left)")
         } catch {
             Issue.record(error)
         }
     }
 
-    private func leftOver(_ watch: ResourceWatch?, _ child: Child?) async throws -> [String] {
+    private func leftOver(_ watch: ResourceWatch?, _ child: Child?, except part: String? = nil) async throws -> [String] {
         guard let watch, let child, child.isRunning else { return [] }
         // Connections of this very process are ours to close.
         transport.closeIdleConnections()
-        return try await watch.leftOver()
+        return try await watch.leftOver(except: part)
     }
 
     // MARK: Taking down
