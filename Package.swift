@@ -142,11 +142,13 @@ let package = Package(
             path: "Tests/FuzzKit", swiftSettings: strict),
         .testTarget(name: "FuzzTests", dependencies: ["FuzzKit"], exclude: ["Corpus"], swiftSettings: strict),
         .target(
-            name: "SimulationKit", dependencies: ["SyncCore", "SyncStore", "SyncThreads", "HubServer", "VersionsKit"],
+            name: "SimulationKit", dependencies: ["SyncCore", "SyncStore", "SyncThreads", "HubServer", "VersionsKit", "StorageKit"],
             path: "Tests/SimulationKit",
             swiftSettings: strict + ablations + quick),
         // Numbers from outside that break arithmetic, put into every message.
         .target(name: "NumbersKit", dependencies: ["SyncCore"], path: "Tests/NumbersKit", swiftSettings: strict),
+        // The files of a hub in memory.
+        .target(name: "StorageKit", dependencies: ["SyncCore"], path: "Tests/StorageKit", swiftSettings: strict + quick),
         // A server whose versions are counters of each record, made of a hub.
         .target(name: "VersionsKit", dependencies: ["SyncCore"], path: "Tests/VersionsKit", swiftSettings: strict),
         // The worked examples of deploy/api/PROTOCOL.md, for the tests of each side.
@@ -191,7 +193,7 @@ let package = Package(
             name: "HubServerTests",
             dependencies: [
                 "HubServer", "HubPostgres", "HubConformance", "PostgresStand", "ObjectStand", "SyncHTTP", "SyncLinux", "SyncSQLite",
-                "SyncStore", "SyncYAML", "SyncCore", "NumbersKit", "ExampleKit", "SimulationKit", "StoreKit", "VersionsKit", nio, nioPosix,
+                "SyncStore", "SyncYAML", "SyncCore", "NumbersKit", "ExampleKit", "StorageKit", "StoreKit", "VersionsKit", nio, nioPosix,
                 nioSSL, logging,
             ],
             exclude: ["Certificates"], swiftSettings: strict + ablations),

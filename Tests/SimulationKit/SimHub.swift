@@ -1,4 +1,5 @@
 import HubServer
+import StorageKit
 import SyncCore
 import VersionsKit
 

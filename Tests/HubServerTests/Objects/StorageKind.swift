@@ -1,7 +1,7 @@
 import Foundation
 import HubServer
 import ObjectStand
-import SimulationKit
+import StorageKit
 import SyncCore
 import SyncLinux
 import Testing
