@@ -13,11 +13,9 @@ let strict: [SwiftSetting] = [
 ]
 
 // Rules that a simulation must be able to switch off, to prove that it would notice (SyncCore/Ablation.swift).
-// They exist in debug builds, and in a release build that asks for them; never in a shipped program.
-let ablations: [SwiftSetting] =
-    Context.environment["ABLATIONS"] == nil
-    ? [.define("ABLATIONS", .when(configuration: .debug))]
-    : [.define("ABLATIONS")]
+// They exist in debug builds, and in a release build that asks for them, which is that of `deploy/test`; never in a shipped program.
+let isForTests = Context.environment["ABLATIONS"] != nil
+let ablations: [SwiftSetting] = isForTests ? [.define("ABLATIONS")] : [.define("ABLATIONS", .when(configuration: .debug))]
 
 // What the simulation is made of is optimised in debug builds too: generics of the standard library that are not
 // specialised make it several times slower, and what it costs is the number of histories that can be looked at.
@@ -226,10 +224,23 @@ let package = Package(
 )
 
 // `deploy/test` builds with optimisation, so that what it tests is what people run. The tests themselves stay as they are written: to
-// optimise them takes longer than to run them. Nothing imports a test target, so its module is not made first, by a second reading of
-// its sources, which takes an eighth of the time.
-for target in package.targets where target.type == .test {
-    let flags = ["-Onone", "-no-emit-module-separately-wmo"]
+// optimise them takes longer than to run them. The same is true of what only tests use, of the command lines, and of what reads a
+// configuration, words an answer, or measures: it computes little, and its optimisation takes four to ten times as long as the rest of its
+// compilation. The modules with the threads, memory and files of the agent and the hub are optimised, and what simulations run.
+// Tests look into four modules.
+if isForTests {
+    let plain: Set = [
+        "LocalAPI", "SyncYAML", "EdgeSync", "HubConformance", "BenchKit", "agentbench", "agentctl", "agentd", "agenthub", "peerbench",
+    ]
+    let simulated: Set = ["SimulationKit", "StorageKit", "VersionsKit", "PowerCutKit"]
+    for target in package.targets where target.name.first != "C" {
+        let isOfTests = target.path?.hasPrefix("Tests/") == true && !simulated.contains(target.name) || target.type == .test
+        if isOfTests || plain.contains(target.name) { add(["-Onone"], to: target) }
+        if ["Agent", "HubServer", "SyncCore", "SyncStore"].contains(target.name) { add(["-enable-testing"], to: target) }
+    }
+}
+
+func add(_ flags: [String], to target: Target) {
     target.swiftSettings = (target.swiftSettings ?? []) + [.unsafeFlags(flags, .when(configuration: .release))]
 }
 
