@@ -37,10 +37,13 @@ struct AgentCtl: ParsableCommand {
             if let twice = RepeatedOption.first(in: CommandLine.arguments.dropFirst(), repeatable: repeatable) {
                 throw ValidationError(RepeatedOption.complaint(twice))
             }
+            let words = CommandLine.arguments.dropFirst()
             let commands = configuration.subcommands.map { command in
-                (name: command._commandName, parts: command.configuration.subcommands.map { $0._commandName })
+                // A subcommand is named after its type, and to ask for the name of a type takes time.
+                let parts = command._commandName == words.first ? command.configuration.subcommands : []
+                return (name: command._commandName, parts: parts.map { $0._commandName })
             }
-            if let complaint = UnknownCommand.complaint(CommandLine.arguments.dropFirst(), among: commands) {
+            if let complaint = UnknownCommand.complaint(words, among: commands) {
                 throw ValidationError(complaint)
             }
             var command = try parseAsRoot()
