@@ -227,7 +227,7 @@ let package = Package(
 // optimise them takes longer than to run them. The same is true of what only tests use, of the command lines, and of what reads a
 // configuration, words an answer, or measures: it computes little, and its optimisation takes four to ten times as long as the rest of its
 // compilation. The modules with the threads, memory and files of the agent and the hub are optimised, and what simulations run.
-// Tests look into four modules.
+// Of four modules, tests see what is internal.
 if isForTests {
     let plain: Set = [
         "LocalAPI", "SyncYAML", "EdgeSync", "HubConformance", "BenchKit", "agentbench", "agentctl", "agentd", "agenthub", "peerbench",
