@@ -61,24 +61,25 @@ package struct ProcessResources: Sendable {
             // The one that lists a folder of this very process is closed by now, and others may be as well.
             guard count > 0 else { continue }
             let target = String(decoding: buffer.prefix(count), as: UTF8.self)
-            let kind =
-                if target.hasPrefix("socket:") {
-                    "\(Self.socketKind("\(folder)/\(name)")) socket"
-                } else {
-                    target.hasPrefix("pipe:") ? "pipe" : target
-                }
-            found[kind, default: 0] += 1
+            if target.hasPrefix("socket:") {
+                guard let kind = try Self.socketKind("\(folder)/\(name)") else { continue }
+                found["\(kind) socket", default: 0] += 1
+            } else {
+                found[target.hasPrefix("pipe:") ? "pipe" : target, default: 0] += 1
+            }
         }
         return found
     }
 
-    /// `tcp`, `udp`, `unix` or `netlink`, for IPv6 as well; `closed` when the descriptor is closed meanwhile.
+    /// `tcp`, `udp`, `unix` or `netlink`, for IPv6 as well; `nil` when the descriptor is closed meanwhile.
     ///
     /// The kernel tells it of each descriptor. Its tables in `/proc/PID/net` tell it as well, but to make that of TCP the kernel looks at
     /// each place of a table with room for all connections of the machine, which takes a thousand times as long.
-    private static func socketKind(_ descriptor: String) -> String {
+    private static func socketKind(_ descriptor: String) throws -> String? {
         var name = [CChar](repeating: 0, count: 64)
-        guard stand_socket_protocol(descriptor, &name, UInt(name.count)) > 0 else { return "closed" }
+        let length = stand_socket_protocol(descriptor, &name, UInt(name.count))
+        if length == -Int(ENOENT) { return nil }
+        guard length > 0 else { throw POSIXError(POSIXErrorCode(rawValue: Int32(-length)) ?? .EIO) }
         let letters = name.prefix { $0 != 0 && $0 != CChar(UInt8(ascii: "v")) && $0 != CChar(UInt8(ascii: "-")) }
         return String(decoding: letters.map(UInt8.init), as: UTF8.self).lowercased()
     }

@@ -67,7 +67,7 @@ struct ResourceWatch: Sendable {
 
     /// Asks until nothing is left over.
     ///
-    /// - Parameter part: A leftover with these words in it may stay, and nothing waits for its end.
+    /// - Parameter part: Words of a leftover that may stay. Nothing waits for its end.
     /// - Returns: The leftover resources, in words; empty when all was given back.
     func leftOver(except part: String? = nil) async throws -> [String] {
         let end = ContinuousClock.now + Self.patience
