@@ -114,8 +114,9 @@ struct LinkNamespaceTests {
             let space = try NetworkNamespace(in: folder, ["--buffer", "2304"])
             // Nothing has changed yet, so no reading is owed for another reason.
             try space.wait(for: "the first table") { _ in true }
-            // Stopped, the spy cannot empty its queue.
-            space.run("kill -STOP $spy && ip link add up0 type veth peer name peer0")
+            // Stopped, the spy cannot empty its queue. It goes on for a moment after the signal was sent.
+            space.run("kill -STOP $spy && until grep -q stopped /proc/$spy/status; do sleep 0.01; done")
+            space.run("ip link add up0 type veth peer name peer0")
             space.run("for i in $(seq 200); do echo addr add 10.2.$i.1/24 dev up0; done | ip -batch -")
             space.run("ip link add last0 type bridge && kill -CONT $spy")
             let table = try space.wait(for: "the first link") { $0.state(of: "up0") != nil }
