@@ -13,6 +13,12 @@ package final class MemoryBlobs: BlobStorage {
 
     package init() {}
 
+    package static func digest(of bytes: [UInt8]) -> BlobDigest {
+        let hash = SlowDigest()
+        hash.update(bytes)
+        return hash.blobDigest
+    }
+
     private final class Incoming: IncomingBlob {
         private let storage: MemoryBlobs
         private let name: String
@@ -23,11 +29,7 @@ package final class MemoryBlobs: BlobStorage {
         var offset: Int64 { Int64(bytes.count) }
         func append(_ bytes: [UInt8]) throws(BlobError) { self.bytes += bytes }
         func sync() throws(BlobError) { storage.content.withLock { $0.incoming[name] = bytes } }
-        func digest() -> BlobDigest {
-            let hash = SlowDigest()
-            hash.update(bytes)
-            return hash.blobDigest
-        }
+        func digest() -> BlobDigest { MemoryBlobs.digest(of: bytes) }
 
         func keep(as digest: BlobDigest) throws(BlobError) {
             guard self.digest() == digest else {

@@ -22,7 +22,7 @@ struct ResourceWatch: Sendable {
             Allowance(descriptors: [
                 // Connections to the hub that wait for the next request: four (`CurlTransport`), and as many that are being
                 // closed, on either side. Nothing of this kind is a client's.
-                ("tcp socket", 16),
+                ("tcp socket", 8),
                 // The first file that goes to the hub makes one, which stays.
                 ("anon_inode:[eventfd]", 2),
                 // Two readers, of which the one for lists opens the database when it is first asked, and both do so anew after trouble.
@@ -41,7 +41,7 @@ struct ResourceWatch: Sendable {
         static func hub(data: String) -> Allowance {
             Allowance(descriptors: [
                 // Devices keep theirs open for 75 s after their last request.
-                ("tcp socket", 32), ("\(data)/hub.db", 8),
+                ("tcp socket", 16), ("\(data)/hub.db", 8),
             ])
         }
     }
