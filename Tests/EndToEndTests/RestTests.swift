@@ -209,6 +209,25 @@ extension EndToEnd {
             }
         }
 
+        @Test("A list that shows a creation before its lost answer is repeated makes no second record of it")
+        func listedBeforeItsAnswer() async throws {
+            try await Self.with { stand, backend in
+                // A request that the backend is still busy with ends no cycle, so the list comes before the next repeat.
+                try await backend.faults([("POST", "/api/sites/", "reset-after", 1), ("POST", "/api/sites/", "409", 1)])
+                try await Self.write(stand, .create, "sites", "s-1", ["name": "Yard"])
+                _ = try await stand.settle()
+                let seen = try await backend.faults()
+                let order = seen.compactMap { request in
+                    request[1].hasPrefix("/api/sites/") && ["POST", "GET"].contains(request[0]) ? request[0] + request[2] : nil
+                }
+                let refused = try #require(order.firstIndex(of: "POST409"))
+                let repeated = try #require(order[refused...].firstIndex(of: "POST"))
+                #expect(order[refused..<repeated].contains("GET"), "\(order)")
+                #expect(try await stand.client.query(RecordListQuery(EntityName(trusted: "sites"))).value.items.map(\.name.id.text) == ["s-1"])
+                try await Self.compare(stand, backend, [("sites", "s-1")])
+            }
+        }
+
         @Test("A quarter of all requests is lost, broken or refused: everything arrives once, or is held and named", arguments: [1, 2])
         func faults(_ seed: Int) async throws {
             try await Self.with { stand, backend in

@@ -272,7 +272,3 @@ struct PullTests {
         #expect(try agent.store.verify() == [])
     }
 }
-
-extension TestAgent {
-    func view(_ id: String, _ entity: String) throws -> String? { try record(id, entity)?.view }
-}

@@ -209,6 +209,56 @@ struct RestTests {
         #expect(Set(try agent.claim().compactMap { $0.rest?.serverID }) == [42, 17])
     }
 
+    @Test("A creation that a list shows before its lost answer is known becomes one record, and what refers to it names it as apps do")
+    func listedBeforeItsAnswer() throws {
+        let agent = try Self.agent()
+        let key = try agent.enqueue(TestAgent.mutation(.create, "s-1", ["name": "Yard"], entity: "site")).key
+        _ = try agent.claim()
+        let lost = RestResult.Verdict.unsure(Problem("failed-alone", status: 500, detail: "no"), after: nil, counts: true)
+        _ = try Self.apply(agent, RestResult(key, lost))
+        _ = try agent.store.applyPull(Self.page("site", [["id": 8, "name": "Yard, theirs"], ["id": 9, "name": "Other"]]), at: agent.now)
+        _ = try agent.store.applyPull(
+            Self.page("audit", [["id": 5, "site": 8, "title": "a"], ["id": 6, "site": 9], ["id": 18, "site": 88], ["id": 80, "n": 8]]),
+            at: agent.now)
+        let change = try agent.update("5", ["title": "b"]).key
+        agent.wait(.seconds(10))
+        #expect(try Set(agent.claim().map(\.key)) == [key, change])
+        // A backend that knows its key gives the first answer once more.
+        let remote = RestRemote(id: 8, document: ["id": 8, "name": "Yard"])
+        _ = try Self.apply(agent, RestResult(key, .accepted(remote)))
+        #expect(try agent.states([key]) == ["done"])
+        #expect(try agent.view("s-1", "site") == #"{"id":8,"name":"Yard, theirs"}"#, "the list was read after the first answer")
+        #expect(try agent.view("8", "site") == nil)
+        #expect(try agent.view("5") == #"{"id":5,"site":"s-1","title":"b"}"#)
+        #expect(try ["6", "18", "80"].map { try agent.view($0) } == [#"{"id":6,"site":9}"#, #"{"id":18,"site":88}"#, #"{"id":80,"n":8}"#])
+        #expect(try agent.store.verify() == [])
+        let summary = try agent.store.applyPull(
+            Self.page("site", [["id": 8, "name": "Yard, theirs"], ["id": 9, "name": "Other"]]), at: agent.now)
+        #expect(summary.unchanged == 2)
+    }
+
+    @Test("An id that belongs to another record is not taken: the record was known before, was sent once, or an app has changed it")
+    func takenIDs() throws {
+        let remote = RestRemote(id: 8, document: ["id": 8])
+        let lost = RestResult.Verdict.unsure(Problem("failed-alone", status: 500, detail: "no"), after: nil, counts: true)
+        for (isKnownBefore, isRepeated, isChanged) in [(true, true, false), (false, false, false), (false, true, true)] {
+            let agent = try Self.agent()
+            let page = Self.page("site", [["id": 8, "name": "Theirs"]])
+            if isKnownBefore { _ = try agent.store.applyPull(page, at: agent.now) }
+            let key = try agent.enqueue(TestAgent.mutation(.create, "s-1", ["name": "Yard"], entity: "site")).key
+            _ = try agent.claim()
+            if isRepeated { _ = try Self.apply(agent, RestResult(key, lost)) }
+            _ = try agent.store.applyPull(page, at: agent.now)
+            if isChanged { try agent.enqueue(TestAgent.mutation(.update, "8", ["name": "Ours"], entity: "site")) }
+            agent.wait(.seconds(10))
+            if isRepeated { _ = try agent.claim() }
+            _ = try Self.apply(agent, RestResult(key, .accepted(remote)))
+            #expect(try agent.states([key]) == ["held"], "\(isKnownBefore) \(isRepeated) \(isChanged)")
+            #expect(try agent.view("8", "site") != nil)
+            #expect(try agent.store.verify() == [])
+        }
+    }
+
     @Test("Mutations that a lost database may have sent count as unknown")
     func lost() throws {
         let agent = try Self.agent()

@@ -178,7 +178,7 @@ final class TestAgent {
         try store.reads.record(TestAgent.name(id, entity))
     }
 
-    func view(_ id: String) throws -> String? { try record(id)?.view }
+    func view(_ id: String, _ entity: String = "audit") throws -> String? { try record(id, entity)?.view }
 
     /// Returns the reason in the plan for which a mutation waits.
     func blocked(_ key: MutationKey) throws -> Deferral? {

@@ -23,14 +23,15 @@ extension Store {
         let rules = rules[entity] ?? EntityRules()
         switch result.verdict {
         case .accepted(let remote):
-            if let problem = try takenID(row, remote) { return try hold(row, problem, &pass) }
+            let other = try otherRecord(named: remote.id, than: row)
+            if let other, try !isTwin(other, remote.id, ofCreation: row) { return try hold(row, Self.taken(remote.id, by: other), &pass) }
             try forgetAttempt(row.seq)
+            var shown: JSONObject?
+            if let other { shown = try join(other, to: row, &pass.records) }
+            if shown == nil { shown = try remote.document.map { document throws(StoreError) in try fromBackend(document, rules) } }
             let version = nextVersion(after: row.rid.flatMap { pass.records[$0]?.row.baseVersion } ?? 0)
-            let record = try remote.document.map { document throws(StoreError) in
-                HubRecord(version: version, data: try fromBackend(document, rules))
-            }
             try keepName(of: row, remote)
-            try accept(row, version: version, serverID: remote.id?.idText, record: record, &pass)
+            try accept(row, version: version, serverID: remote.id?.idText, record: shown.map { HubRecord(version: version, data: $0) }, &pass)
         case .moved(let remote): try takeBack(row, remote, rules, &pass)
         case .rejected(let problem):
             try forgetAttempt(row.seq)
@@ -53,17 +54,12 @@ extension Store {
         if let rid = row.rid { pass.returned[rid] = min(pass.returned[rid] ?? .max, row.seq) }
     }
 
-    /// The problem with an id that the backend gave and that belongs to another existing record; `nil` if there is none. Accepting the id
-    /// would make the other record disappear from the mirror, although the backend reported the new one as created.
-    private func takenID(_ row: OutboxRow, _ remote: RestRemote) throws(StoreError) -> Problem? {
-        guard row.rid != nil, let text = remote.id?.idText else { return nil }
-        let id = try recordID(of: row).text
-        guard let other = try localID(of: text, row.eid), other != id,
-            let known = try MirrorRow.find(database, eid: row.eid, id: other), known.isDamaged || !known.isDeleted || known.isAtHub
-        else { return nil }
-        return Problem(
+    /// The problem with an id that belongs to another existing record. Accepting it would make the other record disappear from the mirror,
+    /// although the backend reported the new one as created.
+    private static func taken(_ serverID: JSON?, by other: MirrorRow) -> Problem {
+        Problem(
             Problem.otherRecord, status: 409,
-            detail: "the backend answered with the id \(Printable.text(text, max: 80)), which belongs to the record \(other)")
+            detail: "the backend answered with the id \(Printable.text(serverID?.idText ?? "", max: 80)), which belongs to the record \(other.id)")
     }
 
     private func keepName(of row: OutboxRow, _ remote: RestRemote) throws(StoreError) {
