@@ -52,7 +52,7 @@ extension EndToEnd {
                     SELECT pg_sleep(86400)
                     """
                 // It ends with an error when it is ended.
-                let thread = Thread { _ = try? server.query(sql) }
+                let thread = Thread { _ = try? server.query(sql, schema: schema) }
                 thread.start()
                 try server.wait("EXISTS (SELECT FROM pg_stat_activity WHERE \(isKeeper) AND wait_event = 'PgSleep')")
             }
@@ -96,7 +96,7 @@ extension EndToEnd {
                     let before = try number(left)
                     let keeper = try RowKeeper(server, schema, beyond: Self.others / 4 * (round + 1))
                     clock.pass(.seconds(61))
-                    try server.wait("(\(left)) < \(before)")
+                    try server.wait("(\(left)) < \(before)", schema: schema)
                     await stand.killHub()
                     try keeper.end()
                     #expect(try number(left) > 0, "round \(round): in the middle")

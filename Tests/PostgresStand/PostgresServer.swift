@@ -21,8 +21,14 @@ package final class PostgresServer: Sendable {
     /// The writing end of a pipe that is never written to.
     private let lifeline: Int32
     private let count = Atomic<Int>(0)
+    /// Number of databases, besides the one that a server has from the beginning.
+    private let databases = Mutex<Int>(0)
 
-    /// Bytes that must be free in memory: 2.4 MB for each of more than a thousand schemas, twice, because two runs of tests go beside each
+    /// Number of schemas of a database. For each part of a table that it makes, the server reads all constraints of the database
+    /// (`CloneFkReferenced`), and a hub has nearly a hundred: among five hundred schemas the next one takes twice as long.
+    private static let schemasOfDatabase = 16
+
+    /// Bytes that must be free in memory: 2.9 MB for each of more than a thousand schemas, twice, because two runs of tests go beside each
     /// other, and the logs of both.
     private static let room: UInt64 = 6_000_000_000
 
@@ -57,6 +63,7 @@ package final class PostgresServer: Sendable {
         let settings = """
             listen_addresses = ''
             unix_socket_directories = '\(folder)'
+            autovacuum = off
             fsync = off
             full_page_writes = off
             max_wal_size = 256MB
@@ -108,18 +115,31 @@ package final class PostgresServer: Sendable {
 
     /// The URL of a new, empty schema, for one hub or its replicas.
     package func newURL() throws -> String {
-        let schema = "hub_\(count.add(1, ordering: .relaxed).newValue)"
-        try query("CREATE SCHEMA \(schema)")
+        let number = count.add(1, ordering: .relaxed).newValue
+        let schema = "hub_\(number)"
+        try databases.withLock { databases in
+            while databases < number / Self.schemasOfDatabase {
+                try query("CREATE DATABASE \(Self.database(databases + 1))")
+                databases += 1
+            }
+        }
+        try query("CREATE SCHEMA \(schema)", schema: schema)
         return url(schema: schema)
     }
 
     package func url(schema: String) -> String {
-        "postgres:///postgres?host=\(folder)&user=hub&options=-csearch_path%3D\(schema)"
+        let number = schema.hasPrefix("hub_") ? Int(schema.dropFirst(4)) ?? 0 : 0
+        let database = Self.database(number / Self.schemasOfDatabase)
+        return "postgres:///\(database)?host=\(folder)&user=hub&options=-csearch_path%3D\(schema)"
     }
+
+    private static func database(_ number: Int) -> String { number == 0 ? "postgres" : "hubs_\(number)" }
 
     package static func schema(of url: String) -> String { url.components(separatedBy: "%3D").last ?? "" }
 
     /// Runs statements on a connection of its own.
+    ///
+    /// - Parameter schema: Needed where the statements name anything of a schema: it tells the database.
     @discardableResult
     package func query(_ sql: String, schema: String = "public") throws -> [[String?]] {
         let connection = PQconnectdb(url(schema: schema))
@@ -141,8 +161,8 @@ package final class PostgresServer: Sendable {
     }
 
     /// Asks again and again until the answer is yes, the server pausing in between.
-    package func wait(_ question: String) throws {
-        while try query("SELECT CASE WHEN (\(question)) THEN 1 ELSE 0 END, pg_sleep(0.005)").first?.first != "1" {}
+    package func wait(_ question: String, schema: String = "public") throws {
+        while try query("SELECT CASE WHEN (\(question)) THEN 1 ELSE 0 END, pg_sleep(0.005)", schema: schema).first?.first != "1" {}
     }
 
     /// Waits until so many connections wait for a lock.
@@ -157,7 +177,7 @@ package final class PostgresServer: Sendable {
     package func backUp(schema: String) throws -> String {
         let copy = "copy_\(count.add(1, ordering: .relaxed).newValue)"
         let tables = try tables(schema).map { "CREATE TABLE \(copy).\($0) AS TABLE \(schema).\($0);" }
-        try query("CREATE SCHEMA \(copy); \(tables.joined(separator: " "))")
+        try query("CREATE SCHEMA \(copy); \(tables.joined(separator: " "))", schema: schema)
         return copy
     }
 
@@ -165,7 +185,7 @@ package final class PostgresServer: Sendable {
         let tables = try tables(schema)
         let all = tables.map { "\(schema).\($0)" }.joined(separator: ", ")
         let inserts = Self.parentsFirst(tables).map { "INSERT INTO \(schema).\($0) SELECT * FROM \(copy).\($0);" }.joined(separator: " ")
-        try query("BEGIN; TRUNCATE \(all); \(inserts) COMMIT;")
+        try query("BEGIN; TRUNCATE \(all); \(inserts) COMMIT;", schema: schema)
     }
 
     private func tables(_ schema: String) throws -> [String] {
@@ -174,7 +194,7 @@ package final class PostgresServer: Sendable {
             """
             SELECT relname FROM pg_class WHERE relnamespace = '\(schema)'::regnamespace AND relkind IN ('r', 'p') AND NOT relispartition
             ORDER BY 1
-            """
+            """, schema: schema
         ).compactMap(\.[0])
     }
 

@@ -35,15 +35,15 @@ struct IndexBuildTests {
 
         /// Waits until the build of an index of this part waits for others.
         func waitForBuild(of part: Int, _ phase: String) throws {
-            try bench.server.wait("EXISTS (SELECT 1 \(build(of: part, "p.phase = '\(phase)'")))")
+            try bench.server.wait("EXISTS (SELECT 1 \(build(of: part, "p.phase = '\(phase)'")))", schema: bench.schema)
         }
 
         func endBuild(of part: Int) throws {
-            try bench.server.query("SELECT pg_terminate_backend(p.pid) \(build(of: part, "true"))")
+            try bench.server.query("SELECT pg_terminate_backend(p.pid) \(build(of: part, "true"))", schema: bench.schema)
         }
 
         func isBuilding(_ part: Int) throws -> Bool {
-            try bench.server.query("SELECT count(*) \(build(of: part, "true"))") != [["0"]]
+            try bench.server.query("SELECT count(*) \(build(of: part, "true"))", schema: bench.schema) != [["0"]]
         }
 
         func start(_ seed: Int) -> Worker<Int64> {

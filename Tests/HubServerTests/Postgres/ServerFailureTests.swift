@@ -62,7 +62,8 @@ struct ServerFailureTests {
         reached.wait()
         let outcome = Result {
             let version = try bench.hub().verdict(Sent("k", .create, id: "other"), device: .two).version
-            try bench.server.wait("NOT EXISTS (SELECT FROM pg_locks WHERE relation IN (SELECT oid FROM pg_class \(ofSchema)))")
+            try bench.server.wait(
+                "NOT EXISTS (SELECT FROM pg_locks WHERE relation IN (SELECT oid FROM pg_class \(ofSchema)))", schema: bench.schema)
             return version
         }
         goOn.signal()

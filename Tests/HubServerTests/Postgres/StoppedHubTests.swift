@@ -70,7 +70,7 @@ struct StoppedHubTests {
             let now = hub.now
             let pushing = Worker { stopped.handle(push, at: now).map(\.status) }
             wire.waitForStop()
-            if holds { try bench.server.wait(Self.isHeld(bench.schema)) }
+            if holds { try bench.server.wait(Self.isHeld(bench.schema), schema: bench.schema) }
             var attempts = 1
             let theirs = Self.group("o\(round)", pushes: 1, mutations: 1)
             var answers = other.hub.handleIfFree(theirs, at: other.now)
