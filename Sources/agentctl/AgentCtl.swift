@@ -37,15 +37,11 @@ struct AgentCtl: ParsableCommand {
             if let twice = RepeatedOption.first(in: CommandLine.arguments.dropFirst(), repeatable: repeatable) {
                 throw ValidationError(RepeatedOption.complaint(twice))
             }
-            let words = CommandLine.arguments.dropFirst()
-            let commands = configuration.subcommands.map { command in
-                // A subcommand is named after its type, and to ask for the name of a type takes time.
-                let parts = command._commandName == words.first ? command.configuration.subcommands : []
-                return (name: command._commandName, parts: parts.map { $0._commandName })
+            let commands = configuration.subcommands
+            let complaint = UnknownCommand.complaint(CommandLine.arguments.dropFirst(), among: commands.map { $0._commandName }) {
+                commands[$0].configuration.subcommands.map { $0._commandName }
             }
-            if let complaint = UnknownCommand.complaint(words, among: commands) {
-                throw ValidationError(complaint)
-            }
+            if let complaint { throw ValidationError(complaint) }
             var command = try parseAsRoot()
             try command.run()
         } catch {

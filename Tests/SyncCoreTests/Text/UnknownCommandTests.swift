@@ -12,7 +12,7 @@ struct UnknownCommandTests {
             (["plan", "xyz"], nil), (["plan", "--all"], nil), (["status", "lst"], nil),
         ] as [([String], String?)])
     func complaint(_ words: [String], _ complaint: String?) {
-        let commands = [(name: "status", parts: []), (name: "sync", parts: []), (name: "plan", parts: ["list", "show"])]
-        #expect(UnknownCommand.complaint(words, among: commands) == complaint)
+        let commands: KeyValuePairs = ["status": [], "sync": [], "plan": ["list", "show"]]
+        #expect(UnknownCommand.complaint(words, among: commands.map(\.key), subcommands: { commands[$0].value }) == complaint)
     }
 }
