@@ -363,15 +363,17 @@ extension Store {
                 try move(member, to: .pending)
                 returned.append(member.seq)
                 work += try tied(to: member.seq)
-                guard let rid = member.rid else { continue }
-                // The next one brings the one behind it.
-                let next = try database.number(
-                    "SELECT seq FROM mutation WHERE rid = ? AND seq > ? AND state < 6 AND state = 1 ORDER BY seq LIMIT 1", .int(rid),
-                    .int(member.seq))
-                if let next { work.append(next) }
+                if let next = try nextInFlight(behind: member) { work.append(next) }
             }
         }
         for seq in returned { try refreshReadiness(of: seq) }
+    }
+
+    /// The next mutation of its record that is in flight; that one is asked for the one behind it.
+    private func nextInFlight(behind row: OutboxRow) throws(StoreError) -> Int64? {
+        guard let rid = row.rid else { return nil }
+        return try database.number(
+            "SELECT seq FROM mutation WHERE rid = ? AND seq > ? AND state < 6 AND state = 1 ORDER BY seq LIMIT 1", .int(rid), .int(row.seq))
     }
 
     /// Moves the ties of an older mutation to the newer one that replaces it.

@@ -142,10 +142,18 @@ extension SyncState {
         trigger(.again(at: next))
         if cycle?.owesPull == true, let request = cycle?.outcome.request {
             // Its callers are to see what others wrote before they asked.
-            cycle?.outcome.interruption = .readOwed
-            nextCycle.add(request)
+            handOn(request, because: .readOwed)
         }
         return .keepHouse
+    }
+
+    /// Leaves a part of the work of this cycle to the next one, with the request that it serves. The callers of the request wait for that
+    /// one.
+    ///
+    /// The caller says when the next cycle begins.
+    mutating func handOn(_ request: SyncRequest?, because reason: CycleOutcome.Interruption) {
+        cycle?.outcome.interruption = reason
+        if let request { nextCycle.add(request) }
     }
 
     // MARK: Another attempt

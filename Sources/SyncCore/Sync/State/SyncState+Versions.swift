@@ -7,12 +7,10 @@ extension SyncState {
     /// Ends the cycle; the next one begins at once, and serves the same request. It settles the mutations that were sent.
     mutating func beginAnew() -> NextPhase {
         cycle?.outcome.error = "the versions of the schemas have changed"
-        cycle?.outcome.interruption = .schemasChanged
+        let request = cycle?.outcome.request
         trigger(.again(at: now.instant))
-        if let request = cycle?.outcome.request {
-            nextCycle.add(request)
-            trigger(.requested(isForced: request.isForced))
-        }
+        handOn(request, because: .schemasChanged)
+        if let request { trigger(.requested(isForced: request.isForced)) }
         return .close
     }
 

@@ -184,8 +184,7 @@ struct CycleReads: Hashable, Sendable {
         // A read for conflicts, or for other scopes, needs no request, or one to push. What it frees is pushed after it.
         var request = state.cycle?.outcome.request ?? SyncRequest()
         if request.scope == .push { request.scope = .all }
-        state.cycle?.outcome.interruption = .newsArriving
-        state.nextCycle.add(request)
+        state.handOn(request, because: .newsArriving)
         state.trigger(.requested(isForced: request.isForced))
         return .leave(.push)
     }
