@@ -223,7 +223,8 @@ extension EndToEnd {
                 let refused = try #require(order.firstIndex(of: "POST409"))
                 let repeated = try #require(order[refused...].firstIndex(of: "POST"))
                 #expect(order[refused..<repeated].contains("GET"), "\(order)")
-                #expect(try await stand.client.query(RecordListQuery(EntityName(trusted: "sites"))).value.items.map(\.name.id.text) == ["s-1"])
+                #expect(
+                    try await stand.client.query(RecordListQuery(EntityName(trusted: "sites"))).value.items.map(\.name.id.text) == ["s-1"])
                 try await Self.compare(stand, backend, [("sites", "s-1")])
             }
         }

@@ -218,8 +218,14 @@ struct RestTests {
         _ = try Self.apply(agent, RestResult(key, lost))
         _ = try agent.store.applyPull(Self.page("site", [["id": 8, "name": "Yard, theirs"], ["id": 9, "name": "Other"]]), at: agent.now)
         _ = try agent.store.applyPull(
-            Self.page("audit", [["id": 5, "site": 8, "title": "a"], ["id": 6, "site": 9], ["id": 18, "site": 88], ["id": 80, "n": 8]]),
+            Self.page(
+                "audit",
+                [
+                    ["id": 5, "site": 8, "title": "a"], ["id": 6, "site": 9], ["id": 18, "site": 88], ["id": 80, "n": 8],
+                    ["id": 7, "site": "8"],
+                ]),
             at: agent.now)
+        let others = try ["6", "18", "80"].map { try agent.record($0) }
         let change = try agent.update("5", ["title": "b"]).key
         agent.wait(.seconds(10))
         #expect(try Set(agent.claim().map(\.key)) == [key, change])
@@ -230,7 +236,8 @@ struct RestTests {
         #expect(try agent.view("s-1", "site") == #"{"id":8,"name":"Yard, theirs"}"#, "the list was read after the first answer")
         #expect(try agent.view("8", "site") == nil)
         #expect(try agent.view("5") == #"{"id":5,"site":"s-1","title":"b"}"#)
-        #expect(try ["6", "18", "80"].map { try agent.view($0) } == [#"{"id":6,"site":9}"#, #"{"id":18,"site":88}"#, #"{"id":80,"n":8}"#])
+        #expect(try agent.view("7") == #"{"id":7,"site":"s-1"}"#)
+        #expect(try ["6", "18", "80"].map { try agent.record($0) } == others)
         #expect(try agent.store.verify() == [])
         let summary = try agent.store.applyPull(
             Self.page("site", [["id": 8, "name": "Yard, theirs"], ["id": 9, "name": "Other"]]), at: agent.now)

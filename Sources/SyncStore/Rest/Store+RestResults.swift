@@ -31,7 +31,8 @@ extension Store {
             if shown == nil { shown = try remote.document.map { document throws(StoreError) in try fromBackend(document, rules) } }
             let version = nextVersion(after: row.rid.flatMap { pass.records[$0]?.row.baseVersion } ?? 0)
             try keepName(of: row, remote)
-            try accept(row, version: version, serverID: remote.id?.idText, record: shown.map { HubRecord(version: version, data: $0) }, &pass)
+            try accept(
+                row, version: version, serverID: remote.id?.idText, record: shown.map { HubRecord(version: version, data: $0) }, &pass)
         case .moved(let remote): try takeBack(row, remote, rules, &pass)
         case .rejected(let problem):
             try forgetAttempt(row.seq)
@@ -57,9 +58,10 @@ extension Store {
     /// The problem with an id that belongs to another existing record. Accepting it would make the other record disappear from the mirror,
     /// although the backend reported the new one as created.
     private static func taken(_ serverID: JSON?, by other: MirrorRow) -> Problem {
-        Problem(
+        let id = Printable.text(serverID?.idText ?? "", max: 80)
+        return Problem(
             Problem.otherRecord, status: 409,
-            detail: "the backend answered with the id \(Printable.text(serverID?.idText ?? "", max: 80)), which belongs to the record \(other.id)")
+            detail: "the backend answered with the id \(id), which belongs to the record \(other.id)")
     }
 
     private func keepName(of row: OutboxRow, _ remote: RestRemote) throws(StoreError) {

@@ -45,18 +45,23 @@ extension Store {
     private func rename(
         _ field: String, from twin: String, to ours: RecordID, in eid: Int64, _ records: inout TouchedRecords
     ) throws(StoreError) {
-        let found = try database.all("SELECT rid, base FROM record WHERE eid = ? AND instr(base, ?) > 0", .int(eid), .text(twin)) {
-            row throws(StoreError) in (rid: row.int(0), base: row.optionalText(1))
-        }
-        for (rid, base) in found {
-            guard var document = base.flatMap({ StoredJSON.read($0)?.object }), document[field]?.idText == twin else { continue }
-            document[field] = .string(ours.text)
+        // Documents are stored without spaces. The text may also be the beginning of a longer id.
+        let spellings = [JSON.string(JSONString(twin)).json, twin].map { JSON.string(JSONString(field)).json + ":" + $0 }
+        let stored = try database.all(
+            "SELECT rid FROM record WHERE eid = ? AND (instr(base, ?) > 0 OR instr(base, ?) > 0)", .int(eid), .text(spellings[0]),
+            .text(spellings[1])
+        ) { row throws(StoreError) in row.int(0) }
+        // Documents of the same answers are not stored yet.
+        let changed = records.inOrder.filter { $0.row.eid == eid }.map(\.row.rid)
+        for rid in stored + changed {
+            var row = records[rid]?.row
+            if row == nil { row = try MirrorRow.find(database, rid: rid) }
+            guard var document = row?.parsedBase.known, document[field]?.idText == twin else { continue }
+            document[field] = .string(JSONString(ours.text))
             try touch(rid, &records)
-            guard var touched = records[rid], touched.row.base == base else { continue }
-            touched.row.setBase(document.json, version: nextVersion(after: touched.row.baseVersion), at: now.wall)
-            touched.needsFold = true
-            touched.source = .remote
-            records[rid] = touched
+            records[rid]?.row.setBase(document.json, version: nextVersion(after: row?.baseVersion ?? 0), at: now.wall)
+            records[rid]?.needsFold = true
+            records[rid]?.source = .remote
         }
     }
 }
