@@ -214,6 +214,38 @@ struct RescueTests {
         try other.check(second)
     }
 
+    @Test("A log that mostly takes away is newer than the file without it: what was cancelled in it is not sent")
+    func logThatTakesAway() throws {
+        let folder = try TemporaryFolder()
+        let agent = try TestAgent(in: folder)
+        for number in 0..<40 { try agent.event(["t": .int(Int64(number))]) }
+        for next in try agent.claim(40) { try agent.answer(.accepted(next.key, 1)) }
+        let key = try agent.create("a").key
+        // Closing it in good order moves the log into the file.
+        try agent.store.close(at: agent.now)
+        try agent.reopen(folder.database)
+        let rows = "SELECT count(*) FROM mutation"
+        let before = try #require(try RawDatabase(folder.database).number(rows))
+        agent.wait(.seconds(90 * 86_400))
+        _ = try agent.store.cancel(key, at: agent.now)
+        while try agent.store.housekeep(at: agent.now) {}
+        var file = folder.bytes()
+        let log = folder.bytes("-wal")
+        try agent.store.close(at: agent.now)
+        // Nothing may still hold the old connection.
+        agent.database = try EmptyDatabase.copy()
+        agent.store = try Store(agent.database, agent.options, at: agent.now)
+        #expect(try #require(try RawDatabase(folder.database).number(rows)) < before)
+        for index in 0..<Self.page { file[index] = 0 }
+        try folder.write(file)
+        try folder.write(log, "-wal")
+        let rescue = DatabaseRescue(path: folder.database, quarantine: folder.path + "/quarantine", options: agent.options)
+        _ = try rescue.run(reason: "log", at: agent.now)
+        try agent.reopen(folder.database)
+        #expect(try agent.states([key]) == ["cancelled"])
+        #expect(try agent.store.verify() == [])
+    }
+
     @Test("Nothing at all, no length and garbage give an empty database that goes on with the numbers", arguments: [0, 1, 2])
     func nothing(_ kind: Int) throws {
         let wreck = try Wreck(20)

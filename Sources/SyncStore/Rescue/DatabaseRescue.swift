@@ -91,11 +91,13 @@ package struct DatabaseRescue {
         var isOurs: Bool
         /// The newest state: fewer rows may be the later state, where some were pruned.
         var lastSeq: Int64
+        /// It rises where a change is only cancelled, or a record only leaves.
+        var nextEvent: Int64
         var rows: Int64
 
-        static func < (left: Score, right: Score) -> Bool {
-            (left.isOurs ? 1 : 0, left.lastSeq, left.rows) < (right.isOurs ? 1 : 0, right.lastSeq, right.rows)
-        }
+        private var rank: (Int, Int64, Int64, Int64) { (isOurs ? 1 : 0, lastSeq, nextEvent, rows) }
+
+        static func < (left: Score, right: Score) -> Bool { left.rank < right.rank }
     }
 
     private func build(
@@ -124,7 +126,8 @@ package struct DatabaseRescue {
         rescue.damaged = Int64(salvage.damaged + rows.damaged)
         rescue.lost = rows.lost
         try store.close(at: now)
-        return (rescue, Score(isOurs: isOurs, lastSeq: rows.lastSeq, rows: rescue.mutations + rescue.records))
+        let count = rescue.mutations + rescue.records
+        return (rescue, Score(isOurs: isOurs, lastSeq: rows.lastSeq, nextEvent: rows.nextEvent, rows: count))
     }
 
     private static func remove(_ path: String) {

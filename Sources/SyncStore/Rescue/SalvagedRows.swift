@@ -19,6 +19,8 @@ struct SalvagedRows {
     private(set) var lost: Int64 = 0
     /// The highest number that is known to be used.
     private(set) var lastSeq: Int64 = 0
+    /// The number of the next event, as it was stored.
+    private(set) var nextEvent: Int64 = 0
 
     init(_ database: Database, rules: RuleBook, acknowledged: Int64, at now: Moment) {
         self.database = database
@@ -203,7 +205,8 @@ struct SalvagedRows {
         lost = max(0, given - (try highest("SELECT count(*) FROM mutation")) - pruned - old[.tailLost])
         ledger[.nextSeq] = given + 1
         ledger[.absorbedSeq] = ledger[.nextSeq] - 1
-        ledger[.nextEvent] = old[.nextEvent].saturatingAdd(IdentifierGaps.events)
+        nextEvent = old[.nextEvent]
+        ledger[.nextEvent] = nextEvent.saturatingAdd(IdentifierGaps.events)
         ledger[.nextRecord] = max(
             try highest("SELECT max(rid) FROM record"), try highest("SELECT max(rid) FROM mutation"), old[.nextRecord]
         ).saturatingAdd(IdentifierGaps.records)
