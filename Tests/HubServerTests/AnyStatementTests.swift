@@ -62,6 +62,8 @@ struct AnyStatementTests {
         // `try!`: without it there is no test.
         try! FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
         try! closedHub(in: path)
+        // `try?`: a folder left behind does no harm.
+        atexit { try? FileManager.default.removeItem(atPath: AnyStatementTests.folder) }
         return path
     }()
 

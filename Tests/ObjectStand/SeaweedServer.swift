@@ -66,14 +66,16 @@ package final class SeaweedServer: Sendable {
     /// Returns when it answers.
     package func start() throws {
         let arguments = [
-            program, "server", "-dir=\(folder)/data", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-master.port=\(ports[0])",
-            "-master.port.grpc=\(ports[1])", "-volume.port=\(ports[2])", "-volume.port.grpc=\(ports[3])", "-volume.max=100",
-            "-master.volumeSizeLimitMB=256", "-filer", "-filer.port=\(ports[4])", "-filer.port.grpc=\(ports[5])", "-s3",
-            "-s3.port=\(ports[6])", "-s3.port.grpc=\(ports[7])", "-s3.port.iceberg=0", "-s3.port.lance=0", "-s3.config=\(folder)/s3.json",
+            program, "-logdir=\(folder)", "server", "-dir=\(folder)/data", "-ip=127.0.0.1", "-ip.bind=127.0.0.1",
+            "-master.port=\(ports[0])", "-master.port.grpc=\(ports[1])", "-volume.port=\(ports[2])", "-volume.port.grpc=\(ports[3])",
+            "-volume.max=100", "-master.volumeSizeLimitMB=256", "-filer", "-filer.port=\(ports[4])", "-filer.port.grpc=\(ports[5])",
+            "-s3", "-s3.port=\(ports[6])", "-s3.port.grpc=\(ports[7])", "-s3.port.iceberg=0", "-s3.port.lance=0",
+            "-s3.config=\(folder)/s3.json",
         ]
         let pid = try Spawn.start(arguments, log: "\(folder)/log")
-        // However this process ends, the server ends with it: the shell sees the end of its input.
-        let script = "read line || { kill -9 \(pid); rm -rf '\(folder)'; }"
+        // However this process ends, the server ends with it: the shell sees the end of its input. The server opens sockets beside its
+        // ports, and may write to its folder for a moment after it was killed.
+        let script = "read line || { kill -9 \(pid); sleep 1; \(removal); }"
         var ends: [Int32] = [-1, -1]
         guard pipe(&ends) == 0, ends.allSatisfy({ fcntl($0, F_SETFD, FD_CLOEXEC) == 0 }) else {
             throw Failure(description: "pipe: \(String(cString: strerror(errno)))")
@@ -115,9 +117,19 @@ package final class SeaweedServer: Sendable {
         }
     }
 
+    /// A command of the shell.
+    private var removal: String {
+        "rm -rf '\(folder)' " + ports.map { "/tmp/seaweedfs-*-\($0).sock" }.joined(separator: " ")
+    }
+
     deinit {
-        // The shell does the rest.
-        if let processes = running.withLock({ $0 }) { close(processes.lifeline) }
+        if let processes = running.withLock({ $0 }) {
+            // The shell does the rest.
+            close(processes.lifeline)
+        } else {
+            // `try?`: files left behind do no harm.
+            _ = try? Spawn.start(["/bin/sh", "-c", removal])
+        }
     }
 
     // MARK: Asking

@@ -59,11 +59,12 @@ package final class PostgresServer: Sendable {
             ])
         // The tests cut no power under this server, so it need not sync, nor log whole pages, nor be on a disk, where a schema costs twice as
         // much of the processor: it has more than two hundred files. Its behaviour after a kill is the same without. Its log is memory as
-        // well.
+        // well. Memory that its processes share is a file of the folder, which goes with it, also where the server is killed.
         let settings = """
             listen_addresses = ''
             unix_socket_directories = '\(folder)'
             autovacuum = off
+            dynamic_shared_memory_type = mmap
             fsync = off
             full_page_writes = off
             max_wal_size = 256MB

@@ -14,8 +14,8 @@ struct AnyStatementTests {
         ["NULL", "-1", "9223372036854775807", "-9223372036854775808", "'x'"]
         + (ProcessInfo.processInfo.environment["EDGE_SYNC_LONG"] == nil ? [] : ["0", "1", "''", "'[]'", "x'00'"])
 
-    /// A little of everything.
-    private static let original: TemporaryFolder? = {
+    /// A file with a little of everything.
+    private static let original: [UInt8]? = {
         guard let folder = try? TemporaryFolder(), let agent = try? TestAgent(in: folder, rules: TieTests.rules) else { return nil }
         do {
             try agent.pull([("s", 5, ["n": 1]), ("t", 6, ["n": 1])], entity: "site")
@@ -36,11 +36,13 @@ struct AnyStatementTests {
         } catch {
             Issue.record("\(error)")
         }
-        return folder
+        return folder.bytes()
     }()
 
     static let tables: [String] = {
-        guard let original, let raw = try? RawDatabase(original.database) else { return [] }
+        guard let original, let folder = try? TemporaryFolder(), (try? folder.write(original)) != nil,
+            let raw = try? RawDatabase(folder.database)
+        else { return [] }
         let sql = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%' ORDER BY name"
         return ((try? raw.rows(sql)) ?? []).compactMap(\.first).compactMap { $0 }
     }()
@@ -72,8 +74,10 @@ struct AnyStatementTests {
     @Test("The store goes on or says that it is damaged, with it open and after a restart", arguments: tables)
     func any(_ table: String) throws {
         let original = try #require(Self.original)
+        let folder = try TemporaryFolder()
+        try folder.write(original)
         var statements = ["DELETE FROM \(table)"]
-        for row in try RawDatabase(original.database).rows("SELECT name FROM pragma_table_info('\(table)')") {
+        for row in try RawDatabase(folder.database).rows("SELECT name FROM pragma_table_info('\(table)')") {
             statements += Self.values.map { "UPDATE \(table) SET \(row[0] ?? "") = \($0)" }
         }
         // To look at some of them alone.
@@ -81,7 +85,7 @@ struct AnyStatementTests {
         var tried = 0
         for sql in statements {
             let folder = try TemporaryFolder()
-            try folder.write(original.bytes())
+            try folder.write(original)
             for step in ["open", "restarted"] {
                 do {
                     let agent = try TestAgent(in: folder, rules: TieTests.rules)

@@ -150,8 +150,9 @@ struct ReplicaTests {
         #expect(try hub.hub.lostValues("audits").map(\.value.field).contains(field))
         #expect(try HubInspector(try PostgresPlace(bench.url)).lostValues(nil, nil, limit: 9) == hub.hub.lostValues("audits").reversed())
         // JSON with a NUL is refused at the door; the name of a field in the metadata of an upload is not JSON.
-        hub.hub.settings.uploads = HubUploads(
-            try BlobFiles(FileManager.default.temporaryDirectory.appendingPathComponent("zeros-\(UUID().uuidString)").path))
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent("zeros-\(UUID().uuidString)")
+        defer { try? FileManager.default.removeItem(at: folder) }  // A folder left behind does no harm.
+        hub.hub.settings.uploads = HubUploads(try BlobFiles(folder.path))
         let metadata = Tus.metadata([("entity", "audits"), ("record", "a-1"), ("field", "x\u{0}y")])
         let made = hub.send("POST", "/v1/files", headers: [(Tus.resumable, "1.0.0"), (Tus.length, "9"), (Tus.metadata, metadata)])
         #expect(made.status == 201)

@@ -54,7 +54,13 @@ class ExampleTests:
         shutil.rmtree(cls.folder, ignore_errors=True)
 
     def environment(self, socket: Optional[str], deadline: int) -> Dict[str, str]:
-        return {**os.environ, "AGENTD_SOCKET": socket or self.stand.socket, "DEADLINE": str(deadline)}
+        # An example that a test kills cannot remove its own temporary files.
+        return {
+            **os.environ,
+            "AGENTD_SOCKET": socket or self.stand.socket,
+            "DEADLINE": str(deadline),
+            "TMPDIR": self.folder,
+        }
 
     def run_it(
         self, *words: str, socket: Optional[str] = None, deadline: int = 60
