@@ -59,7 +59,8 @@ package final class PostgresServer: Sendable {
             ])
         // The tests cut no power under this server, so it need not sync, nor log whole pages, nor be on a disk, where a schema costs twice as
         // much of the processor: it has more than two hundred files. Its behaviour after a kill is the same without. Its log is memory as
-        // well. Memory that its processes share is a file of the folder, which goes with it, also where the server is killed.
+        // well. Memory that its processes share is a file of the folder, which goes with it, also where the server is killed. No test is
+        // about autovacuum, which would go through the tables of all tests; the servers of `deploy/ha-drill` have it.
         let settings = """
             listen_addresses = ''
             unix_socket_directories = '\(folder)'
