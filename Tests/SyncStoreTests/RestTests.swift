@@ -31,6 +31,8 @@ struct RestTests {
         return mapping
     }
 
+    private static let lost = RestResult.Verdict.unsure(Problem("failed-alone", status: 500, detail: "no"), after: nil, counts: true)
+
     static func agent() throws -> TestAgent {
         try TestAgent(rules: rules) { $0.rest = mapping() }
     }
@@ -214,8 +216,7 @@ struct RestTests {
         let agent = try Self.agent()
         let key = try agent.enqueue(TestAgent.mutation(.create, "s-1", ["name": "Yard"], entity: "site")).key
         _ = try agent.claim()
-        let lost = RestResult.Verdict.unsure(Problem("failed-alone", status: 500, detail: "no"), after: nil, counts: true)
-        _ = try Self.apply(agent, RestResult(key, lost))
+        _ = try Self.apply(agent, RestResult(key, Self.lost))
         _ = try agent.store.applyPull(Self.page("site", [["id": 8, "name": "Yard, theirs"], ["id": 9, "name": "Other"]]), at: agent.now)
         _ = try agent.store.applyPull(
             Self.page(
@@ -226,6 +227,7 @@ struct RestTests {
                 ]),
             at: agent.now)
         let others = try ["6", "18", "80"].map { try agent.record($0) }
+        let referring = try ["5", "7"].map { try agent.record($0)?.version }
         let change = try agent.update("5", ["title": "b"]).key
         agent.wait(.seconds(10))
         #expect(try Set(agent.claim().map(\.key)) == [key, change])
@@ -237,6 +239,7 @@ struct RestTests {
         #expect(try agent.view("8", "site") == nil)
         #expect(try agent.view("5") == #"{"id":5,"site":"s-1","title":"b"}"#)
         #expect(try agent.view("7") == #"{"id":7,"site":"s-1"}"#)
+        #expect(try ["5", "7"].map { try agent.record($0)?.version } == referring, "the backend has said nothing new about them")
         #expect(try ["6", "18", "80"].map { try agent.record($0) } == others)
         #expect(try agent.store.verify() == [])
         let summary = try agent.store.applyPull(
@@ -244,17 +247,35 @@ struct RestTests {
         #expect(summary.unchanged == 2)
     }
 
+    @Test("A record whose reference is renamed in the middle of a complete list is gone with its end, if the list does not show it")
+    func renamedWhileListed() throws {
+        let agent = try Self.agent()
+        let key = try agent.enqueue(TestAgent.mutation(.create, "s-1", ["name": "Yard"], entity: "site")).key
+        _ = try agent.claim()
+        _ = try Self.apply(agent, RestResult(key, Self.lost))
+        _ = try agent.store.applyPull(Self.page("site", [["id": 8, "name": "Yard"]]), at: agent.now)
+        _ = try agent.store.applyPull(Self.page("audit", [["id": 1], ["id": 5, "site": 8]]), at: agent.now)
+        try agent.store.restartStreams([EntityName(trusted: "audit")], at: agent.now)
+        _ = try agent.store.applyPull(Self.page("audit", [["id": 1]], more: true), at: agent.now)
+        agent.wait(.seconds(10))
+        _ = try agent.claim()
+        _ = try Self.apply(agent, RestResult(key, .accepted(RestRemote(id: 8))))
+        #expect(try agent.view("5") == #"{"id":5,"site":"s-1"}"#)
+        #expect(try agent.store.applyPull(Self.page("audit", [["id": 2]]), at: agent.now).deletions == 1)
+        #expect(try agent.view("5") == nil)
+        #expect(try agent.store.verify() == [])
+    }
+
     @Test("An id that belongs to another record is not taken: the record was known before, was sent once, or an app has changed it")
     func takenIDs() throws {
         let remote = RestRemote(id: 8, document: ["id": 8])
-        let lost = RestResult.Verdict.unsure(Problem("failed-alone", status: 500, detail: "no"), after: nil, counts: true)
         for (isKnownBefore, isRepeated, isChanged) in [(true, true, false), (false, false, false), (false, true, true)] {
             let agent = try Self.agent()
             let page = Self.page("site", [["id": 8, "name": "Theirs"]])
             if isKnownBefore { _ = try agent.store.applyPull(page, at: agent.now) }
             let key = try agent.enqueue(TestAgent.mutation(.create, "s-1", ["name": "Yard"], entity: "site")).key
             _ = try agent.claim()
-            if isRepeated { _ = try Self.apply(agent, RestResult(key, lost)) }
+            if isRepeated { _ = try Self.apply(agent, RestResult(key, Self.lost)) }
             _ = try agent.store.applyPull(page, at: agent.now)
             if isChanged { try agent.enqueue(TestAgent.mutation(.update, "8", ["name": "Ours"], entity: "site")) }
             agent.wait(.seconds(10))

@@ -183,11 +183,14 @@ struct MirrorRow {
         // A damaged document is found by its checksum; one that cannot be read for another reason stays.
         let document = parsedBase.known.map { steps.convert($0).json }
         let changes = document.map { !sameBytes($0, base) } ?? false
-        if changes { base = document }
+        if changes, let document { rewriteBase(document) }
         let isMarked = isRefetched && base != nil && baseVersion > 0 && gen != Self.revokedGen
         if isMarked { gen = Self.loweredGen }
         return changes || isMarked || status != .synced
     }
+
+    /// Writes the hub's document in another form. It is the same version of it, and says nothing new about the hub.
+    mutating func rewriteBase(_ text: String) { base = text }
 
     /// The hub's document of the same version is to replace the base.
     var isLowered: Bool { gen == MirrorRow.loweredGen }

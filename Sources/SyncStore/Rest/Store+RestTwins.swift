@@ -54,14 +54,16 @@ extension Store {
         // Documents of the same answers are not stored yet.
         let changed = records.inOrder.filter { $0.row.eid == eid }.map(\.row.rid)
         for rid in stored + changed {
-            var row = records[rid]?.row
-            if row == nil { row = try MirrorRow.find(database, rid: rid) }
-            guard var document = row?.parsedBase.known, document[field]?.idText == twin else { continue }
+            var touched = records[rid]
+            if touched == nil { touched = try MirrorRow.find(database, rid: rid).map { TouchedRecords.Touched(row: $0) } }
+            // A damaged document comes again, with our id in it.
+            guard var touched, !touched.row.isDamaged, var document = touched.row.parsedBase.known, document[field]?.idText == twin
+            else { continue }
             document[field] = .string(JSONString(ours.text))
-            try touch(rid, &records)
-            records[rid]?.row.setBase(document.json, version: nextVersion(after: row?.baseVersion ?? 0), at: now.wall)
-            records[rid]?.needsFold = true
-            records[rid]?.source = .remote
+            touched.row.rewriteBase(document.json)
+            touched.needsFold = true
+            touched.source = .remote
+            records[rid] = touched
         }
     }
 }
