@@ -3,8 +3,8 @@ package enum UnknownCommand {
     /// - Parameters:
     ///   - words: The command line without the program's name.
     ///   - commands: The names of the commands.
-    ///   - subcommands: The names of the subcommands of the command at this place of `commands`. It takes time to make them, so only those of
-    ///     the given command are asked for.
+    ///   - subcommands: The names of the subcommands of the command at this place of `commands`. It takes time to make them, so only those
+    ///     of the given command are asked for.
     /// - Returns: `nil` where the first word is an option, or missing, or a command whose subcommand is fit.
     package static func complaint(
         _ words: some Sequence<String>, among commands: [String], subcommands: (Int) -> [String]
