@@ -86,7 +86,8 @@ extension PostgresSchema {
             let new = (indexes[index + 1] ?? []).map { $0.creation("IF NOT EXISTS") }
             for statement in new + statements {
                 try database.execute(statement)
-                try database.waitForWrites()
+                // With rows each may take as long as the wait for an answer. In a new database none takes long, and all go ahead.
+                if present > 0 { try database.waitForWrites() }
             }
             try database.execute("UPDATE hub_schema SET version = \(index + 1)")
         }

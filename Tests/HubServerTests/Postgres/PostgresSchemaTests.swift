@@ -1,8 +1,9 @@
 import HubPostgres
-import HubServer
 import PostgresStand
 import SyncCore
 import Testing
+
+@testable import HubServer
 
 /// Two versions of the program over one database, and several that start at once.
 @Suite("Schema on a server", .needsPostgres)
@@ -12,6 +13,12 @@ struct PostgresSchemaTests {
         let bench = try ReplicaBench()
         let workers = (0..<6).map { index in Worker { try bench.hub(seed: UInt64(index)).hub.epoch } }
         #expect(Set(try workers.map { try $0.join() }).count == 1)
+    }
+
+    @Test("The start on a new database, whose tables are made by some two hundred statements, takes 25 round trips")
+    func newDatabase() throws {
+        let hub = try ReplicaBench().hub()
+        #expect(hub.hub.store.database.roundTrips <= 25)
     }
 
     @Test("A newer schema that only added is worked with; one that took away is refused, by a running hub too")
