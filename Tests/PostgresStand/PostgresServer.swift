@@ -23,6 +23,8 @@ package final class PostgresServer: Sendable {
     private let count = Atomic<Int>(0)
     /// Number of databases, besides the one that a server has from the beginning.
     private let databases = Mutex<Int>(0)
+    /// Connections whose question is answered, the one used last at the end.
+    private let idle = Mutex<[Session]>([])
 
     /// Number of schemas of a database. For each part of a table that it makes, the server reads all constraints of the database
     /// (`CloneFkReferenced`), and a hub has nearly a hundred: among five hundred schemas the next one takes twice as long.
@@ -90,7 +92,10 @@ package final class PostgresServer: Sendable {
         try start()
     }
 
-    deinit { close(lifeline) }  // The shell does the rest.
+    deinit {
+        idle.withLock { for session in $0 { PQfinish(session.connection) } }
+        close(lifeline)  // The shell does the rest.
+    }
 
     // MARK: Its life
 
@@ -130,27 +135,29 @@ package final class PostgresServer: Sendable {
     }
 
     package func url(schema: String) -> String {
-        let number = schema.hasPrefix("hub_") ? Int(schema.dropFirst(4)) ?? 0 : 0
-        let database = Self.database(number / Self.schemasOfDatabase)
-        return "postgres:///\(database)?host=\(folder)&user=hub&options=-csearch_path%3D\(schema)"
+        "postgres:///\(Self.database(of: schema))?host=\(folder)&user=hub&options=-csearch_path%3D\(schema)"
+    }
+
+    private static func database(of schema: String) -> String {
+        database(schema.hasPrefix("hub_") ? (Int(schema.dropFirst(4)) ?? 0) / schemasOfDatabase : 0)
     }
 
     private static func database(_ number: Int) -> String { number == 0 ? "postgres" : "hubs_\(number)" }
 
     package static func schema(of url: String) -> String { url.components(separatedBy: "%3D").last ?? "" }
 
-    /// Runs statements on a connection of its own.
+    /// Runs statements on a connection that no other question has meanwhile.
     ///
     /// - Parameter schema: Needed where the statements name anything of a schema: it tells the database.
     @discardableResult
     package func query(_ sql: String, schema: String = "public") throws -> [[String?]] {
-        let connection = PQconnectdb(url(schema: schema))
-        defer { PQfinish(connection) }
-        guard PQstatus(connection) == CONNECTION_OK else {
-            throw Failure(description: String(cString: PQerrorMessage(connection)))
-        }
+        let session = try session(schema: schema)
+        let connection = session.connection
         let result = PQexec(connection, sql)
-        defer { PQclear(result) }
+        defer {
+            PQclear(result)
+            keep(session)
+        }
         let status = PQresultStatus(result)
         guard status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK else {
             throw Failure(description: "\(sql.prefix(80)): \(String(cString: PQresultErrorMessage(result)))")
@@ -160,6 +167,42 @@ package final class PostgresServer: Sendable {
                 PQgetisnull(result, row, column) == 1 ? nil : String(cString: PQgetvalue(result, row, column))
             }
         }
+    }
+
+    private struct Session: @unchecked Sendable {  // One question has it, or the list.
+        let database: String
+        let connection: OpaquePointer
+    }
+
+    /// One that is idle, which saves the server the 8 ms of a processor that a new one costs, or a new one.
+    private func session(schema: String) throws -> Session {
+        let database = Self.database(of: schema)
+        let found = idle.withLock { idle in
+            idle.lastIndex { $0.database == database }.map { idle.remove(at: $0) }
+        }
+        if let found {
+            // The server may have been stopped since, or a test has ended all of its connections.
+            let result = PQexec(found.connection, "SET search_path TO \(schema)")
+            defer { PQclear(result) }
+            if PQresultStatus(result) == PGRES_COMMAND_OK { return found }
+            PQfinish(found.connection)
+        }
+        guard let connection = PQconnectdb(url(schema: schema)) else { throw Failure(description: "no memory for a connection") }
+        guard PQstatus(connection) == CONNECTION_OK else {
+            defer { PQfinish(connection) }
+            throw Failure(description: String(cString: PQerrorMessage(connection)))
+        }
+        return Session(database: database, connection: connection)
+    }
+
+    /// Keeps a few, as the server accepts a hundred.
+    private func keep(_ session: Session) {
+        guard PQtransactionStatus(session.connection) == PQTRANS_IDLE else { return PQfinish(session.connection) }
+        let old = idle.withLock { idle in
+            idle.append(session)
+            return idle.count > 4 ? idle.removeFirst() : nil
+        }
+        if let old { PQfinish(old.connection) }
     }
 
     /// Asks again and again until the answer is yes, the server pausing in between.
