@@ -19,7 +19,7 @@ package enum Campaign {
     ///   - keeps: Lines of the trace to keep.
     ///   - verifiesAlways: Verifies every store after each event, which is slow, to find the first moment of a disagreement. Changes
     ///     nothing else.
-    ///   - reuses: A short history takes and leaves databases (``DatabasePool``). Changes nothing else.
+    ///   - reuses: A history takes and leaves databases (``DatabasePool``). Changes nothing else.
     package static func run(
         _ scenario: Scenario, keeps: Int = 0, verifiesAlways: Bool = false, reuses: Bool = true
     ) -> Outcome {

@@ -2,9 +2,9 @@ import HubServer
 import SyncStore
 import Synchronization
 
-/// Databases in memory of short histories that are over, for the next ones. Their rows are removed before the next use, and the statements
-/// that were prepared on them stay: SQLite needs 6 ms to prepare the statements of a hub and three agents, and less to run them in a short
-/// history.
+/// Databases in memory of histories and programs that are over, for the next ones. Their rows are removed before the next use, and the
+/// statements that were prepared on them stay: SQLite needs 6 ms to prepare the statements of a hub and three agents, and less to run them
+/// in a short history.
 ///
 /// A database that was used before changes nothing in a history (`ReplayTests`). A database that a fault has replaced, and those of
 /// broken histories, are not used again.
@@ -23,21 +23,20 @@ enum DatabasePool {
     static func takeHub() -> Hub? { hubs.withLock { $0.popLast() }?.value }
     static func takeDatabase() -> Database? { databases.withLock { $0.popLast() }?.value }
 
-    fileprivate static func put(_ hub: Hub) {
+    static func put(_ hub: Hub) {
         let used = Used(value: hub)
         hubs.withLock { if $0.count < most { $0.append(used) } }
     }
 
-    fileprivate static func put(_ database: Database) {
+    static func put(_ database: Database) {
         let used = Used(value: database)
         databases.withLock { if $0.count < most { $0.append(used) } }
     }
 }
 
 extension Simulation {
-    /// Leaves the databases of a short history that ended well. It must not be used any more.
+    /// Leaves the databases of a history that ended well. It must not be used any more.
     func leaveDatabases() {
-        guard scenario.isShort else { return }
         for agent in agents where agent.hasFirstDatabase {
             (agent.store, agent.engine) = (nil, nil)
             DatabasePool.put(agent.database)

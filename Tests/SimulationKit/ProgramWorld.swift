@@ -58,7 +58,11 @@ package final class ProgramWorld {
         #if ABLATIONS
             settings.ablations = Ablations(ablations)
         #endif
-        hub = try Hub(.memory, settings: settings, random: random)
+        if let earlier = DatabasePool.takeHub() {
+            hub = try Hub(emptying: earlier, settings: settings, random: random)
+        } else {
+            hub = try Hub(.memory, settings: settings, random: random)
+        }
         options = devices.map { index in
             var options = StoreOptions(device: Self.device(index), bootID: "boot", rules: book, seed: UInt64(index + 1))
             if program.untrusted == index { options.clockTrust = .unsynced }
@@ -67,7 +71,7 @@ package final class ProgramWorld {
             #endif
             return options
         }
-        databases = try devices.map { _ in try SimAgent.formedDatabase() }
+        databases = try devices.map { _ in try SimAgent.newDatabase(over: DatabasePool.takeDatabase()) }
         let moment = Moment(instant: Instant(nanoseconds: 5_000_000_000), wall: Timestamp(milliseconds: Self.birth))
         stores = try zip(databases, options).map { try Store($0, $1, at: moment) }
     }
@@ -80,6 +84,8 @@ package final class ProgramWorld {
             wall: Timestamp(milliseconds: Self.birth + seconds * 1_000))
     }
 
+    /// Runs the program, and leaves the databases to later ones (``DatabasePool``).
+    ///
     /// - Parameter first: The device that gets a link first.
     package func run(first: Int) throws -> Outcome {
         if program.isShared {
@@ -101,7 +107,11 @@ package final class ProgramWorld {
             if turn < 2, !program.later.isEmpty { try write(program.later[device], device, "later ", after: seconds) }
         }
         if !program.later.isEmpty { try sync(1 - first) }
-        return try outcome()
+        let outcome = try outcome()
+        stores = []
+        for database in databases { DatabasePool.put(database) }
+        DatabasePool.put(hub)
+        return outcome
     }
 
     private func write(_ steps: [Program.Step], _ device: Int, _ word: String, after began: Int64) throws {

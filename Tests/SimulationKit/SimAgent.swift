@@ -98,13 +98,17 @@ final class SimAgent {
         self.rules = rules
         self.token = token
         device = DeviceID(trusted: "agent-\(index)")
-        if let earlier {
-            try earlier.becomeNew(Self.firstRows())
-            database = earlier
-        } else {
-            database = try Self.formedDatabase()
-        }
+        database = try Self.newDatabase(over: earlier)
         hasFirstDatabase = true
+    }
+
+    /// A database of an agent without a past.
+    ///
+    /// - Parameter earlier: A database of which no row stays; `nil`: a database is made.
+    static func newDatabase(over earlier: Database?) throws(StoreError) -> Database {
+        guard let earlier else { return try formedDatabase() }
+        try earlier.becomeNew(firstRows())
+        return earlier
     }
 
     /// A database with its tables and no rows.

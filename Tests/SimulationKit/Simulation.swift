@@ -122,7 +122,7 @@ package final class Simulation {
 
     /// - Parameters:
     ///   - keeps: Lines of the trace to keep for a report.
-    ///   - reuses: Takes databases of earlier histories where there are some (``DatabasePool``). Only a short history does so.
+    ///   - reuses: Takes databases of earlier histories where there are some (``DatabasePool``).
     package init(_ scenario: Scenario, keeps: Int = 0, reuses: Bool = true) throws(Broken) {
         self.scenario = scenario
         #if ABLATIONS
@@ -132,7 +132,6 @@ package final class Simulation {
         #endif
         var random = SeededRandom(seed: scenario.seed)
         let rules = ablations
-        let reuses = reuses && scenario.isShort
         let hub = try Broken.none { try SimHub(scenario, rules, random: &random, over: reuses ? DatabasePool.takeHub() : nil) }
         self.hub = hub
         self.random = random
