@@ -78,7 +78,10 @@ extension EndToEnd {
 
         @Test("The clients for apps work with a real agent: package and examples", .enabled(if: python != nil))
         func clients() async throws {
-            let output = try await Child.run([Self.root + "/deploy/clients/test", Self.binaries], in: NSTemporaryDirectory())
+            var environment: [String: String] = [:]
+            if SwiftApps.swift != nil { environment["EDGE_SYNC_SWIFT_EXAMPLE"] = try await SwiftApps.programs() + "/example" }
+            let output = try await Child.run(
+                [Self.root + "/deploy/clients/test", Self.binaries], environment: environment, in: NSTemporaryDirectory())
             print(output.text)
             #expect(output.status == 0, "\(output.text + output.talk)")
             #expect(output.text.contains("passed    python-agent"))

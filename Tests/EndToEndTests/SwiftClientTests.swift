@@ -8,17 +8,10 @@ extension EndToEnd {
     /// against a real agent and hub.
     @Suite("SwiftClient")
     struct SwiftClientTests {
-        private static let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().appendingPathComponent("../..")
-            .standardizedFileURL.path
-        private static let swift = (ProcessInfo.processInfo.environment["PATH"] ?? "").split(separator: ":").map { "\($0)/swift" }
-            .first { FileManager.default.isExecutableFile(atPath: $0) }
-
-        /// The examples of the manual, by the name of their program: a text that only this one has, and what it prints.
+        /// What each example of the manual prints.
         private static let manual = [
-            "manual": ("inspection-7781-swift", "outcome: delivered\ndone: wo-swift synced\nchanged: wo-swift\n"),
-            "forms": (
-                "AgentClient(schemas:", "progress: 50 %, missing: [\"/reason\"]\nrefused: validation [\"/data/reason\"]\nsite: \"s-1\"\n"
-            ),
+            "manual": "outcome: delivered\ndone: wo-swift synced\nchanged: wo-swift\n",
+            "forms": "progress: 50 %, missing: [\"/reason\"]\nrefused: validation [\"/data/reason\"]\nsite: \"s-1\"\n",
         ]
         private static let entities =
             Stand.standardEntities + """
@@ -39,42 +32,12 @@ extension EndToEnd {
             + #"{"id":"closes","type":"choice","choices":["pass","fail"],"required":true},"#
             + #"{"id":"reason","type":"text","required":true,"visible_when":{"closes":"fail"}}]}]}}}"#
 
-        /// Builds the example of `deploy/clients/swift` in a folder of its own, and beside it those of the manual.
-        ///
-        /// - Returns: The folder of the programs.
-        private static func build(in folder: String) async throws -> String {
-            let app = "\(folder)/app"
-            try FileManager.default.createDirectory(atPath: app, withIntermediateDirectories: false)
-            for name in ["Package.swift", "Sources"] {
-                try FileManager.default.copyItem(atPath: "\(root)/deploy/clients/swift/\(name)", toPath: "\(app)/\(name)")
-            }
-            let page = try String(contentsOfFile: "\(root)/deploy/docs/apps.md", encoding: .utf8)
-            let blocks = page.components(separatedBy: "\n```swift\n").dropFirst().compactMap { $0.components(separatedBy: "\n```").first }
-            var manifest = try String(contentsOfFile: "\(app)/Package.swift", encoding: .utf8)
-            for (name, (mark, _)) in manual {
-                let block = try #require(blocks.first { $0.contains(mark) }, "the manual has no example in Swift with \(mark)")
-                try FileManager.default.createDirectory(atPath: "\(app)/Sources/\(name)", withIntermediateDirectories: false)
-                try block.write(toFile: "\(app)/Sources/\(name)/main.swift", atomically: false, encoding: .utf8)
-                manifest +=
-                    #"package.targets.append(.executableTarget(name: "\#(name)", dependencies: package.targets[0].dependencies))"# + "\n"
-            }
-            try manifest.write(toFile: "\(app)/Package.swift", atomically: false, encoding: .utf8)
-            // FOCUS leaves out what the library does not need: nothing is fetched, and nothing else of the package is built.
-            let output = try await Child.run(
-                [swift ?? "", "build", "--package-path", app, "--scratch-path", "\(folder)/build"],
-                environment: ["FOCUS": "EdgeSync", "EDGE_SYNC_SOURCE": root], in: folder)
-            try #require(output.status == 0, "\(output.text) \(output.talk)")
-            let fetched = (try? FileManager.default.contentsOfDirectory(atPath: "\(folder)/build/checkouts")) ?? []
-            #expect(fetched.isEmpty, "the build fetched \(fetched)")
-            return "\(folder)/build/debug"
-        }
-
         @Test(
             "An app in Swift writes once however often it asks, waits, reads, queries, follows over a restart and stores a file",
-            .enabled(if: swift != nil, "swift is not in PATH"))
+            .enabled(if: SwiftApps.swift != nil, "swift is not in PATH"))
         func example() async throws {
             try await Stand.with(entities: Self.entities) { stand in
-                let programs = try await Self.build(in: stand.folder)
+                let programs = try await SwiftApps.programs()
                 let program = "\(programs)/example"
                 func run(_ words: String..., status: Int32 = 0) async throws -> String {
                     let output = try await Child.run(
@@ -124,7 +87,8 @@ extension EndToEnd {
                     _ = try await stand.sync()
                 }
                 // Each example is run twice, as it stands in the manual.
-                for (name, (_, text)) in Self.manual {
+                #expect(Set(Self.manual.keys) == Set(SwiftApps.manual.keys))
+                for (name, text) in Self.manual {
                     for _ in 0..<2 {
                         let output = try await Child.run(
                             ["\(programs)/\(name)"], environment: ["AGENTD_SOCKET": stand.socketPath], in: stand.folder)
