@@ -99,9 +99,9 @@ extension FieldStand {
         return item.id
     }
 
-    func blob(_ id: String) async throws -> BlobItem {
-        guard let item = BlobItem(try await ask("blobs", "show", id)) else { throw StandError("there is no \(id)") }
-        return item
+    nonisolated func blob(_ id: String) async throws -> BlobItem {
+        guard let name = BlobID(id) else { throw StandError("\(id) is no id of a file") }
+        return try await client.blob(name).value
     }
 
     /// Asks until the hub has that much of it.

@@ -103,7 +103,9 @@ extension FieldStand {
     /// Asks the agent until it has the last of so many records.
     fileprivate func untilHere(_ count: Int, of entity: String, patience: Duration) async throws {
         let end = ContinuousClock.now + patience
-        while try await agentctl("get", entity, "w-\(count - 1)").status != 0 {
+        let last = RecordName(EntityName(trusted: entity), RecordID(trusted: "w-\(count - 1)"))
+        // Until it has come, the answer is that there is none.
+        while (try? await client.record(last)) == nil {
             guard ContinuousClock.now < end else { throw StandError("not all of \(count) came: \(try await status().sync)") }
             await Pause.long()
         }

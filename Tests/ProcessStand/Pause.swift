@@ -4,8 +4,11 @@ package enum Pause {
     /// For a question that is a request or a look at a file.
     package static func short() async { await wait(.milliseconds(5)) }
 
-    /// For a question that starts a program, which alone takes as long.
+    /// For such a question about links, timers and transfers, which take seconds.
     package static func long() async { await wait(.milliseconds(20)) }
+
+    /// For a question that starts a program, which takes a processor 20 ms.
+    package static func untilNextProgram() async { await wait(.milliseconds(100)) }
 
     private static func wait(_ duration: Duration) async {
         // A task that is cancelled asks at once, and learns it from the answer.

@@ -246,18 +246,14 @@ actor FieldStand {
         return json
     }
 
-    func status() async throws -> StatusDocument {
-        let json = try await ask("status")
-        guard let status = StatusDocument(json) else { throw StandError("this is no status: \(json)") }
-        return status
-    }
+    nonisolated func status() async throws -> StatusDocument { try await client.status().value }
 
     // MARK: Waiting
 
     /// Far above what anything takes; only ends a test that would otherwise ask for ever.
     static let patience: Duration = .seconds(300)
 
-    /// Asks `agentctl status` until it is so.
+    /// Asks for the status until it is so.
     @discardableResult
     func until(
         _ what: String, patience: Duration = FieldStand.patience, _ isSo: (StatusDocument) -> Bool
@@ -285,7 +281,7 @@ actor FieldStand {
             let applied = try await hubMutations("applied")
             if applied >= count { return }
             guard ContinuousClock.now < end else { throw StandError("the hub has \(applied) of \(count) mutations") }
-            await Pause.long()
+            await Pause.untilNextProgram()
         }
     }
 
