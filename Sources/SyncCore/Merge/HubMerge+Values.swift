@@ -37,7 +37,7 @@ extension HubMerge.Pass {
         /// Both values are objects that are merged member by member.
         var areMembers: Bool { strategy == .merge && (known != nil || isBlind) && value?.object != nil && present?.object != nil }
 
-        /// The change is merged also into a value that is no news to its author.
+        /// The rule of the field merges the change even if the present value is no news to its author.
         ///
         /// A merged object was not written as a whole, so its last writer does not matter. The writer does not matter either for a field
         /// that moves in one direction only, nor for a set whose author sent the value that it had seen.

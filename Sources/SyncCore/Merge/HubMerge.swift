@@ -1,9 +1,9 @@
 /// Applies one mutation to the hub's record (PROTOCOL A4 step 4, D1, D2, D4). No other part of the hub decides about content.
 ///
 /// A field is *contested* when three conditions hold: it changed in a commit that the device had not seen, the two values differ, and the
-/// present value is not just what the device itself wrote before. The third condition is exact, not lenient. The mutations of one record
-/// arrive in the order in which their device made them, so a device's own value is never news to it, whatever its `base_version` says. The
-/// result of a merge is news (``VersionedRecord/Stamp/foreign``); otherwise a second change would undo the merge.
+/// present value is not just what the device itself wrote before. The third condition loses nothing: the mutations of one record arrive in
+/// the order in which their device made them, so a device's own value is never news to it, whatever its `base_version` says. The result of
+/// a merge is news (``VersionedRecord/Stamp/foreign``); otherwise a second change would undo the merge.
 ///
 /// The strategy of the field decides a contest; everything else applies as sent. Operations commute and always apply. In a set, an addition
 /// beats a removal that had not seen it, so the order of arrival does not matter. A list that is written whole adds each element that is

@@ -12,7 +12,8 @@ package enum Rebase {
         package var content: MutationContent
         /// `nil` for a stamp that loses every contest, because the clock was not trusted.
         package var hlc: HybridTime?
-        /// The stamp is later than everything that the device had seen by then. A stamp that was corrected afterwards need not be.
+        /// The stamp is later than everything that the device had seen when it made the change. `false` for a stamp that was corrected
+        /// afterwards and is not later any more.
         package var hasSeenTime = true
         package var signature: FieldContest.Signature
 

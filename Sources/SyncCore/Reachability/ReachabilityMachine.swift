@@ -8,7 +8,7 @@
 /// | any with an uplink | auth | the hub refuses us; a good probe does not end that, an answer does |
 /// | any with an uplink | captive | another server answers |
 /// | connecting, captive | degraded | three failures in a row |
-/// | online, auth | degraded | two failures at least 1 s apart, or one after the link blinked; then a probe that fails too |
+/// | online, auth | degraded | two failures at least 1 s apart, or one after the link blinked, and a probe after them fails as well |
 ///
 /// Probes cost as little as possible: any answer of the hub counts as one, none is sent while a sync is running, and an idle metered link
 /// gets none at all. While the hub is silent they are sent after 1, 2, 4 … 60 s, then every 150 to 300 s, on a metered link every 600 to
@@ -154,7 +154,7 @@ package struct ReachabilityMachine: Sendable {
                 isProbeAbsent = true
                 probeAt = nil
             } else {
-                failed(fault, probe: probe.isConfirming, now: now, &effects)
+                failed(fault, of: probe.isConfirming ? .confirmingProbe : .probe, now: now, &effects)
             }
         }
         return effects
@@ -173,9 +173,9 @@ package struct ReachabilityMachine: Sendable {
             (isRefused, portalsMet) = (true, 0)
             reached(.auth, .refused, fault, now: now, &effects)
         case .foreign(let fault): metPortal(fault, nil, now: now, &effects)
-        case .silent(let fault): failed(fault, probe: nil, now: now, &effects)
+        case .silent(let fault): failed(fault, of: .request, now: now, &effects)
         case .untrusted(let fault):
-            failed(fault, probe: nil, now: now, &effects)
+            failed(fault, of: .request, now: now, &effects)
             // A portal may intercept TLS; plain HTTP will show it.
             if canProbe { probeAt = now }
         }
@@ -265,13 +265,21 @@ package struct ReachabilityMachine: Sendable {
         if asks, let portalURI, let uplink { effects.append(.askPortal(uri: portalURI, interface: uplink.name)) }
     }
 
-    /// - Parameter probe: `true` for the confirming probe, `false` for another probe; `nil` for a sync request.
-    private mutating func failed(_ fault: HubFault, probe: Bool?, now: Instant, _ effects: inout [Effect]) {
+    /// What was sent and got no answer.
+    private enum Attempt {
+        /// The probe that follows two failures.
+        case confirmingProbe
+        case probe
+        /// A sync request.
+        case request
+    }
+
+    private mutating func failed(_ fault: HubFault, of attempt: Attempt, now: Instant, _ effects: inout [Effect]) {
         switch reachability {
         case .offline: break
         case .connecting, .degraded, .captive:
             failures += 1
-            if probe != nil {
+            if attempt != .request {
                 silentProbes += 1
                 planProbeAfterSilence(now: now)
             }
@@ -282,7 +290,7 @@ package struct ReachabilityMachine: Sendable {
             let first = firstFailureAt ?? now
             firstFailureAt = first
             let isSuspect = hasBlinked || first.duration(to: now) >= .seconds(1)
-            if probe == true || (isSuspect && (probe != nil || !canProbe)) {
+            if attempt == .confirmingProbe || (isSuspect && (attempt == .probe || !canProbe)) {
                 (failures, silentProbes, firstFailureAt) = (0, 1, nil)
                 nextProbeConfirms = false
                 planProbeAfterSilence(now: now)
@@ -291,7 +299,7 @@ package struct ReachabilityMachine: Sendable {
                 underWay?.isConfirming = true
             } else if isSuspect {
                 (probeAt, nextProbeConfirms) = (now, true)
-            } else if probe != nil {
+            } else if attempt == .probe {
                 (probeAt, nextProbeConfirms) = (now.advanced(by: .seconds(1)), true)
             }
         }
