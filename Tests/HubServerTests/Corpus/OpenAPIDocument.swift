@@ -2,7 +2,7 @@ import Foundation
 import SyncYAML
 
 /// As much of `deploy/api/hub-v1.openapi.yaml` as it takes to hold it against the hub.
-struct OpenAPIDocument {
+struct OpenAPIDocument: Sendable {
     struct Operation {
         var responses: [Int: Response]
     }
@@ -14,7 +14,10 @@ struct OpenAPIDocument {
 
     private let root: YAMLNode
 
-    init() throws {
+    /// Read once: a hundred cases are held against it.
+    static let shared = Result { try OpenAPIDocument() }
+
+    private init() throws {
         let file = ConfigurationFile.read(CorpusCase.folder.appendingPathComponent("hub-v1.openapi.yaml").path)
         let document = YAMLDocument(try file.contents.get(), file: file.name)
         guard let root = document.root, document.errors.isEmpty else {
