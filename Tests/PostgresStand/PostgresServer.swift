@@ -174,7 +174,7 @@ package final class PostgresServer: Sendable {
         let connection: OpaquePointer
     }
 
-    /// One that is idle, which saves the server the 8 ms of a processor that a new one costs, or a new one.
+    /// A connection that is idle, or a new one, which costs the server 8 ms of a processor.
     private func session(schema: String) throws -> Session {
         let database = Self.database(of: schema)
         let found = idle.withLock { idle in
