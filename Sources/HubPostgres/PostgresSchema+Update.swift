@@ -86,10 +86,11 @@ extension PostgresSchema {
             let new = (indexes[index + 1] ?? []).map { $0.creation("IF NOT EXISTS") }
             for statement in new + statements {
                 try database.execute(statement)
-                // With rows each may take as long as the wait for an answer. In a new database none takes long, and all go ahead.
+                // With rows each may take as long as the wait for an answer. In a new database those of a step go together.
                 if present > 0 { try database.waitForWrites() }
             }
             try database.execute("UPDATE hub_schema SET version = \(index + 1)")
+            try database.waitForWrites()
         }
         // A new database has no earlier keys.
         if present <= 0 { for statement in PostgresKeys.removal { try database.execute(statement) } }
